@@ -163,19 +163,30 @@ class AdaptiveTuning:
         0.12, "share", "of a forward: exits that take less are read until their speed is known; chosen"
     )
     exit_trial_short: int = _tuned(8, "count", "verdicts of a trial where the cloud drafts too; chosen")
+    exit_trial_loss: float = _tuned(0.6, "forwards", "that one such trial may cost; chosen")
     exit_trials_rarer: int = _tuned(16, "count", "trials in vain after which they become no rarer; chosen")
     speed_noise: float = _tuned(
-        0.6, "share", "of a speed, by which one verdict's differs: fewer than 1 / its square say nothing"
+        0.6, "share", "of their mean, by which verdicts' tokens differ as long as that is not known; chosen"
     )
 
     # The cloud's own draft.
     steady_memory: float = _tuned(
         0.99, "share", "weight that a rate keeps a trial as long as nothing changes: a memory of 100; chosen"
     )
+    change_memories: tuple[float, ...] = _tuned(
+        (0.97, 0.75), "share", "of estimates that show a change: memories of 33 and of 4 trials; chosen"
+    )
+    speed_memory: float = _tuned(
+        0.85, "share", "weight that a speed keeps a verdict which shows a change: a memory of 7; chosen"
+    )
     change_signs: float = _tuned(
         2.5, "standard deviations", "between a long and a short memory, that prove a change; chosen"
     )
 
+    probe_cost: float = _tuned(
+        0.01, "share", "of the time that tries of a draft may cost which does not pay; chosen"
+    )
+    probes_rarer: int = _tuned(4, "count", "failed tries after which they become no rarer; chosen")
     help_prior_tokens: float = _tuned(
         60.0, "tokens", "weight of the guess that the cloud's drafts are all the help there is; chosen"
     )

@@ -12,6 +12,8 @@ from outrider.decoding.policy.estimators import (
     CalibratedAcceptance,
     ExponentialMean,
     MinRtt,
+    RelativeSpread,
+    SteadyAcceptance,
     Throughput,
 )
 from outrider.decoding.tuning import DEFAULT_TUNING
@@ -32,6 +34,39 @@ def test_odds_learn_what_happens(outcome, rates):
     for _ in range(200):
         odds.on_outcome(outcome)
     assert [odds.rate(rank) for rank in range(2)] == pytest.approx(rates, abs=0.01)
+
+
+def steady_odds(*rates: float) -> SteadyAcceptance:
+    """After 100 tokens at each rate, evenly spread."""
+    odds = SteadyAcceptance()
+    for rate in rates:
+        for count in range(100):
+            odds.on_outcome(0 if int((count + 1) * rate) > int(count * rate) else None)
+    return odds
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.5, 0.8])
+def test_steady_odds_come_to_the_rate(rate):
+    assert steady_odds(rate, rate).rate() == pytest.approx(rate, abs=0.06)
+
+
+@pytest.mark.parametrize(("before", "right"), [(0.8, False), (0.05, True)])
+def test_a_change_is_noticed_within_some_tokens(before, right):
+    odds = steady_odds(before)
+    for _ in range(8):
+        odds.on_outcome(0 if right else None)
+    assert abs(odds.rate() - right) < 0.35
+
+
+def test_a_spread_is_that_of_late():
+    spread = RelativeSpread()
+    assert spread.value == pytest.approx(DEFAULT_TUNING.speed_noise)
+    for _ in range(300):
+        spread.add(2.0)
+    assert spread.value < 0.05
+    for count in range(300):
+        spread.add(1.0 + 2.0 * (count % 2))
+    assert spread.value == pytest.approx(0.5, abs=0.05)
 
 
 def test_odds_of_a_mixture_are_its_shares():

@@ -71,6 +71,14 @@ CHANGES = (
     replace(USUAL, exit=0.2),
     replace(USUAL, exits_right=0.0),
 )
+USELESS = (
+    replace(USUAL, agreement=0.05),
+    replace(USUAL, draft=1.5, cloud_draft=0.4),
+    replace(USUAL, agreement=0.05, draft=1.5, cloud_draft=0.4),
+    Conditions(3.0, 0.05, 1.5, 0.4, 3.0, 0.2, 0.0),
+    Conditions(3.0, 0.05, 1.5, 0.4, 1.0 / 3.0, 0.2, 0.0),
+)
+"""Little or nothing pays here but a plain step, and what is tried in vain shows."""
 
 
 class Pair:
@@ -133,6 +141,17 @@ def test_no_window_is_slower_than_ar() -> None:
         step_s = now.server * STEP_S
         assert slowest(text, step_s, SETTLED) >= 0.97, now
         assert slowest(text, step_s, 0) >= 0.6, now
+
+
+def test_where_nothing_pays_trials_cost_little() -> None:
+    """A trial of exits at 80 % of a forward and one of a draft at 40 % may fall into one window."""
+    changes = [USUAL, *USELESS, USUAL]
+    *texts, back = commits(changes, "outrider")
+    for text, now in zip(texts, changes, strict=False):
+        step_s = now.server * STEP_S
+        assert slowest(text, step_s, SETTLED) >= 0.95, now
+        assert slowest(text, step_s, 0) >= 0.6, now
+    assert slowest(back, STEP_S, SETTLED) >= 1.4, "drafts that pay again are soon used again"
 
 
 def test_the_measure_gives_one_for_ar() -> None:

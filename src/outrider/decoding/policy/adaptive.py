@@ -40,6 +40,9 @@ class AdaptivePolicy:
         self._filter = HintFilter(vocab_size, estimates.tuning)
         self._grown = False
         """Whether drafts have come since the running verification began."""
+        self._probed = False
+        """Whether the cloud has drafted a token after the text that does not seem to pay, to see if it does.
+        """
 
     @property
     def assumed(self) -> Tokens:
@@ -53,14 +56,20 @@ class AdaptivePolicy:
         ready, evidence = self._ready(view)
         extent = self.estimates.extent(evidence, len(self.assumed), view.room)
         after = ready[: extent.ready]
-        return after if extent.more and view.continues(after) else None
+        if not view.continues(after) or len(after) >= view.room:
+            return None
+        if extent.more:
+            return after
+        unused = not self._probed and evidence[: extent.ready].count(None) == extent.ready
+        self._probed = self._probed or (unused and self.estimates.probe_due(len(after)))
+        return after if unused and self._probed else None
 
     def on_drafted(self, choices: Choices | None, seconds: float) -> None:
         """Take what a draft of the cloud took, as `SpeculationPolicy.on_drafted`."""
         if choices is None:
             self._cloud_drafts = False
         else:
-            self.estimates.cloud.on_drafted(seconds)
+            self.estimates.on_cloud_drafted(seconds)
 
     def _ready(self, view: DraftView) -> tuple[Tokens, tuple[Evidence, ...]]:
         """Return all that lies ready, behind the tokens of exits where a verification begins with them."""
@@ -76,6 +85,8 @@ class AdaptivePolicy:
         if self._cloud_drafts and self.estimates.times.any_known:
             draft, evidence = self._ready(view)
             length = self.estimates.extent(evidence, len(self.assumed), view.room).ready
+            if self._probed and length < len(draft) and evidence[length] is not None:
+                length += 1
             return draft[:length], evidence[:length]
         if self.assumed:
             draft = self.assumed + self._worth_verifying(view, self.assumed)
@@ -90,7 +101,9 @@ class AdaptivePolicy:
         return ready[: max(1, self.estimates.chunk_length(len(ready)))]
 
     def siblings(self, view: DraftView, draft: Tokens, most: int, longest: int) -> tuple[Tokens, ...]:
-        """Return as many as pay."""
+        """Return as many as pay: none where the draft is only verified to learn from it."""
+        if self._probed:
+            return ()
         found = self._leaving(view, draft, most, min(longest, view.room))
         leaves = [(common_length(one, draft), len(one)) for one in found]
         return found[: self.estimates.num_beside(len(draft), leaves)]
@@ -163,6 +176,7 @@ class AdaptivePolicy:
 
     def on_verdict(self, outcome: VerificationOutcome) -> None:
         """Learns from a verdict; see `SpeculationPolicy`."""
+        self._probed = False
         self._filter.forget()
         known = len(self.assumed)
         self._predicted.learn_from_aborted(outcome.new)

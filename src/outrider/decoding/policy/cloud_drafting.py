@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from math import sqrt
 from typing import NamedTuple
 
-from outrider.decoding.policy.estimators import CalibratedAcceptance, ExponentialMean, ExponentialRatio
+from outrider.decoding.policy.estimators import ExponentialMean, ExponentialRatio, SteadyAcceptance
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
 
@@ -98,41 +97,53 @@ def steady_tokens_per_s(own: float, room: int, draft_s: float, verify_s: Callabl
 
 
 class CloudDrafting:
-    """What a session knows of the cloud's own draft: how often it is right, and what a token takes."""
+    """What a session knows of the cloud's own draft: how often it is right, and what a token takes.
+
+    A draft that has been dropped as useless is tried again ever more seldom: see `probe_due`.
+    """
 
     def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
         self._tuning = tuning
-        self._lately = CalibratedAcceptance(tuning)
-        self._odds = self._steady(self._lately)
-        self._draft_s = ExponentialMean(tuning)
+        self.odds = SteadyAcceptance(tuning)
+        self._share = ExponentialMean(tuning)
+        """What a token of the draft takes, of a step: both run on one device."""
         self._help = ExponentialRatio(tuning.steady_memory, tuning.help_prior_tokens)
         self._begins = True
+        self._unused_s = 0.0
+        """Seconds of the target's forwards since a token of the draft was judged."""
+        self._failed_probes = 0
 
     def begin_text(self) -> None:
         """A text's first draft may have to take in its prompt."""
         self._begins = True
 
-    def on_drafted(self, seconds: float) -> None:
-        """A token of the draft took so long."""
+    def on_drafted(self, seconds: float, step_s: float) -> None:
+        """A token of the draft took so long, where a step of the target takes `step_s`."""
         if not self._begins:
-            self._draft_s.add(seconds)
+            self._share.add(seconds / step_s)
         self._begins = False
+
+    def on_forward(self, seconds: float) -> None:
+        """A forward of the target took so long."""
+        self._unused_s += seconds
 
     def on_judged(self, confidence: float, right: bool) -> None:
         """A token that the draft was so sure of was right, or wrong."""
-        rank = 0 if right else None
-        self._odds.on_verdict(rank, confidence)
-        self._lately.on_verdict(rank, confidence)
-        rate, memory = self._odds.rate(), 1.0 - self._tuning.rate_memory
-        deviation = sqrt(rate * (1.0 - rate) * memory)
-        if abs(rate - self._lately.rate()) > self._tuning.change_signs * deviation:
-            self._odds = self._steady(self._lately)
+        self.odds.on_outcome(0 if right else None, confidence)
+        self._failed_probes = 0 if right else self._failed_probes + 1
+        self._unused_s = 0.0
 
-    def _steady(self, odds: CalibratedAcceptance) -> CalibratedAcceptance:
-        """The same odds with a longer memory from now on."""
-        steady = copy.deepcopy(odds)
-        steady.memory = self._tuning.steady_memory
-        return steady
+    def probe_due(self, row_s: float, step_s: float, tokens_per_s: float) -> bool:
+        """Return whether to draft and judge a token that does not seem to pay, in case the draft is better
+        by now. At once after one that was right, where it pays as long as it is; else its time, with `row_s`
+        seconds of the forward for its row, may be a share of the time since the last one, which falls with
+        every failure. `tokens_per_s`: what a second is worth.
+        """
+        tuning, seconds = self._tuning, self.draft_s(step_s) + row_s
+        if not self._failed_probes:
+            return seconds * tokens_per_s < 1.0
+        share = tuning.probe_cost / sqrt(min(self._failed_probes, tuning.probes_rarer))
+        return seconds <= share * self._unused_s
 
     def on_committed(self, num_tokens: int, expected: float) -> None:
         """So many tokens have become final in a time in which the cloud alone would write those expected."""
@@ -145,14 +156,13 @@ class CloudDrafting:
 
     def chance(self, confidence: float) -> float:
         """Return the chance of a token that the draft is so sure of."""
-        return self._odds.chance(0, confidence)
+        return self.odds.chance(confidence)
 
     @property
     def rate(self) -> float:
         """Return the chance of a token that is not drafted yet."""
-        return self._odds.rate()
+        return self.odds.rate()
 
-    @property
-    def draft_s(self) -> float:
-        """Return the seconds of one token; 0 until one has been timed."""
-        return self._draft_s.value
+    def draft_s(self, step_s: float) -> float:
+        """Return the seconds of one token, where a step takes `step_s`; 0 until one has been timed."""
+        return self._share.value * step_s

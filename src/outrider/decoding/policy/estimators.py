@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Sequence
@@ -50,13 +51,24 @@ class CalibratedAcceptance(AcceptanceRates):
     """Odds that know the first choice apart for drafts of different confidence."""
 
     def __init__(
-        self, tuning: AdaptiveTuning = DEFAULT_TUNING, priors: tuple[float, ...] | None = None
+        self,
+        tuning: AdaptiveTuning = DEFAULT_TUNING,
+        priors: tuple[float, ...] | None = None,
+        memory: float | None = None,
     ) -> None:
+        """`memory`: the weight that a rate keeps at the next trial, `rate_memory` where none is given."""
         super().__init__(tuning, priors)
+        self.memory = tuning.rate_memory if memory is None else memory
         self._prior_trials = tuning.prior_trials
         self._limits = tuning.confidence_levels if tuning.draft_levels else ()
         self._level_hits = [0.0] * (len(self._limits) + 1)
         self._level_trials = [0.0] * (len(self._limits) + 1)
+
+    def with_memory(self, memory: float) -> CalibratedAcceptance:
+        """The same odds as of now with another memory from now on."""
+        other = copy.deepcopy(self)
+        other.memory = memory
+        return other
 
     def on_verdict(self, rank: int | None, confidence: float) -> None:
         """As `on_outcome`, of a draft so sure of its first choice."""
@@ -74,6 +86,42 @@ class CalibratedAcceptance(AcceptanceRates):
             missed *= 1.0 - chance
             chance = self.rate(choice)
         return missed * chance
+
+
+class SteadyAcceptance:
+    """The odds of a draft's first choice, with a long memory as long as nothing changes.
+
+    Other estimates have shorter ones. Where one differs from the long by more than chance explains, the draft
+    is another now: all longer memories begin anew with what the short one holds.
+    """
+
+    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
+        self._tuning = tuning
+        self._odds = CalibratedAcceptance(tuning, memory=tuning.steady_memory)
+        self._shorter = [CalibratedAcceptance(tuning, memory=memory) for memory in tuning.change_memories]
+
+    def on_outcome(self, rank: int | None, confidence: float = 1.0) -> None:
+        """The target wrote the choice of this rank, or none; the draft was so sure of its first."""
+        for odds in (self._odds, *self._shorter):
+            odds.on_verdict(rank, confidence)
+        for place, odds in enumerate(self._shorter):
+            if self._differs(odds):
+                self._odds = odds.with_memory(self._odds.memory)
+                for longer in range(place):
+                    self._shorter[longer] = odds.with_memory(self._shorter[longer].memory)
+
+    def _differs(self, odds: CalibratedAcceptance) -> bool:
+        rate = (self._odds.rate() + odds.rate()) / 2.0
+        deviation = sqrt(rate * (1.0 - rate) * (1.0 - odds.memory))
+        return abs(self._odds.rate() - odds.rate()) > self._tuning.change_signs * deviation
+
+    def rate(self) -> float:
+        """The chance of a first choice."""
+        return self._odds.rate()
+
+    def chance(self, confidence: float) -> float:
+        """The chance of a first choice of which the draft is so sure."""
+        return self._odds.chance(0, confidence)
 
 
 class Regression:
@@ -139,8 +187,28 @@ class ExponentialRatio:
 
     @property
     def value(self) -> float:
-        """The ratio of the two sums."""
-        return self._above / self._below
+        """The ratio of the two sums; 1 as long as they are 0."""
+        return self._above / self._below if self._below else 1.0
+
+
+class RelativeSpread:
+    """The standard deviation of values over their mean, with fading memory, begun with a guess."""
+
+    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
+        self._memory, trials = tuning.rate_memory, tuning.prior_trials
+        self._weight = self._sum = trials
+        self._squares = trials * (1.0 + tuning.speed_noise**2)
+
+    def add(self, value: float) -> None:
+        """Add a value, after the older ones have lost weight."""
+        self._weight = self._memory * self._weight + 1.0
+        self._sum = self._memory * self._sum + value
+        self._squares = self._memory * self._squares + value * value
+
+    @property
+    def value(self) -> float:
+        """The spread as a share of the mean."""
+        return sqrt(max(0.0, self._squares * self._weight / self._sum**2 - 1.0))
 
 
 class BatchTime:
@@ -178,21 +246,31 @@ class BatchTime:
 class Throughput:
     """Tokens per second of late, from one commit to the next of a text; 0 until known."""
 
-    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
-        self._memory = tuning.rate_memory
+    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING, memory: float | None = None) -> None:
+        """`memory`: the weight that a commit keeps at the next, `rate_memory` where none is given."""
+        self._memory = tuning.rate_memory if memory is None else memory
         self._tokens = self._seconds = 0.0
         self._last_s: float | None = None
+
+    def with_memory(self, memory: float) -> Throughput:
+        """The same speed as of now with another memory from now on."""
+        other = copy.copy(self)
+        other._memory = memory
+        return other
 
     def begin_text(self) -> None:
         """The time since the last text does not count."""
         self._last_s = None
 
-    def on_commit(self, num_tokens: int, now_s: float) -> None:
-        """Adds the tokens that became final at `now_s`."""
+    def on_commit(self, num_tokens: int, now_s: float) -> float:
+        """Adds the tokens that became final at `now_s`; returns the seconds since the last commit."""
+        seconds = 0.0
         if self._last_s is not None:
+            seconds = now_s - self._last_s
             self._tokens = self._memory * self._tokens + num_tokens
-            self._seconds = self._memory * self._seconds + now_s - self._last_s
+            self._seconds = self._memory * self._seconds + seconds
         self._last_s = now_s
+        return seconds
 
     @property
     def value(self) -> float:

@@ -15,7 +15,12 @@ from outrider.decoding.policy.cloud_drafting import (
     best_extent,
     steady_tokens_per_s,
 )
-from outrider.decoding.policy.estimators import AcceptanceRates, ExponentialMean, Throughput
+from outrider.decoding.policy.estimators import (
+    AcceptanceRates,
+    ExponentialMean,
+    SteadyAcceptance,
+    Throughput,
+)
 from outrider.decoding.policy.exit_calibration import ExitCalibrator
 from outrider.decoding.policy.exit_gate import ExitGate
 from outrider.decoding.policy.speed_trials import SpeedTrials
@@ -62,7 +67,7 @@ class SessionEstimates:
         self._times_unread = ForwardTimes(tuning, cloud_drafts) if cloud_drafts else self._times
         """Where the cloud drafts too, of forwards whose exits are not read."""
         self._speed = Throughput(tuning)
-        self._odds = AcceptanceRates(tuning)
+        self._odds = SteadyAcceptance(tuning) if cloud_drafts else AcceptanceRates(tuning)
         self._second = AcceptanceRates(tuning, (tuning.sibling_prior,))
         self._ready: dict[Ending, ExponentialMean] = {
             ending: ExponentialMean(tuning) for ending in ("step", "whole", "fell")
@@ -100,6 +105,7 @@ class SessionEstimates:
         job, new, forwarded = outcome.job, outcome.new, outcome.compute_s > 0.0
         exits_read = job.hints if outcome.alone else None
         if forwarded:
+            self.cloud.on_forward(outcome.compute_s)
             num_beside = job.num_rows - 1 - len(job.draft)
             self.on_verified(len(job.draft), outcome.compute_s, num_beside, exits_read)
             self._learn_from_siblings(job, new)
@@ -203,15 +209,25 @@ class SessionEstimates:
             Ready(rate, False) if sure is None else Ready(self.cloud.chance(sure), True) for sure in evidence
         ]
         draft[:certain] = [Ready(1.0, True)] * certain
-        price = Price(self._cloud_price(room), self.cloud.draft_s)
+        price = Price(self._cloud_price(room), self.cloud.draft_s(self.times.draft_s(0)))
         return best_extent(draft, own, room, price, self.times.draft_s)
+
+    def on_cloud_drafted(self, seconds: float) -> None:
+        """A token of the cloud's own draft took so long."""
+        self.cloud.on_drafted(seconds, self.times.draft_s(0))
+
+    def probe_due(self, num_ready: int) -> bool:
+        """Whether the cloud should draft a token behind so many ready ones only to see if it is right."""
+        row_s = max(0.0, self.times.draft_s(num_ready + 1) - self.times.draft_s(num_ready))
+        return self.cloud.probe_due(row_s, self.times.draft_s(0), self._tokens_per_s)
 
     def _cloud_price(self, room: int) -> float:
         """What time is worth where the cloud drafts: what it would write alone, and what is written beyond
         that with the drafts of the robot and the exits.
         """
         cloud = self.cloud
-        self._alone_tokens_per_s = steady_tokens_per_s(cloud.rate, room, cloud.draft_s, self.times.draft_s)
+        draft_s = cloud.draft_s(self.times.draft_s(0))
+        self._alone_tokens_per_s = steady_tokens_per_s(cloud.rate, room, draft_s, self.times.draft_s)
         return cloud.help * self._alone_tokens_per_s
 
     def num_beside(self, num_drafted: int, leaves: Sequence[tuple[int, int]]) -> int:

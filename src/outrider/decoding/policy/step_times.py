@@ -15,7 +15,9 @@ class ForwardTimes:
     """Means in seconds, over all texts of a session: of a step, and of verifications by their tokens.
 
     The time of a verification is forgotten after `forward_window` other forwards, and once a step takes
-    `speed_change` times as long or as short as then: it was a hiccup's, or the machine is another now. To
+    `speed_change` times as long or as short as then: it was a hiccup's, or the machine is another now. Where
+    the cloud drafts, so that steps are rare, two forwards in a row that differ so from those like them make
+    all other times forgotten. To
     begin again takes the least of `abort_window` times: in the others something else came between.
     """
 
@@ -33,6 +35,8 @@ class ForwardTimes:
         self._leaving: deque[float] = deque(maxlen=tuning.abort_window)
         self._left_at = 0
         self._forwards = 0
+        self._changes = 0
+        """Forwards in a row that took much longer or shorter than those like them."""
         self._begins = True
 
     def begin_text(self) -> None:
@@ -44,6 +48,8 @@ class ForwardTimes:
         self._forwards += 1
         if self._forwards - self._left_at > self._tuning.forward_window:
             self._leaving.clear()
+        if self._interpolates and not num_beside and self._is_hiccup(num_drafted, compute_s):
+            return
         if not num_drafted:
             self._step.add(compute_s)
         for times in (self._verify, self._wide):
@@ -55,6 +61,18 @@ class ForwardTimes:
             self._on_wide(num_drafted + num_beside, compute_s)
         else:
             self._verify.add(num_drafted, compute_s, self._forwards, self._step.value)
+
+    def _is_hiccup(self, num_drafted: int, compute_s: float) -> bool:
+        """Whether a forward took much longer or shorter than those like it; the second in a row is of another
+        machine, and all that is known is forgotten.
+        """
+        changed = _differ(self.draft_s(num_drafted), compute_s, self._tuning.speed_change)
+        self._changes = self._changes + 1 if changed else 0
+        if self._changes == 2:
+            self._changes = 0
+            self._step = ExponentialMean(self._tuning)
+            self._verify, self._wide = _RecentMeans(self._tuning), _RecentMeans(self._tuning)
+        return self._changes > 0
 
     def on_begun_again(self, after_s: float) -> None:
         """So long after a forward was given up the next one has begun."""
