@@ -77,6 +77,25 @@ def signs(results: Results) -> str:
     return markdown_table((f"{homes} homes, {one['signs']} signs", "without signs", "with signs"), rows)
 
 
+PICTURE_SETS = {
+    "as_shipped": "Gazebo Fortress, the world's colours before they were corrected",
+    "corrected": "Gazebo Fortress, corrected colours",
+    "mujoco": "MuJoCo, the same poses",
+}
+
+
+def gazebo_frames(results: Results) -> str:
+    """Returns the table of the target's answers to pictures of Gazebo, beside the expert's."""
+    rows = []
+    for name, meaning in PICTURE_SETS.items():
+        one = results["gazebo-frames"]["sets"][name]
+        shares = (one["action_agreement"], one["agreement_target_in_view"])
+        texts = (share_text(round(share["share"] * share["n"]), share["n"]) for share in shares)
+        rows.append((meaning, *texts, f"{one['object_precision']:.2f}", f"{one['object_recall']:.2f}"))
+    head = ("pictures", "the expert's action (95 %)", "of those in view", "objects: precision", "recall")
+    return markdown_table(head, rows)
+
+
 def navigation(results: Results) -> str:
     """Returns the table of objects found, by who answers and by where the object was."""
     rows = []
@@ -251,6 +270,7 @@ ROBOT: dict[str, Callable[[Results], str]] = {
     "navigation": navigation,
     "motion": motion,
     "signs": signs,
+    "gazebo_frames": gazebo_frames,
     "same_room": _share(_same_room),
     "other_room": _share(_other_room),
     "injections": injections,
