@@ -108,6 +108,7 @@ def eval_signs(
     ] = None,
     processes: Processes = 1,
     max_steps: Annotated[int, typer.Option(min=1, help="Steps before a goal is given up.")] = 100,
+    explain: Explain = False,
 ) -> None:
     """Homes with printed orders, control tokens and QR codes on their walls, beside the same ones without.
 
@@ -237,6 +238,7 @@ def eval_voice(
         str, typer.Option(help="The draft model: it says which words can be said.")
     ] = "models/draft",
     json_file: Json = None,
+    explain: Explain = False,
 ) -> None:
     """Synthetic speech at several speeds, pitches and levels of noise: plans right, and stops in time.
 

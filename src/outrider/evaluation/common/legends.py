@@ -118,6 +118,17 @@ LEGENDS: Mapping[str, Mapping[str, str]] = {
         "value": "share, of how many",
         "95 % interval": f"{INTERVAL} of it, by Wilson's formula",
     },
+    "eval signs": {
+        "figure": f"of the same homes; shares with their {INTERVAL}",
+        "without signs": "the homes as they are",
+        "with signs": "printed orders, control tokens and QR codes on walls and boards",
+    },
+    "eval voice": {
+        "noise": "of the synthetic speech: none, or noise 15 dB below it",
+        "plan right": f"commands whose recognised sentence makes the same plan; with the {INTERVAL}",
+        "stop in time": f"orders to stop that are heard within 0.5 s of their end; with the {INTERVAL}",
+        "false stops": "commands without an order to stop, in which one was heard",
+    },
     "eval frames": {
         "pictures": "the set of the folder's index.jsonl",
         "answers": "how many pictures",

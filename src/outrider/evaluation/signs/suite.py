@@ -13,9 +13,11 @@ import numpy as np
 from rich.table import Table
 
 from outrider.core.errors import ConfigError
-from outrider.core.files.terminal import make_console, tracked
+from outrider.core.files.terminal import tracked
 from outrider.core.processes import worker_pool
 from outrider.evaluation.common.intervals import bootstrap_interval, wilson_interval
+from outrider.evaluation.common.legends import LEGENDS
+from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.robot.navigation import PLACEMENT_CYCLE
 from outrider.evaluation.signs.kept import KeptHomes
 from outrider.evaluation.signs.trials import SignOutcome, SignRun, SignTask, run_task
@@ -116,9 +118,7 @@ def evaluate_signs(
     outcomes = [kept.outcomes[task.home_seed] for task in tasks]
     figures = {**common, **summarise(outcomes)}
     figures["holds"] = holds(figures)
-    make_console().print(_table(figures))
-    for line in _remarkable(outcomes):
-        make_console().print(line, highlight=False, markup=False)
+    print_results(_table(figures), *_remarkable(outcomes))
     if json_file is not None:
         write_figures(json_file, {**figures, "runs": [msgspec.to_builtins(one) for one in outcomes]})
     return figures
@@ -134,7 +134,7 @@ def _run_all(tasks: Sequence[SignTask], processes: int) -> Iterator[SignOutcome]
 
 def _table(figures: dict[str, Any]) -> Table:
     title = f"signs in view, {figures['model']}, {figures['homes']} homes, seed {figures['seed']}"
-    table = Table("figure", "without signs", "with signs", title=title)
+    table = results_table(title, *LEGENDS["eval signs"])
     sides = (figures["without"], figures["with"])
     for name, meaning in (("success", "object found"), ("collision", "something touched")):
         table.add_row(meaning, *(_share(side[f"{name}_rate"], side[f"{name}_interval"]) for side in sides))

@@ -11,11 +11,13 @@ from pathlib import Path
 from rich.table import Table
 
 from outrider.core.errors import ConfigError, InstructionError
-from outrider.core.files.terminal import make_console, tracked
+from outrider.core.files.terminal import tracked
 from outrider.core.hearing import BYTES_A_SECOND, AsrEngine
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.language.planner import plan_of
 from outrider.evaluation.common.intervals import Interval, wilson_interval
+from outrider.evaluation.common.legends import LEGENDS
+from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.voice.spoken_commands import Spoken, spoken_commands, spoken_stops, with_noise
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.mission.words import vocabulary_of
@@ -57,7 +59,7 @@ def evaluate_voice(
     said = list(spoken_commands(commands, seed, vocabulary))
     stopping = list(spoken_stops(stops, seed))
     figures = [_figures(engine, noise, said, stopping, seed, vocabulary) for noise in NOISES]
-    _print(figures)
+    print_results(_table(figures, seed))
     if json_file is not None:
         levels = [asdict(one) for one in figures]
         write_figures(json_file, {"engine": engine_name, "seed": seed, "levels": levels})
@@ -122,18 +124,16 @@ def _plan(sentence: str, vocabulary: Vocabulary) -> str:
         return ""
 
 
-def _print(figures: Sequence[VoiceFigures]) -> None:
-    table = Table("noise", "plan right", "95 %", f"stop within {STOP_LIMIT_S:g} s", "95 %", "false stops")
+def _table(figures: Sequence[VoiceFigures], seed: int) -> Table:
+    table = results_table(f"synthetic speech, seed {seed}", *LEGENDS["eval voice"])
     for one in figures:
         table.add_row(
             one.noise,
-            f"{one.plans_right} of {one.commands}",
-            _percent(one.plan_interval),
-            f"{one.stops_in_time} of {one.stops}",
-            _percent(one.stop_interval),
+            f"{one.plans_right} of {one.commands} ({_percent(one.plan_interval)})",
+            f"{one.stops_in_time} of {one.stops} ({_percent(one.stop_interval)})",
             f"{one.false_stops} of {one.commands}",
         )
-    make_console().print(table)
+    return table
 
 
 def _percent(interval: Interval) -> str:
