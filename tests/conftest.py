@@ -16,6 +16,9 @@ _OWN = tempfile.mkdtemp(prefix="outrider-tests-")
 os.environ["OUTRIDER_MEMORY"] = f"{_OWN}/memory.db"
 os.environ["OUTRIDER_JOURNAL"] = f"{_OWN}/robot.journal"
 
+# Tables as where they are piped, whatever the terminal that the tests run in.
+os.environ.pop("COLUMNS", None)
+
 # The same examples everywhere, and no verdict that hangs on how busy the machine is.
 settings.register_profile(
     "outrider", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]

@@ -11,7 +11,7 @@ from support.memories import another_reader
 from typer.testing import CliRunner
 
 from outrider import cli
-from outrider.core.errors import MemoryStoreError, NotErasedError
+from outrider.core.errors import ConfigError, MemoryStoreError, NotErasedError
 from outrider.memory.store import schema
 from outrider.runtime.wiring.memory_stores import default_store, make_filter, this_home
 
@@ -81,7 +81,7 @@ def test_an_encrypted_store_from_the_command_line(own_store: Path, tmp_path: Pat
 @pytest.mark.parametrize("arguments", [(), ("1", "--all"), ("--matching", "x", "--all")])
 def test_exactly_one_way_to_forget(arguments: tuple[str, ...]) -> None:
     outrider("add", "kept x")
-    assert isinstance(outrider("forget", *arguments).exception, MemoryStoreError)
+    assert isinstance(outrider("forget", *arguments).exception, ConfigError)
     assert "kept x" in outrider("list").output
 
 
