@@ -92,16 +92,16 @@ class FakeBase:
 
 
 class StillCamera:
-    """Ten pictures a second of nothing, with the noise of a living sensor; frozen, it repeats the last one,
-    stamp and all; dead in its driver, it repeats the last one under new stamps.
+    """Ten pictures a second of a grey ramp, with the noise of a living sensor; frozen, it repeats the last
+    one, stamp and all; dead in its driver, it repeats the last one under new stamps.
     """
 
     def __init__(self, client: Client, width: int = 56, height: int = 28) -> None:
         self._client = client
         self.frozen = self.dead = False
-        self._picture = convert.image_message(
-            np.zeros((height, width, 3), np.uint8), convert.time_of(0.0), "camera"
-        )
+        row = (60 + np.arange(width) % 128).astype(np.uint8)
+        picture = np.ascontiguousarray(np.broadcast_to(row[:, None], (height, width, 3)))
+        self._picture = convert.image_message(picture, convert.time_of(0.0), "camera")
         self._images = client.node.create_publisher(Image, "camera/image_raw", qos.SENSOR)
         client.node.create_timer(0.1, self._publish)
 

@@ -143,7 +143,7 @@ def test_pictures_without_a_stamp_count_from_arrival_and_stamps_that_stand_still
     for stamp_s in (0.0, 77.0):
         for bright in range(10):
             node.time_s += PERIOD_S
-            picture = np.full((28, 56, 3), 10 + bright, np.uint8)
+            picture = np.full((28, 56, 3), 100 + bright, np.uint8)
             side.on_image(convert.image_message(picture, convert.time_of(stamp_s), "camera"))
             frame = side.frame_after(node.time_s - 0.01, 0.0)
             assert (frame is not None) == (stamp_s == 0.0 or bright == 0)

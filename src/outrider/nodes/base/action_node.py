@@ -11,6 +11,7 @@ from typing import Any
 from geometry_msgs.msg import Twist
 from nav_msgs.msg import Odometry as OdometryMsg
 from outrider_interfaces.msg import MotionReport, VerifiedText
+from rclpy.duration import Duration
 from sensor_msgs.msg import LaserScan
 from std_msgs.msg import Bool
 from std_srvs.srv import SetBool
@@ -41,6 +42,8 @@ HAND_TOPICS = ("cmd_vel_joy", "cmd_vel_console")
 PEOPLE_TOPICS = ("e_stop", *HAND_TOPICS)
 # Messages of the emergency stop that may be under way on one subscription and received on another.
 REMEMBERED_STOPS = 64
+# How long the last report may take to those who listen; the base has been stopped by then.
+REPORT_TAKEN = Duration(seconds=0.3)
 
 
 class ActionNode(OutriderNode):
@@ -130,6 +133,8 @@ class ActionNode(OutriderNode):
         if end is not None:
             self._report(end)
         self._base.close()
+        # The process may end now, and what has not been taken by then is lost.
+        self._reports.wait_for_all_acked(REPORT_TAKEN)
 
     def cleanup(self) -> None:
         self._base = None
