@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from io import StringIO
@@ -16,7 +16,7 @@ from rich.table import Table
 
 from outrider.core.errors import ConfigError
 from outrider.core.files.terminal import tracked
-from outrider.core.processes import worker_pool
+from outrider.core.processes import work_through
 from outrider.evaluation.common.intervals import wilson_interval
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import print_results, results_table
@@ -170,20 +170,14 @@ def evaluate_plans(
     if homes < 1 or processes < 1 or seed < 0 or not 1 <= finds <= MOST_FINDS:
         raise ConfigError(f"homes and processes must be at least 1, seed 0, finds from 1 to {MOST_FINDS}")
     tasks = plan_tasks(homes, seed, finds, model, models_folder(models), max_steps)
-    outcomes = sorted(tracked(_run_all(tasks, processes), "homes", total=homes), key=lambda one: one.seed)
+    outcomes = sorted(
+        tracked(work_through(run_task, tasks, processes), "homes", total=homes), key=lambda one: one.seed
+    )
     figures = {"model": model, "seed": seed, **summarise(outcomes)}
     print_results(_table(figures))
     if json_file is not None:
         write_figures(json_file, {**figures, "runs": [asdict(outcome) for outcome in outcomes]})
     return figures
-
-
-def _run_all(tasks: Sequence[PlanTask], processes: int) -> Iterator[PlanOutcome]:
-    if processes == 1:
-        yield from map(run_task, tasks)
-        return
-    with worker_pool(processes) as pool:
-        yield from pool.imap_unordered(run_task, tasks)
 
 
 def _table(figures: dict[str, Any]) -> Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -17,7 +17,7 @@ from rich.table import Table
 from outrider.core.errors import ConfigError
 from outrider.core.files.terminal import tracked
 from outrider.core.ports import TextDecoder
-from outrider.core.processes import worker_pool
+from outrider.core.processes import work_through
 from outrider.core.values import Sighting
 from outrider.decoding.config import DecodingConfig
 from outrider.evaluation.common.intervals import wilson_interval
@@ -248,7 +248,7 @@ def evaluate_navigation(
     pace = _pace(motion, round_trip_ms, model, memory)
     folder = Path() if model == "expert" else models_folder(models)
     tasks = plan(episodes, seed, model, folder, max_steps, memory == "on", legs, look, pace)
-    pairs = list(tracked(_run_all(tasks, processes), "episodes", total=episodes))
+    pairs = list(tracked(work_through(run_task, tasks, processes), "episodes", total=episodes))
     pairs.sort(key=lambda pair: pair.result.seed)
     figures = {"model": model, "seed": seed, "memory": memory, "legs": legs, "look": look, **summarise(pairs)}
     if pace is not None:
@@ -270,14 +270,6 @@ def _pace(motion: str, round_trip_ms: float, model: str, memory: str) -> Pace | 
     if model == "expert" or memory == "on":
         raise ConfigError("--motion is for models without a memory: leave --memory and --model expert away")
     return Pace(motion == "continuous", AnswerTimes().over(round_trip_ms / 1000.0))
-
-
-def _run_all(tasks: Sequence[EpisodeTask], processes: int) -> Iterator[EpisodePair]:
-    if processes == 1:
-        yield from map(run_task, tasks)
-        return
-    with worker_pool(processes) as pool:
-        yield from pool.imap_unordered(run_task, tasks)
 
 
 def lost_homes(pairs: Sequence[EpisodePair]) -> list[str]:

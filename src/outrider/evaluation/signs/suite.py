@@ -14,7 +14,7 @@ from rich.table import Table
 
 from outrider.core.errors import ConfigError
 from outrider.core.files.terminal import tracked
-from outrider.core.processes import worker_pool
+from outrider.core.processes import work_through
 from outrider.evaluation.common.intervals import bootstrap_interval, wilson_interval
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import print_results, results_table
@@ -113,7 +113,7 @@ def evaluate_signs(
     kept = KeptHomes(run, common)
     tasks = tasks_of(homes, seed, model, models_folder(models), max_steps)
     missing = [task for task in tasks if task.home_seed not in kept.outcomes]
-    for outcome in tracked(_run_all(missing, processes), "homes", total=len(missing)):
+    for outcome in tracked(work_through(run_task, missing, processes), "homes", total=len(missing)):
         kept.add(outcome)
     outcomes = [kept.outcomes[task.home_seed] for task in tasks]
     figures = {**common, **summarise(outcomes)}
@@ -122,14 +122,6 @@ def evaluate_signs(
     if json_file is not None:
         write_figures(json_file, {**figures, "runs": [msgspec.to_builtins(one) for one in outcomes]})
     return figures
-
-
-def _run_all(tasks: Sequence[SignTask], processes: int) -> Iterator[SignOutcome]:
-    if processes == 1:
-        yield from map(run_task, tasks)
-        return
-    with worker_pool(processes) as pool:
-        yield from pool.imap_unordered(run_task, tasks)
 
 
 def _table(figures: dict[str, Any]) -> Table:

@@ -16,7 +16,7 @@ import msgspec
 from outrider.core.errors import ConfigError
 from outrider.core.files.writing import checked_folder
 from outrider.core.ports import TextDecoder
-from outrider.core.processes import worker_pool
+from outrider.core.processes import work_through
 from outrider.core.training_data import Example, Shard
 from outrider.decoding.config import DecodingConfig
 from outrider.runtime.datasets.dagger import driven_examples
@@ -72,11 +72,7 @@ def write_dataset(
         )
         for index in range(num_shards)
     ]
-    if processes <= 1:
-        yield from map(write_shard, tasks)
-        return
-    with worker_pool(processes) as pool:
-        yield from pool.imap_unordered(write_shard, tasks)
+    yield from work_through(write_shard, tasks, processes)
 
 
 def write_shard(task: ShardTask) -> Path:
