@@ -17,8 +17,8 @@ class ForwardTimes:
     The time of a verification is forgotten after `forward_window` other forwards, and once a step takes
     `speed_change` times as long or as short as then: it was a hiccup's, or the machine is another now. Where
     the cloud drafts, so that steps are rare, two forwards in a row that differ so from those like them make
-    all other times forgotten. To
-    begin again takes the least of `abort_window` times: in the others something else came between.
+    all other times forgotten. To begin again takes the least of `abort_window` times: in the others something
+    else came between.
     """
 
     def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING, interpolates: bool = False) -> None:

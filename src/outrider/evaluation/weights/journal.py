@@ -3,16 +3,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from outrider.core.errors import ConfigError
-from outrider.core.files.private_files import make_private_folder, open_private
-from outrider.core.files.writing import writing_to
+from outrider.evaluation.common.kept_records import KeptRecords
 
 TEXTS_FILE = "texts.jsonl"
 
@@ -52,22 +49,13 @@ class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Journal:
-    """Texts by their keys, in a folder's file where one is given, else in memory alone.
-
-    The file's first line holds what all its texts have in common.
-    """
+    """Texts by their keys, in a folder's file where one is given, else in memory alone."""
 
     def __init__(self, folder: Path | None, common: Mapping[str, str | int]) -> None:
-        """Raises ConfigError for a folder whose texts have other things in common, or that cannot be used."""
-        self._texts: dict[TextKey, KeptText] = {}
-        self._path = None if folder is None else folder / TEXTS_FILE
-        if self._path is None:
-            return
-        make_private_folder(self._path.parent)
-        if self._path.exists():
-            self._read(self._path, common)
-        else:
-            self._append(msgspec.json.encode(common))
+        """Raises ConfigError as `KeptRecords` does."""
+        path = None if folder is None else folder / TEXTS_FILE
+        self._records = KeptRecords(path, _Line, "texts", common)
+        self._texts = {line.key: line.text for line in self._records.read}
 
     def __contains__(self, key: TextKey) -> bool:
         return key in self._texts
@@ -78,27 +66,4 @@ class Journal:
     def add(self, key: TextKey, text: KeptText) -> None:
         """Keep a text, on disk before the next is decoded. Raises ConfigError."""
         self._texts[key] = text
-        self._append(msgspec.json.encode(_Line(key, text)))
-
-    def _append(self, line: bytes) -> None:
-        if self._path is None:
-            return
-        with writing_to(self._path), open_private(self._path, "ab") as file:
-            file.write(line + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-
-    def _read(self, path: Path, common: Mapping[str, str | int]) -> None:
-        """What a kill cut off in its midst is dropped, and decoded anew."""
-        head, *lines = path.read_bytes().split(b"\n")
-        try:
-            found = msgspec.json.decode(head)
-            known = [msgspec.json.decode(line, type=_Line) for line in lines[:-1]]
-        except msgspec.DecodeError as error:
-            raise ConfigError(f"{path} holds no texts ({error}): delete it") from None
-        if found != common:
-            raise ConfigError(f"{path} holds texts of {found}, not of {common}: choose another folder")
-        if lines and lines[-1]:
-            with writing_to(path), path.open("r+b") as file:
-                file.truncate(path.stat().st_size - len(lines[-1]))
-        self._texts = {line.key: line.text for line in known}
+        self._records.add(_Line(key, text))
