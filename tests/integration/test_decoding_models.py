@@ -79,6 +79,14 @@ def with_exits(path):
     return folder
 
 
+def target_at(place: str, folder, monkeypatch, sessions: int) -> QwenModel:
+    """The target of a folder on the CPU, on the CPU as a GPU runs it, or on a GPU where there is one."""
+    if place == "a GPU" and not torch.cuda.is_available():
+        pytest.skip("needs a GPU")
+    loaded = load_model(folder / "target", sessions=sessions, device="cuda" if place == "a GPU" else "cpu")
+    return captured(loaded, monkeypatch) if place == "as on a GPU" else loaded
+
+
 def captured(loaded: QwenModel, monkeypatch) -> QwenModel:
     """The same weights, run as a GPU runs them."""
     stand_in_for_cuda(monkeypatch)
@@ -87,11 +95,14 @@ def captured(loaded: QwenModel, monkeypatch) -> QwenModel:
     return QwenModel(*parts, loaded.exit_heads, sessions=3, static_steps=True)
 
 
+@pytest.mark.parametrize("place", ["as on a GPU", "a GPU"])
 @pytest.mark.parametrize("temperature", [0.0, 0.9])
-def test_robots_on_a_targets_captured_steps_write_what_it_writes_alone(tmp_path, monkeypatch, temperature):
+def test_robots_on_a_targets_captured_steps_write_what_it_writes_alone(
+    tmp_path, monkeypatch, temperature, place
+):
     """As on a GPU: sessions side by side, hints in mid-forward, chunks of any length."""
     folder = with_exits(tmp_path)
-    target = captured(load_model(folder / "target"), monkeypatch)
+    target = target_at(place, folder, monkeypatch, sessions=3)
     draft = load_model(folder / "draft", role="draft")
     settings = {"temperature": temperature, "seed": 5}
     alone = local_decoder(target, None, DecodingConfig(strategy="ar", **settings))
@@ -110,10 +121,9 @@ def test_robots_on_a_targets_captured_steps_write_what_it_writes_alone(tmp_path,
     assert max(fleet.cloud.record.batches) > 1
 
 
-@pytest.mark.parametrize("as_on_a_gpu", [False, True])
-def test_a_verification_left_in_mid_forward_leaves_no_trace_in_the_next(tmp_path, monkeypatch, as_on_a_gpu):
-    loaded = load_model(with_exits(tmp_path) / "target", sessions=2)
-    target = captured(loaded, monkeypatch) if as_on_a_gpu else loaded
+@pytest.mark.parametrize("place", ["the CPU", "as on a GPU", "a GPU"])
+def test_a_verification_left_in_mid_forward_leaves_no_trace_in_the_next(tmp_path, monkeypatch, place):
+    target = target_at(place, with_exits(tmp_path), monkeypatch, sessions=2)
     workers = TargetWorker(target), TargetWorker(target)
     key, sampling = SessionKey(Peer("", b"robot"), 1), Sampling()
 
@@ -138,11 +148,10 @@ def test_a_verification_left_in_mid_forward_leaves_no_trace_in_the_next(tmp_path
     assert len(text) >= 4
 
 
-@pytest.mark.parametrize("as_on_a_gpu", [False, True])
-def test_drafts_beside_another_are_judged_as_each_alone(tmp_path, monkeypatch, as_on_a_gpu):
+@pytest.mark.parametrize("place", ["the CPU", "as on a GPU", "a GPU"])
+def test_drafts_beside_another_are_judged_as_each_alone(tmp_path, monkeypatch, place):
     """To the bit of the margin, whatever stands beside them and came before."""
-    loaded = load_model(with_exits(tmp_path) / "target", sessions=4)
-    target = captured(loaded, monkeypatch) if as_on_a_gpu else loaded
+    target = target_at(place, with_exits(tmp_path), monkeypatch, sessions=4)
     wide, narrow = TargetWorker(target), TargetWorker(target)
     key, sampling = SessionKey(Peer("", b"robot"), 1), Sampling()
 
