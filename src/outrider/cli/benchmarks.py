@@ -113,6 +113,10 @@ def bench_decoding(
             help="Of these three: other costs; rows, full-head-exits, whole-forwards or fewer-second-choices."
         ),
     ] = None,
+    changes: Annotated[
+        int | None,
+        typer.Option("--changes", help="Only: so many sessions through changes of link, server and drafts."),
+    ] = None,
     models: Models = None,
     explain: Explain = False,
 ) -> None:
@@ -121,13 +125,21 @@ def bench_decoding(
     from outrider.evaluation.alternatives.bench import bench_alternatives
     from outrider.evaluation.alternatives.random_bench import bench_random
     from outrider.evaluation.decoding.bench import bench_decoding, bench_policy
+    from outrider.evaluation.decoding.changes import bench_changes
 
-    only = alternatives or ablate or number is not None
+    only = alternatives or ablate or number is not None or changes is not None
     if only and (plots or ablations or live or drafters != "model"):
         raise ConfigError(
-            "--plots, --ablations, --live, --drafters do not go with --alternatives, --ablate or "
-            "--random-regimes"
+            "--plots, --ablations, --live, --drafters do not go with --alternatives, --ablate, "
+            "--random-regimes or --changes"
         )
+    if changes is not None:
+        if alternatives or number is not None or regime or variant:
+            raise ConfigError(
+                "--changes has conditions of its own: only --ablate, --seed and --json go with it"
+            )
+        bench_changes(changes, seed, tuple(ablate or ()), json_file)
+        return
     if alternatives:
         if ablate or number is not None:
             raise ConfigError("--alternatives goes with neither --ablate nor --random-regimes")

@@ -55,6 +55,10 @@ LEGENDS: Mapping[str, Mapping[str, str]] = {
         "EAGLE, *": "what EAGLE-3 prints for such a target; *: the paper has no exits, ours are assumed",
         "mechanism": "with --ablate: mean, median and worst of the changes in speed by condition; vs ar, vs "
         "best: of the speed over `ar`, and over the best alternative",
+        "after, engine": "with --changes: what has changed since the last text, and a mechanism that is off",
+        "slowest window, its median": "with --changes: least speed over `ar` in 40 steps, 60 or more steps "
+        "after the change, of all sessions; the median of the sessions' slowest",
+        "below 0.97, at the change": "with --changes: share of such windows; the slowest of all windows",
         "workers, draft length, orders": "with --ablations: FSD's Figures 4(a) and 4(b), Table 7; orders are "
         "those of the robot's and the cloud's queue of hints",
         "late": "with --live: share of the time in which this machine was too slow for the regime's pace",
