@@ -255,6 +255,22 @@ def console(results: Results) -> str:
     return markdown_table((f"{one['viewers']} viewers", "figure"), rows)
 
 
+def relay(results: Results) -> str:
+    """Returns the table of what a relay adds to the console."""
+    one = results["relay"]
+    timed = {
+        "ping_ms": "a ping and its answer",
+        "e_stop_ms": "click on the stop until the robot is told",
+        "picture_ms": "a picture from the robot to the page",
+    }
+    ways = ("direct", "relayed", "added")
+    rows = [
+        (words, *("{:.1f}, {:.1f} ms".format(*one[name][way]) for way in ways))
+        for name, words in timed.items()
+    ]
+    return markdown_table((f"{one['trials']} each", *ways), rows)
+
+
 def idle(results: Results) -> str:
     """Returns the table of what each node takes of a core while no goal runs."""
     one = results["idle"]
@@ -283,5 +299,6 @@ ROBOT: dict[str, Callable[[Results], str]] = {
     "records_lost": records_lost,
     "memory": memory,
     "console": console,
+    "relay": relay,
     "idle": idle,
 }

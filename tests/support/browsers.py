@@ -14,13 +14,15 @@ PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touc
 
 
 @contextlib.contextmanager
-def open_browser() -> Iterator[Any]:
-    """Skips the test where Playwright or Chromium is missing."""
+def open_browser(*options: str) -> Iterator[Any]:
+    """`options` are Chromium's. Skips the test where Playwright or Chromium is missing."""
     playwright = pytest.importorskip("playwright.sync_api")
     program = next(filter(None, map(shutil.which, CHROMIUM)), None)
     if program is None:
         pytest.skip("no chromium is installed")
     with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+        browser = driver.chromium.launch(
+            executable_path=program, args=["--no-sandbox", "--disable-gpu", *options]
+        )
         yield browser
         browser.close()

@@ -66,12 +66,19 @@ class Page:
     """What the page's script does, one message at a time."""
 
     def __init__(
-        self, server: Served, resume: str = "", cookie: str = "", origin: str = "", agent: str = ""
+        self,
+        server: Served,
+        resume: str = "",
+        cookie: str = "",
+        origin: str = "",
+        agent: str = "",
+        path: str = "",
     ) -> None:
+        """`path`: where the console lies, at a relay."""
         address = f"127.0.0.1:{server.port}"
         headers = {"Cookie": cookie} if cookie else {}
         opening = connect(
-            f"ws://{address}/ws",
+            f"ws://{address}{path}/ws",
             origin=origin or f"http://{address}",  # type: ignore[arg-type]
             additional_headers=headers,
             compression=None,

@@ -21,6 +21,7 @@ from outrider.cli import (
     evaluations,
     keys,
     memories,
+    relay,
     robot,
     sentences,
     training,
@@ -34,7 +35,7 @@ app = typer.Typer(
     help="Lossless edge-cloud decoding of vision-language navigation for a Unitree Go2.",
     epilog='Start with:  outrider demo "find the silver bottle"\n\n'
     "Exit status: 0 done, 1 not reached or failed, 2 wrong usage, 130 interrupted. "
-    "What runs until it is interrupted (verifier, console, record) ends with 0.",
+    "What runs until it is interrupted (verifier, console, relay, record) ends with 0.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -45,6 +46,7 @@ app.add_typer(robot.app)
 app.add_typer(sentences.app)
 app.add_typer(voice.app)
 app.add_typer(agents.app)
+app.add_typer(relay.app)
 app.add_typer(keys.app, name="keys")
 app.add_typer(evaluations.app, name="eval")
 app.add_typer(benchmarks.app, name="bench")

@@ -76,6 +76,18 @@ def bench_console(
     bench_console(viewers, blocks, frames, e_stops, seed, models, json_file)
 
 
+@app.command("relay", epilog="Example:  outrider bench relay --trials 200 --json relay.json")
+def bench_relay(
+    trials: Annotated[int, typer.Option(min=1, help="Pings, stops and pictures by each way.")] = 200,
+    json_file: Json = None,
+    explain: Explain = False,
+) -> None:
+    """What a relay adds to the console: pings, the emergency stop and pictures, on the loopback."""
+    from outrider.evaluation.robot.bench_relay import bench_relay
+
+    bench_relay(trials, json_file)
+
+
 @app.command("decoding", epilog="Example:  outrider bench decoding --regime fsd-go2 --plots out/plots")
 def bench_decoding(
     regime: Annotated[

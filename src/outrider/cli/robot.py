@@ -254,6 +254,8 @@ def console(
     speech: Annotated[
         str, typer.Option(help="What recognises speech: sphinx (extra `voice`) or whisper; nothing if empty.")
     ] = "",
+    relay: Annotated[str, typer.Option(help="Also at the relay that listens at tcp://HOST:5758.")] = "",
+    relay_key_file: Annotated[str, typer.Option(help="This robot's key for the relay.")] = "",
     namespace: Namespace = "",
     holds: Annotated[str, typer.Option(help="What the simulated home must hold.")] = "silver bottle",
     seed: Annotated[int, typer.Option(min=0, help="Which simulated home.")] = 1,
@@ -272,6 +274,8 @@ def console(
         "tls_cert": tls_cert,
         "tls_key": tls_key,
         "speech": speech,
+        "relay": relay,
+        "relay_key_file": relay_key_file,
     }
     if sim:
         raise typer.Exit(run_simulated(settings, {"holds": holds, "seed": seed, "placement": placement}))

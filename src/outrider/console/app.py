@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The web application: login, the page and its assets, and one websocket for each viewer."""
+"""The web application: login, the page and its assets, and one channel for each viewer."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import parse_qs
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import FileResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
@@ -31,7 +32,8 @@ MAX_LOGIN_BYTES = 1024
 WRONG_TOKEN_PAUSE_S = 0.5
 HELLO_S = 5.0
 MAX_WEBSOCKETS = 64
-UNREADABLE, FULL, REPLACED, GOING = 1008, 1013, 4001, 1001
+UNREADABLE, FULL, REPLACED, AWAY, GOING = 1008, 1013, 4001, 4002, 1001
+MAX_REASON = 120
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' blob: data:; frame-ancestors 'none'; "
     "base-uri 'none'; form-action 'self'",
@@ -43,44 +45,43 @@ SECURITY_HEADERS = {
 HEADERS = {**SECURITY_HEADERS, "Connection": "close"}
 
 
-class Console:
-    """Handlers around one hub."""
+class Channel(Protocol):
+    """A viewer's way to the console: a websocket, or what a relay hands on of one."""
 
-    def __init__(self, hub: Hub, access: Access, secure: bool, engine: AsrEngine | None = None) -> None:
-        self._hub, self._access, self._secure = hub, access, secure
-        self._ear = Ear(engine, self._stop)
+    async def text(self) -> str:
+        """Returns the viewer's next message. Raises WebSocketDisconnect once the viewer has gone."""
 
-    def application(self) -> ASGIApp:
-        """Returns the web application with all routes."""
-        routes = [
-            Route("/", self.page),
-            Route("/login", self.login_page),
-            Route("/login", self.log_in, methods=["POST"]),
-            Route("/e_stop", self.e_stop, methods=["POST"]),
-            WebSocketRoute("/ws", self.socket),
-            Mount("/static", StaticFiles(directory=STATIC)),
-        ]
-        return _Guard(Starlette(routes=routes), self._access)
+    async def send(self, frame: str | bytes) -> None:
+        """Sends a message or a picture; waits while the way is full. Raises WebSocketDisconnect."""
 
-    def close(self) -> None:
-        """Hears nobody any more."""
-        self._ear.close()
+    async def close(self, code: int, reason: str = "") -> None:
+        """Ends the connection, for the reason that the viewer is told."""
 
-    async def page(self, request: Request) -> Response:
-        """Answers with the console, or leads to the login."""
-        if not self._access.admits(request.cookies.get(COOKIE)):
-            return RedirectResponse("/login", 303)
-        return FileResponse(STATIC / "index.html")
+    def may_speak(self) -> bool:
+        """Whether the viewer's login still holds."""
+
+
+class Login:
+    """The login, and who has logged in."""
+
+    def __init__(self, access: Access, secure: bool) -> None:
+        self._access, self._secure = access, secure
+
+    def routes(self) -> list[Route]:
+        """Returns the routes of the login's page and form."""
+        return [Route("/login", self.login_page), Route("/login", self.log_in, methods=["POST"])]
+
+    def page(self, request: Request, name: str) -> Response:
+        """Returns a page for those who have logged in; leads the others to the login."""
+        return FileResponse(STATIC / name) if self.knows(request) else RedirectResponse("/login", 303)
 
     async def login_page(self, request: Request) -> Response:
         """Answers with the login, or leads to the console where the viewer is logged in."""
-        if self._access.admits(request.cookies.get(COOKIE)):
-            return RedirectResponse("/", 303)
-        return FileResponse(STATIC / "login.html")
+        return RedirectResponse("/", 303) if self.knows(request) else FileResponse(STATIC / "login.html")
 
     async def log_in(self, request: Request) -> Response:
         """Opens a session for the right token; after a wrong one answers only after a pause."""
-        if not same_origin(request.headers.get("origin"), request.headers.get("host")):
+        if not is_own_page(request):
             return PlainTextResponse("log in on this console's own page", 403)
         form = parse_qs((await _body(request)).decode(errors="replace"))
         session = self._access.log_in(form.get("token", [""])[0])
@@ -91,62 +92,135 @@ class Console:
         response.set_cookie(COOKIE, session, httponly=True, samesite="strict", secure=self._secure)
         return response
 
+    def knows(self, connection: HTTPConnection) -> bool:
+        """Whether a request or a websocket has a session of ours."""
+        return self._access.admits(connection.cookies.get(COOKIE))
+
+    async def accept(self, socket: WebSocket) -> bool:
+        """Accepts a websocket of a page of ours, with a session of ours; refuses any other."""
+        if is_own_page(socket) and self.knows(socket):
+            await socket.accept()
+            return True
+        await socket.close(UNREADABLE)  # before accepting: the handshake is answered with 403
+        return False
+
+
+class SocketChannel:
+    """A Channel over a websocket of this server."""
+
+    def __init__(self, socket: WebSocket, login: Login) -> None:
+        self._socket, self._login = socket, login
+
+    async def text(self) -> str:
+        """Returns the page's next message. Raises ProtocolError for what is no text."""
+        message = await self._socket.receive()
+        if message["type"] == "websocket.disconnect":
+            raise WebSocketDisconnect(message.get("code", GOING))
+        text = message.get("text")
+        if text is None:
+            raise ProtocolError("messages are text")
+        return str(text)
+
+    async def send(self, frame: str | bytes) -> None:
+        """Sends a message or a picture. It waits while the link is full."""
+        if isinstance(frame, bytes):
+            await self._socket.send_bytes(frame)
+        else:
+            await self._socket.send_text(frame)
+
+    async def close(self, code: int, reason: str = "") -> None:
+        """Closes the websocket."""
+        await self._socket.close(code, reason[:MAX_REASON])
+
+    def may_speak(self) -> bool:
+        """Whether the page's session still holds."""
+        return self._login.knows(self._socket)
+
+
+class Console:
+    """Handlers around one hub."""
+
+    def __init__(self, hub: Hub, access: Access, secure: bool, engine: AsrEngine | None = None) -> None:
+        self._hub, self._access, self._login = hub, access, Login(access, secure)
+        self._ear = Ear(engine, self._stop)
+
+    def application(self) -> ASGIApp:
+        """Returns the web application with all routes."""
+        routes = [
+            Route("/", self.page),
+            *self._login.routes(),
+            Route("/e_stop", self.e_stop, methods=["POST"]),
+            WebSocketRoute("/ws", self.socket),
+            Mount("/static", StaticFiles(directory=STATIC)),
+        ]
+        return Guard(Starlette(routes=routes), self._access)
+
+    def close(self) -> None:
+        """Hears nobody any more."""
+        self._ear.close()
+
+    async def page(self, request: Request) -> Response:
+        """Answers with the console, or leads to the login."""
+        return self._login.page(request, "index.html")
+
     async def e_stop(self, request: Request) -> Response:
         """For a page whose websocket is not open, or whose session has ended: engaging needs no login."""
-        if not same_origin(request.headers.get("origin"), request.headers.get("host")):
+        if not is_own_page(request):
             return PlainTextResponse("stop on this console's own page", 403)
-        self._hub.e_stop()
+        self.stop()
         return PlainTextResponse("emergency stop engaged")
+
+    def stop(self) -> None:
+        """Engages the emergency stop, for whoever asks."""
+        self._hub.e_stop()
 
     async def socket(self, socket: WebSocket) -> None:
         """Serves a viewer's WebSocket until it closes; refuses one that is not logged in."""
-        if not self._admits(socket):
-            await socket.close(UNREADABLE)  # before accepting: the handshake is answered with 403
-            return
-        await socket.accept()
-        with contextlib.suppress(WebSocketDisconnect):
-            await self._serve(socket)
+        if await self._login.accept(socket):
+            await self.serve(SocketChannel(socket, self._login))
 
-    async def _serve(self, socket: WebSocket) -> None:
+    async def serve(self, channel: Channel) -> None:
+        """Serves a viewer until it goes, or says what no page says."""
+        with contextlib.suppress(WebSocketDisconnect):
+            await self._serve(channel)
+
+    async def _serve(self, channel: Channel) -> None:
         try:
-            hello = m.read(await asyncio.wait_for(_text(socket), HELLO_S))
+            hello = m.read(await asyncio.wait_for(channel.text(), HELLO_S))
             if not isinstance(hello, m.Hello):
                 raise ProtocolError("the first message must be a hello")
         except (ProtocolError, asyncio.TimeoutError) as error:
-            await socket.close(UNREADABLE, str(error)[:120])
+            await channel.close(UNREADABLE, str(error))
             return
         if not self._hub.has_room(hello):
-            await socket.close(FULL, "too many viewers: close a page elsewhere")
+            await channel.close(FULL, "too many viewers: close a page elsewhere")
             return
         viewer = self._hub.join(hello)
-        sending = asyncio.create_task(_send_all(socket, viewer))
+        sending = asyncio.create_task(_send_all(channel, viewer))
         try:
             while True:
-                message = m.read(await _text(socket))
-                if not (m.is_stop(message) or self._access.admits(socket.cookies.get(COOKIE))):
-                    raise ProtocolError("the session has ended: log in again")
-                self._hub.receive(viewer, message)
-                if isinstance(message, m.Speech):
-                    self._ear.receive(viewer, message)
+                self._receive(viewer, m.read(await channel.text()), channel)
         except ProtocolError as error:
-            await socket.close(UNREADABLE, str(error)[:120])
+            await channel.close(UNREADABLE, str(error))
         finally:
             self._ear.part(viewer)
             self._hub.part(viewer)
             sending.cancel()
+
+    def _receive(self, viewer: Viewer, message: m.FromPage, channel: Channel) -> None:
+        if not (m.is_stop(message) or channel.may_speak()):
+            raise ProtocolError("the session has ended: log in again")
+        self._hub.receive(viewer, message)
+        if isinstance(message, m.Speech):
+            self._ear.receive(viewer, message)
 
     def _stop(self, viewer: Viewer) -> None:
         """A person at this page was heard to say stop: as if the page had sent it."""
         with contextlib.suppress(ProtocolError):  # of too many messages, after the stop
             self._hub.receive(viewer, m.Cancel())
 
-    def _admits(self, connection: Request | WebSocket) -> bool:
-        """A page of ours, with a session of ours."""
-        origin, host = connection.headers.get("origin"), connection.headers.get("host")
-        return same_origin(origin, host) and self._access.admits(connection.cookies.get(COOKIE))
 
-
-class _Guard:
+class Guard:
     """Around everything: bounds the websockets, turns away hosts that are not ours, and tells pages what they
     may do. The emergency stop is served however many websockets are open."""
 
@@ -172,7 +246,7 @@ class _Guard:
         others = self._websockets - (scope["type"] == "websocket")
         if not self._access.trusts_host(Headers(scope=scope).get("host", "")):
             await _refuse(400, "open this console by the name of this machine", scope, receive, send)
-        elif others >= MAX_WEBSOCKETS and scope["path"] != "/e_stop":
+        elif others >= MAX_WEBSOCKETS and not scope["path"].endswith("/e_stop"):
             await _refuse(503, "too many connections: close a page elsewhere", scope, receive, send)
         else:
             await self._app(scope, receive, send)
@@ -185,25 +259,17 @@ async def _refuse(status: int, reason: str, scope: Scope, receive: Receive, send
     await PlainTextResponse(reason, status)(scope, receive, send)
 
 
-async def _send_all(socket: WebSocket, viewer: Viewer) -> None:
+async def _send_all(channel: Channel, viewer: Viewer) -> None:
     """Everything for one viewer. `send` waits while the link is full, and the mailbox drops meanwhile."""
     with contextlib.suppress(WebSocketDisconnect, RuntimeError):
         while (frame := await viewer.mailbox.next()) is not None:
-            if isinstance(frame, bytes):
-                await socket.send_bytes(frame)
-            else:
-                await socket.send_text(frame)
-        await socket.close(REPLACED, "opened again elsewhere")
+            await channel.send(frame)
+        await channel.close(REPLACED, "opened again elsewhere")
 
 
-async def _text(socket: WebSocket) -> str:
-    message = await socket.receive()
-    if message["type"] == "websocket.disconnect":
-        raise WebSocketDisconnect(message.get("code", GOING))
-    text = message.get("text")
-    if text is None:
-        raise ProtocolError("messages are text")
-    return str(text)
+def is_own_page(connection: HTTPConnection) -> bool:
+    """Whether a request or a websocket comes from a page of this very server."""
+    return same_origin(connection.headers.get("origin"), connection.headers.get("host"))
 
 
 async def _body(request: Request) -> bytes:

@@ -218,7 +218,7 @@ class Hub:
             self.e_stop(viewer.name)
         elif isinstance(message, m.Cancel):
             self._cancel(viewer)
-        viewer.count_message(self._clock())
+        viewer.pace.count(self._clock())
         self._seat.heard(viewer.name, self._clock())
         if viewer.is_agent and m.is_for_persons(message):
             self._warn(viewer, "an agent says what to do in words: a person drives and releases the stop")

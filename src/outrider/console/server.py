@@ -8,12 +8,13 @@ import contextlib
 import socket
 import ssl
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from outrider.console import messages as m
 from outrider.console.access import DEFAULT_TOKEN_FILE, Access, is_loopback, load_token
@@ -31,6 +32,7 @@ START_S, STOP_S = 10.0, 5.0
 WAITING = 1024
 """Connections that the system keeps until they are accepted."""
 PING_PERIOD_S, PING_TIMEOUT_S = 5.0, 5.0
+Opened = contextlib.AbstractAsyncContextManager[ASGIApp]
 
 
 @dataclass(frozen=True)
@@ -58,29 +60,22 @@ class ConsoleSettings:
         return (Path(self.token_file) if self.token_file else DEFAULT_TOKEN_FILE).expanduser()
 
 
-class ConsoleServer:
-    """Serves from construction until `close`. Its methods may be called from any thread; none blocks.
+class WebServer:
+    """Serves one application in a thread of its own, from construction until `close`.
 
+    `opened` gives the application, within the thread's event loop, for as long as it is served.
     Raises ConfigError where the address cannot be served, or the token or certificate is not usable.
     """
 
-    def __init__(
-        self,
-        robot: RobotPort,
-        settings: ConsoleSettings,
-        note: Note = note_nothing,
-        engine: AsrEngine | None = None,
-    ) -> None:
-        self.settings, self._note, self._engine = settings, note, engine
+    def __init__(self, settings: ConsoleSettings, opened: Callable[[Access], Opened]) -> None:
+        self.settings, self._opened = settings, opened
         self._access = Access(load_token(settings.token_path) if settings.needs_login else None)
         check_certificate(settings)
-        self._robot = robot
         listener = listen(settings.host, settings.port)
         self.port: int = listener.getsockname()[1]
         self._door = Door(listener)
         self._ready = threading.Event()
         self._loop: asyncio.AbstractEventLoop
-        self._hub: Hub
         self._server: uvicorn.Server
         self._thread = threading.Thread(target=self._run, name="console", daemon=True)
         self._thread.start()
@@ -96,58 +91,36 @@ class ConsoleServer:
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}/"
 
     @property
-    def num_viewers(self) -> int:
-        """Returns the number of connected viewers."""
-        return self._hub.num_viewers
+    def login_hint(self) -> str:
+        """Where the login's token is; empty where no login is needed."""
+        if not self.settings.needs_login:
+            return ""
+        plain = "" if self.settings.tls_cert else "; it goes over the network unencrypted without tls_cert"
+        return f", the login token is in {self.settings.token_path}{plain}"
 
-    def show(self, event: m.ToPage) -> None:
-        """Shows an event to all viewers."""
-        self._call(self._hub.show, event)
-
-    def show_picture(self, jpeg: bytes) -> None:
-        """Shows a camera picture to all viewers."""
-        self._call(self._hub.show_picture, jpeg)
-
-    def show_pose(self, pose: Pose2D) -> None:
-        """Shows the robot's pose to all viewers."""
-        self._call(self._hub.show_pose, pose)
-
-    def show_scan(self, pose: Pose2D, scan: RangeScan) -> None:
-        """Shows a range scan to all viewers."""
-        self._call(self._hub.show_scan, pose, scan)
-
-    def update(self, **fields: Any) -> None:
-        """Fields of `messages.State`."""
-        self._call(lambda: self._hub.update(**fields))
+    def call(self, function: Callable[..., None], *args: Any) -> None:
+        """Calls a function in the server's thread, soon. For any thread."""
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(function, *args)
 
     def close(self) -> None:
-        """Every page is told; a hand on the robot is taken off."""
+        """Ends the connections and the thread."""
         self._server.should_exit = True
         self._thread.join(STOP_S)
 
     def _run(self) -> None:
         asyncio.run(self._serve())
 
-    def _call(self, function: Callable[..., None], *args: Any) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop has ended
-            self._loop.call_soon_threadsafe(function, *args)
-
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._hub = Hub(self._robot, note=self._note)
-        console = Console(self._hub, self._access, bool(self.settings.tls_cert), self._engine)
-        self._server = _Server(self._config(console), self._door)
-        telling = asyncio.create_task(self._hub.run())
-        self._ready.set()
-        try:
+        async with self._opened(self._access) as application:
+            self._server = _Server(self._config(application), self._door)
+            self._ready.set()
             await self._server.serve()
-        finally:
-            telling.cancel()
-            console.close()
 
-    def _config(self, console: Console) -> uvicorn.Config:
+    def _config(self, application: ASGIApp) -> uvicorn.Config:
         return uvicorn.Config(
-            console.application(),
+            application,
             log_config=None,
             access_log=False,
             log_level="warning",
@@ -162,6 +135,86 @@ class ConsoleServer:
             ssl_certfile=self.settings.tls_cert or None,
             ssl_keyfile=self.settings.tls_key or None,
         )
+
+
+class ConsoleServer:
+    """Serves from construction until `close`. Its methods may be called from any thread; none blocks.
+
+    `beside` runs on the server's loop for as long as it serves, with the console: a relay's viewers come so.
+    Raises ConfigError where the address cannot be served, or the token or certificate is not usable.
+    """
+
+    def __init__(
+        self,
+        robot: RobotPort,
+        settings: ConsoleSettings,
+        note: Note = note_nothing,
+        engine: AsrEngine | None = None,
+        beside: Callable[[Console], Coroutine[Any, Any, None]] | None = None,
+    ) -> None:
+        self.settings, self._note, self._engine, self._beside = settings, note, engine, beside
+        self._robot = robot
+        self._hub: Hub
+        self._web = WebServer(settings, self._opened)
+
+    @property
+    def port(self) -> int:
+        """Returns the TCP port."""
+        return self._web.port
+
+    @property
+    def url(self) -> str:
+        """Where a person opens it."""
+        return self._web.url
+
+    @property
+    def login_hint(self) -> str:
+        """Where the login's token is; empty where no login is needed."""
+        return self._web.login_hint
+
+    @property
+    def num_viewers(self) -> int:
+        """Returns the number of connected viewers."""
+        return self._hub.num_viewers
+
+    def show(self, event: m.ToPage) -> None:
+        """Shows an event to all viewers."""
+        self._web.call(self._hub.show, event)
+
+    def show_picture(self, jpeg: bytes) -> None:
+        """Shows a camera picture to all viewers."""
+        self._web.call(self._hub.show_picture, jpeg)
+
+    def show_pose(self, pose: Pose2D) -> None:
+        """Shows the robot's pose to all viewers."""
+        self._web.call(self._hub.show_pose, pose)
+
+    def show_scan(self, pose: Pose2D, scan: RangeScan) -> None:
+        """Shows a range scan to all viewers."""
+        self._web.call(self._hub.show_scan, pose, scan)
+
+    def update(self, **fields: Any) -> None:
+        """Fields of `messages.State`."""
+        self._web.call(lambda: self._hub.update(**fields))
+
+    def close(self) -> None:
+        """Every page is told; a hand on the robot is taken off."""
+        self._web.close()
+
+    @contextlib.asynccontextmanager
+    async def _opened(self, access: Access) -> AsyncIterator[ASGIApp]:
+        self._hub = Hub(self._robot, note=self._note)
+        console = Console(self._hub, access, bool(self.settings.tls_cert), self._engine)
+        tasks = [asyncio.create_task(self._hub.run())]
+        if self._beside is not None:
+            tasks.append(asyncio.create_task(self._beside(console)))
+        try:
+            yield console.application()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            console.close()
 
 
 class _Server(uvicorn.Server):

@@ -17,6 +17,21 @@ MAX_MESSAGES_PER_S = 200
 MAX_NAMES = 256
 
 
+class Pace:
+    """Counts what one page says."""
+
+    def __init__(self) -> None:
+        self._second_s, self._messages = 0.0, 0
+
+    def count(self, now_s: float) -> None:
+        """Raise ProtocolError for a page that says more than a page has to say."""
+        if now_s - self._second_s > 1.0:
+            self._second_s, self._messages = now_s, 0
+        self._messages += 1
+        if self._messages > MAX_MESSAGES_PER_S:
+            raise ProtocolError(f"more than {MAX_MESSAGES_PER_S} messages in a second")
+
+
 @dataclass(eq=False)
 class Viewer:
     """One open page, or an agent. `name` is for everybody, `secret` for the page alone."""
@@ -25,17 +40,8 @@ class Viewer:
     secret: str
     is_agent: bool = False
     mailbox: Mailbox = field(default_factory=Mailbox)
+    pace: Pace = field(default_factory=Pace)
     _warned_s: float = -math.inf
-    _second_s: float = 0.0
-    _messages: int = 0
-
-    def count_message(self, now_s: float) -> None:
-        """Raise ProtocolError for a viewer who says more than a page has to say."""
-        if now_s - self._second_s > 1.0:
-            self._second_s, self._messages = now_s, 0
-        self._messages += 1
-        if self._messages > MAX_MESSAGES_PER_S:
-            raise ProtocolError(f"more than {MAX_MESSAGES_PER_S} messages in a second")
 
     def may_be_warned(self, now_s: float) -> bool:
         """Return whether it is time for another warning: a held key asks twenty times a second."""

@@ -7,6 +7,7 @@ import contextlib
 import os
 import socket
 import threading
+from typing import Any
 
 import zmq
 from zmq.utils.monitor import parse_monitor_message
@@ -41,31 +42,26 @@ class DealerLink:
         check_endpoint(endpoint)
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.DEALER)
-        _configure(self._socket, keys)
-        self._monitor = self._socket.get_monitor_socket(_WATCHED_EVENTS)
-        self._monitor_lock = threading.Lock()
+        configure_dealer(self._socket, keys)
+        self._watch = ConnectionWatch(self._socket)
         self._waker, self._woken = socket.socketpair()
         self._poller = zmq.Poller()
         for end in (self._waker, self._woken):
             end.setblocking(False)
         for source in (self._socket, self._woken):
             self._poller.register(source, zmq.POLLIN)
-        self._state = LinkState.CONNECTING
-        self._generation = 0
         self.malformed_frames = 0
         self._socket.connect(endpoint)
 
     @property
     def state(self) -> LinkState:
         """Returns the state of the connection."""
-        self._read_monitor()
-        return self._state
+        return self._watch.state
 
     @property
     def generation(self) -> int:
         """Returns how many times the connection has come up."""
-        self._read_monitor()
-        return self._generation
+        return self._watch.generation
 
     def send(self, frame: EdgeFrame) -> int:
         """Sends a frame without blocking; returns its bytes, or 0 where it was dropped."""
@@ -106,19 +102,47 @@ class DealerLink:
 
     def close(self) -> None:
         """Closes the sockets. Closing twice does no harm."""
-        with self._monitor_lock:
-            if self._socket.closed:
-                return
+        if self._watch.close():
             self._waker.close()
             self._woken.close()
+            self._socket.close(linger=_LINGER_MS)
+            self._context.term()
+
+
+class ConnectionWatch:
+    """How the connection of one socket stands, told by libzmq. `close` is for the socket's thread."""
+
+    def __init__(self, socket: zmq.Socket[Any]) -> None:
+        self._socket = socket
+        self._monitor = socket.get_monitor_socket(_WATCHED_EVENTS)
+        self._lock = threading.Lock()
+        self._state = LinkState.CONNECTING
+        self._generation = 0
+
+    @property
+    def state(self) -> LinkState:
+        """Returns the state of the connection."""
+        self._read()
+        return self._state
+
+    @property
+    def generation(self) -> int:
+        """Returns how many times the connection has come up."""
+        self._read()
+        return self._generation
+
+    def close(self) -> bool:
+        """Looks no further; returns False where it was closed before. The socket is to be closed next."""
+        with self._lock:
+            if self._monitor.closed:
+                return False
             self._socket.disable_monitor()
             self._monitor.close(linger=0)
-            self._socket.close(linger=_LINGER_MS)
             self._state = LinkState.LOST
-        self._context.term()
+            return True
 
-    def _read_monitor(self) -> None:
-        with self._monitor_lock:
+    def _read(self) -> None:
+        with self._lock:
             while not self._monitor.closed and int(self._monitor.getsockopt(zmq.EVENTS)) & _READABLE:
                 self._on_event(parse_monitor_message(self._monitor.recv_multipart())["event"])
 
@@ -132,8 +156,11 @@ class DealerLink:
             self._state = LinkState.LOST
 
 
-def _configure(socket: zmq.Socket[bytes], keys: ClientKeys | None) -> None:
-    """IMMEDIATE: nothing is queued for a connection that is down; the machines repeat what got lost."""
+def configure_dealer(socket: zmq.Socket[Any], keys: ClientKeys | None) -> None:
+    """Sets the options of a robot's socket, before it connects.
+
+    IMMEDIATE: nothing is queued for a connection that is down; the machines repeat what got lost.
+    """
     socket.setsockopt(zmq.ROUTING_ID, b"O" + os.urandom(15))
     socket.setsockopt(zmq.IMMEDIATE, 1)
     socket.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MS)

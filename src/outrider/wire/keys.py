@@ -122,16 +122,28 @@ class KnownRobots:
         self._path, self._known = path, _encoded(keys)
         self._stamp = self._look()
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Returns the names of all robots that are let in."""
+        return tuple(sorted(self._newest().values()))
+
     def __contains__(self, key: bytes) -> bool:
+        return key in self._newest()
+
+    def name_of(self, key: bytes) -> str | None:
+        """Returns the name of the robot with this public key; None where no robot that is let in has it."""
+        return self._newest().get(key)
+
+    def _newest(self) -> dict[bytes, str]:
         stamp = self._look()
         if self._path is not None and stamp != self._stamp:
             try:
                 self._known = _encoded(load_server_keys(self._path))
             except ConfigError as error:  # whoever is on a list that cannot be read may have been revoked
-                self._known = frozenset()
+                self._known = {}
                 _log.error("nobody is let in any more: %s", error)
             self._stamp = stamp  # last: another thread that asks meanwhile reads the file too
-        return key in self._known
+        return self._known
 
     def _look(self) -> tuple[int, int] | None:
         if self._path is None:
@@ -143,8 +155,8 @@ class KnownRobots:
         return found.st_mtime_ns, found.st_ino
 
 
-def _encoded(keys: ServerKeys) -> frozenset[bytes]:
-    return frozenset(key.encode() for key in keys.robots.values())
+def _encoded(keys: ServerKeys) -> dict[bytes, str]:
+    return {key.encode(): name for name, key in keys.robots.items()}
 
 
 def make_keys(robots: tuple[str, ...]) -> tuple[ServerKeys, dict[str, ClientKeys]]:

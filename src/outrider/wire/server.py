@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import zmq
 from zmq.auth.thread import ThreadAuthenticator
@@ -95,15 +96,15 @@ class RouterServer:
         self._context = zmq.Context()
         known = KnownRobots(keys, key_file) if keys is not None else None
         self._connections = Connections(known) if known is not None else None
-        self._authenticator = _start_authenticator(self._context, known) if known is not None else None
+        self._authenticator = start_authenticator(self._context, known) if known is not None else None
         self._socket = self._context.socket(zmq.ROUTER)
-        _configure(self._socket, keys)
+        configure_router(self._socket, keys)
         self._monitor = self._socket.get_monitor_socket(_FAILED_HANDSHAKES)
         try:
             self._socket.bind(endpoint)
         except zmq.ZMQError as error:
             self.close()
-            raise ConfigError(_bind_message(endpoint, error)) from None
+            raise ConfigError(bind_message(endpoint, error)) from None
 
     def receive(self, timeout_s: float) -> list[tuple[Peer, EdgeFrame]]:
         """Returns the admitted frames that have arrived; waits up to `timeout_s` for the first."""
@@ -154,7 +155,7 @@ class RouterServer:
         peer = Peer(self._user(parts[-1]), parts[0].bytes)
         num_bytes = sum(len(part) for part in parts)
         self.counters.bytes_up += num_bytes
-        if self._connections is not None and not self._connections.admits(peer, _descriptor(parts[-1])):
+        if self._connections is not None and not self._connections.admits(peer, descriptor_of(parts[-1])):
             self.counters.revoked += 1
             return []
         if not self._gate.admits(peer, num_bytes, now_s):
@@ -190,8 +191,8 @@ class RouterServer:
         return str(part.get("User-Id")) if self._connections is not None else ""
 
 
-def _descriptor(part: zmq.Frame) -> int:
-    """Of the connection that a message came by."""
+def descriptor_of(part: zmq.Frame) -> int:
+    """Returns the file descriptor of the connection that a message came by."""
     return int(part.get(zmq.SRCFD))
 
 
@@ -201,8 +202,10 @@ def _frame(parts: list[zmq.Frame]) -> EdgeFrame:
     return decode_edge_frame(parts[1].bytes)
 
 
-def _configure(socket: zmq.Socket[bytes], keys: ServerKeys | None) -> None:
-    """HANDOVER: a robot that reconnects with its secret random routing id takes its old place at once.
+def configure_router(socket: zmq.Socket[Any], keys: ServerKeys | None) -> None:
+    """Sets the options of a socket that robots connect to, before it is bound.
+
+    HANDOVER: a robot that reconnects with its secret random routing id takes its old place at once.
 
     MANDATORY: a reply that cannot be sent is told, not swallowed. Who has gone without a word is found by the
     heartbeats that a robot has promised (their TTL), else by TCP.
@@ -232,16 +235,18 @@ class _Credentials:
         return key in self._known
 
 
-def _start_authenticator(context: zmq.Context[zmq.Socket[bytes]], known: KnownRobots) -> ThreadAuthenticator:
+def start_authenticator(context: zmq.Context[zmq.Socket[bytes]], known: KnownRobots) -> ThreadAuthenticator:
+    """Returns what asks of every new connection of a context whether its key is known."""
     authenticator = ThreadAuthenticator(context)
     authenticator.start()
     authenticator.configure_curve_callback("*", credentials_provider=_Credentials(known))
     return authenticator
 
 
-def _bind_message(endpoint: str, error: zmq.ZMQError) -> str:
+def bind_message(endpoint: str, error: zmq.ZMQError) -> str:
+    """Returns why an endpoint cannot be bound, and what to do."""
     if error.errno == zmq.EADDRINUSE:
-        return f"{endpoint} is in use: stop the other verifier or choose another port with --endpoint"
+        return f"{endpoint} is in use: stop what listens there, or choose another port with --endpoint"
     return (
         f"cannot bind {endpoint}: {error}; bind an address of this machine, for example tcp://127.0.0.1:5757"
     )

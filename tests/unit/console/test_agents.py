@@ -24,9 +24,9 @@ from support.agents import call, over_a_pipe
 from support.consoles import FakeRobot, Page, wait_until
 
 from outrider.console import messages as m
+from outrider.console.agents.address import ConsoleAddress
 from outrider.console.agents.agent import AgentSettings
 from outrider.console.agents.envelope import Envelope
-from outrider.console.agents.link import ConsoleAddress
 from outrider.console.agents.serving import serve_http
 from outrider.console.agents.tools import make_server
 from outrider.console.robot import GoalEnd

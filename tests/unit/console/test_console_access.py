@@ -127,7 +127,7 @@ def test_an_open_page_whose_session_ends_may_stop_and_nothing_else(
 ) -> None:
     cookie = cookie_of(log_in(guarded, token_file.read_text()))
     page = Page(guarded, cookie=cookie)
-    guarded._access._clock = lambda: time.monotonic() + SESSION_S
+    guarded._web._access._clock = lambda: time.monotonic() + SESSION_S
     page.send(do="e_stop", engaged=True)
     page.read("state", e_stop=True)
     page.send(do="say", text="find the red chair")

@@ -13,8 +13,9 @@ from typing import Any
 import msgspec
 
 from outrider.console import messages as m
+from outrider.console.agents.address import ConsoleAddress
 from outrider.console.agents.envelope import Envelope, Pace
-from outrider.console.agents.link import ConsoleAddress, ConsoleLink
+from outrider.console.agents.link import ConsoleLink
 from outrider.console.notes import Note
 from outrider.core.errors import OutriderError
 from outrider.core.language.plan import Plan

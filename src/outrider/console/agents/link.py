@@ -5,91 +5,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import http.client
 import ssl
 import time
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlencode, urlsplit
 
 import msgspec
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, WebSocketException
 
 from outrider.console import messages as m
-from outrider.core.errors import ConfigError, LinkError
+from outrider.console.agents.address import CONNECT_S, ConsoleAddress, no_console
+from outrider.core.errors import LinkError
 
-CONNECT_S, PING_PERIOD_S, TAKEN_S, STOP_S = 5.0, 1.0, 5.0, 2.0
+PING_PERIOD_S, TAKEN_S, STOP_S = 1.0, 5.0, 2.0
 MOST_LOGGED = 200
 MOST_MESSAGE_BYTES = 8 << 20
 _to_agent = msgspec.json.Decoder(m.ToPage)
-
-
-@dataclass(frozen=True)
-class ConsoleAddress:
-    """Where a console serves, and its login token where it asks for one."""
-
-    url: str
-    token: str = ""
-
-    def __post_init__(self) -> None:
-        """Raises ConfigError for what is no address of a console."""
-        try:
-            parts = urlsplit(self.url)
-            usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-        except ValueError:
-            usable = False
-        if not usable:
-            raise ConfigError(f"--console {self.url!r}: give an address such as http://127.0.0.1:8088/")
-
-    @property
-    def origin(self) -> str:
-        """The console's scheme, host and port, as browsers send them."""
-        parts = urlsplit(self.url)
-        return f"{parts.scheme}://{parts.netloc}"
-
-    @property
-    def websocket(self) -> str:
-        """The address of the console's websocket."""
-        return f"{self.origin.replace('http', 'ws', 1)}/ws"
-
-    def log_in(self) -> str:
-        """The session's cookie; empty where no login is asked for. Blocks. Raises LinkError, ConfigError."""
-        if not self.token:
-            return ""
-        answer = self._post("/login", urlencode({"token": self.token}))
-        cookie = answer.getheader("Set-Cookie", "").partition(";")[0]
-        if not cookie:
-            raise ConfigError(
-                f"{self.url} does not take the login token: give its file with --console-token-file"
-            )
-        return cookie
-
-    def e_stop(self) -> None:
-        """Engage the emergency stop without a login or a websocket. Blocks. Raises LinkError."""
-        if self._post("/e_stop", "").status != http.client.OK:
-            raise LinkError(f"{self.url} does not take the emergency stop: use the robot's own")
-
-    def _post(self, path: str, body: str) -> http.client.HTTPResponse:
-        parts = urlsplit(self.url)
-        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        connection = kind(parts.netloc, timeout=CONNECT_S)
-        headers = {"Origin": self.origin, "Content-Type": "application/x-www-form-urlencoded"}
-        try:
-            connection.request("POST", path, body, headers)
-            answer = connection.getresponse()
-            answer.read()
-            return answer
-        except (OSError, http.client.HTTPException) as error:
-            raise no_console(self.url, error) from None
-        finally:
-            connection.close()
-
-
-def no_console(url: str, error: object) -> LinkError:
-    """Says that nobody answers, and what to do."""
-    return LinkError(f"no console answers at {url} ({error}): start `outrider console`, or use --simulation")
 
 
 @dataclass(eq=False)

@@ -4,11 +4,13 @@ const RETRY_MS = [300, 600, 1200, 2500];
 const PING_MS = 1000;
 const SILENT_MS = 2000;
 const STOP_RETRY_MS = 500;
+const HEARD_MS = 300;
 const REPLACED = 4001;
+const AWAY = 4002;
 const SECRET = "outrider.viewer";
 
 export class Link {
-  // `on` has: event(message), picture(blob), state("open" | "lost" | "silent" | "replaced"), delay(ms),
+  // `on` has: event(message), picture(blob), state("open" | "lost" | "away" | "silent" | "replaced"), delay(ms),
   // stop("" | why nobody is known to have heard it).
   constructor(on) {
     this.on = on;
@@ -29,8 +31,9 @@ export class Link {
   }
 
   connect() {
-    const scheme = location.protocol === "https:" ? "wss:" : "ws:";
-    const socket = new WebSocket(`${scheme}//${location.host}/ws`);
+    const address = new URL("ws", location.href);
+    address.protocol = location.protocol === "https:" ? "wss:" : "ws:";
+    const socket = new WebSocket(address);
     socket.binaryType = "arraybuffer";
     socket.onopen = () => this.send({ do: "hello", resume: sessionStorage.getItem(SECRET) ?? "" });
     socket.onmessage = ({ data }) => this.receive(data);
@@ -51,15 +54,20 @@ export class Link {
       return;
     }
     const message = JSON.parse(data);
-    if (message.is === "state") this.beat = message.beat;
+    if (message.is === "state") this.told(message);
     if (message.is === "pong") this.on.delay(performance.now() - message.sent_ms);
     if (message.is === "welcome") this.welcomed(message);
     this.on.event(message);
   }
 
+  told(state) {
+    this.beat = state.beat;
+    this.stopHeard ||= state.e_stop;
+  }
+
   welcomed(message) {
     this.tries = 0;
-    this.beat = message.state.beat;
+    this.told(message.state);
     sessionStorage.setItem(SECRET, message.secret);
     this.on.state("open");
     this.ping();
@@ -76,7 +84,7 @@ export class Link {
   }
 
   async closed(code) {
-    this.on.state(code === REPLACED ? "replaced" : "lost");
+    this.on.state({ [REPLACED]: "replaced", [AWAY]: "away" }[code] ?? "lost");
     if (code === REPLACED) return;
     const wait = RETRY_MS[Math.min(this.tries, RETRY_MS.length - 1)];
     this.tries += 1;
@@ -88,7 +96,7 @@ export class Link {
   // A session that has ended looks like any refused connection; the page itself says which it is.
   async mustLogIn() {
     try {
-      return (await fetch("/", { method: "HEAD" })).url.endsWith("/login");
+      return (await fetch(".", { method: "HEAD" })).url.endsWith("/login");
     } catch {
       return false;
     }
@@ -98,10 +106,14 @@ export class Link {
     this.send({ do: "e_stop", engaged: false, beat: this.beat });
   }
 
-  // By both ways where the socket may be dead: a socket that looks open may lead nowhere.
-  eStop() {
-    const sent = this.send({ do: "e_stop", engaged: true });
-    if (!sent || !this.isFresh) this.postStop();
+  // By both ways, unless the robot's own news soon say that it is engaged: a socket that looks open may lead
+  // nowhere, here or behind a relay.
+  async eStop() {
+    this.stopHeard = false;
+    if (this.send({ do: "e_stop", engaged: true }) && this.isFresh) {
+      await new Promise((resolve) => setTimeout(resolve, HEARD_MS));
+    }
+    if (!this.stopHeard) this.postStop();
   }
 
   // Until it is heard, by this way or by a connection that has come back.
@@ -119,7 +131,7 @@ export class Link {
   async posted() {
     try {
       const signal = AbortSignal.timeout(SILENT_MS);
-      return (await fetch("/e_stop", { method: "POST", signal })).ok;
+      return (await fetch("e_stop", { method: "POST", signal })).ok;
     } catch {
       return false;
     }

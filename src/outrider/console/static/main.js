@@ -92,6 +92,7 @@ function onLink(name) {
   if (name !== "open") drive.releaseAll();
   const words = {
     open: "page connected", lost: "page: reconnecting", silent: "page: no news", replaced: "open in another tab",
+    away: "robot not connected",
   };
   pill("page-link", words[name], name === "open" ? "good" : "bad");
   document.body.classList.toggle("stale", name !== "open");

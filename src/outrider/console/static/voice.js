@@ -2,6 +2,8 @@
 // box, to be corrected and sent. Answers are spoken by the browser where that is asked for.
 
 const RATE = 16000;
+// The browser's own processing is made for calls: it cuts and distorts the first words that are said.
+const MICROPHONE = { channelCount: 1, echoCancellation: false, autoGainControl: false, noiseSuppression: false };
 const SPEAKS = "outrider.speaks";
 
 export class Voice {
@@ -39,9 +41,9 @@ export class Voice {
 
   async open() {
     if (!navigator.mediaDevices) throw new Error("a browser gives it to pages on https or on this machine alone");
-    this.stream = await navigator.mediaDevices.getUserMedia({ audio: { channelCount: 1 } });
+    this.stream = await navigator.mediaDevices.getUserMedia({ audio: MICROPHONE });
     this.context = new AudioContext({ sampleRate: RATE });
-    await this.context.audioWorklet.addModule("/static/recorder.js");
+    await this.context.audioWorklet.addModule("static/recorder.js");
     const recorder = new AudioWorkletNode(this.context, "recorder", { numberOfOutputs: 0 });
     recorder.port.onmessage = ({ data }) => this.held && this.link.send({ do: "samples", samples: base64(data) });
     this.stream.getAudioTracks()[0].onended = () => {

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from rich.table import Table
 
-from outrider.console.agents.link import ConsoleAddress
+from outrider.console.agents.address import ConsoleAddress
 from outrider.console.robot import GoalEnd, RobotPort
 from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.core.errors import InstructionError, LinkError

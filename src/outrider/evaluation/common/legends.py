@@ -33,6 +33,12 @@ LEGENDS: Mapping[str, Mapping[str, str]] = {
         "what": "a figure of the console, measured by real pages over HTTP",
         "measured": "medians; the worst of all clicks beside them",
     },
+    "bench relay": {
+        "what": "what is timed, in turn at both",
+        "direct": "at the robot's own console: median, and 95th percentile",
+        "relayed": "through a relay in a process of its own",
+        "added": "difference of the medians, and of the percentiles; at most 10 ms each is wanted",
+    },
     "bench decoding": {
         "conditions": "regime of benchmarks/regimes.yaml; its assumptions and notes stand there",
         "texts": "synthetic: with the paper's acceptance and cache misses; shipped pair: its own texts",

@@ -36,6 +36,7 @@ from outrider.nodes.navigator.goal_sender import GoalSender
 from outrider.nodes.observers import console_messages as shown
 from outrider.runtime.mission.words import vocabulary_of
 from outrider.runtime.node_graph.namespaces import diagnostics_name
+from outrider.runtime.wiring.console_relay import robot_end
 from outrider.voice.engine_process import EngineProcess
 
 POSE_HZ, SCAN_HZ = 10.0, 4.0
@@ -82,10 +83,12 @@ class ConsoleNode(OutriderNode):
         self._open_outputs()
         self._notary = Notary(Journal(journal_at(self.value("journal"))), "console", brief)
         self._engine = self._speech_engine()
-        self._console = ConsoleServer(self, self._settings(), self._notary.note, self._engine)
+        self._relay = robot_end(self.value("relay"), self.value("relay_key_file"))
+        beside = self._relay.run if self._relay is not None else None
+        self._console = ConsoleServer(self, self._settings(), self._notary.note, self._engine, beside)
         self._tell_warnings()
         self._open_inputs()
-        self.get_logger().info(f"console at {self._console.url}{self._login_hint()}")
+        self.get_logger().info(f"console at {self._console.url}{self._console.login_hint}")
 
     def _settings(self) -> ConsoleSettings:
         names = ("host", "port", "login", "token_file", "tls_cert", "tls_key")
@@ -94,13 +97,6 @@ class ConsoleNode(OutriderNode):
     def _speech_engine(self) -> EngineProcess | None:
         name = self.value("speech")
         return EngineProcess(name, vocabulary_of(self.value("speech_model"))) if name else None
-
-    def _login_hint(self) -> str:
-        settings = self._console.settings
-        if not settings.needs_login:
-            return ""
-        plain = "" if settings.tls_cert else "; it goes over the network unencrypted without tls_cert"
-        return f", the login token is in {settings.token_path}{plain}"
 
     def _open_outputs(self) -> None:
         self._joystick = self.publisher(Twist, "cmd_vel_console", qos.COMMAND)
@@ -157,7 +153,8 @@ class ConsoleNode(OutriderNode):
     def health(self) -> tuple[str, dict[str, object]]:
         if not hasattr(self, "_console"):
             return "unconfigured", {}
-        return "", {"url": self._console.url, "viewers": self._console.num_viewers}
+        relay = self._relay.state.value if self._relay is not None else "none"
+        return "", {"url": self._console.url, "viewers": self._console.num_viewers, "relay": relay}
 
     # The robot's port: called from the server's thread.
 

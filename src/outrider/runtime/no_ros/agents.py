@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from outrider.console.access import DEFAULT_TOKEN_FILE, is_loopback, load_token
+from outrider.console.agents.address import ConsoleAddress
 from outrider.console.agents.agent import AgentSettings
 from outrider.console.agents.envelope import Envelope
-from outrider.console.agents.link import ConsoleAddress
 from outrider.console.notes import Note
 from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.core.errors import ConfigError

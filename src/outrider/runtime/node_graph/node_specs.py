@@ -373,6 +373,8 @@ CONSOLE = NodeSpec(
         ),
         Parameter("tls_cert", "", "certificate file to serve https with; empty for http"),
         Parameter("tls_key", "", "key file of the certificate"),
+        Parameter("relay", "", "relay to dial, tcp://HOST:5758, where people open the console too"),
+        Parameter("relay_key_file", "", "this robot's key for the relay, as `outrider keys` makes it"),
         Parameter("speech", "", "what recognises speech: sphinx or whisper; empty for nothing"),
         Parameter("speech_model", "models/draft", "draft model that says which words can be said"),
         Parameter("journal", "", "signed journal of who asked for what; ~/.outrider/robot.journal if empty"),

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The relay's web application: one login, a list of the robots, and the console's page for each of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route, WebSocketRoute
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from outrider.console import messages as m
+from outrider.console.access import Access
+from outrider.console.app import (
+    AWAY,
+    STATIC,
+    UNREADABLE,
+    Guard,
+    Login,
+    SocketChannel,
+    is_own_page,
+)
+from outrider.console.relay.robots import NOT_HERE, RelayedPage, RelayedRobot, Robots
+from outrider.console.viewer import Pace
+from outrider.core.errors import ProtocolError
+
+UNKNOWN = "no robot of this name is let in at this relay"
+
+
+class RelayApp:
+    """Handlers around the robots of one relay. What they let through is what a console would take."""
+
+    def __init__(self, robots: Robots, access: Access, secure: bool) -> None:
+        self._robots, self._access, self._login = robots, access, Login(access, secure)
+
+    def application(self) -> ASGIApp:
+        """Returns the web application with all routes."""
+        static = StaticFiles(directory=STATIC)
+        routes = [
+            Route("/", self.list_page),
+            *self._login.routes(),
+            Route("/robots", self.robots),
+            Mount("/static", static),
+            Route("/robots/{robot}/", self.page),
+            Route("/robots/{robot}/e_stop", self.e_stop, methods=["POST"]),
+            WebSocketRoute("/robots/{robot}/ws", self.socket),
+            Mount("/robots/{robot}/static", static),
+        ]
+        return Guard(Starlette(routes=routes), self._access)
+
+    async def list_page(self, request: Request) -> Response:
+        """Answers with the list of robots, or leads to the login."""
+        return self._login.page(request, "robots.html")
+
+    async def robots(self, request: Request) -> Response:
+        """Answers with the names of the robots, and whether each is here."""
+        if not self._login.knows(request):
+            return RedirectResponse("/login", 303)
+        return JSONResponse(self._robots.names())
+
+    async def page(self, request: Request) -> Response:
+        """Answers with a robot's console, or leads to the login."""
+        known = self._login.knows(request)
+        if known and self._robots.robot(request.path_params["robot"]) is None:
+            return PlainTextResponse(UNKNOWN, 404)
+        return self._login.page(request, "index.html")
+
+    async def e_stop(self, request: Request) -> Response:
+        """Engages a robot's emergency stop, without a login. Only what the robot confirms is confirmed."""
+        if not is_own_page(request):
+            return PlainTextResponse("stop on this console's own page", 403)
+        robot = self._robots.robot(request.path_params["robot"])
+        if robot is None:
+            return PlainTextResponse(UNKNOWN, 404)
+        if await robot.e_stop():
+            return PlainTextResponse("emergency stop engaged")
+        return PlainTextResponse("the emergency stop does not reach the robot: use the robot's own", 503)
+
+    async def socket(self, socket: WebSocket) -> None:
+        """Hands on what a page and its robot say; refuses a page that is not logged in."""
+        if not await self._login.accept(socket):
+            return
+        channel = SocketChannel(socket, self._login)
+        robot = self._robots.robot(socket.path_params["robot"])
+        if robot is None or not robot.is_here:
+            await channel.close(AWAY, NOT_HERE)
+        else:
+            with contextlib.suppress(WebSocketDisconnect):
+                await _relay(channel, robot)
+
+
+async def _relay(channel: SocketChannel, robot: RelayedRobot) -> None:
+    """Stops go on before anything is asked of them; the rest within the login and the pace of a page."""
+    page, pace = robot.open(), Pace()
+    sending = asyncio.create_task(_send_all(channel, robot, page))
+    try:
+        while True:
+            text = await channel.text()
+            is_stop = m.is_stop(m.read(text))
+            if not (is_stop or channel.may_speak()):
+                raise ProtocolError("the session has ended: log in again")
+            robot.say(page, text, is_stop)
+            pace.count(time.monotonic())
+    except ProtocolError as error:
+        await channel.close(UNREADABLE, str(error))
+    finally:
+        robot.part(page)
+        sending.cancel()
+
+
+async def _send_all(channel: SocketChannel, robot: RelayedRobot, page: RelayedPage) -> None:
+    """`send` waits while the page's link is full; the robot then waits too, as it is told."""
+    with contextlib.suppress(WebSocketDisconnect, RuntimeError):
+        while (frame := await page.next()) is not None:
+            await channel.send(frame)
+            robot.on_passed(page)
+        await channel.close(page.code, page.reason)

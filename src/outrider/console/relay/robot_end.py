@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The robot's end of a relay: the relay's pages are viewers of the robot's own console.
+
+Who drives, what is stale and what a stop does is decided here, on the robot, as for any other page. Where the
+relay is lost, all its viewers are gone at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+
+from starlette.websockets import WebSocketDisconnect
+
+from outrider.console import messages as m
+from outrider.console.app import GOING, MAX_REASON, MAX_WEBSOCKETS, UNREADABLE, Console
+from outrider.console.relay import frames as f
+from outrider.core.errors import ProtocolError
+from outrider.core.frames import MAX_JPEG_BYTES
+from outrider.core.values import LinkState
+
+CONNECT_S = 10.0
+"""How long a relay may take to answer at first: its keys cross a slow link several times."""
+FULL_WAIT_S = 0.01
+MOST_WAITING = 256
+_log = logging.getLogger(__name__)
+
+
+class RobotEnd:
+    """Dials a relay for as long as the console serves, again whenever it is lost."""
+
+    def __init__(self, dial: Callable[[], f.RobotLink]) -> None:
+        self._dial = dial
+        self.state = LinkState.CONNECTING
+
+    async def run(self, console: Console) -> None:
+        """Serves the relay's pages, for ever."""
+        while True:
+            link = self._dial()
+            run = _Run(link, console)
+            reading = [asyncio.create_task(run.read(urgent)) for urgent in (True, False)]
+            try:
+                await self._watch(link, run)
+            finally:
+                for task in reading:
+                    task.cancel()
+                await run.end()
+                link.close()
+
+    async def _watch(self, link: f.RobotLink, run: _Run) -> None:
+        """Give signs of life until the relay gives none."""
+        begun_s = time.monotonic()
+        while True:
+            for urgent in (True, False):
+                link.send(f.pack(f.Beat()), urgent)
+            await asyncio.sleep(f.BEAT_S)
+            self._tell(link.state, run.heard_s is not None)
+            limit_s = CONNECT_S if run.heard_s is None else f.SILENT_S
+            if time.monotonic() - (run.heard_s or begun_s) > limit_s or self.state is LinkState.LOST:
+                self._tell(LinkState.LOST, False)
+                return
+
+    def _tell(self, state: LinkState, answers: bool) -> None:
+        if state is LinkState.CONNECTED and not answers:
+            state = LinkState.CONNECTING
+        if state is not self.state:
+            self.state = state
+            level = logging.INFO if state is LinkState.CONNECTED else logging.WARNING
+            _log.log(level, "the relay of the console: %s", _WORDS[state])
+
+
+_WORDS = {
+    LinkState.CONNECTING: "connecting",
+    LinkState.CONNECTED: "connected",
+    LinkState.LOST: "lost; its viewers are gone, and it is dialled again",
+    LinkState.REFUSED: "refuses this robot's key: register it there with `outrider keys add`",
+}
+
+
+class _Run:
+    """One life of the link, with the pages that are open in it. `heard_s`: when the relay last spoke."""
+
+    def __init__(self, link: f.RobotLink, console: Console) -> None:
+        self._link, self._console = link, console
+        self._pages: dict[int, tuple[_PageChannel, asyncio.Task[None]]] = {}
+        self._pictures: deque[int] = deque(maxlen=f.KEPT_PICTURES)
+        self.heard_s: float | None = None
+
+    async def read(self, urgent: bool) -> None:
+        """Act on what comes by one of the two connections."""
+        while True:
+            content = await self._link.receive(urgent)
+            self.heard_s = time.monotonic()
+            try:
+                self._receive(f.read_at_robot(content), urgent)
+            except ProtocolError as error:
+                _log.warning("%s", error)
+            await asyncio.sleep(0)
+
+    async def end(self) -> None:
+        """All pages are gone."""
+        tasks = [task for _, task in self._pages.values()]
+        for channel, _ in list(self._pages.values()):
+            channel.part()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def _receive(self, frame: f.ToRobot, urgent: bool) -> None:
+        if isinstance(frame, f.Stop):
+            self._console.stop()
+            self._link.send(f.pack(f.Stopped(frame.number)), urgent=True)
+        elif isinstance(frame, f.Said):
+            self._say(frame, urgent)
+        elif isinstance(frame, (f.Passed, f.Gone)) and frame.page in self._pages:
+            self._pages[frame.page][0].take(frame)
+
+    def _say(self, said: f.Said, urgent: bool) -> None:
+        """A stop comes by both connections: whichever is first acts, and a page's order stays as it was."""
+        if said.page in self._pages:
+            self._pages[said.page][0].say(said.text, urgent)
+        elif urgent:
+            if isinstance(m.read(said.text), m.EStop):
+                self._console.stop()
+        elif len(self._pages) < MAX_WEBSOCKETS:
+            channel = _PageChannel(said.page, self._link, self._pictures)
+            channel.say(said.text, urgent)
+            task = asyncio.create_task(self._serve(said.page, channel))
+            self._pages[said.page] = channel, task
+
+    async def _serve(self, page: int, channel: _PageChannel) -> None:
+        try:
+            await self._console.serve(channel)
+        finally:
+            del self._pages[page]
+
+
+class _PageChannel:
+    """A Channel to a page at the relay."""
+
+    def __init__(self, page: int, link: f.RobotLink, pictures: deque[int]) -> None:
+        self._page, self._link, self._pictures = page, link, pictures
+        self._texts: deque[str] = deque()
+        self._sent = self._passed = 0
+        self._gone = False
+        self._news = asyncio.Event()
+
+    def say(self, text: str, first: bool) -> None:
+        """The page has said this; what is urgent comes before what waits."""
+        if len(self._texts) >= MOST_WAITING and not first:
+            self.part()
+        elif first:
+            self._texts.appendleft(text)
+        else:
+            self._texts.append(text)
+        self._news.set()
+
+    def take(self, frame: f.Passed | f.Gone) -> None:
+        """The relay tells of the page."""
+        if isinstance(frame, f.Gone):
+            self.part()
+        else:
+            self._passed = max(self._passed, frame.count)
+            self._news.set()
+
+    def part(self) -> None:
+        """The page has gone."""
+        self._gone = True
+        self._news.set()
+
+    async def text(self) -> str:
+        """Returns the page's next message. Raises WebSocketDisconnect once it has gone."""
+        while not self._texts:
+            await self._changed()
+        return self._texts.popleft()
+
+    async def send(self, frame: str | bytes) -> None:
+        """Sends a message or a picture; waits while as many are on their way as may be."""
+        while self._sent - self._passed >= f.WINDOW:
+            await self._changed()
+        if isinstance(frame, str):
+            await self._cross(f.Told(self._page, frame))
+        else:
+            await self._show(frame)
+        self._sent += 1
+
+    async def close(self, code: int, reason: str = "") -> None:
+        """Has the relay close the page's connection."""
+        self._link.send(f.pack(f.End(self._page, code, reason[:MAX_REASON])))
+        self.part()
+
+    def may_speak(self) -> bool:
+        """The relay asks for the login."""
+        return True
+
+    async def _show(self, picture: bytes) -> None:
+        if len(picture) > MAX_JPEG_BYTES:
+            await self.close(UNREADABLE, "the pictures are too large for a relay: lower picture_width")
+        number = m.picture_number(picture)
+        if number not in self._pictures:
+            await self._cross(f.Picture(number, picture))
+            self._pictures.append(number)
+        await self._cross(f.Look(self._page, number))
+
+    async def _cross(self, frame: f.ToRelay) -> None:
+        content = f.pack(frame)
+        while self._gone or not self._link.send(content):
+            if self._gone:
+                raise WebSocketDisconnect(GOING)
+            await asyncio.sleep(FULL_WAIT_S)
+
+    async def _changed(self) -> None:
+        if self._gone:
+            raise WebSocketDisconnect(GOING)
+        self._news.clear()
+        await self._news.wait()

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The robots of a relay, and the pages that are open for each. Lives on one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+
+from outrider.console.app import AWAY, GOING
+from outrider.console.relay import frames as f
+from outrider.core.errors import ProtocolError
+from outrider.core.frames import Peer
+
+STOP_S = 1.0
+"""A stop that the robot has not confirmed within this has not reached it."""
+KEPT_RUNS = 64
+NOT_HERE = "the robot is not connected to this relay"
+_log = logging.getLogger(__name__)
+
+
+class RelayedPage:
+    """One open page: what it is to be sent, until it is closed with `code` and `reason`."""
+
+    def __init__(self, number: int) -> None:
+        self.number, self.passed = number, 0
+        self.code, self.reason = GOING, ""
+        self._frames: deque[str | bytes] = deque()
+        self._closed = False
+        self._news = asyncio.Event()
+
+    def put(self, frame: str | bytes) -> None:
+        """Has a frame sent. A robot that does not keep to the window loses the page."""
+        if len(self._frames) > f.WINDOW:
+            self.close(GOING, "the robot said too much at once")
+        self._frames.append(frame)
+        self._news.set()
+
+    def close(self, code: int, reason: str) -> None:
+        """Has the connection closed."""
+        self._closed, self.code, self.reason = True, code, reason
+        self._news.set()
+
+    async def next(self) -> str | bytes | None:
+        """Returns the next frame to send; None once the page is to be closed."""
+        while not self._closed:
+            if self._frames:
+                return self._frames.popleft()
+            self._news.clear()
+            await self._news.wait()
+        return None
+
+
+class RelayedRobot:
+    """One robot, which is here or not, as its newest run of connections tells."""
+
+    def __init__(self, link: f.RelayLink, clock: Callable[[], float]) -> None:
+        self._link, self._clock = link, clock
+        self._peer: Peer | None = None
+        self._ended: deque[bytes] = deque(maxlen=KEPT_RUNS)
+        self._heard_s = 0.0
+        self._pages: dict[int, RelayedPage] = {}
+        self._pictures: dict[int, bytes] = {}
+        self._numbers = itertools.count()
+        self._stopping: tuple[int, asyncio.Future[None]] | None = None
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the robot has given a sign of life just now."""
+        return self._peer is not None and self._clock() - self._heard_s < f.SILENT_S
+
+    # What pages do.
+
+    def open(self) -> RelayedPage:
+        """Returns a new page; its first message tells the robot of it."""
+        page = RelayedPage(next(self._numbers))
+        self._pages[page.number] = page
+        return page
+
+    def say(self, page: RelayedPage, text: str, urgent: bool) -> None:
+        """Hands a page's message on; a stop by both connections, and first by the one that nothing else uses.
+
+        A robot that does not keep up loses the page: what is said late moves nothing.
+        """
+        said = f.Said(page.number, text)
+        if urgent:
+            self._send(said, urgent=True)
+        if not self._send(said):
+            page.close(GOING, "the robot does not keep up")
+
+    def on_passed(self, page: RelayedPage) -> None:
+        """One more frame has gone to the page; the robot is told from time to time."""
+        page.passed += 1
+        if page.passed % f.ACKNOWLEDGED == 0:
+            self._send(f.Passed(page.number, page.passed))
+
+    def part(self, page: RelayedPage) -> None:
+        """A page has gone."""
+        if self._pages.pop(page.number, None) is not None:
+            self._send(f.Gone(page.number))
+
+    async def e_stop(self) -> bool:
+        """Whether the robot has confirmed the emergency stop. Those who ask meanwhile wait for the same."""
+        if not self.is_here:
+            return False
+        if self._stopping is None or self._stopping[1].done():
+            self._stopping = next(self._numbers), asyncio.get_running_loop().create_future()
+            stop = f.Stop(self._stopping[0])
+            self._send(stop, urgent=True)
+            self._send(stop)
+        number, stopped = self._stopping
+        done, _ = await asyncio.wait([stopped], timeout=STOP_S)
+        if not done and self._stopping == (number, stopped):
+            self._stopping = None
+        return bool(done)
+
+    # What the robot does.
+
+    def receive(self, peer: Peer, frame: f.ToRelay) -> None:
+        """Act on a robot's frame. A new run of its connections takes the place of the one before."""
+        if peer != self._peer:
+            if not isinstance(frame, f.Beat) or peer.route in self._ended:
+                return
+            self._begin(peer)
+        self._heard_s = self._clock()
+        if isinstance(frame, f.Stopped):
+            self._on_stopped(frame.number)
+        elif isinstance(frame, f.Picture):
+            self._keep(frame)
+        elif isinstance(frame, (f.Told, f.Look, f.End)) and frame.page in self._pages:
+            self._to_page(self._pages[frame.page], frame)
+
+    def look(self) -> None:
+        """Give a sign of life, and close the pages of a robot that gives none."""
+        if self._peer is None:
+            return
+        if self.is_here:
+            for urgent in (True, False):
+                self._send(f.Beat(), urgent)
+        else:
+            self._leave("gives no sign of life")
+
+    def _begin(self, peer: Peer) -> None:
+        if self._peer is not None:
+            self._leave("has connected again")
+        _log.info("robot %s is here", peer.user)
+        self._peer = peer
+
+    def _leave(self, why: str) -> None:
+        assert self._peer is not None
+        _log.warning("robot %s %s", self._peer.user, why)
+        self._ended.append(self._peer.route)
+        self._peer = None
+        self._pictures.clear()
+        for page in self._pages.values():
+            page.close(AWAY, NOT_HERE)
+        self._pages.clear()
+
+    def _keep(self, picture: f.Picture) -> None:
+        self._pictures[picture.number] = picture.content
+        if len(self._pictures) > f.KEPT_PICTURES:
+            del self._pictures[next(iter(self._pictures))]
+
+    def _to_page(self, page: RelayedPage, frame: f.Told | f.Look | f.End) -> None:
+        if isinstance(frame, f.Told):
+            page.put(frame.text)
+        elif isinstance(frame, f.End):
+            page.close(frame.code, frame.reason)
+        elif frame.number in self._pictures:
+            page.put(self._pictures[frame.number])
+        else:
+            self.on_passed(page)
+
+    def _on_stopped(self, number: int) -> None:
+        if self._stopping is not None and self._stopping[0] == number and not self._stopping[1].done():
+            self._stopping[1].set_result(None)
+
+    def _send(self, frame: f.ToRobot, urgent: bool = False) -> bool:
+        return self._peer is not None and self._link.send(self._peer, f.pack(frame), urgent)
+
+
+class Robots:
+    """All robots that hold a key of this relay, by name."""
+
+    def __init__(self, link: f.RelayLink, clock: Callable[[], float] = time.monotonic) -> None:
+        self._link, self._clock = link, clock
+        self._robots: dict[str, RelayedRobot] = {}
+
+    def names(self) -> dict[str, bool]:
+        """Returns every robot that is let in, and whether it is here."""
+        return {name: name in self._robots and self._robots[name].is_here for name in self._link.robots}
+
+    def robot(self, name: str) -> RelayedRobot | None:
+        """Returns the robot of a name; None where no robot that is let in has it."""
+        if name not in self._link.robots:
+            return None
+        return self._robots.setdefault(name, RelayedRobot(self._link, self._clock))
+
+    async def read(self) -> None:
+        """Act on what robots send, for ever."""
+        while True:
+            peer, content = await self._link.receive()
+            robot = self.robot(peer.user)
+            try:
+                if robot is not None:
+                    robot.receive(peer, f.read_at_relay(content))
+            except ProtocolError as error:
+                _log.warning("robot %s: %s", peer.user, error)
+            await asyncio.sleep(0)
+
+    async def look(self) -> None:
+        """Give signs of life, and look after the robots', for ever."""
+        while True:
+            await asyncio.sleep(f.BEAT_S)
+            self._link.end_revoked()
+            for robot in self._robots.values():
+                robot.look()

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`outrider relay`, and how a robot's console dials one."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from pathlib import Path
+
+from outrider.console.relay.robot_end import RobotEnd
+from outrider.console.relay.server import RelayServer
+from outrider.console.server import ConsoleSettings
+from outrider.core.errors import ConfigError
+from outrider.core.files.private_files import HOME_FOLDER
+from outrider.runtime.common.endings import stopping_on_signals
+from outrider.wire.endpoint import check_endpoint
+from outrider.wire.keys import load_client_keys
+from outrider.wire.tunnel import RelayTunnel, RobotTunnel
+
+RELAY_TOKEN_FILE = HOME_FOLDER / "relay.token"
+
+
+def robot_end(endpoint: str, key_file: str) -> RobotEnd | None:
+    """Returns what dials the relay at an endpoint; None without one.
+
+    Raises ConfigError for a malformed endpoint, and for a key file that is missing or cannot be used.
+    """
+    if not endpoint:
+        return None
+    check_endpoint(endpoint)
+    if not key_file:
+        raise ConfigError(f"the relay {endpoint} needs this robot's key file: give relay_key_file")
+    keys = load_client_keys(Path(key_file).expanduser())
+    return RobotEnd(lambda: RobotTunnel(endpoint, keys))
+
+
+def run_relay(endpoint: str, key_file: Path, settings: ConsoleSettings) -> None:
+    """Serves a relay until interrupted.
+
+    Raises ConfigError where an address, the keys, the token or the certificate cannot be used.
+    """
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    stopping = threading.Event()
+    with stopping_on_signals(stopping):
+        link = RelayTunnel(endpoint, key_file)
+        try:
+            server = RelayServer(link, settings)
+        except ConfigError:
+            link.close()
+            raise
+        print(f"relay at {server.url}{server.login_hint}; robots dial {endpoint}", flush=True)
+        stopping.wait()
+        server.close()

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What carries a console between a robot and a relay: messages of bytes over the link's own keys.
+
+The robot dials out, by two connections: what must not wait (a stop) has one of its own, so that it is never
+queued behind anything else. All of it lives on one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import zmq
+import zmq.asyncio
+
+from outrider.core.errors import ConfigError
+from outrider.core.frames import Peer
+from outrider.core.token_bucket import TokenBucket
+from outrider.core.values import LinkState
+from outrider.wire.client import ConnectionWatch, configure_dealer
+from outrider.wire.connections import Connections
+from outrider.wire.endpoint import check_endpoint
+from outrider.wire.keys import ClientKeys, KnownRobots, load_server_keys
+from outrider.wire.server import bind_message, configure_router, descriptor_of, start_authenticator
+
+MAX_TO_ROBOT_BYTES = 8 * 1024
+UNITS_PER_S, BURST_UNITS, BYTES_PER_UNIT = 4000.0, 8000.0, 4096
+"""A message of a robot costs one unit and one more for each 4 KiB; what is beyond the rate is dropped."""
+_RUN_BYTES = 15
+_URGENT, _ORDINARY = b"U", b"O"
+_QUEUED_TO_RELAY = 64
+_QUEUED_TO_ROBOT = 512
+
+
+class RobotTunnel:
+    """A robot's end. Reconnects by itself until `close`."""
+
+    def __init__(self, endpoint: str, keys: ClientKeys) -> None:
+        """Does not wait for the relay. Raises ConfigError for a malformed endpoint."""
+        check_endpoint(endpoint)
+        self._context = zmq.Context()
+        run = os.urandom(_RUN_BYTES)
+        self._lanes = {lane: self._made(keys, lane + run) for lane in (_URGENT, _ORDINARY)}
+        self._watch = ConnectionWatch(self._lanes[_ORDINARY])
+        for socket in self._lanes.values():
+            socket.connect(endpoint)
+
+    @property
+    def state(self) -> LinkState:
+        """Returns the state of the connection."""
+        return self._watch.state
+
+    async def receive(self, urgent: bool) -> bytes:
+        """Returns the next message on the connection of stops, or on the other one."""
+        while True:
+            parts = await self._lanes[_lane(urgent)].recv_multipart()
+            if len(parts) == 1:
+                return parts[0]
+
+    def send(self, message: bytes, urgent: bool = False) -> bool:
+        """Sends a message without blocking; False where the relay is not there, or does not keep up."""
+        return _sent(self._lanes[_lane(urgent)], [message])
+
+    def close(self) -> None:
+        """Closes the connections. Closing twice does no harm."""
+        if self._watch.close():
+            for socket in self._lanes.values():
+                socket.close(linger=0)
+            self._context.term()
+
+    def _made(self, keys: ClientKeys, routing_id: bytes) -> zmq.asyncio.Socket:
+        socket = zmq.asyncio.Socket(self._context, zmq.DEALER)
+        configure_dealer(socket, keys)
+        socket.setsockopt(zmq.ROUTING_ID, routing_id)
+        socket.setsockopt(zmq.MAXMSGSIZE, MAX_TO_ROBOT_BYTES)
+        socket.setsockopt(zmq.SNDHWM, _QUEUED_TO_RELAY)
+        return socket
+
+
+class RelayTunnel:
+    """A relay's end: robots that hold a key connect to it.
+
+    A peer is a robot's name in the key file, and what tells this run of its connections from others.
+    """
+
+    def __init__(self, endpoint: str, key_file: Path) -> None:
+        """`key_file`: the verifier's, with the robots that are let in. It is read again when it changes.
+
+        Raises ConfigError for a malformed or busy endpoint, and for a bad key file.
+        """
+        check_endpoint(endpoint)
+        keys = load_server_keys(key_file)
+        self._known = KnownRobots(keys, key_file)
+        self._connections = Connections(self._known)
+        self._budgets: dict[str, TokenBucket] = {}
+        self._context = zmq.Context()
+        self._authenticator = start_authenticator(self._context, self._known)
+        self._socket = zmq.asyncio.Socket(self._context, zmq.ROUTER)
+        configure_router(self._socket, keys)
+        self._socket.setsockopt(zmq.SNDHWM, _QUEUED_TO_ROBOT)
+        try:
+            self._socket.bind(endpoint)
+        except zmq.ZMQError as error:
+            self.close()
+            raise ConfigError(bind_message(endpoint, error)) from None
+
+    @property
+    def robots(self) -> tuple[str, ...]:
+        """Returns the names of all robots that are let in."""
+        return self._known.names
+
+    async def receive(self) -> tuple[Peer, bytes]:
+        """Returns the next message of a robot that is let in, and keeps within its rate."""
+        while True:
+            parts = await self._socket.recv_multipart(copy=False)
+            peer = self._sender(parts)
+            if peer is not None:
+                return peer, parts[-1].bytes
+            await asyncio.sleep(0)
+
+    def send(self, peer: Peer, message: bytes, urgent: bool = False) -> bool:
+        """Sends a message without blocking; False where the robot is not there, or does not keep up."""
+        return _sent(self._socket, [_lane(urgent) + peer.route, message])
+
+    def end_revoked(self) -> None:
+        """Ends the connections of robots whose key is no longer in the file."""
+        self._connections.end_revoked(time.monotonic())
+
+    def close(self) -> None:
+        """Closes the socket. Closing twice does no harm."""
+        if not self._socket.closed:
+            self._socket.close(linger=0)
+            self._authenticator.stop()
+            self._context.term()
+
+    def _sender(self, parts: list[zmq.Frame]) -> Peer | None:
+        """Whose message it is; None for one that is not read."""
+        route, last = parts[0].bytes, parts[-1]
+        user = str(last.get("User-Id"))
+        name = self._known.name_of(user.encode())
+        if not self._connections.admits(Peer(user, route), descriptor_of(last)) or name is None:
+            return None
+        is_ours = len(parts) == 2 and len(route) == 1 + _RUN_BYTES and route[:1] in (_URGENT, _ORDINARY)
+        return Peer(name, route[1:]) if is_ours and self._may_say(name, len(last)) else None
+
+    def _may_say(self, name: str, num_bytes: int) -> bool:
+        now_s = time.monotonic()
+        budget = self._budgets.setdefault(name, TokenBucket(UNITS_PER_S, BURST_UNITS, now_s))
+        return budget.take(1.0 + num_bytes / BYTES_PER_UNIT, now_s)
+
+
+def _lane(urgent: bool) -> bytes:
+    return _URGENT if urgent else _ORDINARY
+
+
+def _sent(socket: zmq.asyncio.Socket, parts: list[bytes]) -> bool:
+    sending: Any = socket.send_multipart(parts, zmq.DONTWAIT)
+    return bool(sending.done() and sending.exception() is None)

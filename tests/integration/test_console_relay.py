@@ -1,0 +1,317 @@
+"""The console through a relay: real sockets, real keys, a robot that writes down what it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from support.consoles import Page, wait_until
+from support.relays import DialledRobot, Relays, make_relays, relay_and_robot
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+
+from outrider.console.app import AWAY, UNREADABLE
+from outrider.console.relay import frames as f
+from outrider.console.relay.robots import RelayedRobot
+from outrider.console.robot import GoalEnd
+from outrider.core.errors import ConfigError, ProtocolError
+from outrider.core.frames import Peer
+from outrider.core.values import LinkState, Velocity
+from outrider.runtime.wiring.console_relay import robot_end
+from outrider.wire.keys import create_keys, revoke_robots
+from outrider.wire.tunnel import RobotTunnel
+
+STILL, AHEAD = Velocity(), Velocity(0.5, 0.0, 0.0)
+JPEG = bytes(range(256)) * 100
+
+
+@pytest.fixture
+def relayed(tmp_path: Path) -> Iterator[tuple[Relays, DialledRobot]]:
+    with relay_and_robot(tmp_path) as made:
+        yield made
+
+
+def ask(
+    relays: Relays, path: str, method: str = "POST", body: str = "", **headers: str
+) -> tuple[int, str, str]:
+    """Status, body and cookie of the answer to a request of a page of the relay."""
+    address = f"127.0.0.1:{relays.port}"
+    connection = http.client.HTTPConnection(address, timeout=10)
+    connection.request(method, path, body, {"Origin": f"http://{address}", **headers})
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    connection.close()
+    return answer.status, text, (answer.getheader("set-cookie") or "").partition(";")[0]
+
+
+def drive_ahead(page: Page, dialled: DialledRobot) -> None:
+    for _ in range(50):
+        page.drive(forward=1.0)
+        if AHEAD in dialled.robot.drives:
+            return
+    raise AssertionError("the page does not drive")
+
+
+def test_a_page_at_the_relay_does_what_a_page_of_the_robot_does(relayed: tuple[Relays, DialledRobot]) -> None:
+    relays, dialled = relayed
+    page = relays.page()
+    drive_ahead(page, dialled)
+    wait_until(lambda: dialled.robot.drives[-1] == STILL, "the hand is off when the page says no more")
+    dialled.console.show_picture(JPEG)
+    assert page.read_picture() == (1, JPEG)
+    page.send(do="say", text="find the red chair")
+    wait_until(lambda: dialled.robot.goals, "the command")
+    dialled.robot.goals[0][1](GoalEnd(True, "stands before it"))
+    assert page.read("goal", state="done")["message"] == "stands before it"
+    page.send(do="e_stop", engaged=True)
+    page.read("state", e_stop=True)  # a stop comes by two connections: a release is of what both have told
+    page.release_e_stop()
+    wait_until(lambda: dialled.robot.e_stops[-1:] == [False], "the release")
+
+
+def test_pages_of_robot_and_relay_share_one_seat_and_pictures_cross_once(
+    relayed: tuple[Relays, DialledRobot],
+) -> None:
+    relays, dialled = relayed
+    here, there, third = Page(dialled.console), relays.page(), relays.page()
+    here.send(do="take")
+    there.read("state", driver=here.name)
+    there.send(do="say", text="find the red chair")
+    assert here.name in there.read("notice")["text"] and dialled.robot.goals == []
+    dialled.console.show_picture(JPEG)
+    assert here.read_picture() == there.read_picture() == third.read_picture() == (1, JPEG)
+    there.send(do="cancel")
+    wait_until(lambda: dialled.robot.cancels, "everybody may cancel")
+
+
+def test_pictures_go_on_as_long_as_the_page_takes_them(relayed: tuple[Relays, DialledRobot]) -> None:
+    relays, dialled = relayed
+    page = relays.page()
+    for number in range(1, 3 * f.WINDOW):
+        dialled.console.show_picture(JPEG + bytes([number]))
+        got, picture = page.read_picture()
+        assert picture[:-1] == JPEG
+        page.send(do="seen", picture=got)
+
+
+def test_a_driver_whose_relay_dies_is_a_driver_who_is_gone(tmp_path: Path) -> None:
+    relays = make_relays(tmp_path)
+    with relays.serving() as server, relays.robot() as dialled:
+        page = relays.page()
+        drive_ahead(page, dialled)
+        secret = page.welcome["secret"]
+        server.close()
+        wait_until(lambda: dialled.robot.drives[-1] == STILL, "the hand is off")
+        wait_until(lambda: dialled.console.num_viewers == 0, "its viewers are gone")
+        wait_until(lambda: dialled.end.state is not LinkState.CONNECTED, "the robot notices")
+        with relays.serving():
+            wait_until(lambda: dialled.end.state is LinkState.CONNECTED, "the robot is back")
+            assert relays.page(resume=secret).name == page.name
+
+
+def test_a_robot_that_is_started_again_is_found_again(tmp_path: Path) -> None:
+    relays = make_relays(tmp_path)
+    with relays.serving():
+        with relays.robot():
+            page = relays.page()
+        assert page.closed() == AWAY
+        with pytest.raises(ConnectionClosed) as ended:
+            relays.page()
+        assert ended.value.rcvd is not None and ended.value.rcvd.code == AWAY
+        with relays.robot() as again:
+            drive_ahead(relays.page(), again)
+
+
+@pytest.mark.parametrize("stranger", ["unknown robot", "unknown relay"])
+def test_without_the_right_keys_nothing_passes(tmp_path: Path, stranger: str) -> None:
+    relays = make_relays(tmp_path)
+    create_keys(tmp_path / "other", ("go2",))
+    forged = json.loads((tmp_path / "other" / "go2.key").read_text())
+    if stranger == "unknown robot":
+        forged["server"] = json.loads((relays.keys / "go2.key").read_text())["server"]
+    path = relays.keys / "go2.key"
+    path.write_text(json.dumps(forged))
+    with relays.serving(), relays.robot(awaited=False) as dialled:
+        if stranger == "unknown robot":
+            wait_until(lambda: dialled.end.state is LinkState.REFUSED, "the robot is told")
+        status, text, _ = ask(relays, "/robots/go2/e_stop")
+        assert status == 503 and "does not reach" in text and dialled.robot.e_stops == []
+        assert json.loads(ask(relays, "/robots", "GET")[1]) == {"go2": False}
+
+
+def test_two_robots_have_pages_of_their_own(tmp_path: Path) -> None:
+    relays = make_relays(tmp_path, ("go2-a", "go2-b"))
+    with relays.serving(), relays.robot("go2-a") as first, relays.robot("go2-b") as second:
+        drive_ahead(relays.page("go2-b"), second)
+        assert ask(relays, "/robots/go2-a/e_stop")[0] == 200
+        assert first.robot.e_stops == [True, True] and second.robot.e_stops == []
+        assert first.robot.drives == []
+        revoke_robots(relays.keys, ("go2-a",))
+        wait_until(lambda: first.end.state is not LinkState.CONNECTED, "the revoked robot is cut off")
+        assert ask(relays, "/robots/go2-a/e_stop")[0] == 404
+        assert ask(relays, "/robots/go2-b/e_stop")[0] == 200
+
+
+def test_a_login_is_needed_for_all_but_the_stop(tmp_path: Path) -> None:
+    token = tmp_path / "relay.token"
+    relays = make_relays(tmp_path, login=True, token_file=str(token))
+    with relays.serving(), relays.robot() as dialled:
+        with pytest.raises(InvalidStatus):
+            relays.page()
+        assert [ask(relays, path, "GET")[0] for path in ("/", "/robots", "/robots/go2/")] == [303] * 3
+        assert ask(relays, "/robots/go2/e_stop", Origin="http://elsewhere")[0] == 403
+        assert dialled.robot.e_stops == []
+        assert ask(relays, "/robots/go2/e_stop")[0] == 200 and all(dialled.robot.e_stops)
+        cookie = ask(relays, "/login", body=urlencode({"token": token.read_text().strip()}))[2]
+        assert relays.page(cookie=cookie).name
+        assert ask(relays, "/robots/nobody/", "GET", Cookie=cookie)[0] == 404
+
+
+def test_what_no_page_says_ends_the_page_at_the_relay(relayed: tuple[Relays, DialledRobot]) -> None:
+    relays, dialled = relayed
+    for content in ("{", '{"do": "fly"}', json.dumps({"do": "say", "text": "x" * 3000}), b"\x80\x04N."):
+        page = relays.page()
+        page.socket.send(content)
+        assert page.closed() in (UNREADABLE, 1009)
+    wait_until(lambda: dialled.console.num_viewers == 0, "the robot is told that they are gone")
+
+
+def test_a_page_that_floods_is_ended_and_delays_nobody_s_stop(relayed: tuple[Relays, DialledRobot]) -> None:
+    relays, dialled = relayed
+    loud, other = relays.page(), relays.page()
+    with suppress(ConnectionClosed):
+        for number in range(2000):
+            loud.socket.send(json.dumps({"do": "ping", "sent_ms": number}))
+    other.send(do="e_stop", engaged=True)
+    other.read("state", e_stop=True)
+    assert loud.closed() == UNREADABLE and dialled.robot.e_stops
+
+
+def test_a_robot_that_floods_its_link_costs_no_other_robot_anything(tmp_path: Path) -> None:
+    relays = make_relays(tmp_path, ("go2-a", "go2-b"))
+
+    async def flood() -> None:
+        link = relays.tunnel("go2-a")
+        for number in range(3000):
+            link.send(bytes([number % 256]) * (1 + number % 5000))
+            link.send(f.pack(f.Told(number, "x")))
+            await asyncio.sleep(0)
+        link.close()
+
+    with relays.serving(), relays.robot("go2-b") as dialled:
+        page = relays.page("go2-b")
+        asyncio.run(flood())
+        drive_ahead(page, dialled)
+        assert ask(relays, "/robots/go2-b/e_stop")[0] == 200
+
+
+@asynccontextmanager
+async def lone_link(relays: Relays) -> AsyncIterator[RobotTunnel]:
+    """A robot's end that gives signs of life, and does nothing else by itself."""
+    link = relays.tunnel()
+
+    async def beat() -> None:
+        while True:
+            link.send(f.pack(f.Beat()))
+            await asyncio.sleep(0.05)
+
+    beating = asyncio.create_task(beat())
+    await link.receive(urgent=True)  # the relay's own sign of life
+    yield link
+    beating.cancel()
+    link.close()
+
+
+def test_a_robot_that_is_there_but_does_not_answer_is_told_apart(tmp_path: Path) -> None:
+    """As one that was stopped in a debugger: signs of life alone confirm no stop."""
+    relays = make_relays(tmp_path)
+
+    async def answer() -> tuple[int, str, str]:
+        async with lone_link(relays):
+            return await asyncio.to_thread(ask, relays, "/robots/go2/e_stop")
+
+    with relays.serving():
+        status, text, _ = asyncio.run(answer())
+    assert status == 503 and "does not reach the robot" in text
+
+
+def test_a_stop_arrives_while_nothing_else_does(tmp_path: Path) -> None:
+    """The robot reads no page's words, and they fill the link; the stop has a connection of its own."""
+    relays = make_relays(tmp_path)
+
+    async def stop_of_a_full_link() -> f.ToRobot:
+        async with lone_link(relays) as link:
+            page = await asyncio.to_thread(_open_without_welcome, relays)
+            for _ in range(150):
+                page.send(json.dumps({"do": "say", "text": "x" * 400}))
+            page.send(json.dumps({"do": "e_stop", "engaged": True}))
+            while isinstance(frame := f.read_at_robot(await link.receive(urgent=True)), f.Beat):
+                pass
+            page.close()
+            return frame
+
+    with relays.serving():
+        frame = asyncio.run(asyncio.wait_for(stop_of_a_full_link(), 10.0))
+    assert isinstance(frame, f.Said) and json.loads(frame.text) == {"do": "e_stop", "engaged": True}
+
+
+def _open_without_welcome(relays: Relays) -> ClientConnection:
+    address = f"127.0.0.1:{relays.port}"
+    origin: Any = f"http://{address}"
+    page = connect(f"ws://{address}/robots/go2/ws", origin=origin, proxy=None).__enter__()
+    page.send(json.dumps({"do": "hello"}))
+    return page
+
+
+class DeafLink:
+    """A relay's link whose robots are not there any more."""
+
+    robots = ("go2",)
+
+    def send(self, peer: Peer, message: bytes, urgent: bool = False) -> bool:
+        return False
+
+
+def test_a_robot_that_falls_silent_loses_its_pages_and_a_late_run_does_not_come_back() -> None:
+    now_s = 0.0
+
+    async def states() -> None:
+        nonlocal now_s
+        robot = RelayedRobot(DeafLink(), lambda: now_s)  # type: ignore[arg-type]
+        old, new = Peer("go2", b"old"), Peer("go2", b"new")
+        robot.receive(old, f.Beat())
+        page = robot.open()
+        now_s += f.SILENT_S
+        robot.look()
+        assert await page.next() is None and page.code == AWAY and not robot.is_here
+        robot.receive(old, f.Beat())
+        assert not robot.is_here
+        robot.receive(new, f.Beat())
+        robot.receive(old, f.Told(page.number, "late"))
+        assert robot.is_here
+
+    asyncio.run(states())
+
+
+@pytest.mark.parametrize("content", [b"", b"\x80\x04N.", f.pack(f.Beat())[:-1], b"\xc0", bytes(3000)])
+def test_frames_of_another_schema_are_refused(content: bytes) -> None:
+    for read in (f.read_at_robot, f.read_at_relay):
+        with pytest.raises(ProtocolError):
+            read(content)
+
+
+def test_a_relay_is_not_dialled_without_a_key(tmp_path: Path) -> None:
+    assert robot_end("", "") is None
+    with pytest.raises(ConfigError, match="relay_key_file"):
+        robot_end("tcp://relay:5758", "")
+    with pytest.raises(ConfigError, match="outrider keys"):
+        robot_end("tcp://relay:5758", str(tmp_path / "none.key"))
+    with pytest.raises(ConfigError, match="tcp://HOST:PORT"):
+        robot_end("relay:5758", "x")

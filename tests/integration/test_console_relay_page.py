@@ -1,0 +1,75 @@
+"""A person's way through a relay in headless Chromium: log in, choose the robot, drive it, stop it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.browsers import PHONE, open_browser
+from support.consoles import wait_until
+from support.relays import make_relays, relay_and_robot
+
+from outrider.core.values import Velocity
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with open_browser() as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("options", [{}, PHONE], ids=["desktop", "phone"])
+def test_a_person_logs_in_chooses_a_robot_drives_and_stops(
+    browser: Any, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    token = tmp_path / "relay.token"
+    relays = make_relays(tmp_path, ("go2", "other"), login=True, token_file=str(token))
+    with relays.serving() as server, relays.robot() as dialled:
+        page = browser.new_page(**options)
+        page.goto(server.url)
+        page.fill("#token", token.read_text().strip())
+        page.keyboard.press("Enter")
+        page.wait_for_selector("li:has-text('other') .bad")
+        page.click("li:has(.good) a")
+        page.wait_for_selector("#page-link.good")
+        dialled.console.show_picture(b"no picture")
+        page.keyboard.down("w")
+        wait_until(lambda: Velocity(0.5, 0.0, 0.0) in dialled.robot.drives, "a hand")
+        page.keyboard.up("w")
+        wait_until(lambda: dialled.robot.drives[-1] == Velocity(), "a stop")
+        page.click("#e-stop")
+        page.wait_for_selector(".banner.bad >> text=nothing moves")
+        assert True in dialled.robot.e_stops
+        page.close()
+
+
+def test_a_robot_that_does_not_answer_behind_a_relay_that_does_is_told_apart(
+    browser: Any, tmp_path: Path
+) -> None:
+    """The page's socket is open and fresh; yet it says that the stop has not arrived, and says it again."""
+    with relay_and_robot(tmp_path) as (relays, dialled):
+        page = browser.new_page()
+        page.goto(f"http://127.0.0.1:{relays.port}/robots/go2/")
+        page.wait_for_selector("#page-link.good")
+        dialled.console._web.call(time.sleep, 3.0)
+        page.keyboard.press("Escape")
+        page.wait_for_selector(".banner.bad >> text=does not reach")
+        wait_until(lambda: dialled.robot.e_stops, "the stop")
+        page.wait_for_selector(".banner.bad >> text=nothing moves")
+        page.close()
+
+
+def test_a_page_says_that_its_robot_is_away_and_comes_back_with_it(browser: Any, tmp_path: Path) -> None:
+    relays = make_relays(tmp_path)
+    with relays.serving():
+        with relays.robot():
+            page = browser.new_page()
+            page.goto(f"http://127.0.0.1:{relays.port}/robots/go2/")
+            page.wait_for_selector("#page-link.good")
+        page.wait_for_selector("#page-link:has-text('robot not connected')")
+        with relays.robot():
+            page.wait_for_selector("#page-link.good")
+        page.close()

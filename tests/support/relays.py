@@ -1,0 +1,78 @@
+"""A relay of this process, and robots that dial it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from support.consoles import FakeRobot, Page, wait_until
+
+from outrider.console.relay.robot_end import RobotEnd
+from outrider.console.relay.server import RelayServer
+from outrider.console.server import ConsoleServer, ConsoleSettings
+from outrider.core.values import LinkState
+from outrider.runtime.common.ports import free_port
+from outrider.wire.keys import SERVER_KEY_FILE, create_keys, load_client_keys
+from outrider.wire.tunnel import RelayTunnel, RobotTunnel
+
+
+@dataclass
+class DialledRobot:
+    """A robot with a console of its own, whose end of the relay is `end`."""
+
+    robot: FakeRobot
+    end: RobotEnd
+    console: ConsoleServer
+
+    def close(self) -> None:
+        self.console.close()
+
+
+@dataclass
+class Relays:
+    """Keys and addresses of a relay that may be started again."""
+
+    keys: Path
+    settings: dict[str, Any] = field(default_factory=dict)
+    link_port: int = field(default_factory=free_port)
+    port: int = field(default_factory=free_port)
+
+    @property
+    def endpoint(self) -> str:
+        return f"tcp://127.0.0.1:{self.link_port}"
+
+    @contextmanager
+    def serving(self) -> Iterator[RelayServer]:
+        link = RelayTunnel(self.endpoint, self.keys / SERVER_KEY_FILE)
+        with closing(RelayServer(link, ConsoleSettings(port=self.port, **self.settings))) as server:
+            yield server
+
+    def tunnel(self, name: str = "go2") -> RobotTunnel:
+        return RobotTunnel(self.endpoint, load_client_keys(self.keys / f"{name}.key"))
+
+    @contextmanager
+    def robot(self, name: str = "go2", awaited: bool = True) -> Iterator[DialledRobot]:
+        robot, end = FakeRobot(), RobotEnd(lambda: self.tunnel(name))
+        with closing(ConsoleServer(robot, ConsoleSettings(port=0), beside=end.run)) as console:
+            if awaited:
+                wait_until(lambda: end.state is LinkState.CONNECTED, "the robot reaches the relay")
+            yield DialledRobot(robot, end, console)
+
+    def page(self, name: str = "go2", **options: Any) -> Page:
+        return Page(self, path=f"/robots/{name}", **options)
+
+
+def make_relays(folder: Path, robots: tuple[str, ...] = ("go2",), **settings: Any) -> Relays:
+    create_keys(folder / "keys", robots)
+    return Relays(folder / "keys", settings)
+
+
+@contextmanager
+def relay_and_robot(folder: Path) -> Iterator[tuple[Relays, DialledRobot]]:
+    relays = make_relays(folder)
+    with ExitStack() as stack:
+        stack.enter_context(relays.serving())
+        yield relays, stack.enter_context(relays.robot())
