@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from typing import IO
+
+import msgspec
 
 from outrider.core.errors import ConfigError, LinkError
 from outrider.core.language.grammar import Vocabulary
@@ -23,9 +24,7 @@ class EngineProcess:
 
     def __init__(self, name: str, vocabulary: Vocabulary | None) -> None:
         self.name = name
-        self._wanted = json.dumps(
-            {"engine": name, "slots": vocabulary.slots if vocabulary else None}
-        ).encode()
+        self._wanted = msgspec.json.encode({"engine": name, "vocabulary": vocabulary})
         self._process = self._started()
         self._is_ready, self._failure = False, ""
 

@@ -11,16 +11,17 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from outrider.core.language.grammar import COMMANDS, FIND_PHRASINGS, THING, Vocabulary, thing_phrase
+from outrider.core.language.grammar import COMMANDS, Vocabulary
 from outrider.core.language.phrasebook import PUNCTUATION, Phrasebook
+from outrider.core.language.things import ORDER
 
-CORRECTIONS = ("other", "colour", "side")
+CORRECTIONS = ("other", "which", "side", "beside")
 """Groups of phrases before which a word such as "no" may stand."""
 UNSPOKEN = ("again", "described", "ask", *CORRECTIONS)
 """Groups of phrases that begin no sentence, or hold free text."""
 COMMON = ("find", "turn", "forward", "back", "wait", "return", "home", "stop", "where")
-COMMON_SHARE, POLITE_SHARE, PLAN_SHARE, CORRECTION_SHARE, COLOUR_SHARE = 0.85, 0.1, 0.3, 0.03, 0.95
-FORM_SHARE, FIND_SHARE = 0.4, 0.7
+COMMON_SHARE, POLITE_SHARE, PLAN_SHARE, CORRECTION_SHARE, WHOLE_SHARE = 0.85, 0.1, 0.3, 0.03, 0.95
+FORM_SHARE, FIND_SHARE, ROOM_SHARE = 0.4, 0.7, 0.1
 OPTIONAL_SHARE, ARTICLE_SHARE = 0.25, 0.95
 _TOKEN = re.compile(r"\{\w+\}|[()\[\]|]|[^\s()\[\]|{}]+")
 _CLOSING = {"(": ")", "[": "]"}
@@ -61,11 +62,14 @@ class SpokenSentences:
 
     def _form(self) -> str:
         """A sentence word by word as models are trained with."""
-        slots = {slot: self._vocabulary.words(slot) for slot in THING}
-        forms = FIND_PHRASINGS if all(slots.values()) and self._chance(FIND_SHARE) else COMMANDS
-        named = {slot: self._pick(words) for slot, words in slots.items() if words}
-        form = self._pick(forms)
-        said = form.format(thing_phrase(named)) if "{}" in form else form
+        shapes = self._vocabulary.named_shapes
+        if shapes and self._chance(FIND_SHARE):
+            shape = self._pick(shapes)
+            room = self._chance(ROOM_SHARE) and bool(self._vocabulary.phrasings(shape, room=True))
+            form = self._pick(self._vocabulary.phrasings(shape, room))
+            said = form.format(" ".join(self._named(shape)))
+        else:
+            said = self._pick(COMMANDS)
         return " ".join(token.word for token in self._book.tokens(said) if token.word not in PUNCTUATION)
 
     def _step(self) -> list[str]:
@@ -94,17 +98,23 @@ class SpokenSentences:
     def _slot(self, slot: str) -> list[str]:
         if slot == "thing":
             return self._thing()
-        if slot == "colour":
-            return [self._pick(self._vocabulary.words("colour") or ("red",))]
+        if slot == "which":
+            telling = [word for slot in ORDER[:-1] for word in self._vocabulary.words(slot)]
+            return [self._pick(telling or ("red",))]
         units = {"angle": "degrees", "distance": "metres", "seconds": "seconds"}
         if slot in units:
             return [*self._number(), *self._entry(units[slot])]
         return self._entry({"side": "sides", "size": "sizes"}[slot])
 
     def _thing(self) -> list[str]:
-        slots = THING if self._chance(COLOUR_SHARE) else THING[-1:]
-        named = [self._pick(self._vocabulary.words(slot)) for slot in slots if self._vocabulary.words(slot)]
-        return [*(self._entry("articles") if self._chance(ARTICLE_SHARE) else []), *named]
+        known = self._vocabulary.named_shapes or (("kind",),)
+        shape = self._pick(known) if self._chance(WHOLE_SHARE) else ("kind",)
+        article = self._entry("articles") if self._chance(ARTICLE_SHARE) else []
+        return [*article, *self._named(shape)]
+
+    def _named(self, shape: Sequence[str]) -> list[str]:
+        """Words for the slots for which there are any."""
+        return [self._pick(self._vocabulary.words(slot)) for slot in shape if self._vocabulary.words(slot)]
 
     def _number(self) -> list[str]:
         """A number below a hundred and eighty, or half of something."""

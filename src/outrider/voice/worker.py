@@ -8,6 +8,8 @@ import os
 import sys
 from typing import IO
 
+import msgspec
+
 from outrider.core.errors import LinkError, OutriderError
 from outrider.core.hearing import AsrEngine, Utterance
 from outrider.core.language.grammar import Vocabulary
@@ -18,8 +20,8 @@ from outrider.voice.engines import make_engine
 def serve(source: IO[bytes], sink: IO[bytes]) -> None:
     """Make the engine that the first frame names, and hear utterances until the other side has ended."""
     wanted = json.loads(f.read_frame(source)[1])
-    slots = wanted["slots"]
-    vocabulary = Vocabulary({slot: tuple(words) for slot, words in slots.items()}) if slots else None
+    words = wanted["vocabulary"]
+    vocabulary = msgspec.convert(words, Vocabulary) if words else None
     try:
         engine = make_engine(wanted["engine"], vocabulary)
     except OutriderError as error:

@@ -5,13 +5,20 @@ from pathlib import Path
 import pytest
 
 from outrider.core.errors import InstructionError
+from outrider.core.language.grammar import Vocabulary
 from outrider.core.language.plan import Plan
 from outrider.core.language.planner import plan_of
-from outrider.simulation.vocabulary import vocabulary
 
 FOLDER = Path(__file__).resolve().parent / "sentences"
 STILL = ("refuse", "mend(", "stop", "see", "did", "where(", "ask", "remember", "forget(")
 LEAST_RIGHT = 0.97
+WORDS = Vocabulary(
+    {
+        "colour": ("red", "orange", "yellow", "green", "blue", "purple", "silver", "black"),
+        "kind": ("ball", "bin", "bottle", "box", "chair", "cone", "cup", "lamp", "table", "vase"),
+    }
+)
+"""Those of the model that the sentences were written down for."""
 Sentence = tuple[str, str, str, str]
 
 
@@ -24,7 +31,7 @@ def come_to(sentence: Sentence) -> tuple[str, Plan | None]:
     """The intent as the data have it, and the plan if there is one."""
     _, model, _, said = sentence
     try:
-        plan = plan_of(said, None if model == "general" else vocabulary())
+        plan = plan_of(said, None if model == "general" else WORDS)
     except InstructionError as error:
         return f"mend({error.meant})" if error.meant else "refuse", None
     return plan.intent, plan

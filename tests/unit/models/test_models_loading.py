@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -99,6 +100,9 @@ DAMAGE: list[tuple[str, Callable[[Path], None], str]] = [
     ("card.json", set_key("slots", {"kind": "ball"}), "slots must hold a list of words"),
     ("card.json", set_key("slots", {"kind": ["ball", ""]}), "slots must hold a list of words"),
     ("card.json", set_key("slots", {"kind": ["ball", 3]}), "slots must hold a list of words"),
+    ("card.json", set_key("shapes", [["kind", "colour"]]), "no thing is named by 'kind colour'"),
+    ("card.json", set_key("shapes", "kind"), "shapes lists of slots"),
+    ("card.json", set_key("rooms", "yes"), "rooms"),
     ("../tokenizer/tokenizer.json", Path.unlink, "no tokenizer"),
     ("../tokenizer/tokenizer.json", lambda path: path.write_text("{}"), "is no tokenizer"),
 ]
@@ -162,6 +166,9 @@ def test_the_card_gives_the_vocabulary(target: QwenModel, tmp_path: Path) -> Non
     assert target.card.vocabulary == Vocabulary({"colour": ("silver",), "kind": ("bottle",)})
     assert target.card.figures == {"seed": 0}
     assert read_card(tmp_path).vocabulary is None
+    words = Vocabulary({"colour": ("red",), "kind": ("ball",)}, (("kind",), ("colour", "kind")), rooms=True)
+    (tmp_path / "card.json").write_text(json.dumps(msgspec.to_builtins(words)))
+    assert read_card(tmp_path).vocabulary == words
 
 
 def test_a_pair_must_share_its_tokenizer(target: QwenModel, tiny_model_folder: Path, tmp_path: Path) -> None:

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from outrider.core.language import plan as p
-from outrider.core.language.grammar import THING, Vocabulary, parse
+from outrider.core.language.grammar import Vocabulary, parse
 from outrider.core.language.phrasebook import PUNCTUATION, Phrasebook, Token, joined
 from outrider.core.language.statements import statement
+from outrider.core.language.things import Thing
 
 TURN_DEG = {"small": 15.0, "": 30.0, "large": 45.0}
 MOVE_M = {"small": 0.25, "": 0.5, "large": 0.75}
@@ -85,7 +86,7 @@ class Clauses:
 
     def where(self, slots: _Slots, said: _Said) -> p.Step | None:
         """Returns the step that tells where a thing was last seen."""
-        what = self._name_of(slots["thing"])
+        what = self._name_of(self._in_room(slots["thing"]) or slots["thing"])
         return p.Where(what, said.question()) if what else None
 
     def ask(self, slots: _Slots, said: _Said) -> p.Step | None:
@@ -93,21 +94,28 @@ class Clauses:
         return p.Ask(said.question())
 
     def find(self, slots: _Slots, said: _Said) -> p.Step | None:
+        """A thing, or the room that it stands in; where no model knows that room, a thing of such a name."""
+        inside = self._in_room(slots["thing"])
+        room = self._to_find(inside, said, room=True) if inside else None
+        return room or self._to_find(slots["thing"], said, room=False)
+
+    def _to_find(self, words: str, said: _Said, room: bool) -> p.Step | None:
         """A thing that the models know, or the robot's memory, or that a general model may know."""
-        thing, is_known = self._name_of(slots["thing"]), self._thing(slots["thing"])[1]
+        thing = self._name_of(words)
         if not thing:
             return None
-        if is_known:
+        sentence = p.sentence_to_find(thing, room)
+        if self._is_known(thing, room):
             trained = self.vocabulary and parse(said.text, self.vocabulary)
-            text = trained.text if trained and not trained.text.startswith("where") else f"find the {thing}"
-            return p.Find(thing, text)
-        is_english = self._is_english(slots["thing"])
+            is_order = trained and trained.room == room and not trained.text.startswith("where")
+            return p.Find(thing, trained.text if trained and is_order else sentence, room=room)
+        is_english = self._is_english(words)
         if self.vocabulary is None and is_english:
-            return p.Find(thing, f"find the {thing}", known=False)
+            return p.Find(thing, sentence, known=False, room=room)
         if not is_english:
             self.problems.append(f'names "{thing}", which is not translated: say the thing in English')
         self.unknown.append(thing)
-        return p.Find(thing, "", known=False) if self.knows(thing) else None
+        return p.Find(thing, "", known=False) if not room and self.knows(thing) else None
 
     def follow(self, slots: _Slots, said: _Said) -> p.Step | None:
         """Returns the step that follows a route given in words."""
@@ -163,43 +171,71 @@ class Clauses:
         words = [self._translated(word)[1] for word in self._bare_thing(slots["thing"])]
         return p.Correct(other=True, kind=" ".join(words)) if words else None
 
-    def colour(self, slots: _Slots, said: _Said) -> p.Step | None:
-        """Returns a correction of the object's colour; None for a word that is no colour."""
-        slot, word = self._translated(slots["colour"].strip())
-        colours = self.vocabulary.words("colour") if self.vocabulary else (word,)
-        return p.Correct(colour=word) if slot in ("colour", "") and word in colours else None
+    def which(self, slots: _Slots, said: _Said) -> p.Step | None:
+        """Returns a correction of what tells the object from others; None for words that do not."""
+        told = [self._translated(word) for word in self.book.grouped(slots["which"].split())]
+        if len(told) == 1:
+            told = [(slot or "colour", word) for slot, word in told]
+        filled = dict(told)
+        tells = len(filled) == len(told) and all(self._tells(*one) for one in told)
+        return p.Correct(**filled) if tells else None  # type: ignore[arg-type]
 
     def side(self, slots: _Slots, said: _Said) -> p.Step | None:
-        """Returns a correction of the side on which the object lies."""
-        return p.Correct(side=self.book.key_of("sides", slots["side"]))
+        """Returns a correction of the side on which the object lies: as models know it, or of the last."""
+        side = self.book.key_of("sides", slots["side"])
+        known = self.vocabulary is not None and self.vocabulary.fills(side, ("side",))
+        return p.Correct(side=side) if known else p.Correct(beside=side)
+
+    def beside(self, slots: _Slots, said: _Said) -> p.Step | None:
+        """Returns a correction to an object on a side of the last."""
+        return p.Correct(beside=self.book.key_of("sides", slots["side"]))
 
     # Slots.
 
-    def _name_of(self, said: str) -> str:
-        """A thing's name in English as far as its words are known; empty for words that are no name."""
-        return "" if self._holds_more_than_a_thing(said) else self._thing(said)[0]
+    def _in_room(self, said: str) -> str:
+        """The words of the thing that a room is named by; empty for no room, or none that the models find."""
+        if self.vocabulary is not None and not self.vocabulary.rooms:
+            return ""
+        matches = (pattern.fullmatch(said) for pattern in self.book.rooms)
+        return next((match["thing"] for match in matches if match), "")
 
-    def _thing(self, said: str) -> tuple[str, bool]:
-        """A thing's name, and whether the models know it."""
+    def _name_of(self, said: str) -> str:
+        """A thing's name in English as far as its words are known; empty for words that are no name.
+
+        What an English sentence says of a thing that no model knows stays as it was said.
+        """
+        if self._holds_more_than_a_thing(said):
+            return ""
         words = self._bare_thing(said)
         slots = [self._translated(word) for word in words]
-        order = tuple(slot for slot, _ in slots)
-        filled = {slot: word for slot, word in slots if slot}
-        if order == self.book.order or (order and order == THING):
-            name = " ".join(filled[slot] for slot in THING)
-            known = self.vocabulary is not None and self._is_known(filled)
-            return name, known
-        space = "" if self.book.is_unspaced and not all(word.isascii() for _, word in slots) else " "
-        return space.join(word for _, word in slots), False
+        name = self._named(slots)
+        as_said = self.book.language == "en"
+        if name and (not as_said or self._is_known(name)):
+            return name
+        named = words if as_said else [word for _, word in slots]
+        space = "" if self.book.is_unspaced and not all(word.isascii() for word in named) else " "
+        return space.join(named)
+
+    def _named(self, slots: Sequence[tuple[str, str]]) -> str:
+        """A thing's name of words with their slots, in an order of the language; empty for other words."""
+        said = [slot for slot, _ in slots]
+        ordered = any(said == [slot for slot in order if slot in said] for order in self.book.orders)
+        return Thing(**dict(slots)).phrase if ordered and "kind" in said else ""
+
+    def _is_known(self, thing: str, room: bool = False) -> bool:
+        """Whether the models know a thing by its name, or the room that it stands in."""
+        meant = self.vocabulary.thing(thing) if self.vocabulary else None
+        return meant is not None and bool(self.vocabulary and self.vocabulary.phrasings(meant.shape, room))
+
+    def _tells(self, slot: str, word: str) -> bool:
+        """Whether a word tells a thing from others of its kind, as far as the models know."""
+        known = self.vocabulary is None or self.vocabulary.fills(word, (slot,))
+        return slot in ("colour", "size", "side") and known
 
     def _is_english(self, said: str) -> bool:
         """Whether a thing's words are English, or translated: what the models read is English."""
         known = (*self.book.translations, *self.book.things)
         return self.book.language == "en" or all(word in known for word in self._bare_thing(said))
-
-    def _is_known(self, filled: dict[str, str]) -> bool:
-        assert self.vocabulary is not None
-        return all(word in self.vocabulary.words(slot) for slot, word in filled.items())
 
     def _translated(self, word: str) -> tuple[str, str]:
         """The slot of a thing that a word fills, or none, and the word in English."""
@@ -212,12 +248,12 @@ class Clauses:
     def _bare_thing(self, said: str) -> list[str]:
         """The words of a thing without its article."""
         words = said.split()
-        return words[1:] if words[0] in self.book.articles else words
+        return self.book.grouped(words[1:] if words[0] in self.book.articles else words)
 
     def _holds_more_than_a_thing(self, said: str) -> bool:
         """Whether words are among it that no thing's name has, or signs."""
         kept = self.book.words("never_in_things") | self.book.words("negations")
-        return any(word in kept or not word[0].isalpha() for word in said.split())
+        return any(word in kept or not word[0].isalpha() for word in self.book.grouped(said.split()))
 
     def _amount(self, said: str | None, units: dict[str, float]) -> float | None:
         if said is None:
@@ -291,6 +327,7 @@ _BUILDERS: dict[str, _Builder] = {
     "back": Clauses.back,
     "wait": Clauses.wait,
     "other": Clauses.other,
-    "colour": Clauses.colour,
+    "which": Clauses.which,
     "side": Clauses.side,
+    "beside": Clauses.beside,
 }

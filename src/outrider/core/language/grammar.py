@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The language of instructions: one table of sentences, with slots that the words of a model's card fill.
 
-A form is a sentence of literal words in which `{}` stands for a thing: its colour, then its kind. Training,
-the command line and the navigator read the same table, so that what is accepted is what was trained.
+A form is a sentence of literal words in which `{}` stands for a thing, such as its colour, then its kind.
+Training, the command line and the navigator read the same table, so that what is accepted is what was
+trained.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 
+from outrider.core.edit_distance import Pair, aligned, closest
 from outrider.core.language.prompt import normalise_instruction
+from outrider.core.language.things import ORDER, SHAPES, SIDES, SIZES, Thing
 
 FIND_PHRASINGS = (
     "find the {}",
@@ -56,6 +59,15 @@ FIND_PHRASINGS = (
     "stand next to the {}",
     "wait at the {}",
 )
+ANY_PHRASINGS = ("find any {}", "go to any {}")
+"""For a kind alone, of which any thing will do."""
+ROOM_PHRASINGS = (
+    "go to the room with the {}",
+    "find the room with the {}",
+    "walk to the room with the {}",
+    "take me to the room with the {}",
+)
+"""For the room that a thing stands in."""
 COMMANDS = (
     "stop",
     "halt",
@@ -85,9 +97,6 @@ COMMANDS = (
     "turn left at the door",
     "turn right at the door",
 )
-FORMS = (*FIND_PHRASINGS, *COMMANDS)
-THING = ("colour", "kind")
-"""The slots of a thing, in the order of speech."""
 
 _BLANK = "{}"
 _WORD = re.compile(r"\{\}|[^\W_]+(?:['’-][^\W_]+)*")
@@ -96,41 +105,93 @@ _POLITE_BEFORE = re.compile(r"^(?:(?:please|hey|(?:can|could|would|will) you)\b[
 _POLITE_AFTER = re.compile(r"(?:[\s,]+(?:please|now|for me))+(?=[\s?!.]*$)")
 # Costs of an alignment, in literal words.
 _TYPO, _OTHER_WORD, _EXTRA_WORD, _MISSING_WORD, _MISSING_ARTICLE = 0.3, 0.9, 1.0, 1.0, 0.2
-_MISSING_SLOT = {"colour": 0.7, "kind": 1.5}
+_MISSING_KIND, _MISSING_ATTRIBUTE = 1.5, 0.7
 _FAR = 1.9
 _LONGEST_WORDS = 16
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The words that a model was made for, by the slot that they fill, in the card's order."""
+    """The words that a model was made for, and how it was told of things.
+
+    `slots`: single words by the slot that they fill, in the card's order. `shapes`: the slots that name a
+    thing, of `things.SHAPES`. `rooms`: whether it finds rooms by what stands in them. ValueError for an empty
+    word and an unknown shape.
+    """
 
     slots: Mapping[str, tuple[str, ...]]
+    shapes: tuple[tuple[str, ...], ...] = (("colour", "kind"),)
+    rooms: bool = False
+
+    def __post_init__(self) -> None:
+        if not all(word for words in self.slots.values() for word in words):
+            raise ValueError("a word of a slot is empty")
+        unknown = [" ".join(shape) for shape in self.shapes if shape not in SHAPES]
+        if unknown:
+            shapes = ", ".join(map(" ".join, SHAPES))
+            raise ValueError(f"no thing is named by {unknown[0]!r}: its shape is one of {shapes}")
 
     def words(self, slot: str) -> tuple[str, ...]:
         """The words of a slot; none where the card names no such slot."""
         return self.slots.get(slot, ())
 
-    def names(self, thing: str) -> bool:
-        """Whether a thing is named in these words, each slot's in its place."""
-        words = thing.split()
-        return len(words) == len(THING) and all(
-            word in self.words(slot) for slot, word in zip(THING, words, strict=True)
-        )
+    def fills(self, word: str, slots: Iterable[str] = ORDER) -> bool:
+        """Whether a word is one of some slots'."""
+        return any(word in self.words(slot) for slot in slots)
+
+    @cached_property
+    def named_shapes(self) -> tuple[tuple[str, ...], ...]:
+        """The shapes for which there are words; none where the model knows no things."""
+        return tuple(shape for shape in self.shapes if all(map(self.words, shape)))
+
+    def thing(self, words: str) -> Thing | None:
+        """The thing that some words name, each slot's in its place; None where they name none."""
+        said = words.split()
+        for shape in self.named_shapes:
+            if len(said) == len(shape) and all(
+                word in self.words(slot) for word, slot in zip(said, shape, strict=True)
+            ):
+                return Thing(**dict(zip(shape, said, strict=True)))
+        return None
+
+    def names(self, words: str) -> bool:
+        """Whether some words name a thing."""
+        return self.thing(words) is not None
+
+    def phrasings(self, shape: tuple[str, ...], room: bool = False) -> tuple[str, ...]:
+        """The sentences, with `{}` for its words, in which a thing of a shape can be asked for, or its room.
+
+        None where the model was made for no such thing, or for no rooms. What a size or side tells from
+        others is one, "the small ball", and names no room.
+        """
+        is_one = "size" in shape or "side" in shape
+        if shape not in self.named_shapes or (room and (is_one or not self.rooms)):
+            return ()
+        if room:
+            return ROOM_PHRASINGS
+        forms = tuple(form for form in FIND_PHRASINGS if not is_one or " a {}" not in form)
+        return (*forms, *ANY_PHRASINGS) if shape == ("kind",) else forms
 
     @cached_property
     def forms(self) -> tuple[_Form, ...]:
         """The sentences that can be said in these words."""
-        things = all(self.words(slot) for slot in THING)
-        return tuple(_Form(form) for form in FORMS if things or _BLANK not in form)
+        things = [(shape, room) for room in (False, True) for shape in self.named_shapes]
+        return (
+            *(_Form(form, *thing) for thing in things for form in self.phrasings(*thing)),
+            *(_Form(command) for command in COMMANDS),
+        )
 
 
 @dataclass(frozen=True)
 class Instruction:
-    """A sentence that a model was made for, word by word as trained; `thing` is what is to be found."""
+    """A sentence that a model was made for, word by word as trained.
+
+    `thing` is what is to be found, or stands in the room that is to be found; `Vocabulary.thing` parts it.
+    """
 
     text: str
     thing: str = ""
+    room: bool = False
 
 
 @dataclass(frozen=True)
@@ -149,21 +210,16 @@ class Near:
 class _Form:
     """A form as tokens: literal words, and slots as `{colour}`."""
 
-    def __init__(self, form: str) -> None:
-        self.form = form
+    def __init__(self, form: str, shape: Sequence[str] = (), room: bool = False) -> None:
+        self.form, self.shape, self.room = form, shape, room
         tokens = _words(_without_politeness(form))
-        self.tokens = tuple(
-            part for token in tokens for part in (map(_slot_token, THING) if token == _BLANK else (token,))
-        )
+        slots = tuple(map("{{{}}}".format, shape))
+        self.tokens = tuple(part for token in tokens for part in (slots if token == _BLANK else (token,)))
 
-    def fill(self, words: Mapping[str, str]) -> str:
+    def fill(self, words: Mapping[str, str]) -> Instruction:
         """The sentence with these words in its slots."""
-        return self.form.format(thing_phrase(words))
-
-
-def thing_phrase(words: Mapping[str, str]) -> str:
-    """A thing by the words of its slots."""
-    return " ".join(words[slot] for slot in THING)
+        thing = " ".join(words[slot] for slot in self.shape)
+        return Instruction(self.form.format(thing), thing, self.room)
 
 
 def parse(sentence: str, vocabulary: Vocabulary) -> Instruction | None:
@@ -173,12 +229,8 @@ def parse(sentence: str, vocabulary: Vocabulary) -> Instruction | None:
     """
     text = normalise_instruction(sentence)
     words = _words(_without_politeness(text))
-    found: list[Instruction] = []
-    for form in vocabulary.forms:
-        filled = _match(words, form.tokens, vocabulary)
-        if filled is not None:
-            thing = thing_phrase(filled) if filled else ""
-            found.append(Instruction(form.form.format(thing), thing))
+    matches = ((form, _match(words, form.tokens, vocabulary)) for form in vocabulary.forms)
+    found = [form.fill(filled) for form, filled in matches if filled is not None]
     return next((one for one in found if one.text == text), found[0] if found else None)
 
 
@@ -186,8 +238,9 @@ def nearest(sentence: str, vocabulary: Vocabulary) -> Near | None:
     """The form that a sentence comes nearest to; None where it is far from all of them."""
     words = _words(_without_politeness(normalise_instruction(sentence)))
     best, at = _FAR, None
+    price, dropped = cache(partial(_price, vocabulary)), partial(_dropped, vocabulary)
     for form in vocabulary.forms if len(words) <= _LONGEST_WORDS else ():
-        cost, pairs = _align(words, form.tokens, vocabulary)
+        cost, pairs = aligned(words, form.tokens, partial(dropped, bool(form.shape)), _missing, price)
         anchored = any(said and token == fixed for said, token, fixed in pairs if token not in _ARTICLES)
         if cost < best and anchored:
             best, at = cost, (form, pairs)
@@ -199,14 +252,26 @@ def example(sentence: str, vocabulary: Vocabulary) -> str:
 
     A command where the model knows no things.
     """
-    if not all(vocabulary.words(slot) for slot in THING):
+    if not vocabulary.named_shapes:
         return "move forward"
-    said = [closest(word, vocabulary.words(slot)) for word in _words(sentence.lower()) for slot in THING]
-    filled = {}
-    for slot in THING:
-        known = [word for word in said if word in vocabulary.words(slot)]
-        filled[slot] = known[0] if known else _default(slot, vocabulary)
-    return FIND_PHRASINGS[0].format(thing_phrase(filled))
+    words = _words(sentence.lower())
+    strange = [word for word in words if not vocabulary.fills(word)]
+    said = {slot: _first_known(words, strange, vocabulary.words(slot)) for slot in vocabulary.slots}
+    shape = max(vocabulary.named_shapes, key=lambda slots: _num_said(slots, said))
+    thing = {slot: said[slot] or _default(slot, vocabulary) for slot in shape}
+    return FIND_PHRASINGS[0].format(Thing(**thing).phrase)
+
+
+def _first_known(words: Sequence[str], strange: Sequence[str], choices: Sequence[str]) -> str:
+    """The first word that is a choice, or else the first that a strange one is a slip away from; or empty."""
+    known = [word for word in words if word in choices]
+    return next(filter(None, (*known, *(closest(word, choices) for word in strange))), "")
+
+
+def _num_said(shape: Sequence[str], said: Mapping[str, str]) -> tuple[int, int]:
+    """How many slots of a shape are said, and then how few are not."""
+    num_said = sum(bool(said[slot]) for slot in shape)
+    return num_said, num_said - len(shape)
 
 
 def _default(slot: str, vocabulary: Vocabulary) -> str:
@@ -214,7 +279,7 @@ def _default(slot: str, vocabulary: Vocabulary) -> str:
     return next((word for word in ("silver", "bottle") if word in words), words[0])
 
 
-def _near(form: _Form, pairs: Sequence[tuple[str, str, str]], vocabulary: Vocabulary) -> Near:
+def _near(form: _Form, pairs: Sequence[Pair], vocabulary: Vocabulary) -> Near:
     filled = {_slot(token): fixed for _, token, fixed in pairs if _slot(token)}
     unknown = {slot: word for slot, word in filled.items() if word and word not in vocabulary.words(slot)}
     missing = tuple(slot for slot, word in filled.items() if not word)
@@ -222,7 +287,7 @@ def _near(form: _Form, pairs: Sequence[tuple[str, str, str]], vocabulary: Vocabu
         slot: _default(slot, vocabulary) if slot in unknown or slot in missing else word
         for slot, word in filled.items()
     }
-    return Near(form.fill(whole) if filled else form.form, unknown, missing)
+    return Near(form.fill(whole).text, unknown, missing)
 
 
 def _words(text: str) -> list[str]:
@@ -231,10 +296,6 @@ def _words(text: str) -> list[str]:
 
 def _without_politeness(text: str) -> str:
     return _POLITE_AFTER.sub("", _POLITE_BEFORE.sub("", text))
-
-
-def _slot_token(slot: str) -> str:
-    return f"{{{slot}}}"
 
 
 def _slot(token: str) -> str:
@@ -260,39 +321,20 @@ def _match(words: Sequence[str], tokens: Sequence[str], vocabulary: Vocabulary) 
     return None if rest else filled
 
 
-def _align(
-    words: Sequence[str], tokens: Sequence[str], vocabulary: Vocabulary
-) -> tuple[float, list[tuple[str, str, str]]]:
-    """The cheapest alignment of a sentence with a form: its cost, and (word said, token, word meant).
-
-    A missing word is said as "", and so is what is meant by a missing slot. Wagner and Fischer, 1974.
-    """
-    rows: list[list[tuple[float, list[tuple[str, str, str]]]]] = [[(0.0, [])]]
-    for _ in words:
-        cost, pairs = rows[-1][0]
-        rows.append([(cost + _EXTRA_WORD, pairs)])
-    for token in tokens:
-        missing, meant = _missing(token)
-        for row in range(len(words) + 1):
-            cost, pairs = rows[row][-1]
-            ways = [(cost + missing, [*pairs, ("", token, meant)])]
-            if row > 0:
-                above, before = rows[row - 1][-1], rows[row - 1][-2]
-                price, meant_word = _price(words[row - 1], token, vocabulary)
-                ways.append((above[0] + _EXTRA_WORD, above[1]))
-                ways.append((before[0] + price, [*before[1], (words[row - 1], token, meant_word)]))
-            rows[row].append(min(ways, key=lambda way: way[0]))
-    return rows[-1][-1]
+def _dropped(vocabulary: Vocabulary, is_of_a_thing: bool, word: str) -> float:
+    """What it costs to leave a word out: more than all else for one that tells a thing from others."""
+    tells = is_of_a_thing and (vocabulary.fills(word) or word in (*SIZES, *SIDES))
+    return _FAR if tells else _EXTRA_WORD
 
 
 def _missing(token: str) -> tuple[float, str]:
     slot = _slot(token)
     if slot:
-        return _MISSING_SLOT[slot], ""
+        return (_MISSING_KIND if slot == "kind" else _MISSING_ATTRIBUTE), ""
     return (_MISSING_ARTICLE if token in _ARTICLES else _MISSING_WORD), token
 
 
-def _price(word: str, token: str, vocabulary: Vocabulary) -> tuple[float, str]:
+def _price(vocabulary: Vocabulary, word: str, token: str) -> tuple[float, str]:
     """What it costs to take a word for a token, and the word that is meant."""
     slot = _slot(token)
     choices = vocabulary.words(slot) if slot else (token,)
@@ -300,35 +342,9 @@ def _price(word: str, token: str, vocabulary: Vocabulary) -> tuple[float, str]:
         return 0.0, word
     if not slot and token in _ARTICLES and word in _ARTICLES:
         return _MISSING_ARTICLE, token
+    if slot and vocabulary.fills(word):
+        return _FAR, word
     close = closest(word, choices)
     if close:
         return _TYPO, close
     return (_OTHER_WORD, word) if slot else (2.0 * _EXTRA_WORD, token)
-
-
-def closest(word: str, choices: Iterable[str]) -> str:
-    """The choice that the word is a slip of the keyboard away from; empty where there is none.
-
-    Of several the one with the same first and last letter: few slip there.
-    """
-    slips = 0 if len(word) < 3 else 1 if len(word) < 6 else 2
-    near = [
-        (num_slips(word, c), (c[0] != word[0]) + (c[-1] != word[-1]), c)
-        for c in choices
-        if abs(len(c) - len(word)) <= slips
-    ]
-    least = min(near, default=(slips + 1, 0, ""), key=lambda one: one[:2])
-    return least[2] if least[0] <= slips else ""
-
-
-def num_slips(one: str, other: str) -> int:
-    """Letters left out, added, changed, or swapped with their neighbour: the restricted Damerau distance."""
-    before, row = list[int](), list(range(len(other) + 1))
-    for i, a in enumerate(one, 1):
-        before, last, row = row, before, [i]
-        for j, b in enumerate(other, 1):
-            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (a != b))
-            if i > 1 and j > 1 and a == other[j - 2] and one[i - 2] == b:
-                cost = min(cost, last[j - 2] + 1)
-            row.append(cost)
-    return row[-1]

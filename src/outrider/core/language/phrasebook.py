@@ -2,7 +2,7 @@
 """The phrases of a language, read from its file in `phrases/`, and the words of a sentence.
 
 A phrase holds words, `[optional ones]`, `(this|or that)` and slots: {thing}, {text}, {side}, {size},
-{colour}, {angle}, {distance} and {seconds}. Accents and case do not count.
+{which}, {angle}, {distance} and {seconds}. Accents and case do not count.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from outrider.core.language.amounts import Numerals
+from outrider.core.language.things import ORDER
 
 LANGUAGES = ("en", "de", "fr", "es", "zh")
 """Their order decides which one a sentence is taken for that fits several."""
@@ -30,7 +31,7 @@ _TOKEN = re.compile(r"\d+(?:[.,]\d+)?|[^\W\d_]+(?:['-][^\W\d_]+)*|\S")
 _JOINT = re.compile(r"(?<=[^\W\d_])['-](?=[^\W\d_])")
 _PART = re.compile(r"\{(\w+)\}|([()\[\]|])|([^\s()\[\]|{}]+)")
 _SIGNS = {"(": "(?:", "[": "(?:", "|": "|", ")": ")", "]": ")?"}
-_MOST_THING_WORDS = 10
+_MOST_THING_WORDS, _MOST_TELLING_WORDS = 10, 4
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class Phrasebook:
         self.metres = {plain(word): float(value) for word, value in data["metres"].items()}
         self.seconds = {plain(word): float(value) for word, value in data["seconds"].items()}
         self.is_parted, self.is_unspaced = bool(data.get("parted")), bool(data.get("unspaced"))
-        self.order: tuple[str, ...] = tuple(data["order"])
+        self.orders = (ORDER, *map(tuple, data.get("orders", ())))
         self.translations = {
             plain(said): (slot, word)
             for slot, words in data.get("words", {}).items()
@@ -103,6 +104,11 @@ class Phrasebook:
         return tuple((group, re.compile(self._expression(p))) for group, phrases in groups for p in phrases)
 
     @cached_property
+    def rooms(self) -> tuple[re.Pattern[str], ...]:
+        """Returns expressions for a room by the thing that stands in it."""
+        return tuple(re.compile(self._expression(phrase)) for phrase in self._data["room"])
+
+    @cached_property
     def polite_before(self) -> re.Pattern[str]:
         """Returns an expression for the polite words that may begin a sentence."""
         return re.compile(f"(?:{self._any(self._data['polite_before'])})+")
@@ -126,7 +132,8 @@ class Phrasebook:
     @cached_property
     def lexicon(self) -> frozenset[str]:
         """Every word that this file holds."""
-        held = [part[2] for phrases in self._data["phrases"].values() for p in phrases for part in _parts(p)]
+        phrases = [p for group in (*self._data["phrases"].values(), self._data["room"]) for p in group]
+        held = [part[2] for phrase in phrases for part in _parts(phrase)]
         lists = ("articles", "polite_before", "polite_after", "then", "correction", "stop_words")
         spread = [word for use in (*lists, "never_in_things", "degrees") for word in self._data[use]]
         spread += [w for way in ("sides", "sizes") for words in self._data[way].values() for w in words]
@@ -162,6 +169,15 @@ class Phrasebook:
             return list(tokens[: text[: match.start()].count(" ")])
         return list(tokens[match[0].count(" ") :])
 
+    def grouped(self, words: Sequence[str]) -> list[str]:
+        """Words with those put together that are translated as one, the longest first: `de gauche`."""
+        groups, at = list[str](), 0
+        while at < len(words):
+            runs = (" ".join(words[at:end]) for end in range(len(words), at, -1))
+            groups.append(next((run for run in runs if run in self.translations), words[at]))
+            at += groups[-1].count(" ") + 1
+        return groups
+
     def _segments(self, token: Token) -> Iterator[Token]:
         """A run of unspaced writing as the longest words of the lexicon; other signs one by one."""
         start = 0
@@ -195,7 +211,7 @@ class Phrasebook:
         known = {
             "thing": rf"(?:\S+ ){{1,{_MOST_THING_WORDS}}}?",
             "text": r"(?:\S+ )+",
-            "colour": r"\S+ ",
+            "which": rf"(?:\S+ ){{1,{_MOST_TELLING_WORDS}}}?",
             "side": self._any(w for words in self._data["sides"].values() for w in words),
             "size": self._any(w for words in self._data["sizes"].values() for w in words),
             "angle": self._amount(self._data["degrees"]),

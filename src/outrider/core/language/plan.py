@@ -42,20 +42,24 @@ class Step:
 
 @dataclass(frozen=True)
 class Find(Step):
-    """Find a thing and stand before it. `instruction`: the sentence for the models; `known`: they know it."""
+    """Find a thing and stand before it. `instruction`: the sentence for the models; `known`: they know it.
+
+    `room`: the room is enough that the thing stands in.
+    """
 
     thing: str
     instruction: str
     known: bool = True
+    room: bool = False
     moves: ClassVar[bool] = True
 
     @property
     def intent(self) -> str:
-        return f"find({self.thing})"
+        return f"find(room with the {self.thing})" if self.room else f"find({self.thing})"
 
     @property
     def words(self) -> str:
-        return f"find the {self.thing}"
+        return sentence_to_find(self.thing, self.room)
 
     def note(self, is_general: bool) -> str:
         if self.known:
@@ -271,22 +275,28 @@ class Forget(Step):
 
 @dataclass(frozen=True)
 class Correct(Step):
-    """Another thing than the one last asked for: another of its kind, of a colour, or on a side of it."""
+    """Another thing than the last: another of its kind, one that words tell from it, or one `beside` it."""
 
     other: bool = False
     kind: str = ""
     colour: str = ""
+    size: str = ""
     side: str = ""
+    beside: str = ""
     moves: ClassVar[bool] = True
 
     @property
     def intent(self) -> str:
-        return f"correct({' '.join(filter(None, ('other' * self.other, self.colour, self.side, self.kind)))})"
+        return f"correct({_words('other' * self.other, self._told, self.beside, self.kind)})"
 
     @property
     def words(self) -> str:
-        side = f" to the {self.side} of it" if self.side else ""
-        return f"find {' '.join(filter(None, ('the', self.colour or 'other', self.kind or 'one')))}{side}"
+        beside = f"to the {self.beside} of it" if self.beside else ""
+        return _words("find the", self._told or "other", self.kind or "one", beside)
+
+    @property
+    def _told(self) -> str:
+        return _words(self.side, self.size, self.colour)
 
 
 @dataclass(frozen=True)
@@ -316,6 +326,16 @@ class Plan:
         several = len(self.steps) > 1
         lines = [f"{f'{n}. ' * several}{step.words}" for n, step in enumerate(self.steps, 1)]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+
+
+def sentence_to_find(thing: str, room: bool) -> str:
+    """The plain sentence to find a thing, or the room that it stands in."""
+    return f"go to the room with the {thing}" if room else f"find the {thing}"
+
+
+def _words(*words: str) -> str:
+    """Words with one space between; empty ones are left out."""
+    return " ".join(filter(None, words))
 
 
 def _rounded(amount: float, step: float) -> float:

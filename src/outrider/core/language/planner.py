@@ -10,9 +10,10 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from outrider.core.edit_distance import closest
 from outrider.core.errors import InstructionError
 from outrider.core.language.clauses import Clauses
-from outrider.core.language.grammar import Vocabulary, closest, nearest
+from outrider.core.language.grammar import Vocabulary, nearest
 from outrider.core.language.phrasebook import (
     LANGUAGES,
     PUNCTUATION,

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from outrider.core.errors import InstructionError
 from outrider.core.language.clauses import Clauses
-from outrider.core.language.grammar import THING, Near, Vocabulary, example, nearest
+from outrider.core.language.grammar import Near, Vocabulary, example, nearest
 from outrider.core.language.phrasebook import Phrasebook
 from outrider.core.language.prompt import normalise_instruction
+from outrider.core.language.things import SIDES, SIZES
 
 MOST_CHARACTERS, MOST_WORDS = 400, 80
 FIND_EXAMPLE = "find the silver bottle"
@@ -40,17 +41,25 @@ def refusal(
 
 
 def _unknown_thing(said: str, thing: str, vocabulary: Vocabulary) -> InstructionError:
-    near = nearest(f"find the {thing}", vocabulary) if all(map(vocabulary.words, THING)) else None
+    lacking = _lacking(thing, vocabulary)
+    asks = bool(vocabulary.named_shapes) and not lacking
+    near = nearest(f"find the {thing}", vocabulary) if asks else None
     if near is not None and near.unknown:
         return InstructionError(f"{_unknown(near, vocabulary)}; {ALL_WORDS}")
     if near is not None and near.missing:
         slot = near.missing[0]
         also = f'say it too, such as "{near.said}"; {_known(slot, vocabulary)}'
         return InstructionError(f'"{said}" names no {slot}: {also}')
+    why = f"tells no things apart by their {lacking}" if lacking else f'knows no "{thing}"'
     sample = example(thing, vocabulary)
-    return InstructionError(
-        f'the model knows no "{thing}": say what it knows, such as "{sample}"; {ALL_WORDS}'
-    )
+    return InstructionError(f'the model {why}: say what it knows, such as "{sample}"; {ALL_WORDS}')
+
+
+def _lacking(thing: str, vocabulary: Vocabulary) -> str:
+    """What a thing is told from others by that the model was not made for: its size or its side."""
+    first, *more = thing.split()
+    ways = (("size", SIZES), ("side", SIDES))
+    return next((way for way, words in ways if more and first in words and not vocabulary.words(way)), "")
 
 
 def _unknown(near: Near, vocabulary: Vocabulary) -> str:

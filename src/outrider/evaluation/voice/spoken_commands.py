@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from outrider.core.hearing import SAMPLE_RATE_HZ
-from outrider.core.language.grammar import COMMANDS, FIND_PHRASINGS, Vocabulary, thing_phrase
+from outrider.core.language.grammar import COMMANDS, Vocabulary
 from outrider.core.language.planner import says_to_stop
+from outrider.core.language.things import Thing
 from outrider.runtime.mission.words import ASKED, JOINED, TOLD
 from outrider.voice.sound import Samples
 from outrider.voice.synthesis import Synthesizer, Voice
@@ -63,8 +64,9 @@ def with_noise(spoken: Spoken, snr_db: float | None, seed: int) -> Samples:
 def _sentence(rng: random.Random, vocabulary: Vocabulary) -> str:
     share = rng.random()
     if share < FIND_SHARE:
-        thing = thing_phrase({slot: rng.choice(vocabulary.words(slot)) for slot in ("colour", "kind")})
-        return rng.choice(FIND_PHRASINGS).format(thing)
+        shape = rng.choice(vocabulary.named_shapes)
+        thing = Thing(**{slot: rng.choice(vocabulary.words(slot)) for slot in shape})
+        return rng.choice(vocabulary.phrasings(shape)).format(thing.phrase)
     others = COMMANDS if share < FIND_SHARE + COMMAND_SHARE else (*TOLD, *JOINED, *ASKED)
     return rng.choice([sentence for sentence in others if not says_to_stop(sentence)])
 

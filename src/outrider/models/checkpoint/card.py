@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
@@ -15,7 +15,8 @@ from outrider.core.files.writing import replace_file
 from outrider.core.language.grammar import Vocabulary
 
 CARD_FILE = "card.json"
-_Slots = dict[str, list[Annotated[str, msgspec.Meta(min_length=1)]]]
+VOCABULARY = ("slots", "shapes", "rooms")
+"""The keys of a card that are a `Vocabulary`. A card from before the last two leaves them out."""
 
 
 @dataclass(frozen=True)
@@ -48,17 +49,17 @@ def read_card(folder: Path) -> ModelCard:
     figures = content.get("figures", {})
     if not isinstance(figures, dict):
         raise ModelError(f"{path}: figures must be a JSON object: restore the file")
-    slots = content.get("slots")
-    return ModelCard(None if slots is None else _vocabulary(path, slots), figures)
+    words = {key: content[key] for key in VOCABULARY if content.get(key) is not None}
+    return ModelCard(_vocabulary(path, words) if "slots" in words else None, figures)
 
 
-def _vocabulary(path: Path, slots: Any) -> Vocabulary:
+def _vocabulary(path: Path, words: dict[str, Any]) -> Vocabulary:
     try:
-        return Vocabulary({name: tuple(words) for name, words in msgspec.convert(slots, _Slots).items()})
+        return msgspec.convert(words, Vocabulary)
     except msgspec.ValidationError as error:
         raise ModelError(
-            f"{path}: slots must hold a list of words each, such as colour and kind ({error}): "
-            "restore the file"
+            f"{path}: slots must hold a list of words each, such as colour and kind, and shapes lists of "
+            f"slots ({error}): restore the file"
         ) from None
 
 

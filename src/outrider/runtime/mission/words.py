@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from outrider.core.language.grammar import COMMANDS, FIND_PHRASINGS, THING, Vocabulary
+from outrider.core.language.grammar import COMMANDS, Vocabulary
 from outrider.core.language.plan import Plan
 from outrider.core.language.planner import plan_of
+from outrider.core.language.things import ORDER
 from outrider.models.checkpoint.card import read_card
 from outrider.runtime.common.paths import model_folder, models_folder
 
@@ -72,18 +73,39 @@ def words_text(model: str, vocabulary: Vocabulary | None) -> str:
 
 
 def _of_the_model(vocabulary: Vocabulary) -> list[str]:
-    if not all(vocabulary.words(slot) for slot in THING):
-        return ["how to move:", *_indented(COMMANDS)]
-    thing = " ".join(f"<{slot}>" for slot in THING)
-    return [
-        *(f"{f'<{slot}>':10}{', '.join(vocabulary.words(slot))}" for slot in THING),
-        "",
-        "to find a thing (my, a, the or nothing before it; please and could you are understood):",
-        *_indented(form.format(thing) for form in FIND_PHRASINGS if not form.startswith("where")),
-        "",
-        "how to move:",
-        *_indented(COMMANDS),
-    ]
+    moves = ["how to move:", *_indented(COMMANDS)]
+    if not vocabulary.named_shapes:
+        return moves
+    named = [slot for slot in ORDER if any(slot in shape for shape in vocabulary.named_shapes)]
+    words = {f"<{slot}>": vocabulary.words(slot) for slot in named}
+    lines = [*(f"{slot:10}{', '.join(said)}" for slot, said in words.items()), ""]
+    for heading, sentences in _about_things(vocabulary):
+        lines += [f"{heading}:", *_indented(sentences), ""]
+    return [*lines, *moves]
+
+
+def _about_things(vocabulary: Vocabulary) -> Iterator[tuple[str, list[str]]]:
+    """Headings and what stands below them."""
+    if len(vocabulary.named_shapes) > 1:
+        yield "a thing is one of these", list(map(_slots, vocabulary.named_shapes))
+    asked = [said for said in _forms(vocabulary) if not said.startswith("where")]
+    yield "to find a thing (my, a, the or nothing before it; please and could you are understood)", asked
+    rooms = _forms(vocabulary, room=True)
+    if rooms:
+        yield "to find a room by what stands in it", rooms
+
+
+def _forms(vocabulary: Vocabulary, room: bool = False) -> list[str]:
+    """The forms about things, or rooms, with the slots of those that take things of one shape alone."""
+    taken: dict[str, list[tuple[str, ...]]] = {}
+    for shape in vocabulary.named_shapes:
+        for form in vocabulary.phrasings(shape, room):
+            taken.setdefault(form, []).append(shape)
+    return [form.format("<thing>" if len(ways) > 1 else _slots(ways[0])) for form, ways in taken.items()]
+
+
+def _slots(shape: Iterable[str]) -> str:
+    return " ".join(f"<{slot}>" for slot in shape)
 
 
 def _indented(sentences: Iterable[str]) -> list[str]:
