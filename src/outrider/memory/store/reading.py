@@ -96,15 +96,16 @@ class MemoryReader:
             )
             return [record_of(row) for row in rows]
 
-    def seen_of_kind(self, kind: str, limit: int = 3) -> list[Record]:
-        """The shareable sightings of any home whose name ends in these words, newest first: a silver lamp is
-        a lamp.
+    def seen_of_kind(self, kind: str, home: str | None = None, limit: int = 3) -> list[Record]:
+        """The shareable sightings whose name ends in these words, newest first, as `may_be` has it: a silver
+        lamp is a lamp. Of any home where none is given.
         """
         with self._reading() as connection:
             rows = connection.execute(
                 f"SELECT {COLUMNS} FROM records WHERE told = 0 AND shareable = 1 "
-                "AND substr(text, -length(?1) - 1) = ' ' || ?1 ORDER BY turn DESC LIMIT ?2",
-                (kind, limit),
+                "AND substr(' ' || text, -length(?1) - 1) = ' ' || ?1 "
+                "AND (?2 IS NULL OR home = ?2) ORDER BY turn DESC LIMIT ?3",
+                (kind, home, limit),
             )
             return [record_of(row) for row in rows]
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from outrider.core.language.plan import Ask, Remember, Where
+from outrider.core.language.things import Thing, seen_as
 from outrider.core.values import Place, Pose2D, Recalled, Record, RecordKind, Sighting
 from outrider.memory.answers import not_seen_answer, nothing_known_answer, place_words, seen_answer
 from outrider.memory.language.landmarks import landmark_of
@@ -60,8 +61,12 @@ class Recollection:
         ]
 
     def sightings(self, thing: str) -> list[Sighting]:
-        """Where a thing was seen here: for the prompt."""
-        return self.memory.sightings(thing, self.home)
+        """Where a thing was seen here, newest last: for the prompt. Of a kind alone, where the newest was."""
+        name = seen_as(thing)
+        if Thing.of(name).colour:
+            return self.memory.sightings(name, self.home)
+        newest = self.memory.seen_of_kind(name, self.home, limit=1)
+        return [Sighting(r.text, r.place.x, r.place.y) for r in newest if r.place is not None]
 
     def destination(self, thing: str) -> Destination | None:
         """Where somebody has said that a thing is, if that is a place known here."""
@@ -91,8 +96,9 @@ class Recollection:
         """
         if isinstance(asked, Where):
             what = asked.what
-            seen = self.memory.seen(what, limit=1)
-            return seen or [*self._told_about(what)[:1], *self.memory.seen_of_kind(what, limit=1)]
+            name = seen_as(what)
+            seen = self.memory.seen(name, limit=1)
+            return seen or [*self._told_about(what)[:1], *self.memory.seen_of_kind(name, limit=1)]
         found = self.memory.recall(asked.question, MOST_DOCUMENTS)
         return [_matched(one) for one in found if one.similarity >= ANSWERS]
 
@@ -108,7 +114,7 @@ class Recollection:
         if record.place is not None:
             there = record.place
             return Destination(there.x, there.y, REACH_M) if there.home == self.home else None
-        landmark = landmark_of(record.text, self.memory.seen_things(self.home), what)
+        landmark = landmark_of(record.text, self.memory.seen_things(self.home), seen_as(what))
         seen = self.memory.sightings(landmark, self.home, limit=1) if landmark else []
         return Destination(seen[0].x, seen[0].y, REACH_M) if seen else None
 

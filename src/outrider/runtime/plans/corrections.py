@@ -4,58 +4,88 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from outrider.core.errors import InstructionError
-from outrider.core.language.plan import Correct, Find
-from outrider.core.values import Pose2D, wrap_angle
+from outrider.core.language.grammar import Vocabulary
+from outrider.core.language.plan import Correct, Find, sentence_to_find
+from outrider.core.language.things import SIDES, SIZES, Thing, may_be
+from outrider.core.values import Pose2D, Sighting, wrap_angle
 from outrider.runtime.mission.memory_queries import Recollection
 
 BESIDE_M, BESIDE_RAD = 2.5, math.radians(100.0)
+_OPPOSITE = {
+    **dict(zip(SIZES, SIZES[::-1], strict=True)),
+    **dict(zip(SIDES, SIDES[::-1], strict=True)),
+    "": "",
+}
 
 
-def corrected(
-    correct: Correct, wanted: Find | None, recollection: Recollection | None, pose: Pose2D | None
-) -> str:
-    """The sentence that is meant. Raises InstructionError where nothing, or nothing known, is meant by it."""
-    if wanted is None:
-        raise InstructionError(f'"{correct.words}" corrects nothing: nothing was asked for before it')
-    kind = correct.kind or wanted.thing.split()[-1]
-    if correct.colour:
-        return f"find the {correct.colour} {kind}"
-    if recollection is None:
-        raise InstructionError(f'"{correct.words}" needs a memory: say the whole thing, with its colour')
-    found = _others(kind, wanted, recollection) if correct.other else []
-    if correct.side and pose is not None:
-        found = _beside(correct.side, wanted, recollection, pose)
-    meant = next(iter(found), None)
-    if meant is None:
-        where = f"to the {correct.side} of the {wanted.thing}" if correct.side else f"as another {kind}"
-        raise InstructionError(f"i have seen nothing {where}: say the whole thing, with its colour")
-    return f"find the {meant}"
+@dataclass(frozen=True)
+class Corrections:
+    """What corrections mean to a robot that stands at `pose`, with its memory and the words of its models."""
 
+    vocabulary: Vocabulary | None
+    recollection: Recollection | None
+    pose: Pose2D | None
 
-def _others(kind: str, wanted: Find, recollection: Recollection) -> list[str]:
-    """Things of a kind that were seen here and are not the one last asked for."""
-    seen = recollection.memory.seen_things(recollection.home)
-    return [thing for thing in seen if thing.split()[-1] == kind and thing != wanted.thing]
+    def meant(self, correct: Correct, wanted: Find | None) -> str:
+        """The sentence that is meant. Raises InstructionError where nothing, or nothing known, is meant."""
+        if wanted is None:
+            raise InstructionError(f'"{correct.words}" corrects nothing: nothing was asked for before it')
+        it = Thing.of(wanted.thing)
+        told = self._as_told(correct, it)
+        thing = told.phrase if told is not None else self._as_seen(correct, it)
+        return sentence_to_find(thing, wanted.room)
 
+    def _as_told(self, correct: Correct, it: Thing) -> Thing | None:
+        """The thing as far as words alone say which it is; None for another one, or one beside it."""
+        kind = correct.kind or it.kind
+        if correct.colour or correct.size or correct.side:
+            whole = Thing(kind, correct.colour or it.colour, correct.size, correct.side)
+            names = self.vocabulary is None or self.vocabulary.names(whole.phrase)
+            return whole if names else replace(whole, colour=correct.colour)
+        if correct.other and kind == it.kind and (it.size or it.side):
+            return replace(it, size=_OPPOSITE[it.size], side=_OPPOSITE[it.side])
+        return None
 
-def _beside(side: str, wanted: Find, recollection: Recollection, pose: Pose2D) -> list[str]:
-    """Things that were seen on a side of the one last asked for, as the robot looks at it, nearest first."""
-    memory, home = recollection.memory, recollection.home
-    places = {
-        thing: seen[0]
-        for thing in memory.seen_things(home)
-        if (seen := memory.sightings(thing, home, limit=1))
-    }
-    it = places.pop(wanted.thing, None)
-    if it is None:
-        return []
-    sign = 1.0 if side == "left" else -1.0
-    found = []
-    for thing, place in places.items():
-        turn = sign * wrap_angle(pose.bearing_to(place.x, place.y) - pose.bearing_to(it.x, it.y))
-        apart = math.hypot(place.x - it.x, place.y - it.y)
-        if 0.0 < turn < BESIDE_RAD and apart <= BESIDE_M:
-            found.append((apart, thing))
-    return [thing for _, thing in sorted(found)]
+    def _as_seen(self, correct: Correct, it: Thing) -> str:
+        """The first thing in memory that may be meant."""
+        if self.recollection is None:
+            raise InstructionError(f'"{correct.words}" needs a memory: say the whole thing, with its colour')
+        memory, home = self.recollection.memory, self.recollection.home
+        places = {
+            thing: seen[0]
+            for thing in memory.seen_things(home)
+            if (seen := memory.sightings(thing, home, limit=1))
+        }
+        last = self._nearest([thing for thing in places if may_be(thing, it.phrase)], places)
+        kind = correct.kind or it.kind
+        others = [thing for thing in places if may_be(thing, kind) and thing != last]
+        found = self._beside(correct.beside, last, places) if correct.beside else others
+        if not found:
+            where = f"to the {correct.beside} of the {it.phrase}" if correct.beside else f"as another {kind}"
+            raise InstructionError(f"i have seen nothing {where}: say the whole thing, with its colour")
+        return found[0]
+
+    def _nearest(self, things: list[str], places: Mapping[str, Sighting]) -> str:
+        """The thing before which the robot stands, if it knows where that is; empty for none."""
+        return min(things, key=lambda thing: self._distance_m(places[thing]), default="")
+
+    def _distance_m(self, place: Sighting) -> float:
+        return self.pose.distance_to(place.x, place.y) if self.pose is not None else 0.0
+
+    def _beside(self, side: str, last: str, places: Mapping[str, Sighting]) -> list[str]:
+        """Things that were seen on a side of the last one, as the robot looks at it, nearest first."""
+        if self.pose is None or not last:
+            return []
+        it, pose = places[last], self.pose
+        sign = 1.0 if side == "left" else -1.0
+        found = []
+        for thing, place in places.items():
+            turn = sign * wrap_angle(pose.bearing_to(place.x, place.y) - pose.bearing_to(it.x, it.y))
+            apart = math.hypot(place.x - it.x, place.y - it.y)
+            if thing != last and 0.0 < turn < BESIDE_RAD and apart <= BESIDE_M:
+                found.append((apart, thing))
+        return [thing for _, thing in sorted(found)]

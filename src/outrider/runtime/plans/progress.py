@@ -50,5 +50,5 @@ def public_words(step: Step) -> str:
 def target_words(step: Step) -> str:
     """What the robot stands before once a step is done, where models look for it; empty for none."""
     if isinstance(step, Find) and step.instruction:
-        return step.thing
+        return step.instruction if step.room else step.thing
     return step.instruction if isinstance(step, Follow) else ""

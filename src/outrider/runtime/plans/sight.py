@@ -10,6 +10,7 @@ from outrider.core.errors import FrameError
 from outrider.core.language.actions import split_answer
 from outrider.core.language.grammar import Vocabulary, example
 from outrider.core.language.prompt import PromptContext, direction_words, metres_words, render_prompt
+from outrider.core.language.things import Thing, may_be
 from outrider.core.ports import TextDecoder
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.memory.language.scene import Seen, things_seen
@@ -41,9 +42,10 @@ class Sight:
         return "i see nothing that i know" if self.vocabulary else f"i see: {split_answer(text).reason}"
 
     def where(self, thing: str, cancelled: Callable[[], bool]) -> str:
-        """Where a thing is in sight; empty where it is not. Raises as `see` does."""
-        text = self._look(f"find the {thing}", cancelled)
-        return next((f"i see {_words(seen)}" for seen in things_seen(text) if seen.what == thing), "")
+        """Where a thing is in sight, or all that it may be; empty where it is not. Raises as `see` does."""
+        seen = things_seen(self._look(f"find the {thing}", cancelled))
+        found = _on_side(Thing.of(thing).side, [one for one in seen if may_be(one.what, thing)])
+        return f"i see {', '.join(map(_words, found))}" if found else ""
 
     def _instruction(self, wanted: str) -> str:
         if self.vocabulary is None:
@@ -59,6 +61,12 @@ class Sight:
             Prompt(prompt, frame.jpeg), self.settings.max_new_tokens, self.settings.answer_deadline_s
         )
         return self.decoder.decode(request, cancelled=cancelled).text
+
+
+def _on_side(side: str, seen: list[Seen]) -> list[Seen]:
+    """The one of some things that is the farthest to a side; all of them for no side."""
+    by_bearing = sorted(seen, key=lambda one: one.bearing_rad)
+    return {"left": by_bearing[-1:], "right": by_bearing[:1]}.get(side, seen)
 
 
 def _words(seen: Seen) -> str:

@@ -11,7 +11,7 @@ from outrider.core.language.plan import Ask, Correct, Find, Forget, Home, Plan, 
 from outrider.core.language.planner import plan_of
 from outrider.core.values import Pose2D
 from outrider.runtime.mission.memory_queries import Recollection
-from outrider.runtime.plans.corrections import corrected
+from outrider.runtime.plans.corrections import Corrections
 from outrider.runtime.plans.run_log import RunLog
 
 NO_MEMORY = "this robot remembers nothing: start it with use_memory=true"
@@ -55,9 +55,10 @@ class Understanding:
         """The plan with its corrections as what they mean."""
         steps: list[Step] = []
         wanted = self.log.wanted
+        corrections = Corrections(self.vocabulary, self.recollection, pose)
         for step in plan.steps:
             if isinstance(step, Correct):
-                meant = corrected(step, wanted, self.recollection, pose)
+                meant = corrections.meant(step, wanted)
                 (step,) = plan_of(meant, self.vocabulary, places.knows).steps
             wanted = step if isinstance(step, Find) else wanted
             steps.append(step)
