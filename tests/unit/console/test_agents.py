@@ -116,9 +116,9 @@ async def use(session: ClientSession, console: ConsoleServer, robot: FakeRobot) 
     floor = await session.read_resource("outrider://map")
     log = await session.read_resource("outrider://log")
     assert "a blue bottle" in floor.contents[0].text and "done: turn left" in log.contents[0].text
-    assert json.loads((await call(session, "recall", what="Chair"))[1]) == [
-        {"what": "a red chair", "x": 1.0, "y": 2.0}
-    ]
+    for what in ("Chair", "small red chair", "left chair"):
+        recalled = json.loads((await call(session, "recall", what=what))[1])
+        assert recalled == [{"what": "a red chair", "x": 1.0, "y": 2.0}]
     assert await call(session, "stop") == (
         True,
         "the emergency stop is engaged; a person releases it, at the console",

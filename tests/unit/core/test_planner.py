@@ -157,6 +157,18 @@ def test_an_unknown_thing_is_named_beside_all_that_are_known(said: str, word: st
     assert "did you mean" not in message and "outrider words" in message
 
 
+@pytest.mark.parametrize(
+    ("sentence", "word"),
+    [
+        *(("show me the chair", "colour"), ("come to the chair", "colour"), ("come to the red", "kind")),
+        *(("show me the red piano", "piano"), ("walk over to the right red cup", "side")),
+    ],
+)
+def test_an_order_whose_thing_is_unknown_is_taken_for_no_misspelt_question(sentence: str, word: str) -> None:
+    error = refused(sentence)
+    assert word in str(error) and not error.meant
+
+
 def test_an_unknown_colour_is_named_beside_all_that_are_known() -> None:
     message = refusal("find the pink bottle")
     assert 'knows no colour "pink"' in message and "red, silver, green" in message and "kind" not in message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,7 @@ def test_tasks_are_read_set_by_set(tmp_path: Path) -> None:
     assert [task.picture_set for task in tasks] == ["dim", "dim", "plain", "plain"]
     assert tasks[0].in_view == {"green vase", "silver bin"} and tasks[0].target == "red cup"
     assert not tasks[0].target_in_view
+    assert replace(tasks[0], target="vase").target_in_view and not replace(tasks[0], target="").target_in_view
     spread = chosen_tasks(read_tasks(write_folder(tmp_path, [pose(n) for n in range(9)])), 3)
     assert [task.picture.name for task in spread] == ["0.jpg", "3.jpg", "6.jpg"] * 2
 
@@ -91,6 +93,7 @@ def test_what_is_not_there_is_named(tmp_path: Path) -> None:
 def test_objects_are_named_where_their_direction_follows() -> None:
     assert objects_named(SEEN) == {"green vase", "silver bin"}
     assert objects_named("red cup was far right 7 m; no red cup; door left 30 at 2 m") == frozenset()
+    assert objects_named("search: cup ahead at 2 m; red chair left 5 at 1 m") == {"cup", "red chair"}
 
 
 def answer(text: str, in_view: set[str]) -> Answer:

@@ -10,6 +10,7 @@ from outrider.core.errors import InstructionError
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.language.phrasebook import phrasebook
 from outrider.core.language.planner import plan_of
+from outrider.core.language.things import SHAPES
 from outrider.voice.spoken_sentences import SpokenSentences
 
 WORDS = Vocabulary({"colour": ("red", "blue"), "kind": ("chair", "bottle")})
@@ -40,6 +41,15 @@ def test_most_sentences_are_plans_and_every_thing_is_among_them() -> None:
         except InstructionError:
             continue
     assert plans >= 24
+
+
+def test_things_and_rooms_are_said_as_the_card_has_them() -> None:
+    slots = {**WORDS.slots, "size": ("small", "large"), "side": ("left", "right")}
+    spoken = SpokenSentences(phrasebook("en"), Vocabulary(slots, SHAPES, rooms=True))
+    sentences = [spoken.draw() for _ in range(4000)]
+    for part in ("find any chair", "small red", "left bottle", "the room with the", "the large one"):
+        assert any(part in sentence for sentence in sentences), part
+    assert not any("room with" in sentence for sentence in drawn(4000))
 
 
 @pytest.mark.parametrize("word", ["left", "bottle"])

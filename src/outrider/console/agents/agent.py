@@ -20,6 +20,7 @@ from outrider.console.notes import Note
 from outrider.core.errors import OutriderError
 from outrider.core.language.plan import Plan
 from outrider.core.language.planner import says_to_stop
+from outrider.core.language.things import seen_as
 
 ANSWER_S, MOST_WAIT_S = 60.0, 600.0
 MOST_RECALLED = 20
@@ -92,7 +93,7 @@ class Agent:
     async def recall(self, what: str) -> str:
         """Shareable memories with a place near the robot that hold these words, as JSON."""
         await self._look()
-        words = what.lower().split()
+        words = seen_as(what.lower()).split() if what.strip() else []
         things = self._link.seen.memories.things
         found = [thing for thing in things if all(word in thing.what.lower() for word in words)]
         return _json(found[:MOST_RECALLED])

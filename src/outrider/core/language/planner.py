@@ -50,9 +50,14 @@ def plan_of(sentence: str, vocabulary: Vocabulary | None, knows: Callable[[str],
 
 
 def _one_by_one(likely: Sequence[_Reading], readings: Sequence[_Reading]) -> Iterator[Plan | None]:
-    """What the sentence comes to as it stands, then with its spelling mended, language by language."""
+    """What the sentence comes to as it stands, then with its spelling mended, language by language.
+
+    One that is an order but for its thing is mended in its own language alone, and to no question.
+    """
     yield from (reading.plan() for reading in likely)
-    yield from (reading.respelt() for reading in readings)
+    orders = [reading for reading in likely if reading.clauses.unknown]
+    mended = (reading.respelt(is_order=bool(orders)) for reading in orders or readings)
+    yield from mended
 
 
 def says_to_stop(sentence: str) -> bool:
@@ -159,12 +164,13 @@ class _Reading:
             return None
         return self._split(tokens, None, corrected, described)
 
-    def respelt(self) -> Plan | None:
+    def respelt(self, is_order: bool) -> Plan | None:
         """The plan of the sentence with its spelling mended; None where that makes no plan either.
 
-        Raises InstructionError for one that acts: it is to be confirmed.
+        Raises InstructionError for one that acts: it is to be confirmed. Of an order no question is made.
         """
-        text, plan = next(self._mended(), ("", None))
+        mended = (one for one in self._mended() if not (is_order and one[1].only_tells))
+        text, plan = next(mended, ("", None))
         if plan is None:
             return None
         if plan.only_tells:

@@ -19,11 +19,13 @@ import cv2
 from outrider.core.errors import ConfigError
 from outrider.core.files.terminal import tracked
 from outrider.core.language.prompt import PROMPT_PREFIX, PROMPT_SUFFIX
+from outrider.core.language.things import Thing, may_be
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.config import DecodingConfig
 from outrider.evaluation.common.intervals import wilson_interval
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import print_results, results_table
+from outrider.memory.language.scene import DOOR
 from outrider.navigation.sensing.camera_jpeg import model_jpeg
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.paths import models_folder
@@ -48,8 +50,8 @@ class FrameTask:
 
     @property
     def target_in_view(self) -> bool:
-        """Whether the target is among the objects in view."""
-        return self.target in self.in_view
+        """Whether the target may be among the objects in view."""
+        return bool(self.target) and any(may_be(what, self.target) for what in self.in_view)
 
 
 @dataclass(frozen=True)
@@ -112,11 +114,11 @@ def chosen_tasks(tasks: Sequence[FrameTask], poses: int | None) -> list[FrameTas
 def objects_named(text: str) -> frozenset[str]:
     """The objects that a text says are seen: those whose direction follows, as in `red chair left 10`."""
     words = text.replace(",", " ,").replace(";", " ;").replace("\n", " ").split()
-    triples = zip(words, words[1:], words[2:], strict=False)
+    triples = zip(["", *words], words, words[1:], strict=False)
     return frozenset(
-        f"{colour} {kind}"
+        Thing(kind, colour if colour in COLOURS else "").phrase
         for colour, kind, side in triples
-        if colour in COLOURS and kind in KINDS and side in ("left", "right", "ahead")
+        if kind in KINDS and kind != DOOR and side in ("left", "right", "ahead")
     )
 
 
