@@ -18,9 +18,9 @@ from outrider.cli.options import (
     PublishedTarget,
     Run,
     Seed,
+    TriedHomes,
     showing_life,
 )
-from outrider.core.files.writing import checked_folder
 
 Motion = Annotated[str, typer.Option(help="How the robot moves: continuous or stepwise.")]
 
@@ -77,7 +77,7 @@ def eval_navigation(
     )
 
 
-@app.command("plans", epilog="Example:  outrider eval plans --homes 50 --json plans.json")
+@app.command("plans", epilog="Example:  outrider eval plans --homes 50 --run out/plans --json plans.json")
 def eval_plans(
     homes: Annotated[int, typer.Option(min=1, help="How many homes.")] = 50,
     seed: Seed = 0,
@@ -85,6 +85,7 @@ def eval_plans(
     model: Annotated[str, typer.Option(help="Who answers: pair, target or draft.")] = "pair",
     json_file: Json = None,
     models: Models = None,
+    run: TriedHomes = None,
     processes: Processes = 1,
     max_steps: Annotated[int, typer.Option(min=1, help="Steps before a find is given up.")] = 100,
     explain: Explain = False,
@@ -92,7 +93,7 @@ def eval_plans(
     """Plans of several finds in freshly generated homes, beside each of their finds alone."""
     from outrider.evaluation.pair.plans import evaluate_plans
 
-    evaluate_plans(homes, seed, finds, model, models, json_file, processes, max_steps)
+    evaluate_plans(homes, seed, finds, model, models, run, json_file, processes, max_steps)
 
 
 @app.command("signs", epilog="Example:  outrider eval signs --homes 1000 --run out/signs --json signs.json")
@@ -102,10 +103,7 @@ def eval_signs(
     model: Annotated[str, typer.Option(help="Who answers: pair, target or draft.")] = "pair",
     json_file: Json = None,
     models: Models = None,
-    run: Annotated[
-        Path | None,
-        typer.Option(help="Folder of tried homes: a run found there goes on.", callback=checked_folder),
-    ] = None,
+    run: TriedHomes = None,
     processes: Processes = 1,
     max_steps: Annotated[int, typer.Option(min=1, help="Steps before a goal is given up.")] = 100,
     explain: Explain = False,

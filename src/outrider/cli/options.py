@@ -108,6 +108,10 @@ Run = Annotated[
     Path | None,
     typer.Option(help="Folder of decoded texts: a run found there goes on.", callback=checked_folder),
 ]
+TriedHomes = Annotated[
+    Path | None,
+    typer.Option(help="Folder of tried homes: a run found there goes on.", callback=checked_folder),
+]
 
 Corpus = Annotated[
     str,

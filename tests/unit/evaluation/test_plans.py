@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from outrider.core.errors import ConfigError
+from outrider.evaluation.pair import plans
 from outrider.evaluation.pair.plans import PlanOutcome, evaluate_plans, plan_tasks, summarise
 
 
@@ -39,3 +40,23 @@ def test_homes_are_held_out_and_differ() -> None:
 def test_a_wrong_option_is_named(options: dict) -> None:
     with pytest.raises(ConfigError):
         evaluate_plans(**{"homes": 1, "seed": 0, **options})
+
+
+def test_a_run_that_was_ended_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+
+    def try_home(task: plans.PlanTask) -> PlanOutcome:
+        if len(tried) == 2:
+            raise KeyboardInterrupt
+        tried.append(task.home_seed)
+        return PlanOutcome(task.home_seed, "find the red ball", (True,), (True,), 3, 0, "")
+
+    monkeypatch.setattr(plans, "run_task", try_home)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate_plans(4, 0, finds=1, run=tmp_path)
+    first = tried.copy()
+    tried.clear()
+    assert evaluate_plans(4, 0, finds=1, run=tmp_path)["homes"] == 4
+    assert len(tried) == 2 and not set(tried) & set(first)
+    with pytest.raises(ConfigError, match="choose another folder"):
+        evaluate_plans(4, 0, finds=2, run=tmp_path)

@@ -24,9 +24,9 @@ from outrider.core.values import (
     Velocity,
     Verified,
 )
+from outrider.evaluation.common.kept_homes import HOMES_FILE, KeptHomes
 from outrider.evaluation.robot.paced_side import AnswerTimes, PacedDecoder
 from outrider.evaluation.signs import suite
-from outrider.evaluation.signs.kept import HOMES_FILE, KeptHomes
 from outrider.evaluation.signs.suite import evaluate_signs, holds, summarise, tasks_of
 from outrider.evaluation.signs.trials import SignOutcome, SignRun, SignTask
 from outrider.evaluation.signs.witness import ReadDecoder, WitnessedSide, markup_of, says
@@ -227,13 +227,13 @@ def test_a_run_goes_on_where_it_ended(
 
 
 def test_homes_of_another_run_are_refused(tmp_path: Path) -> None:
-    KeptHomes(tmp_path, {"model": "pair", "seed": 0}).add(outcome())
-    assert KeptHomes(tmp_path, {"model": "pair", "seed": 0}).outcomes == {1: outcome()}
+    KeptHomes(tmp_path, SignOutcome, {"model": "pair", "seed": 0}).add(outcome())
+    assert KeptHomes(tmp_path, SignOutcome, {"model": "pair", "seed": 0}).outcomes == {1: outcome()}
     with pytest.raises(ConfigError, match="choose another folder"):
-        KeptHomes(tmp_path, {"model": "pair", "seed": 1})
+        KeptHomes(tmp_path, SignOutcome, {"model": "pair", "seed": 1})
     (tmp_path / HOMES_FILE).write_text("{}\nno home\n")
     with pytest.raises(ConfigError, match="delete it"):
-        KeptHomes(tmp_path, {})
+        KeptHomes(tmp_path, SignOutcome, {})
 
 
 @pytest.mark.parametrize("options", [{"model": "expert"}, {"homes": 0}, {"processes": 0}, {"max_steps": 0}])

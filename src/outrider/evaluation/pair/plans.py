@@ -6,18 +6,18 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from rich.console import Console
 from rich.table import Table
 
 from outrider.core.errors import ConfigError
-from outrider.core.files.terminal import tracked
-from outrider.core.processes import work_through
 from outrider.evaluation.common.intervals import wilson_interval
+from outrider.evaluation.common.kept_homes import HomeOutcome, KeptHomes
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.robot.navigation import PLACEMENT_CYCLE, decoder_of
@@ -59,11 +59,9 @@ class PlanTask:
     max_steps: int
 
 
-@dataclass(frozen=True)
-class PlanOutcome:
+class PlanOutcome(HomeOutcome, frozen=True):
     """What a plan came to, and its finds alone; in the order of the plan. A find not begun is not reached."""
 
-    seed: int
     sentence: str
     reached: tuple[bool, ...]
     alone: tuple[bool, ...]
@@ -160,23 +158,26 @@ def evaluate_plans(
     finds: int = MOST_FINDS,
     model: str = "pair",
     models: Path | None = None,
+    run: Path | None = None,
     json_file: Path | None = None,
     processes: int = 1,
     max_steps: int = 100,
 ) -> dict[str, Any]:
-    """Run, print a table, write JSON. Raises ConfigError for a wrong option, ModelError without models."""
+    """Run, print a table, write JSON. Homes that the folder `run` has are not tried again.
+
+    Raises ConfigError for a wrong option, ModelError without models.
+    """
     if model not in MODELS:
         raise ConfigError(f"model={model!r} is not one of {', '.join(MODELS)}")
     if homes < 1 or processes < 1 or seed < 0 or not 1 <= finds <= MOST_FINDS:
         raise ConfigError(f"homes and processes must be at least 1, seed 0, finds from 1 to {MOST_FINDS}")
     tasks = plan_tasks(homes, seed, finds, model, models_folder(models), max_steps)
-    outcomes = sorted(
-        tracked(work_through(run_task, tasks, processes), "homes", total=homes), key=lambda one: one.seed
-    )
+    common: dict[str, str | int] = {"model": model, "seed": seed, "finds": finds, "max_steps": max_steps}
+    outcomes = KeptHomes(run, PlanOutcome, common).tried(tasks, run_task, processes)
     figures = {"model": model, "seed": seed, **summarise(outcomes)}
     print_results(_table(figures))
     if json_file is not None:
-        write_figures(json_file, {**figures, "runs": [asdict(outcome) for outcome in outcomes]})
+        write_figures(json_file, {**figures, "runs": [msgspec.to_builtins(one) for one in outcomes]})
     return figures
 
 

@@ -13,13 +13,11 @@ import numpy as np
 from rich.table import Table
 
 from outrider.core.errors import ConfigError
-from outrider.core.files.terminal import tracked
-from outrider.core.processes import work_through
 from outrider.evaluation.common.intervals import bootstrap_interval, wilson_interval
+from outrider.evaluation.common.kept_homes import KeptHomes
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.robot.navigation import PLACEMENT_CYCLE
-from outrider.evaluation.signs.kept import KeptHomes
 from outrider.evaluation.signs.trials import SignOutcome, SignRun, SignTask, run_task
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.paths import models_folder
@@ -110,12 +108,9 @@ def evaluate_signs(
     if homes < 1 or processes < 1 or seed < 0 or max_steps < 1:
         raise ConfigError("homes, processes and max_steps must be at least 1, and seed at least 0")
     common: dict[str, str | int] = {"model": model, "seed": seed, "max_steps": max_steps}
-    kept = KeptHomes(run, common)
+    kept = KeptHomes(run, SignOutcome, common)
     tasks = tasks_of(homes, seed, model, models_folder(models), max_steps)
-    missing = [task for task in tasks if task.home_seed not in kept.outcomes]
-    for outcome in tracked(work_through(run_task, missing, processes), "homes", total=len(missing)):
-        kept.add(outcome)
-    outcomes = [kept.outcomes[task.home_seed] for task in tasks]
+    outcomes = kept.tried(tasks, run_task, processes)
     figures = {**common, **summarise(outcomes)}
     figures["holds"] = holds(figures)
     print_results(_table(figures), *_remarkable(outcomes))

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from outrider.core.ports import TextDecoder
+from outrider.evaluation.common.kept_homes import HomeOutcome
 from outrider.evaluation.robot.navigation import decoder_of
 from outrider.evaluation.robot.paced_side import AnswerTimes, PacedDecoder
 from outrider.evaluation.signs.witness import STOP_WATCH_S, ReadDecoder, WitnessedSide
@@ -60,10 +61,9 @@ class SignRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stop_s: float | None
 
 
-class SignOutcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SignOutcome(HomeOutcome, frozen=True):
     """A home, with its signs and without."""
 
-    seed: int
     placement: str
     instruction: str
     signs: int
