@@ -132,6 +132,32 @@ def test_a_way_is_as_long_as_it_was_told_forward_and_back(robot: Robot) -> None:
     assert robot.side.simulator.collisions == 0
 
 
+@pytest.mark.parametrize("moment", ["before", "motion", "between", "question", "wait"])
+def test_a_stop_at_any_moment_ends_the_plan_there(robot: Robot, moment: str) -> None:
+    """`moment` is when the robot is told; the steps after it are not begun."""
+    stopped = moment == "before"
+    plan = {"question": "describe what you see", "wait": "wait 60 seconds"}.get(
+        moment, "turn left 15 degrees"
+    )
+
+    def is_stopped() -> bool:
+        is_now = {
+            "motion": bool(robot.side.actions),
+            "between": len(robot.told) == 2,
+            "question": bool(robot.listener.prompts),
+            "wait": robot.side.waited_s > 1.0,
+        }
+        return stopped or is_now.get(moment, False)
+
+    result = robot.errand.run(f"{plan}, then find the red ball, then turn right", is_stopped)
+    assert result.error is GoalError.CANCELLED
+    # An answer that was nearly done is given; what moves after it is not begun.
+    begun = {"between": 2, "question": 2}.get(moment, 1)
+    assert result.message.startswith(f"step {begun} of 3") and result.message.endswith("cancelled")
+    assert len(robot.told) == begun, "no later step is begun"
+    assert len(robot.listener.prompts) == (moment == "question")
+
+
 def test_a_way_that_is_blocked_ends_the_plan_with_its_reason(robot: Robot) -> None:
     robot.side.blocked = True
     result = robot.say("turn left, then go forward 2 m, then find the red ball")

@@ -11,7 +11,7 @@ from outrider.console.robot import GoalEnd
 from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.runtime.common.paths import models_folder
 from outrider.runtime.mission.words import vocabulary_of
-from outrider.runtime.no_ros.simulated_robot import STOPPED, SimulatedRobot
+from outrider.runtime.no_ros.simulated_robot import E_STOPPED, STOPPED, SimulatedRobot
 from outrider.runtime.node_graph.node_specs import SIMULATION
 
 
@@ -67,6 +67,16 @@ def test_a_cancel_ends_a_command_that_waits_too(robot: SimulatedRobot) -> None:
     robot.cancel_goal()
     wait_until(lambda: len(ends) == 2, "both end")
     assert not any(end.success for end in ends)
+
+
+def test_a_stop_that_is_released_at_once_ends_a_plan_all_the_same_and_says_so(robot: SimulatedRobot) -> None:
+    ends: list[GoalEnd] = []
+    robot.send_goal("wait 60 seconds, then turn left", ends.append)
+    robot.send_goal("turn left", ends.append)
+    robot.set_e_stop(True)
+    robot.set_e_stop(False)
+    wait_until(lambda: len(ends) == 2, "both end")
+    assert ends == [GoalEnd(False, E_STOPPED)] * 2
 
 
 def test_what_it_is_told_it_remembers_until_it_ends(robot: SimulatedRobot) -> None:

@@ -20,6 +20,7 @@ from rclpy.action import GoalResponse
 from rclpy.lifecycle import TransitionCallbackReturn
 from sensor_msgs.msg import Image
 from std_msgs.msg import Bool
+from std_srvs.srv import SetBool
 from support_ros import FakeBase, Goals, PatientAction, StillCamera, result_of
 
 from outrider.core.errors import MemoryStoreError
@@ -150,16 +151,26 @@ def test_a_stop_is_always_accepted_and_ends_the_goal_that_runs(robot: Robot, sen
     assert robot.goals.result(robot.goals.send("find the red chair")).success, "the next goal runs"
 
 
-def test_an_emergency_stop_ends_a_plan_between_its_motions(robot: Robot, client: Client) -> None:
+@pytest.mark.parametrize("way", ["topic", "service"])
+@pytest.mark.parametrize("first", ["wait 60 seconds", "describe what you see"])
+def test_an_emergency_stop_ends_a_plan_that_does_not_move_yet(
+    robot: Robot, client: Client, way: str, first: str
+) -> None:
     e_stop = client.node.create_publisher(Bool, "e_stop", qos.LATCHED)
+    service = client.node.create_client(SetBool, "set_e_stop")
     wait_until(lambda: e_stop.get_subscription_count() >= 2, "action node and navigator")
-    before = robot.pose()
-    running = robot.goals.send("wait 60 seconds, then turn left 90 degrees")
-    wait_until(lambda: robot.goals.feedback, "the wait")
-    e_stop.publish(Bool(data=True))
+    wait_until(service.service_is_ready, "the service")
+    wait_until(lambda: client.node.count_subscribers("e_stopped"), "the navigator")
+    before, robot.decoder.between_s = robot.pose(), 60.0
+    running = robot.goals.send(f"{first}, then turn left 90 degrees")
+    wait_until(lambda: robot.decoder.prompts or ("wait" in first and robot.goals.feedback), "the first step")
+    if way == "topic":
+        e_stop.publish(Bool(data=True))
+    else:
+        assert result_of(service.call_async(SetBool.Request(data=True))).success
     result = robot.goals.result(running)
     assert result.error_code == Navigate.Result.EMERGENCY_STOP and result.message == E_STOPPED
-    assert robot.goals.feedback[-1].plan_words == "step 1 of 2: wait 60 s" and robot.texts == []
+    assert robot.goals.feedback[-1].plan_step == 1
     e_stop.publish(Bool(data=False))
     assert wrap_angle(robot.pose().yaw - before.yaw) == pytest.approx(0.0, abs=0.01)
 

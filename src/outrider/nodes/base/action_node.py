@@ -72,6 +72,8 @@ class ActionNode(OutriderNode):
         self._scan: RangeScan | None = None
         self._active = False
         self._reports = self.publisher(MotionReport, "motion_report", qos.EVENTS)
+        self._e_stopped = self.publisher(Bool, "e_stopped", qos.LATCHED)
+        self._e_stopped.publish(Bool(data=engaged))
         self.subscription(VerifiedText, "verified_text", self._on_text, qos.EVENTS, alone=True)
         self._sensors = Gate(self)
         self._sensors.subscription(OdometryMsg, "odom", self._on_odometry, qos.RECENT_SENSOR, alone=True)
@@ -234,6 +236,7 @@ class ActionNode(OutriderNode):
         self.pilot.on_emergency_stop(engaged, self._now())
         if engaged:
             self._stop_base()
+        self._e_stopped.publish(Bool(data=engaged))
         if self._active:
             self._be_quick()
         if changed:

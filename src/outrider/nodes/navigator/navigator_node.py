@@ -101,6 +101,7 @@ class NavigatorNode(OutriderNode):
         listen(LaserScan, "scan", self._on_scan, qos.LATEST_SENSOR)
         self.subscription(MotionReport, "motion_report", self._robot.on_motion_report, qos.EVENTS)
         self.subscription(Bool, "e_stop", self._on_e_stop, qos.FROM_ANY)
+        self.subscription(Bool, "e_stopped", self._on_e_stop, qos.LATCHED)
         server = ActionServer(
             self,
             Navigate,
@@ -217,7 +218,10 @@ class NavigatorNode(OutriderNode):
             self._end_goal(GoalError.CANCELLED, NO_CLIENT)
 
     def _on_e_stop(self, message: Bool) -> None:
-        """It ends the whole plan, also between motions: nothing goes on after its release."""
+        """It ends the whole plan, also between motions: nothing goes on after its release.
+
+        The action node repeats what it was told, by its service too.
+        """
         if message.data:
             self._end_goal(GoalError.EMERGENCY_STOP, E_STOPPED)
 

@@ -41,6 +41,7 @@ PICTURE_PERIOD_S, IDLE_PERIOD_S = 0.1, 0.1
 MEMORIES = 40
 SHAREABLE = RecordFilter(visibility=Visibility.SHAREABLE)
 STOPPED = "the emergency stop is engaged: a person releases it at the console"
+E_STOPPED = "the emergency stop was engaged"
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class SimulatedRobot:
         """`world` holds the simulation's parameters, as its node has them. Raises OutriderError."""
         self._parameters, self._folder, self._vocabulary = world, folder, vocabulary
         self._goals: queue.Queue[_Goal | None] = queue.Queue()
-        self._newest = self._ended_before = 0
+        self._newest = self._ended_before = self._stopped_before = 0
         self._lock = threading.Lock()
         self._stopped = False
         self.collisions = 0
@@ -105,6 +106,7 @@ class SimulatedRobot:
         """Hold the robot and end its goal, or release it; always taken."""
         self._stopped = engaged
         if engaged:
+            self._stopped_before = self._newest
             self.cancel_goal()
         return True
 
@@ -194,12 +196,18 @@ class SimulatedRobot:
             )
             result = errand.run(goal.instruction, is_over)
         except OutriderError as error:
-            return GoalEnd(False, str(error))
+            return self._end_of(goal, GoalEnd(False, str(error)))
         finally:
             self.collisions = world.simulator.collisions
             watch.stand()
             self._show_memories(world.recollection)
-        return GoalEnd(result.success, STOPPED if self._stopped else result.message)
+        return self._end_of(goal, GoalEnd(result.success, result.message))
+
+    def _end_of(self, goal: _Goal, end: GoalEnd) -> GoalEnd:
+        """The end, or that the emergency stop has brought it."""
+        if end.success or goal.number > self._stopped_before:
+            return end
+        return GoalEnd(False, STOPPED if self._stopped else E_STOPPED)
 
     def _show_memories(self, recollection: Recollection) -> None:
         if self._console is not None:

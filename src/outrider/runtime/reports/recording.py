@@ -27,6 +27,7 @@ RECORDED_TOPICS = (
     "cmd_vel_joy",
     "cmd_vel_console",
     "e_stop",
+    "e_stopped",
     "simulation_state",
     "base_velocity",
     "top_view/compressed",
