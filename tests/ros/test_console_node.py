@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import json
 import math
 import threading
 from collections.abc import Callable, Iterator
@@ -20,13 +23,14 @@ from outrider_interfaces.srv import Remember
 from rclpy.lifecycle import TransitionCallbackReturn
 from std_msgs.msg import Bool
 from support.consoles import Page
+from support.relays import Relays, make_relays
 from support_ros import PatientAction
 
 from outrider.console import messages as m
 from outrider.console.robot import GoalEnd
 from outrider.core.errors import OutriderError
 from outrider.core.language.grammar import Vocabulary
-from outrider.core.values import Pose2D, Velocity
+from outrider.core.values import LinkState, Pose2D, Velocity
 from outrider.nodes.common import convert, qos
 from outrider.nodes.navigator.goal_sender import Sent
 from outrider.nodes.navigator.memory_node import MemoryNode
@@ -62,7 +66,13 @@ class Teleop:
 
 
 @pytest.fixture
-def teleop(run_node: Callable[..., NodeThread], client: Client) -> Iterator[Teleop]:
+def relays(tmp_path: Path) -> Relays:
+    """Keys and addresses of a relay that the console dials. It is not there, unless a test serves it."""
+    return make_relays(tmp_path)
+
+
+@pytest.fixture
+def teleop(run_node: Callable[..., NodeThread], client: Client, relays: Relays) -> Iterator[Teleop]:
     decoder = ScriptedDecoder([])
 
     class ScriptedNavigator(NavigatorNode):
@@ -77,7 +87,8 @@ def teleop(run_node: Callable[..., NodeThread], client: Client) -> Iterator[Tele
     # Motion by motion, for each motion's end is news of its own.
     settled = {"link_patience_s": 20.0, "motion": "stepwise", **SLOW_CAMERA}
     run_node(lambda: ScriptedNavigator(settled), threads=4)
-    console = run_node(lambda: ConsoleNode({"port": 0})).node
+    relay = {"relay": relays.endpoint, "relay_key_file": str(relays.keys / "go2.key")}
+    console = run_node(lambda: ConsoleNode({"port": 0, **relay})).node
     wait_until(lambda: client.node.count_subscribers("cmd_vel_console") >= 1, "the action node")
     wait_until(lambda: client.node.count_subscribers("decoded_tokens") >= 1, "the console")
     wait_until(lambda: states, "the simulation")
@@ -284,3 +295,51 @@ def test_sights_are_where_the_text_says() -> None:
     sights = sights_of(text, Pose2D(1.0, 1.0, 0.0))
     assert [(t.what, t.x, t.y) for t in sights.things] == [("red chair", 1.0, 3.0)] and sights.goal is None
     assert sights_of(text.replace("search", "approach"), Pose2D(0.0, 0.0, 0.0)).goal is not None
+
+
+def test_an_agent_has_real_nodes_carry_out_its_words_and_stops_them(teleop: Teleop) -> None:
+    pytest.importorskip("mcp", reason="the extra mcp is not installed")
+    from support.agents import call, over_a_pipe
+
+    async def turn_and_look(session: Any) -> None:
+        before = teleop.pose()
+        taken, said = await call(session, "goal", sentence="turn left 45 degrees", wait_s=60.0)
+        assert taken and "turned" in said
+        assert (teleop.pose().yaw - before.yaw) == pytest.approx(math.radians(45.0), abs=0.2)
+        picture = (await session.call_tool("picture", {})).content[0]
+        assert base64.b64decode(picture.data).startswith(b"\xff\xd8")
+
+    async def stop_under_way(session: Any) -> None:
+        teleop.decoder.script += ["turn left large\nlook: nothing"] * 30
+        assert (await call(session, "goal", sentence="find the red chair"))[0]
+        before = teleop.pose()
+        await asyncio.to_thread(wait_until, lambda: abs(teleop.pose().yaw - before.yaw) > 0.1, "motion")
+        assert (await call(session, "stop"))[0]
+        await asyncio.to_thread(wait_until, teleop.stands, "the robot stands")
+        await call(session, "goal", sentence="release the emergency stop")
+        said = (await call(session, "goal", sentence="turn left", wait_s=60.0))[1]
+        assert "emergency stop is engaged" in said, "an agent releases nothing"
+        assert json.loads((await call(session, "status"))[1])["e_stop"]
+
+    async def run() -> None:
+        async with over_a_pipe("--console", teleop.console._console.url) as session:
+            await turn_and_look(session)
+            await stop_under_way(session)
+
+    asyncio.run(run())
+    page = teleop.open_page()
+    page.release_e_stop()
+    page.read("state", e_stop=False)
+    teleop.decoder.script.clear()
+    assert teleop.stands(), "nothing goes on after the release"
+
+
+def test_a_page_at_a_relay_drives_and_stops_real_nodes(teleop: Teleop, relays: Relays) -> None:
+    with relays.serving():
+        end = teleop.console._relay
+        wait_until(lambda: end is not None and end.state is LinkState.CONNECTED, "the console dials")
+        page = relays.page()
+        hold(page, teleop, 1.0)
+        page.send(do="e_stop", engaged=True)
+        page.read("state", e_stop=True, unheard=False, moving=False)
+        assert teleop.stands() and teleop.e_stops[-1].data

@@ -35,6 +35,7 @@ class RobotEnd:
     def __init__(self, dial: Callable[[], f.RobotLink]) -> None:
         self._dial = dial
         self.state = LinkState.CONNECTING
+        self._said: LinkState | None = None
 
     async def run(self, console: Console) -> None:
         """Serves the relay's pages, for ever."""
@@ -64,19 +65,21 @@ class RobotEnd:
                 return
 
     def _tell(self, state: LinkState, answers: bool) -> None:
-        if state is LinkState.CONNECTED and not answers:
-            state = LinkState.CONNECTING
-        if state is not self.state:
-            self.state = state
-            level = logging.INFO if state is LinkState.CONNECTED else logging.WARNING
-            _log.log(level, "the relay of the console: %s", _WORDS[state])
+        """Keeps the state; what is new in it is logged once, however often the relay is dialled in vain."""
+        self.state = LinkState.CONNECTING if state is LinkState.CONNECTED and not answers else state
+        if self.state in _WORDS and self.state is not self._said:
+            self._said = self.state
+            level, words = _WORDS[self.state]
+            _log.log(level, "the relay of the console: %s", words)
 
 
 _WORDS = {
-    LinkState.CONNECTING: "connecting",
-    LinkState.CONNECTED: "connected",
-    LinkState.LOST: "lost; its viewers are gone, and it is dialled again",
-    LinkState.REFUSED: "refuses this robot's key: register it there with `outrider keys add`",
+    LinkState.CONNECTED: (logging.INFO, "connected"),
+    LinkState.LOST: (logging.WARNING, "not there; its viewers are gone, and it is dialled again"),
+    LinkState.REFUSED: (
+        logging.WARNING,
+        "it refuses this robot's key: register it there with `outrider keys add`",
+    ),
 }
 
 
