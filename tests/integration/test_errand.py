@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.errands import HOME, NOW_S, Listener, World
 from support.simulated_robot import SimulatedSide
 
+from outrider.core.language.grammar import Vocabulary
+from outrider.core.language.things import SHAPES
 from outrider.core.values import Place, Pose2D
 from outrider.memory.embedding import MiniLmEmbedder
 from outrider.memory.observer import Observer
@@ -39,6 +42,14 @@ def world(tmp_path: Path, embedder: MiniLmEmbedder) -> Iterator[World]:
         errand = Errand(side, listener, words, GoalSettings(), recollection, side.floor)
         yield World(home, side, memory, errand, listener)
     simulator.close()
+
+
+@pytest.fixture
+def rich(world: World) -> World:
+    """A robot whose models know sizes, sides, rooms, and kinds without a colour."""
+    slots = {"side": ("left", "right"), "size": ("small", "large"), "kind": ("lamp", "ball", "bed")}
+    words = Vocabulary({**slots, "colour": ("silver", "red", "blue")}, SHAPES, rooms=True)
+    return replace(world, errand=replace(world.errand, vocabulary=words))
 
 
 def test_keys_are_found_where_a_person_said_although_no_model_knows_the_word(world: World) -> None:
@@ -87,6 +98,46 @@ def test_sightings_enter_the_prompt_and_told_records_never_do(world: World) -> N
     (memory,) = [line for line in prompt.split("\n") if line.startswith("memory:")]
     assert memory.count("saw silver lamp") == 1 and "red ball" not in memory
     assert "Rosalind" not in prompt and "gift" not in prompt
+
+
+@pytest.mark.parametrize(
+    ("sentence", "task"),
+    [
+        ("find the lamp", "find the lamp"),
+        ("go to any lamp", "go to any lamp"),
+        ("suche die kleine Lampe", "find the small lamp"),
+        ("walk to the left silver lamp", "walk to the left silver lamp"),
+        ("go to the room with the lamp", "go to the room with the lamp"),
+    ],
+)
+def test_a_thing_named_by_less_is_recalled_by_the_last_of_its_kind(
+    rich: World, sentence: str, task: str
+) -> None:
+    lamp = rich.home.target
+    rich.memory.see("silver lamp", Place(lamp.x + 0.5, lamp.y, HOME), time_s=NOW_S)
+    rich.memory.see("silver lamp", Place(lamp.x, lamp.y, HOME), time_s=NOW_S + 1)
+    rich.memory.see("red ball", Place(1.0, 1.0, HOME), time_s=NOW_S + 2)
+    start = rich.side.distance_to(lamp.x, lamp.y)
+    assert rich.say(sentence).success and rich.side.distance_to(lamp.x, lamp.y) < start
+    prompt = rich.listener.prompts[0]
+    assert f"task: {task}\n" in prompt and prompt.count("saw silver lamp") == 1 and "red ball" not in prompt
+
+
+def test_a_question_for_a_bare_kind_is_answered_by_all_that_it_may_be(rich: World) -> None:
+    text = "stop\nsearch: red ball left 20 at 2.0 m; blue ball right 30 at 1.0 m; lamp ahead at 3.0 m"
+    rich.listener.script += [text] * 3
+    assert rich.say("where is the ball?").message == (
+        "i see the red ball 2.0 m to the slightly left, the blue ball 1.0 m to the right"
+    )
+    assert rich.say("where is the right ball?").message == "i see the blue ball 1.0 m to the right"
+    assert rich.say("where is the left ball?").message == "i see the red ball 2.0 m to the slightly left"
+    assert [prompt.count("task: find the right ball") for prompt in rich.listener.prompts] == [0, 1, 0]
+
+
+def test_what_the_card_does_not_know_moves_nothing(rich: World) -> None:
+    for sentence in ("find the piano", "go to the room with the piano", "find the left small ball"):
+        assert rich.say(sentence).error is GoalError.BAD_INSTRUCTION
+    assert rich.listener.prompts == [] and rich.side.simulator.time_s == 0.0
 
 
 def test_a_place_nobody_knows_is_said_so(world: World) -> None:
