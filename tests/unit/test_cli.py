@@ -173,7 +173,7 @@ def test_version_and_help_in_short(words):
     assert result.exit_code == 0 and ("0." in result.output or "Usage" in result.output)
 
 
-@pytest.mark.parametrize("sentence", ["red", "find me", "find the fridge", "", "go forward and do not move"])
+@pytest.mark.parametrize("sentence", ["red", "find me", "find the piano", "", "go forward and do not move"])
 def test_a_sentence_that_no_model_knows_is_wrong_usage_and_starts_nothing(sentence, tmp_path):
     status, printed = status_of("demo", sentence, "--out", str(tmp_path / "out"))
     assert status == 2 and printed.startswith("error:") and "Traceback" not in printed
