@@ -37,11 +37,11 @@ def server(robot: FakeRobot) -> Iterator[ConsoleServer]:
     made.close()
 
 
-@pytest.fixture
-def page(browser: Any, server: ConsoleServer) -> Iterator[Any]:
+@pytest.fixture(params=[{}, PHONE], ids=["desktop", "phone"])
+def page(browser: Any, server: ConsoleServer, request: pytest.FixtureRequest) -> Iterator[Any]:
     """The page, open and connected; the test fails where its script does."""
     errors: list[str] = []
-    opened = browser.new_page()
+    opened = browser.new_page(**request.param)
     opened.on("pageerror", lambda error: errors.append(str(error)))
     opened.goto(server.url)
     opened.wait_for_selector("#page-link.good")
@@ -177,7 +177,9 @@ def test_a_command_its_text_and_its_end(page: Any, server: ConsoleServer, robot:
     page.wait_for_selector("#action:visible")
     assert page.inner_text("#action").strip() == "turn left small"
     kinds = page.eval_on_selector_all("#texts .token", "all => all.map(e => e.className.slice(6))")
-    assert kinds == ["a", "r", "w", "a", "d"]
+    assert kinds == ["a", "w", "a", "r", "d"]
+    assert page.inner_text("#texts .action-line").strip() == "turn left small"
+    assert page.inner_text("#texts .rejected-line").strip() == "right", "in a line of its own"
     server.show(m.Text("s", 1, "finished", "turn left small\nok", "turn left small", 0.2, 50.0, 2.0))
     robot.goals[0][1](GoalEnd(True, "stands before it"))
     page.wait_for_selector("#answer.good")
@@ -239,6 +241,7 @@ def test_on_a_phone_it_fits_and_the_stop_is_in_reach(
     page.goto(server.url)
     page.wait_for_selector("#page-link.good")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.locator("#words").bounding_box()["width"] > 300, "a command can be read as it is typed"
     for position in (0, 10_000):
         page.evaluate(f"window.scrollTo(0, {position})")
         box = page.locator("#e-stop").bounding_box()

@@ -80,21 +80,28 @@ export class Texts {
 
 const lines = (text) => text.split("\n").map((line, i, all) => [i < all.length - 1 ? `${line}\n` : line, "p"]);
 
-// The first line, which moves the robot, stands out. Of what was rejected in one place the first is enough.
+// The first line, which moves the robot, stands out. What was rejected has a line of its own below each part;
+// of what was rejected in one place the first is enough.
 function paint(body, tokens) {
-  const action = span("action-line", "");
-  let line = action, rejected = 0;
-  body.append(action);
+  const parts = [part("action-line"), part("rest")];
+  let now = 0, rejected = 0;
   for (const [piece, origin] of tokens) {
     rejected = origin === "r" ? rejected + 1 : 0;
     if (rejected > REJECTED_SHOWN) continue;
     const word = rejected === REJECTED_SHOWN ? `${piece.trimEnd()}…` : piece;
-    line.append(span(`token ${origin}`, origin === "r" ? word.replaceAll("\n", "⏎") : word));
-    if (line === action && origin !== "r" && piece.includes("\n")) {
-      line = span("rest", "");
-      body.append(line);
-    }
+    const { line, below } = parts[now];
+    if (origin === "r") below.append(span("token r", word.trim().replaceAll("\n", "⏎")), " ");
+    else line.append(span(`token ${origin}`, word));
+    if (origin !== "r" && piece.includes("\n")) now = 1;
   }
+  for (const { line, below } of parts) {
+    body.append(line);
+    if (below.children.length) body.append(below);
+  }
+}
+
+function part(className) {
+  return { line: span(className, ""), below: span("rejected-line", "") };
 }
 
 function span(className, text) {
