@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import http.client
 import json
 from collections.abc import AsyncIterator, Iterator
@@ -12,6 +13,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+import zmq
+import zmq.asyncio
 from support.consoles import Page, wait_until
 from support.relays import DialledRobot, Relays, make_relays, relay_and_robot
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -25,7 +28,7 @@ from outrider.core.errors import ConfigError, ProtocolError
 from outrider.core.frames import Peer
 from outrider.core.values import LinkState, Velocity
 from outrider.runtime.wiring.console_relay import robot_end
-from outrider.wire.keys import create_keys, revoke_robots
+from outrider.wire.keys import ClientKeys, create_keys, revoke_robots
 from outrider.wire.tunnel import RobotTunnel
 
 STILL, AHEAD = Velocity(), Velocity(0.5, 0.0, 0.0)
@@ -127,6 +130,22 @@ def test_a_robot_that_is_started_again_is_found_again(tmp_path: Path) -> None:
         assert ended.value.rcvd is not None and ended.value.rcvd.code == AWAY
         with relays.robot() as again:
             drive_ahead(relays.page(), again)
+
+
+def test_a_robot_without_a_socket_to_spare_dials_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    relays, made = make_relays(tmp_path), RobotTunnel._made
+    failures = iter([zmq.ZMQError(errno.EMFILE)])
+
+    def made_later(self: RobotTunnel, keys: ClientKeys, routing_id: bytes) -> zmq.asyncio.Socket:
+        for error in failures:
+            raise error
+        return made(self, keys, routing_id)
+
+    monkeypatch.setattr(RobotTunnel, "_made", made_later)
+    with relays.serving(), relays.robot():
+        assert relays.page().name
 
 
 @pytest.mark.parametrize("stranger", ["unknown robot", "unknown relay"])

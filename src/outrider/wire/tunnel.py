@@ -16,7 +16,7 @@ from typing import Any
 import zmq
 import zmq.asyncio
 
-from outrider.core.errors import ConfigError
+from outrider.core.errors import ConfigError, LinkError
 from outrider.core.frames import Peer
 from outrider.core.token_bucket import TokenBucket
 from outrider.core.values import LinkState
@@ -39,14 +39,20 @@ class RobotTunnel:
     """A robot's end. Reconnects by itself until `close`."""
 
     def __init__(self, endpoint: str, keys: ClientKeys) -> None:
-        """Does not wait for the relay. Raises ConfigError for a malformed endpoint."""
+        """Does not wait for the relay.
+
+        Raises ConfigError for a malformed endpoint, LinkError where the system has no sockets left.
+        """
         check_endpoint(endpoint)
-        self._context = zmq.Context()
-        run = os.urandom(_RUN_BYTES)
-        self._lanes = {lane: self._made(keys, lane + run) for lane in (_URGENT, _ORDINARY)}
-        self._watch = ConnectionWatch(self._lanes[_ORDINARY])
-        for socket in self._lanes.values():
-            socket.connect(endpoint)
+        self._context, run = zmq.Context(), os.urandom(_RUN_BYTES)
+        try:
+            self._lanes = {lane: self._made(keys, lane + run) for lane in (_URGENT, _ORDINARY)}
+            self._watch = ConnectionWatch(self._lanes[_ORDINARY])
+            for socket in self._lanes.values():
+                socket.connect(endpoint)
+        except zmq.ZMQError as error:
+            self._context.destroy(linger=0)
+            raise LinkError(f"the relay {endpoint} cannot be dialled now ({error})") from None
 
     @property
     def state(self) -> LinkState:

@@ -16,7 +16,7 @@ from outrider.core.errors import ProtocolError
 from outrider.core.frames import Peer
 from outrider.core.values import LinkState
 
-BEAT_S = 0.25
+BEAT_S = 0.5
 """How often each side gives a sign of life."""
 SILENT_S = 2.0
 """Who has said nothing for this long is gone."""

@@ -18,7 +18,7 @@ from starlette.websockets import WebSocketDisconnect
 from outrider.console import messages as m
 from outrider.console.app import GOING, MAX_REASON, MAX_WEBSOCKETS, UNREADABLE, Console
 from outrider.console.relay import frames as f
-from outrider.core.errors import ProtocolError
+from outrider.core.errors import LinkError, ProtocolError
 from outrider.core.frames import MAX_JPEG_BYTES
 from outrider.core.values import LinkState
 
@@ -40,16 +40,25 @@ class RobotEnd:
     async def run(self, console: Console) -> None:
         """Serves the relay's pages, for ever."""
         while True:
-            link = self._dial()
-            run = _Run(link, console)
-            reading = [asyncio.create_task(run.read(urgent)) for urgent in (True, False)]
             try:
-                await self._watch(link, run)
-            finally:
-                for task in reading:
-                    task.cancel()
-                await run.end()
-                link.close()
+                link = self._dial()
+            except LinkError as error:  # no descriptors left, for now
+                _log.warning("%s", error)
+                await asyncio.sleep(f.SILENT_S)
+            else:
+                await self._serve(link, console)
+
+    async def _serve(self, link: f.RobotLink, console: Console) -> None:
+        """One life of the link."""
+        run = _Run(link, console)
+        reading = [asyncio.create_task(run.read(urgent)) for urgent in (True, False)]
+        try:
+            await self._watch(link, run)
+        finally:
+            for task in reading:
+                task.cancel()
+            await run.end()
+            link.close()
 
     async def _watch(self, link: f.RobotLink, run: _Run) -> None:
         """Give signs of life until the relay gives none."""
