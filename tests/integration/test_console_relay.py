@@ -20,6 +20,8 @@ from support.relays import DialledRobot, Relays, make_relays, relay_and_robot
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
+from outrider.console.agents.address import ConsoleAddress
+from outrider.console.agents.link import ConsoleLink
 from outrider.console.app import AWAY, UNREADABLE
 from outrider.console.relay import frames as f
 from outrider.console.relay.robots import RelayedRobot
@@ -77,6 +79,24 @@ def test_a_page_at_the_relay_does_what_a_page_of_the_robot_does(relayed: tuple[R
     page.read("state", e_stop=True)  # a stop comes by two connections: a release is of what both have told
     page.release_e_stop()
     wait_until(lambda: dialled.robot.e_stops[-1:] == [False], "the release")
+
+
+def test_an_agent_speaks_to_a_robot_at_a_relay(relayed: tuple[Relays, DialledRobot]) -> None:
+    relays, dialled = relayed
+    address = ConsoleAddress(f"http://127.0.0.1:{relays.port}/robots/go2/")
+
+    async def speak() -> str:
+        link = ConsoleLink(address, "mcp")
+        await link.open()
+        ended = await link.say("turn left")
+        dialled.robot.goals[0][1](GoalEnd(True, "turned"))
+        said = (await ended).message
+        await link.close()
+        return said
+
+    assert asyncio.run(speak()) == "turned" and dialled.robot.drives == []
+    address.e_stop()
+    assert dialled.robot.e_stops and all(dialled.robot.e_stops)
 
 
 def test_pages_of_robot_and_relay_share_one_seat_and_pictures_cross_once(
