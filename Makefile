@@ -2,6 +2,7 @@
 # make check   set up and run lint, types and the unit tests
 # make test    the same, then the tests of models, wire and nodes
 # make docs    build the documentation into site/; a warning is an error
+# make links   ask for every page of the web that the documents link to; needs a network
 # make figures write the documents' figures and pictures from benchmarks/results/
 # make setup   set up only; a second run takes under a second
 # make weights bring published language models (1.6 GB) for `outrider bench weights` and `pytest -m weights`
@@ -21,7 +22,7 @@ export OUTRIDER_VENV := $(VENV)
 # Idle threads must sleep, not spin: on two cores spinning costs more than the arithmetic.
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: demo check test docs figures setup weights check-python
+.PHONY: demo check test docs links figures setup weights check-python
 .DEFAULT_GOAL := demo
 
 check-python:
@@ -40,6 +41,9 @@ weights: setup
 # mkdocs-material announces other products on every run; NO_MKDOCS_2_WARNING leaves that out.
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+links: setup
+	@$(BIN)/python scripts/external_links.py
 
 figures: setup
 	@$(BIN)/python scripts/figures

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Asks for every page of the web that the documents link to (`make links`); exit status 1 if one is missing.
+
+Links between the documents need no network: `make docs` and the tests check those. What a document links to
+must stand in EXTERNAL, which a test holds to.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import urllib.request
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+LINK = re.compile(r"\]\((https?://[^)\s]+)\)")
+TIMEOUT_S = 20.0
+EXTERNAL = (
+    "https://arxiv.org/abs/2211.17192",
+    "https://arxiv.org/abs/2404.16710",
+    "https://arxiv.org/abs/2404.18911",
+    "https://arxiv.org/abs/2503.01840",
+    "https://arxiv.org/abs/2505.21594",
+    "https://arxiv.org/abs/2507.12000",
+    "https://arxiv.org/abs/2603.03251",
+    "https://arxiv.org/abs/2603.19133",
+    "https://arxiv.org/abs/2606.25091",
+    "https://keepachangelog.com/en/1.1.0/",
+    "https://semver.org/spec/v2.0.0.html",
+    "https://www.contributor-covenant.org/version/2/1/code_of_conduct/",
+)
+
+
+def documents() -> list[Path]:
+    """Returns the documents that people read: those at the top, and docs/."""
+    return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def links_of(documents: Iterable[Path]) -> set[str]:
+    """Returns the addresses of the web that documents link to."""
+    return {link for document in documents for link in LINK.findall(document.read_text(encoding="utf-8"))}
+
+
+def broken(links: Iterable[str]) -> Iterator[str]:
+    """Yields each link that is not answered with a page, and why."""
+    for link in links:
+        request = urllib.request.Request(link, headers={"User-Agent": "outrider-links"})
+        try:
+            urllib.request.urlopen(request, timeout=TIMEOUT_S).close()
+        except OSError as error:
+            yield f"{link}: {error}"
+
+
+def main() -> int:
+    """Asks for all of EXTERNAL and prints what is broken; returns the exit status."""
+    found = list(broken(EXTERNAL))
+    for line in found:
+        print(line, file=sys.stderr)
+    print(f"{len(EXTERNAL) - len(found)} of {len(EXTERNAL)} links lead to a page")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
