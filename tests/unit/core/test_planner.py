@@ -180,6 +180,7 @@ def test_a_thing_without_its_colour_or_kind_is_asked_for_it() -> None:
 
 
 def test_far_sentences_get_an_example_in_their_own_words() -> None:
+    assert 'such as "find the silver bottle"' in refusal("follow me")
     assert 'such as "find the green lamp"' in refusal("there is a lamp, a green one, over there, I believe")
 
 

@@ -263,9 +263,9 @@ def example(sentence: str, vocabulary: Vocabulary) -> str:
 
 
 def _first_known(words: Sequence[str], strange: Sequence[str], choices: Sequence[str]) -> str:
-    """The first word that is a choice, or else the first that a strange one is a slip away from; or empty."""
-    known = [word for word in words if word in choices]
-    return next(filter(None, (*known, *(closest(word, choices) for word in strange))), "")
+    """The first word that is a choice, else what a strange one is a slip behind its first letter from."""
+    slips = (near for word in strange if (near := closest(word, choices))[:1] == word[:1])
+    return next(filter(None, (*(word for word in words if word in choices), *slips)), "")
 
 
 def _num_said(shape: Sequence[str], said: Mapping[str, str]) -> tuple[int, int]:
