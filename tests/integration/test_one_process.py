@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -17,6 +18,9 @@ from outrider.decoding.config import DecodingConfig
 from outrider.runtime.datasets import held_out
 from outrider.runtime.no_ros import one_process
 from outrider.runtime.no_ros.one_process import run_in_one_process
+from outrider.runtime.pictures import run_pictures
+from outrider.runtime.reports import report
+from outrider.runtime.reports.live_view import LiveView
 
 PAIR = DecodingConfig(drafters=("model", "suffix"))
 FILES = {"report.json", "rounds.jsonl", "trajectory.png"}
@@ -61,6 +65,37 @@ def test_a_signal_ends_the_run_with_a_report(tmp_path: Path, monkeypatch: pytest
     report = report_of(tmp_path)
     assert report["outcome"] == "cancelled" and report["steps"] == 0 and not report["success"]
     assert "interrupted before there was a goal" in report["message"]
+
+
+@pytest.mark.parametrize("when", ["on the way", "with the verdict", "in the film"])
+def test_a_signal_at_any_time_leaves_a_report_and_no_film(
+    when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[threading.Event] = []
+
+    @contextlib.contextmanager
+    def kept(stopping: threading.Event) -> Iterator[None]:
+        asked.append(stopping)
+        yield
+
+    owner, name = {
+        "on the way": (LiveView, "show"),
+        "with the verdict": (report, "write_summary"),
+        "in the film": (run_pictures, "write_video"),
+    }[when]
+    called = getattr(owner, name)
+
+    def interrupted(*arguments: Any) -> Any:
+        asked[0].set()
+        return called(*arguments)
+
+    monkeypatch.setattr(owner, name, interrupted)
+    monkeypatch.setattr(one_process, "stopping_on_signals", kept)
+    assert run_in_one_process("turn left", DecodingConfig(strategy="ar"), out=tmp_path) == 130
+    left = report_of(tmp_path)
+    assert left["verdict"] == ("failed" if when == "on the way" else "done")
+    assert {file.name for file in tmp_path.iterdir()} == FILES
+    assert "the film is not made" in capsys.readouterr().out
 
 
 def test_a_pair_that_cannot_be_loaded_leaves_a_report(

@@ -97,7 +97,7 @@ def run_in_one_process(
         view.say(f"{record.verdict.words}: {record.message}")
         view.say(f"report: {report}")
         write_pictures(record, out, stopping.is_set, video, animation)
-    if stopping.is_set() and not record.success:
+    if stopping.is_set():
         return STOPPED
     return 0 if record.success else NOT_REACHED
 

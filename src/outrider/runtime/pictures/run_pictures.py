@@ -40,6 +40,8 @@ def write_pictures(
         _write_film(folder / FILM_FILE, film, stopped)
     if animation is not None and len(film) and not stopped():
         _write_animation(animation, film, stopped)
+    if stopped() and len(film) and (video or animation is not None):
+        print("interrupted: the report is whole, the film is not made", flush=True)
 
 
 def _write_film(file: Path, film: Film, stopped: Callable[[], bool]) -> None:
