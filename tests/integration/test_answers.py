@@ -21,10 +21,12 @@ from outrider.memory.store.store import MemoryStore
 from outrider.models import load_model
 from outrider.runtime.common.paths import models_folder
 from outrider.runtime.common.ports import free_port
-from outrider.runtime.mission.answers import Answers, PeerAnswers, ask_once, open_peer_answers
+from outrider.runtime.mission.answers import Answers, ask_once
 from outrider.runtime.mission.memory_queries import Recollection
+from outrider.runtime.mission.peer_answers import PeerAnswers, open_peer_answers
+from outrider.runtime.wiring.corpora import fill_corpus
 from outrider.runtime.wiring.decoders import connect_decoder, serve_verifier
-from outrider.runtime.wiring.knowledge import Knowledge, corpus_documents, fill_corpus, load_reader
+from outrider.runtime.wiring.knowledge import Knowledge, corpus_documents, load_reader
 
 SECRETS = (
     "my hearing aid batteries lie in the walnut cabinet behind Rosalind's portrait",
@@ -135,7 +137,7 @@ def test_without_a_corpus_the_robot_answers_alone_and_says_why(
 def test_without_a_cloud_the_robot_answers_alone_in_time(
     recollection: Recollection, connect: Callable[[str], PeerAnswers], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("outrider.runtime.mission.answers.ANSWER_DEADLINE_S", 0.2)
+    monkeypatch.setattr("outrider.runtime.mission.peer_answers.ANSWER_DEADLINE_S", 0.2)
     answers = Answers(recollection, connect(f"tcp://127.0.0.1:{free_port()}"))
     answer = answers.reply(asked(BOTH), None)
     assert "walnut" in answer and "the cloud does not answer" in answer

@@ -25,9 +25,9 @@ from outrider.memory.store.store import MemoryStore
 from outrider.models import load_model
 from outrider.runtime.common.paths import models_folder
 from outrider.runtime.common.ports import free_port
-from outrider.runtime.mission.answers import open_peer_answers
 from outrider.runtime.mission.goal_run import GoalSettings
 from outrider.runtime.mission.memory_queries import Recollection
+from outrider.runtime.mission.peer_answers import open_peer_answers
 from outrider.runtime.plans.errand import Errand
 from outrider.runtime.wiring.decoders import connect_decoder, serve_verifier
 from outrider.runtime.wiring.knowledge import Knowledge, load_reader

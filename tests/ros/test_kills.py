@@ -19,9 +19,10 @@ from outrider.core.errors import OutriderError
 from outrider.core.values import Velocity
 from outrider.evaluation.kills.end_stages import is_alive
 from outrider.evaluation.kills.end_trials import held_from
+from outrider.evaluation.kills.ends import chosen_ends
 from outrider.evaluation.kills.kill_scene import Sample, Scene, wait_for
 from outrider.evaluation.kills.kill_trials import driven, kill_in, last_action, to_zero_s
-from outrider.evaluation.kills.process_ends import chosen_ends, evaluate_ends
+from outrider.evaluation.kills.process_ends import evaluate_ends
 from outrider.evaluation.kills.process_kills import evaluate_kills
 from outrider.runtime.common.paths import models_folder
 from outrider.runtime.mission.simulated_base import MAX_LAG_S

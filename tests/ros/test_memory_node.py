@@ -27,7 +27,7 @@ from outrider.nodes.navigator.navigator_node import NavigatorNode
 from outrider.nodes.navigator.verifier_node import VerifierNode
 from outrider.nodes.simulation.simulation_node import SimulationNode
 from outrider.runtime.common.ports import free_port
-from outrider.runtime.wiring.knowledge import opened_corpus
+from outrider.runtime.wiring.corpora import opened_corpus
 from outrider.runtime.wiring.memory_stores import open_memory
 from outrider.runtime.wiring.robot_pair import Edge
 

@@ -21,11 +21,10 @@ from outrider.cli import (
     evaluations,
     keys,
     memories,
-    relay,
     robot,
     sentences,
+    servers,
     training,
-    voice,
 )
 from outrider.cli.hints import HintingGroup
 from outrider.core.errors import ConfigError, InstructionError, OutriderError
@@ -43,10 +42,9 @@ app = typer.Typer(
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 app.add_typer(robot.app)
+app.add_typer(servers.app)
 app.add_typer(sentences.app)
-app.add_typer(voice.app)
 app.add_typer(agents.app)
-app.add_typer(relay.app)
 app.add_typer(keys.app, name="keys")
 app.add_typer(evaluations.app, name="eval")
 app.add_typer(benchmarks.app, name="bench")

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from outrider.cli.options import DraftModel, Holds, Placement
+
 app = typer.Typer()
 
 
@@ -37,14 +39,10 @@ def mcp(
     private: Annotated[
         bool, typer.Option("--private", help="Let the agent hear what the robot remembers in private.")
     ] = False,
-    model: Annotated[
-        str, typer.Option(help="The robot's draft model: it says which words the robot knows.")
-    ] = "models/draft",
-    holds: Annotated[str, typer.Option(help="What the simulated home must hold.")] = "silver bottle",
+    model: DraftModel = "models/draft",
+    holds: Holds = "silver bottle",
     seed: Annotated[int, typer.Option(min=0, help="Which simulated home.")] = 1,
-    placement: Annotated[
-        str, typer.Option(help="Where that is at the start: in_view, hidden or other_room.")
-    ] = "hidden",
+    placement: Annotated[Placement, typer.Option(help="Where that is at the start.")] = "hidden",
 ) -> None:
     """Let an agent speak to the robot in words, by the Model Context Protocol (extra `mcp`)."""
     from outrider.runtime.no_ros.agents import AgentOptions, serve_agents

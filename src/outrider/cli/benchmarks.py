@@ -7,19 +7,24 @@ from typing import Annotated, Literal
 
 import typer
 
+from outrider.cli import given as checks
+from outrider.cli.given import given
 from outrider.cli.options import (
+    Drafters,
     Explain,
     Frames,
     Json,
     Models,
     Plots,
     Precision,
+    Prompts,
     PublishedTarget,
     Run,
     Seed,
     Temperature,
     showing_life,
 )
+from outrider.core.errors import ConfigError
 
 app = typer.Typer(help="Measure speed.", no_args_is_help=True)
 app.callback()(showing_life("bench"))
@@ -43,7 +48,10 @@ def bench_latency(
 def bench_aggregation(
     regime: Annotated[
         list[str] | None,
-        typer.Option(help="A regime of benchmarks/aggregation.yaml; repeatable; all by default."),
+        typer.Option(
+            help="A regime of benchmarks/aggregation.yaml; repeatable; all by default.",
+            callback=given(checks.aggregation_regime),
+        ),
     ] = None,
     texts: Annotated[int, typer.Option(min=1, help="Made-up texts for each figure.")] = 5,
     seed: Seed = 0,
@@ -92,7 +100,10 @@ def bench_relay(
 def bench_decoding(
     regime: Annotated[
         list[str] | None,
-        typer.Option(help="A regime of benchmarks/regimes.yaml; repeatable; all by default."),
+        typer.Option(
+            help="A regime of benchmarks/regimes.yaml; repeatable; all by default.",
+            callback=given(checks.regime),
+        ),
     ] = None,
     texts: Annotated[int, typer.Option(min=1, help="Synthetic texts of 200 tokens a regime.")] = 20,
     seed: Seed = 0,
@@ -104,26 +115,30 @@ def bench_decoding(
     live: Annotated[
         bool, typer.Option("--live", help="Also in real time over sockets, with the shipped pair.")
     ] = False,
-    drafters: Annotated[
-        str, typer.Option(help="Where the drafts of replayed texts come from, as for `demo`.")
-    ] = "model",
+    drafters: Drafters = "model",
     ablate: Annotated[
         list[str] | None,
-        typer.Option(help="Only: the speed without this mechanism of the policy; repeatable; or all."),
+        typer.Option(
+            help="Only: the speed without this mechanism of the policy; repeatable; or all.",
+            callback=given(checks.mechanism),
+        ),
     ] = None,
     number: Annotated[
         int | None,
-        typer.Option("--random-regimes", help="Only: so many random conditions, on which nothing was tuned."),
+        typer.Option(
+            "--random-regimes",
+            min=1,
+            max=1000,
+            help="Only: so many random conditions, on which nothing was tuned.",
+        ),
     ] = None,
     alternatives: Annotated[
         bool,
         typer.Option("--alternatives", help="Only: against the best alternative, all tuned."),
     ] = False,
     variant: Annotated[
-        str | None,
-        typer.Option(
-            help="Of these three: other costs; rows, full-head-exits, whole-forwards or fewer-second-choices."
-        ),
+        Literal["rows", "full-head-exits", "whole-forwards", "fewer-second-choices"] | None,
+        typer.Option(help="Of these three: other costs."),
     ] = None,
     changes: Annotated[
         int | None,
@@ -133,32 +148,31 @@ def bench_decoding(
     explain: Explain = False,
 ) -> None:
     """Every decoding strategy under the conditions of the papers, beside their formulas and measurements."""
-    from outrider.core.errors import ConfigError
-    from outrider.evaluation.alternatives.bench import bench_alternatives
-    from outrider.evaluation.alternatives.random_bench import bench_random
-    from outrider.evaluation.decoding.bench import bench_decoding, bench_policy
-    from outrider.evaluation.decoding.changes import bench_changes
-
     only = alternatives or ablate or number is not None or changes is not None
     if only and (plots or ablations or live or drafters != "model"):
         raise ConfigError(
             "--plots, --ablations, --live, --drafters do not go with --alternatives, --ablate, "
             "--random-regimes or --changes"
         )
+    if changes is not None and (alternatives or number is not None or regime or variant):
+        raise ConfigError("--changes has conditions of its own: only --ablate, --seed and --json go with it")
+    if alternatives and (ablate or number is not None):
+        raise ConfigError("--alternatives goes with neither --ablate nor --random-regimes")
+    if number is not None and regime:
+        raise ConfigError("--random-regimes replaces the regimes of the file: leave --regime out")
+    if variant is not None and not only:
+        raise ConfigError("--variant goes with --alternatives, --ablate or --random-regimes")
+    from outrider.evaluation.alternatives.bench import bench_alternatives
+    from outrider.evaluation.alternatives.random_bench import bench_random
+    from outrider.evaluation.decoding.bench import bench_decoding, bench_policy
+    from outrider.evaluation.decoding.changes import bench_changes
+
     if changes is not None:
-        if alternatives or number is not None or regime or variant:
-            raise ConfigError(
-                "--changes has conditions of its own: only --ablate, --seed and --json go with it"
-            )
         bench_changes(changes, seed, tuple(ablate or ()), json_file)
         return
     if alternatives:
-        if ablate or number is not None:
-            raise ConfigError("--alternatives goes with neither --ablate nor --random-regimes")
         bench_alternatives(tuple(regime or ()), variant, texts, seed, models, json_file)
         return
-    if number is not None and regime:
-        raise ConfigError("--random-regimes replaces the regimes of the file: leave --regime out")
     if number is not None and not ablate:
         bench_random(number, variant, texts, seed, json_file)
         return
@@ -167,8 +181,6 @@ def bench_decoding(
             tuple(regime or ()), tuple(ablate or ()), number, variant, texts, seed, models, json_file
         )
         return
-    if variant is not None:
-        raise ConfigError("--variant goes with --alternatives, --ablate or --random-regimes")
     bench_decoding(
         tuple(regime or ()), texts, seed, models, json_file, plots, ablations, live, drafters=drafters
     )
@@ -262,7 +274,7 @@ def bench_models(
 
 @app.command("weights", epilog="Example:  outrider bench weights --target-precision int8 --json weights.json")
 def bench_weights(
-    prompts: Annotated[int, typer.Option(min=1, help="How many prompts of benchmarks/prompts.yaml.")] = 8,
+    prompts: Prompts = 8,
     tokens: Annotated[int, typer.Option(min=2, max=128, help="Tokens of each text.")] = 24,
     target: PublishedTarget = "1.5b",
     target_precision: Precision = "bf16",
@@ -271,7 +283,10 @@ def bench_weights(
     seed: Seed = 0,
     network: Annotated[
         list[str] | None,
-        typer.Option(help='"20 ms", "100 ms", wifi6, lte or blackout; repeatable; all by default.'),
+        typer.Option(
+            help='"20 ms", "100 ms", wifi6, lte or blackout; repeatable; all by default.',
+            callback=given(checks.network),
+        ),
     ] = None,
     live: Annotated[
         bool, typer.Option("--live", help="Only: in real time over sockets and emulated links.")
@@ -281,11 +296,10 @@ def bench_weights(
     explain: Explain = False,
 ) -> None:
     """Published language models, 1.5B as target and 0.5B as draft; `make weights` brings them."""
-    from outrider.core.errors import ConfigError
-    from outrider.evaluation.weights.bench import WeightsBench, bench_live, bench_weights
-
     if run is not None and not live:
         raise ConfigError("--run keeps the texts of --live: give both, or neither")
+    from outrider.evaluation.weights.bench import WeightsBench, bench_live, bench_weights
+
     bench = WeightsBench(
         *(prompts, tokens, target, target_precision, draft_precision, temperature, seed),
         network_names=tuple(network or ()),

@@ -19,7 +19,7 @@ def corpus_fill(
     corpus: Corpus = "",
 ) -> None:
     """Take in texts, paragraph by paragraph; what is known already is not kept twice."""
-    from outrider.runtime.wiring.knowledge import fill_corpus, opened_corpus
+    from outrider.runtime.wiring.corpora import fill_corpus, opened_corpus
 
     with opened_corpus(corpus) as opened:
         typer.echo(fill_corpus(opened, source))
@@ -32,7 +32,7 @@ def corpus_search(
     corpus: Corpus = "",
 ) -> None:
     """The passages that answer a question best."""
-    from outrider.runtime.wiring.knowledge import opened_corpus
+    from outrider.runtime.wiring.corpora import opened_corpus
 
     with opened_corpus(corpus) as opened:
         for found in opened.recall(query, limit):
@@ -42,7 +42,7 @@ def corpus_search(
 @app.command("list")
 def corpus_list(corpus: Corpus = "") -> None:
     """Every passage, a line each."""
-    from outrider.runtime.wiring.knowledge import opened_corpus
+    from outrider.runtime.wiring.corpora import opened_corpus
 
     with opened_corpus(corpus) as opened:
         for passage in opened.passages():
@@ -55,7 +55,7 @@ def corpus_forget(
     corpus: Corpus = "",
 ) -> None:
     """Forget passages for good."""
-    from outrider.runtime.wiring.knowledge import opened_corpus
+    from outrider.runtime.wiring.corpora import opened_corpus
 
     with opened_corpus(corpus) as opened:
         typer.echo(f"forgot {opened.forget_matching(' '.join(words))} passages")

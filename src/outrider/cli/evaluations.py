@@ -4,17 +4,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
+from outrider.cli import given as checks
+from outrider.cli.given import given
 from outrider.cli.options import (
+    DraftModel,
+    Engine,
     Explain,
     Frames,
     Json,
     Models,
+    Motion,
     Precision,
     Processes,
+    Prompts,
     PublishedTarget,
     Run,
     Seed,
@@ -22,7 +28,16 @@ from outrider.cli.options import (
     showing_life,
 )
 
-Motion = Annotated[str, typer.Option(help="How the robot moves: continuous or stepwise.")]
+MotionOption = Annotated[Motion, typer.Option(help="How the robot moves.")]
+Mover = Annotated[Literal["pair", "target", "draft"], typer.Option(help="Who answers.")]
+Driver = Annotated[Literal["target", "draft", "pair", "expert"], typer.Option(help="Who answers.")]
+Look = Annotated[
+    str,
+    typer.Option(
+        help="How homes look: plain, textured, dim, warm, washed, noisy, or all mixed.",
+        callback=given(checks.looks),
+    ),
+]
 
 app = typer.Typer(help="Measure what the models and the decoding are worth.", no_args_is_help=True)
 app.callback()(showing_life("eval"))
@@ -34,31 +49,32 @@ app.callback()(showing_life("eval"))
 def eval_navigation(
     episodes: Annotated[int, typer.Option(min=1, help="How many homes.")] = 200,
     seed: Seed = 0,
-    model: Annotated[str, typer.Option(help="Who answers: target, draft, pair or expert.")] = "target",
+    model: Driver = "target",
     json_file: Json = None,
     models: Models = None,
     processes: Processes = 1,
     max_steps: Annotated[int, typer.Option(min=1, help="Steps before an episode is given up.")] = 100,
     memory: Annotated[
-        str, typer.Option(help="on: memory has the target's place from an earlier visit; off: it is empty.")
+        Literal["on", "off"],
+        typer.Option(help="on: memory has the target's place from an earlier visit; off: it is empty."),
     ] = "off",
     legs: Annotated[bool, typer.Option("--legs", help="The robot walks, as for `demo`.")] = False,
-    look: Annotated[
-        str,
-        typer.Option(help="How homes look: plain, textured, dim, warm, washed, noisy, or all mixed."),
-    ] = "plain",
+    look: Look = "plain",
     motion: Annotated[
-        str,
+        Motion | None,
         typer.Option(
             help="Answers take time: the robot moves on meanwhile (continuous) or stands (stepwise)."
         ),
-    ] = "",
+    ] = None,
     round_trip_ms: Annotated[
         float, typer.Option(min=0.0, help="Round trip of the link in milliseconds, with --motion.")
     ] = 0.0,
     explain: Explain = False,
 ) -> None:
     """Success, collisions and path in closed loop over freshly generated homes."""
+    from outrider.evaluation.common.motions import check_paced
+
+    check_paced(motion or "", round_trip_ms, model, memory)
     from outrider.evaluation.robot.navigation import evaluate_navigation
 
     evaluate_navigation(
@@ -72,7 +88,7 @@ def eval_navigation(
         memory,
         legs,
         look,
-        motion,
+        motion or "",
         round_trip_ms,
     )
 
@@ -82,7 +98,7 @@ def eval_plans(
     homes: Annotated[int, typer.Option(min=1, help="How many homes.")] = 50,
     seed: Seed = 0,
     finds: Annotated[int, typer.Option(min=1, max=3, help="Things to find in each plan.")] = 3,
-    model: Annotated[str, typer.Option(help="Who answers: pair, target or draft.")] = "pair",
+    model: Mover = "pair",
     json_file: Json = None,
     models: Models = None,
     run: TriedHomes = None,
@@ -100,7 +116,7 @@ def eval_plans(
 def eval_signs(
     homes: Annotated[int, typer.Option(min=1, help="How many homes.")] = 50,
     seed: Seed = 0,
-    model: Annotated[str, typer.Option(help="Who answers: pair, target or draft.")] = "pair",
+    model: Mover = "pair",
     json_file: Json = None,
     models: Models = None,
     run: TriedHomes = None,
@@ -121,8 +137,14 @@ def eval_signs(
 
 @app.command("frames", epilog="Example:  outrider eval frames pictures/ --poses 40 --json frames.json")
 def eval_frames(
-    folder: Annotated[Path, typer.Argument(help="Folder with index.jsonl and the pictures that it names.")],
-    model: Annotated[str, typer.Option(help="Who answers: target or draft.")] = "target",
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            help="Folder with index.jsonl and the pictures that it names.",
+            callback=given(checks.frames_folder),
+        ),
+    ],
+    model: Annotated[Literal["target", "draft"], typer.Option(help="Who answers.")] = "target",
     models: Models = None,
     poses: Annotated[int | None, typer.Option(min=1, help="How many poses; all by default.")] = None,
     json_file: Json = None,
@@ -169,7 +191,7 @@ def eval_weights(
 
 @app.command("precisions", epilog="Example:  outrider eval precisions --prompts 16 --run out/precisions")
 def eval_precisions(
-    prompts: Annotated[int, typer.Option(min=1, help="How many prompts of benchmarks/prompts.yaml.")] = 16,
+    prompts: Prompts = 16,
     tokens: Annotated[int, typer.Option(min=2, max=128, help="Tokens of each text.")] = 24,
     target: PublishedTarget = "1.5b",
     run: Run = None,
@@ -201,7 +223,7 @@ def eval_safety(
     injections: Annotated[int, typer.Option(min=1, help="Faults to inject, each kind in turn.")] = 300,
     seed: Seed = 0,
     json_file: Json = None,
-    motion: Motion = "continuous",
+    motion: MotionOption = "continuous",
     explain: Explain = False,
 ) -> None:
     """How soon the robot stands when something fails under way; exit status 1 if it is once too late."""
@@ -231,10 +253,8 @@ def eval_voice(
     commands: Annotated[int, typer.Option(min=1, help="Spoken commands, clean and in noise.")] = 200,
     stops: Annotated[int, typer.Option(min=1, help="Spoken orders to stop, clean and in noise.")] = 200,
     seed: Seed = 0,
-    engine: Annotated[str, typer.Option(help="What recognises speech: sphinx or whisper.")] = "sphinx",
-    model: Annotated[
-        str, typer.Option(help="The draft model: it says which words can be said.")
-    ] = "models/draft",
+    engine: Engine = "sphinx",
+    model: DraftModel = "models/draft",
     json_file: Json = None,
     explain: Explain = False,
 ) -> None:
@@ -261,20 +281,22 @@ def eval_kills(
         str,
         typer.Option(
             help="Ends to try, with commas between: kinds (sigstop-action), ways (sigterm, thread, misfits), "
-            "processes (camera, gazebo, supervisor); all by default."
+            "processes (camera, gazebo, supervisor); all by default.",
+            callback=given(checks.ends),
         ),
     ] = "",
     seed: Seed = 0,
     models: Models = None,
     json_file: Json = None,
-    motion: Motion = "continuous",
+    motion: MotionOption = "continuous",
     explain: Explain = False,
 ) -> None:
     """Real processes ended in every way while the robot moves: it stands, and says why; exit status 1 if not.
 
     Under kill -9 texts stay the target's own, and goals are reached. Takes a machine with nothing else to do.
     """
-    from outrider.evaluation.kills.process_ends import chosen_ends, evaluate_ends
+    from outrider.evaluation.kills.ends import chosen_ends
+    from outrider.evaluation.kills.process_ends import evaluate_ends
     from outrider.evaluation.kills.process_kills import evaluate_kills
 
     ends = chosen_ends(kinds)

@@ -10,6 +10,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from outrider.cli import given as checks
+from outrider.cli.given import given
 from outrider.core.files.terminal import Pulse
 from outrider.core.files.writing import checked_file, checked_folder
 
@@ -60,7 +62,10 @@ def _explain(context: typer.Context, asked: bool) -> None:
 
 Models = Annotated[
     Path | None,
-    typer.Option(help="Folder with target/, draft/, tokenizer/ and reader/; the shipped one by default."),
+    typer.Option(
+        help="Folder with target/, draft/, tokenizer/ and reader/; the shipped one by default.",
+        callback=given(checks.models_folder),
+    ),
 ]
 Json = Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.", callback=_json)]
 Plots = Annotated[
@@ -71,8 +76,39 @@ Explain = Annotated[
     typer.Option("--explain", help="Say what the table's columns mean.", callback=_explain, is_eager=True),
 ]
 KeyFile = Annotated[
-    Path | None, typer.Option(help="CURVE keys of the link: verifier.key, or the robot's own.")
+    Path | None,
+    typer.Option(help="CURVE keys of the link: the robot's own.", callback=given(checks.robot_key)),
 ]
+Endpoint = Annotated[str, typer.Option(help="Where the verifier listens.", callback=given(checks.endpoint))]
+Link = Annotated[
+    str | None,
+    typer.Option(
+        help="Network to emulate: a name in config/links.yaml (lte, satellite, ...) or a file.",
+        callback=given(checks.link),
+    ),
+]
+Strategy = Annotated[
+    Literal["ar", "sd", "dssd", "fsd", "picospec", "outrider"], typer.Option(help="Decoding strategy.")
+]
+Drafters = Annotated[
+    str,
+    typer.Option(
+        help="Where drafts come from, with commas between: model, lookup, suffix, calibration, reuse.",
+        callback=given(checks.drafters),
+    ),
+]
+Holds = Annotated[str, typer.Option(help="What the simulated home must hold.", callback=given(checks.thing))]
+Placement = Literal["in_view", "hidden", "other_room"]
+Motion = Literal["continuous", "stepwise"]
+DraftModel = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        help="The draft model, a folder or its name on the Hub: it says which words the robot knows.",
+        callback=given(checks.model),
+    ),
+]
+Engine = Annotated[Literal["sphinx", "whisper"], typer.Option(help="What recognises speech.")]
 Seed = Annotated[  # no larger than a node's, nor than any generator of numbers takes
     int,
     typer.Option(min=0, max=2**31 - 1, help="Which homes and frames; the same seed gives the same ones."),
@@ -102,7 +138,16 @@ Precision = Annotated[
 ]
 
 PublishedTarget = Annotated[
-    Literal["1.5b", "0.5b"], typer.Option(help="Which published model verifies; that of 0.5B drafts.")
+    Literal["1.5b", "0.5b"],
+    typer.Option(
+        help="Which published model verifies; that of 0.5B drafts.", callback=given(checks.published_target)
+    ),
+]
+Prompts = Annotated[
+    int,
+    typer.Option(
+        min=1, help="How many prompts of benchmarks/prompts.yaml.", callback=given(checks.num_prompts)
+    ),
 ]
 Run = Annotated[
     Path | None,
@@ -125,7 +170,8 @@ AnswerModel = Annotated[
     typer.Option(
         help="Who answers from documents: quotes, which repeats the one with most of the question's words; "
         "or a model's folder or GGUF file, one tokenizer on both sides. The shipped reader knows made-up "
-        "homes alone."
+        "homes alone.",
+        callback=given(checks.answer_model),
     ),
 ]
 

@@ -1,31 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands of a run: demo, record, replay, console, verifier, graphs, doctor."""
+"""The commands of a run: demo, record, replay, console."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
+from outrider.cli import given as checks
+from outrider.cli.given import given
 from outrider.cli.hints import SentenceCommand
 from outrider.cli.options import (
-    AnswerModel,
+    Drafters,
+    Holds,
     Json,
     KeyFile,
+    Link,
     Models,
+    Motion,
     Namespace,
+    Placement,
     SamplingSeed,
     StoreKey,
+    Strategy,
     Temperature,
     TopK,
     TopP,
 )
 from outrider.cli.sentences import confirmed
 from outrider.core.files.journal import JOURNAL_SUFFIX
-from outrider.core.model_options import DEFAULT_MAX_LENGTH
 
 app = typer.Typer()
+Relay = Annotated[
+    str,
+    typer.Option(help="Also at the relay that listens at tcp://HOST:5758.", callback=given(checks.endpoint)),
+]
+RelayKey = Annotated[
+    str, typer.Option(help="This robot's key for the relay.", callback=given(checks.robot_key))
+]
+RunningVerifier = Annotated[
+    str | None,
+    typer.Option(
+        help="A verifier that runs already; by default one of its own.", callback=given(checks.endpoint)
+    ),
+]
 
 
 @app.command(
@@ -35,41 +54,35 @@ app = typer.Typer()
 def demo(
     instruction: Annotated[str, typer.Argument(help="What the robot is told.")] = "find the silver bottle",
     out: Annotated[Path, typer.Option(help="Folder for report, film, map and logs.")] = Path("out/demo"),
-    strategy: Annotated[
-        str, typer.Option(help="Decoding strategy: ar, sd, dssd, fsd, picospec or outrider.")
-    ] = "outrider",
+    strategy: Strategy = "outrider",
     motion: Annotated[
-        str | None,
+        Motion | None,
         typer.Option(
             help="continuous: the next picture is taken under way (the default); stepwise: standing.",
             show_default=False,
         ),
     ] = None,
-    drafters: Annotated[
-        str,
-        typer.Option(
-            help="Where drafts come from, with commas between: model, lookup, suffix, calibration, reuse."
-        ),
-    ] = "model,suffix",
+    drafters: Drafters = "model,suffix",
     temperature: Temperature = 0.0,
     top_p: TopP = 1.0,
     top_k: TopK = 0,
     sampling_seed: SamplingSeed = 0,
     seed: Annotated[int | None, typer.Option(help="Which home.")] = None,
-    placement: Annotated[
-        str | None,
-        typer.Option(help="Where the target is at the start: in_view, hidden or other_room."),
-    ] = None,
+    placement: Annotated[Placement | None, typer.Option(help="Where the target is at the start.")] = None,
     endpoint: Annotated[
         str | None,
-        typer.Option(help="Where the verifier listens; a free local port by default."),
+        typer.Option(
+            help="Where the verifier listens; a free local port by default.",
+            callback=given(checks.endpoint),
+        ),
     ] = None,
-    link: Annotated[
-        str | None,
-        typer.Option(help="Network to emulate: a name in config/links.yaml (lte, satellite, ...) or a file."),
-    ] = None,
+    link: Link = None,
     holds: Annotated[
-        str | None, typer.Option(help="What the home must hold; by default what the instruction names.")
+        str | None,
+        typer.Option(
+            help="What the home must hold; by default what the instruction names.",
+            callback=given(checks.thing),
+        ),
     ] = None,
     store: Annotated[
         str, typer.Option(help="File of a store to remember in; by default an empty one beside the report.")
@@ -196,22 +209,18 @@ def replay(
         Path,
         typer.Argument(help="MCAP file, a folder of rosbag2 with such files, or a journal (.journal)."),
     ],
-    strategy: Annotated[
-        str, typer.Option(help="Decoding strategy: ar, sd, dssd, fsd, picospec or outrider.")
-    ] = "outrider",
-    drafters: Annotated[str, typer.Option(help="Where drafts come from, as for `demo`.")] = "model,suffix",
+    strategy: Strategy = "outrider",
+    drafters: Drafters = "model,suffix",
     temperature: Temperature = 0.0,
     top_p: TopP = 1.0,
     top_k: TopK = 0,
     sampling_seed: SamplingSeed = 0,
-    endpoint: Annotated[
-        str | None, typer.Option(help="A verifier that runs already; by default one of its own.")
-    ] = None,
+    endpoint: RunningVerifier = None,
     key_file: KeyFile = None,
     journal_key: Annotated[
         Path | None, typer.Option(help="Key of a journal; by default the one beside it.")
     ] = None,
-    link: Annotated[str | None, typer.Option(help="Network to emulate, as for `demo`.")] = None,
+    link: Link = None,
     models: Models = None,
     json_file: Json = None,
 ) -> None:
@@ -254,14 +263,12 @@ def console(
     speech: Annotated[
         str, typer.Option(help="What recognises speech: sphinx (extra `voice`) or whisper; nothing if empty.")
     ] = "",
-    relay: Annotated[str, typer.Option(help="Also at the relay that listens at tcp://HOST:5758.")] = "",
-    relay_key_file: Annotated[str, typer.Option(help="This robot's key for the relay.")] = "",
+    relay: Relay = "",
+    relay_key_file: RelayKey = "",
     namespace: Namespace = "",
-    holds: Annotated[str, typer.Option(help="What the simulated home must hold.")] = "silver bottle",
+    holds: Holds = "silver bottle",
     seed: Annotated[int, typer.Option(min=0, help="Which simulated home.")] = 1,
-    placement: Annotated[
-        str, typer.Option(help="Where that is at the start: in_view, hidden or other_room.")
-    ] = "hidden",
+    placement: Annotated[Placement, typer.Option(help="Where that is at the start.")] = "hidden",
 ) -> None:
     """The robot in a browser: see, command in words, drive by hand, stop."""
     from outrider.runtime.node_graph.teleop import run_console, run_simulated
@@ -280,100 +287,3 @@ def console(
     if sim:
         raise typer.Exit(run_simulated(settings, {"holds": holds, "seed": seed, "placement": placement}))
     raise typer.Exit(run_console(settings, namespace))
-
-
-@app.command(epilog="Example:  outrider verifier --endpoint tcp://127.0.0.1:5757 --model models/target")
-def verifier(
-    endpoint: Annotated[str, typer.Option(help="Where to listen.")] = "tcp://127.0.0.1:5757",
-    model: Annotated[
-        str,
-        typer.Option(
-            help="The target model: a folder, a GGUF file, or a name such as Qwen/Qwen2-VL-7B-Instruct."
-        ),
-    ] = "models/target",
-    max_sessions: Annotated[int, typer.Option(min=1, help="Robots served at a time.")] = 8,
-    threads: Annotated[int, typer.Option(min=1, help="Threads of the model's arithmetic.")] = 1,
-    precision: Annotated[
-        Literal["fp32", "bf16", "int8", "int4"], typer.Option(help="What the weights are kept in.")
-    ] = "fp32",
-    max_length: Annotated[
-        int, typer.Option(min=64, help="Room for prompt, image and text, in tokens.")
-    ] = DEFAULT_MAX_LENGTH,
-    device: Annotated[Literal["cpu", "cuda"], typer.Option(help="Where the model runs.")] = "cpu",
-    constrained: Annotated[
-        bool, typer.Option("--constrained", help="Begin every text with an action of the table.")
-    ] = False,
-    key_file: KeyFile = None,
-    corpus: Annotated[
-        str,
-        typer.Option(help="Also answer questions together with robots, from this corpus."),
-    ] = "",
-    answer_model: AnswerModel = "quotes",
-    replicas: Annotated[
-        int, typer.Option(min=1, help="Verifiers behind the endpoint, by Ray Serve (extra `replicas`).")
-    ] = 1,
-    tokens_per_s: Annotated[
-        float, typer.Option(min=0.1, help="Tokens of one robot verified a second, right or wrong.")
-    ] = float("inf"),
-    metrics_port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port of a page for Prometheus on 127.0.0.1; 0: none.")
-    ] = 0,
-    draft_model: Annotated[
-        str, typer.Option(help="A model that drafts beside the target: a folder or a name; empty: none.")
-    ] = "",
-) -> None:
-    """Serve the target model to robots until interrupted."""
-    from outrider.runtime.common.paths import model_folder
-    from outrider.runtime.wiring.decoders import serve
-
-    serve(
-        endpoint,
-        model_folder(model),
-        max_sessions=max_sessions,
-        threads=threads,
-        key_file=key_file,
-        precision=precision,
-        constrained=constrained,
-        max_length=max_length,
-        device=device,
-        corpus=corpus,
-        answer_model=answer_model,
-        replicas=replicas,
-        metrics_port=metrics_port,
-        tokens_per_s=tokens_per_s,
-        draft_folder=model_folder(draft_model) if draft_model else None,
-    )
-
-
-@app.command(epilog="Example:  outrider graphs Qwen/Qwen2-VL-2B-Instruct --precision int4 --max-length 2048")
-def graphs(
-    model: Annotated[
-        str, typer.Argument(help="The draft model: a folder, or its name on the Hub.")
-    ] = "models/draft",
-    precision: Annotated[
-        Literal["fp32", "bf16", "int8", "int4"], typer.Option(help="What the weights are kept in.")
-    ] = "fp32",
-    provider: Annotated[
-        Literal["cpu", "cuda", "tensorrt", "openvino", "qnn"],
-        typer.Option(help="Where onnxruntime is to run them."),
-    ] = "cpu",
-    max_length: Annotated[
-        int, typer.Option(min=64, help="Room for prompt, image and text, in tokens.")
-    ] = DEFAULT_MAX_LENGTH,
-    threads: Annotated[int, typer.Option(min=1, help="Threads of the arithmetic.")] = 1,
-) -> None:
-    """Build a draft model's static graphs ahead of a robot with draft_runtime:=graphs and these options."""
-    from outrider.runtime.wiring.prebuild_graphs import build_graphs
-
-    build_graphs(model, precision, provider, max_length, threads)
-
-
-@app.command(epilog="Example:  outrider doctor --endpoint tcp://127.0.0.1:5757")
-def doctor(
-    endpoint: Annotated[str, typer.Option(help="The verifier to look for.")] = "tcp://127.0.0.1:5757",
-    key_file: KeyFile = None,
-) -> None:
-    """Check the installation, the ROS graph and the link to the verifier, and say what to do."""
-    from outrider.runtime.diagnosis.doctor import run
-
-    raise typer.Exit(run(endpoint, key_file))

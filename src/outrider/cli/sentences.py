@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands about what people say: plan, words, ask."""
+"""The commands about what people say: plan, words, ask, hear."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from outrider.cli.hints import SentenceCommand
-from outrider.cli.options import AnswerModel, KeyFile, Store, StoreKey
+from outrider.cli.options import AnswerModel, DraftModel, Endpoint, Engine, KeyFile, Link, Store, StoreKey
 from outrider.core.errors import InstructionError
 
 app = typer.Typer()
-Draft = Annotated[str, typer.Option("--model", help="The draft model: a folder, or its name on the Hub.")]
 
 
 def confirmed(sentence: str, check: Callable[[str], object]) -> str:
@@ -34,7 +34,7 @@ def confirmed(sentence: str, check: Callable[[str], object]) -> str:
 @app.command(cls=SentenceCommand, epilog='Example:  outrider plan "find the red chair, then come back"')
 def plan(
     sentence: Annotated[str, typer.Argument(help="What the robot would be told.")],
-    model: Draft = "models/draft",
+    model: DraftModel = "models/draft",
 ) -> None:
     """Print the plan of a sentence, or why it is refused. Nothing moves."""
     from outrider.core.language.planner import plan_of
@@ -47,7 +47,7 @@ def plan(
 
 @app.command(epilog="Example:  outrider words --model models/draft")
 def words(
-    model: Draft = "models/draft",
+    model: DraftModel = "models/draft",
 ) -> None:
     """List what can be said to a model."""
     from outrider.runtime.mission.words import vocabulary_of, words_text
@@ -63,9 +63,9 @@ def ask(
     answers: Annotated[
         str, typer.Option(help="memory: by the robot alone; aggregate: in one text with the cloud.")
     ] = "memory",
-    endpoint: Annotated[str, typer.Option(help="A verifier with a corpus.")] = "tcp://127.0.0.1:5757",
+    endpoint: Endpoint = "tcp://127.0.0.1:5757",
     key_file: KeyFile = None,
-    link: Annotated[str, typer.Option(help="Network to emulate, as for `demo`.")] = "",
+    link: Link = None,
     answer_model: AnswerModel = "quotes",
     store: Store = "",
     store_key_file: StoreKey = "",
@@ -81,5 +81,31 @@ def ask(
     from outrider.runtime.mission.answers import ask_once
 
     typer.echo(
-        ask_once(question, answers, endpoint, str(key_file or ""), link, answer_model, store, store_key_file)
+        ask_once(
+            question, answers, endpoint, str(key_file or ""), link or "", answer_model, store, store_key_file
+        )
     )
+
+
+@app.command(epilog="Example:  outrider hear command.wav")
+def hear(
+    file: Annotated[Path, typer.Argument(help="A WAV file of one command, at most a minute.")],
+    engine: Engine = "sphinx",
+    model: DraftModel = "models/draft",
+) -> None:
+    """Print what is said in a sound file, and its plan or why it is refused (extra `voice`)."""
+    from outrider.core.language.planner import plan_of
+    from outrider.runtime.mission.words import vocabulary_of
+    from outrider.voice.engines import make_engine
+    from outrider.voice.hearing import heard_in
+    from outrider.voice.sound import read_wav
+
+    samples = read_wav(file)
+    vocabulary = vocabulary_of(model)
+    said = heard_in(make_engine(engine, vocabulary), samples)
+    typer.echo(
+        f"heard: {said.sentence or 'no words'}{' (a stop, while it was said)' if said.stopped else ''}"
+    )
+    if said.sentence:
+        typer.echo(plan_of(said.sentence, vocabulary).text())
+    raise typer.Exit(0 if said.sentence else 1)

@@ -8,8 +8,12 @@ from typing import Annotated, Literal
 
 import typer
 
+from outrider.cli import given as checks
+from outrider.cli.given import given
 from outrider.cli.options import Processes, Seed, showing_life
+from outrider.core.files.writing import checked_folder
 
+Data = Annotated[Path, typer.Argument(help="Folder of the data set.", callback=given(checks.training_data))]
 Precision = Annotated[
     Literal["fp32", "bf16", "int8", "int4"], typer.Option(help="What a general checkpoint's weights are.")
 ]
@@ -28,11 +32,17 @@ def train_data(
     seed: Seed = 0,
     dagger: Annotated[
         Path | None,
-        typer.Option(help="Folder of a model that drives instead of the expert (DAgger); adds shards."),
+        typer.Option(
+            help="Folder of a model that drives instead of the expert (DAgger); adds shards.",
+            callback=given(checks.model),
+        ),
     ] = None,
     looks: Annotated[
         str,
-        typer.Option(help="The homes take these in turn, such as plain,textured,dim,warm,washed,noisy,all."),
+        typer.Option(
+            help="The homes take these in turn, such as plain,textured,dim,warm,washed,noisy,all.",
+            callback=given(checks.looks),
+        ),
     ] = "plain",
     processes: Processes = 1,
 ) -> None:
@@ -48,10 +58,11 @@ def train_data(
 
 @app.command("tokenizer", epilog="Example:  outrider train tokenizer out/data --models out/models")
 def train_tokenizer(
-    data: Annotated[Path, typer.Argument(help="Folder of the data set.")],
+    data: Data,
     models: Annotated[Path, typer.Option(help="Where tokenizer/ is written.")] = Path("out/models"),
 ) -> None:
     """Learn the tokenizer that both small models share."""
+    checked_folder(models / "tokenizer")
     from outrider.runtime.datasets.training_runs import make_tokenizer
 
     typer.echo(f"{make_tokenizer(data, models / 'tokenizer')} tokens in {models / 'tokenizer'}")
@@ -59,8 +70,8 @@ def train_tokenizer(
 
 @app.command("model", epilog="Example:  outrider train model target out/data --steps 2400 --processes 2")
 def train_model(
-    role: Annotated[str, typer.Argument(help="target or draft.")],
-    data: Annotated[Path, typer.Argument(help="Folder of the data set.")],
+    role: Annotated[Literal["target", "draft"], typer.Argument(help="What it will be.")],
+    data: Data,
     run: Annotated[Path, typer.Option(help="Checkpoints; a run found there goes on.")] = Path("out/run"),
     models: Annotated[Path, typer.Option(help="Holds tokenizer/; the model is written beside it.")] = Path(
         "out/models"
@@ -70,11 +81,18 @@ def train_model(
     learning_rate: Annotated[float, typer.Option(min=1e-6, max=0.1)] = 3e-3,
     start: Annotated[
         Path | None,
-        typer.Option("--from", help="Checkpoint or model folder whose weights a new run begins with."),
+        typer.Option(
+            "--from", help="Checkpoint or model folder whose weights a new run begins with.", exists=True
+        ),
     ] = None,
     processes: Processes = 1,
 ) -> None:
     """Train a model by imitation of the expert and export it; resumable."""
+    from outrider.runtime.common.paths import check_tokenizer
+
+    checked_folder(run)
+    check_tokenizer(models, data)
+    checked_folder(models / role)
     from outrider.runtime.datasets.training_runs import make_model
     from outrider.training.imitation import TrainingConfig
 
@@ -92,6 +110,8 @@ def train_reader(
     seed: Seed = 0,
 ) -> None:
     """Train the tiny model that answers questions from memories in its prompt; resumable."""
+    checked_folder(run)
+    checked_folder(models / "reader")
     from outrider.runtime.datasets.training_runs import make_reader
 
     typer.echo(str(make_reader(run, models, steps, seed)))
@@ -99,8 +119,16 @@ def train_reader(
 
 @app.command("looks", epilog="Example:  outrider train looks out/looks --model out/models/target")
 def train_looks(
-    data: Annotated[Path, typer.Argument(help="Folder of a data set made with --looks.")],
-    model: Annotated[Path, typer.Option(help="Folder of the model; its weights are replaced at the end.")],
+    data: Annotated[
+        Path,
+        typer.Argument(help="Folder of a data set made with --looks.", callback=given(checks.training_data)),
+    ],
+    model: Annotated[
+        Path,
+        typer.Option(
+            help="Folder of the model; its weights are replaced at the end.", callback=given(checks.model)
+        ),
+    ],
     run: Annotated[Path, typer.Option(help="Checkpoints; a run found there goes on.")] = Path("out/run"),
     steps: Annotated[int, typer.Option(min=1, help="Steps, 32 frames each.")] = 500,
     learning_rate: Annotated[float, typer.Option(min=1e-6, max=0.1)] = 1e-3,
@@ -110,6 +138,7 @@ def train_looks(
 
     Afterwards train the target's exits anew. Resumable.
     """
+    checked_folder(run)
     from outrider.runtime.datasets.training_runs import make_looks
     from outrider.training.looks import LooksConfig
 
@@ -121,7 +150,11 @@ def train_looks(
 def train_answers(
     folder: Annotated[Path, typer.Argument(help="Folder of the answers; what is there already is kept.")],
     target: Annotated[
-        str, typer.Option(help="The language model: a folder, a GGUF file, or its name on the Hub.")
+        str,
+        typer.Option(
+            help="The language model: a folder, a GGUF file, or its name on the Hub.",
+            callback=given(checks.model),
+        ),
     ],
     tokens: Annotated[int, typer.Option(min=2, max=512, help="Tokens of an answer at most.")] = 48,
     precision: Precision = "bf16",
@@ -129,6 +162,8 @@ def train_answers(
 ) -> None:
     """Let a language model answer the training half of benchmarks/prompts.yaml: data for its early exits."""
     from outrider.runtime.common.paths import model_folder
+
+    checked_folder(folder)
     from outrider.runtime.datasets.training_runs import make_answers
 
     make_answers(folder, model_folder(target), tokens, precision, device)
@@ -136,9 +171,19 @@ def train_answers(
 
 @app.command("exits", epilog="Example:  outrider train exits out/data --target out/models/target")
 def train_exits(
-    data: Annotated[Path, typer.Argument(help="Folder of the data set; its last shard judges the exits.")],
+    data: Annotated[
+        Path,
+        typer.Argument(
+            help="Folder of the data set; its last shard judges the exits.",
+            callback=given(checks.training_data),
+        ),
+    ],
     target: Annotated[
-        str, typer.Option(help="The model that exits are added to: a folder, or its name on the Hub.")
+        str,
+        typer.Option(
+            help="The model that exits are added to: a folder, or its name on the Hub.",
+            callback=given(checks.model),
+        ),
     ] = "models/target",
     layer: Annotated[
         list[int] | None, typer.Option(help="An exit after this layer; repeatable; all but the last if none.")

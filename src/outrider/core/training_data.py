@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
+
+from outrider.core.errors import ConfigError
 
 CELL_ROWS, CELL_COLUMNS, CELL_LABELS = 5, 9, 3
 
@@ -31,3 +35,11 @@ class Shard(msgspec.Struct):
     """One file of training data."""
 
     examples: list[Example]
+
+
+def shard_paths(folder: Path) -> list[Path]:
+    """Returns the shards of a folder in order. Raises ConfigError where there are none."""
+    paths = sorted(folder.glob("shard-*.msgpack"))
+    if not paths:
+        raise ConfigError(f"{folder} holds no training data; run `outrider train data {folder}` first")
+    return paths

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
+from outrider.core.errors import ConfigError
 from outrider.core.language.grammar import Vocabulary
 
 KINDS = ("ball", "bin", "bottle", "box", "chair", "cone", "cup", "lamp", "table", "vase")
@@ -43,6 +44,16 @@ def target_of(instruction: str) -> ObjectSpec | None:
         if colour in COLOURS and kind in KINDS:
             return ObjectSpec(kind, colour)
     return None
+
+
+def checked_target(words: str) -> ObjectSpec:
+    """`target_of` what a home is to hold. Raises ConfigError where that is none of its things."""
+    target = target_of(words)
+    if target is None:
+        raise ConfigError(
+            f"no home holds {words!r}: name a colour ({', '.join(COLOURS)}) and a kind ({', '.join(KINDS)})"
+        )
+    return target
 
 
 def vocabulary() -> Vocabulary:

@@ -16,7 +16,15 @@ from transformers import PreTrainedTokenizerFast
 
 from outrider.core.errors import ConfigError
 from outrider.core.language.prompt import END_OF_TEXT, PROMPT_PREFIX, PROMPT_SUFFIX
-from outrider.core.training_data import CELL_COLUMNS, CELL_LABELS, CELL_ROWS, Example, Query, Shard
+from outrider.core.training_data import (
+    CELL_COLUMNS,
+    CELL_LABELS,
+    CELL_ROWS,
+    Example,
+    Query,
+    Shard,
+    shard_paths,
+)
 
 ACTION_WEIGHT = 4.0
 SHARDS_AT_ONCE = 4
@@ -154,14 +162,6 @@ def read_shard(path: Path) -> list[Example]:
         raise ConfigError(
             f"{path} is no readable shard ({error}); delete it and run `outrider train data`"
         ) from error
-
-
-def shard_paths(folder: Path) -> list[Path]:
-    """Returns the shards of a folder in order. Raises ConfigError where there are none."""
-    paths = sorted(folder.glob("shard-*.msgpack"))
-    if not paths:
-        raise ConfigError(f"{folder} holds no training data; run `outrider train data {folder}` first")
-    return paths
 
 
 def examples_forever(folder: Path, seed: int) -> Iterator[Example]:

@@ -23,8 +23,8 @@ from transformers.utils import logging as transformers_logging
 
 from outrider.core.errors import ConfigError
 from outrider.core.files.terminal import tracked
-from outrider.core.training_data import Example
-from outrider.training.batches import Packer, read_shard, shard_paths
+from outrider.core.training_data import Example, shard_paths
+from outrider.training.batches import Packer, read_shard
 from outrider.training.imitation import learning_rate
 from outrider.training.network import PackedModel
 from outrider.training.shortlist import choose_shortlist

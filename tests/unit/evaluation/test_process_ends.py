@@ -13,11 +13,9 @@ from pathlib import Path
 import pytest
 
 from outrider.core.errors import ConfigError
+from outrider.evaluation.kills.ends import ENDS, ROBOT_NODES, chosen_ends
 from outrider.evaluation.kills.process_ends import (
-    ENDS,
-    ROBOT_NODES,
     Trial,
-    chosen_ends,
     ends_figures,
     failures,
     faults_of,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from contextlib import ExitStack
 from dataclasses import asdict
-from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from support.toys import own_text, request, toy_pair
+from typer.testing import CliRunner
 
+from outrider import cli
 from outrider.core.errors import BusyError, ConfigError
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drivers.verifier_service import VerifierService
@@ -83,12 +84,12 @@ def test_a_port_that_is_taken_is_named() -> None:
         metrics_page(dict, 1, port).__enter__()
 
 
-def test_a_port_that_is_taken_is_named_before_the_model_is_loaded(
-    endpoint: str, tmp_path: Path, signals: None
-) -> None:
+def test_a_port_that_is_taken_is_named_before_the_model_is_loaded(endpoint: str) -> None:
     port = free_port()
-    with metrics_page(dict, 1, port), pytest.raises(ConfigError, match=f"metrics_port={port}"):
-        serve(endpoint, tmp_path / "no-model", metrics_port=port)
+    with metrics_page(dict, 1, port):
+        asked = ["verifier", "--endpoint", endpoint, "--metrics-port", str(port)]
+        result = CliRunner().invoke(cli.app, asked)
+    assert isinstance(result.exception, ConfigError) and f"metrics_port={port}" in str(result.exception)
 
 
 def test_a_verifier_without_its_page_does_not_say_that_it_is_ready(

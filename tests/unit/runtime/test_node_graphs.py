@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.cli.robot import verifier as verifier_command
+from outrider.cli.servers import verifier as verifier_command
 from outrider.core.errors import ConfigError
 from outrider.runtime.node_graph.node_graphs import (
     ARGUMENTS,

@@ -47,3 +47,17 @@ def test_what_is_nowhere_is_named_with_the_folders_looked_in(elsewhere: Path) ->
         paths.models_folder()
     with pytest.raises(ConfigError, match=r"config/links.yaml is not installed"):
         paths.config_file("links.yaml")
+
+
+@pytest.mark.parametrize("name", ["models/tragte", "/nowhere", "models/target/config.json", "a/b/c"])
+def test_what_is_neither_a_model_here_nor_a_name_of_the_hub_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="there is no model folder"):
+        paths.check_model(name)
+
+
+def test_a_folder_without_a_model_is_refused_and_the_hub_is_not_asked(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"holds no config\.json"):
+        paths.check_model(str(tmp_path))
+    (tmp_path / "some.gguf").touch()
+    for name in (str(tmp_path), str(tmp_path / "some.gguf"), "Qwen/Qwen2-VL-2B-Instruct", "models/draft"):
+        paths.check_model(name)

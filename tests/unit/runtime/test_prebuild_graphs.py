@@ -10,7 +10,7 @@ from support.tiny_models import TinySize, build_tiny_model
 from typer.testing import CliRunner
 
 from outrider import cli
-from outrider.cli.robot import graphs
+from outrider.cli.servers import graphs
 from outrider.core.errors import ConfigError
 from outrider.core.model_options import PRECISIONS, PROVIDERS
 from outrider.models import load_graph_model

@@ -11,9 +11,9 @@ import torch
 from outrider.core.errors import ConfigError
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.language.prompt import PromptContext, Step, render_user_text
-from outrider.core.training_data import Example, Query, Shard
+from outrider.core.training_data import Example, Query, Shard, shard_paths
 from outrider.training.architecture import build_model
-from outrider.training.batches import SHARDS_AT_ONCE, Packer, examples_forever, patchify, shard_paths
+from outrider.training.batches import SHARDS_AT_ONCE, Packer, examples_forever, patchify
 from outrider.training.export import export
 from outrider.training.imitation import Trainer, TrainingConfig, learning_rate
 from outrider.training.network import PackedModel

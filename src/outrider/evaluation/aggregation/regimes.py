@@ -5,20 +5,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta, Struct
 
-from outrider.core.errors import ConfigError
 from outrider.core.frames import Drafted, Frame
 from outrider.core.link_profile import LinkProfile
 from outrider.decoding.aggregation.virtual import PeerCompute, PeerWorld
+from outrider.evaluation.common.choices import AGGREGATION_FILE, read_regimes
 from outrider.runtime.common.paths import benchmark_file
 from outrider.wire.codec import encode, wire_bytes
 
-REGIMES_FILE = "aggregation.yaml"
 JITTER_SHARE = 0.2
 """Of the extra delay, to both sides of it (section 7.3)."""
 INITIAL_WINDOW_BYTES = 14_600
@@ -116,12 +113,4 @@ def slow_start_s(num_bytes: int, round_trip_s: float) -> float:
 
 def load_aggregation_regimes(names: Sequence[str] = ()) -> dict[str, AggregationRegime]:
     """The regimes with these names, all where none is given. Raises ConfigError."""
-    path: Path = benchmark_file(REGIMES_FILE)
-    try:
-        known = msgspec.yaml.decode(path.read_bytes(), type=dict[str, AggregationRegime])
-    except (OSError, UnicodeDecodeError, msgspec.DecodeError) as error:
-        raise ConfigError(f"{path} describes no regimes: {error}") from None
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise ConfigError(f"no regime {', '.join(unknown)}; known: {', '.join(known)}")
-    return {name: known[name] for name in names} if names else known
+    return read_regimes(benchmark_file(AGGREGATION_FILE), AggregationRegime, names)

@@ -20,6 +20,7 @@ from outrider.decoding.config import STRATEGIES, DecodingConfig, drafter_names
 from outrider.decoding.drafting.retrieval.drafts import MODEL
 from outrider.decoding.fakes.replay import ReplayModel
 from outrider.decoding.simulation.timeline import TimelineEvent
+from outrider.evaluation.common.choices import chosen_mechanisms
 from outrider.evaluation.common.plots import draw_speedups, draw_timelines
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.decoding.comparison import (
@@ -39,7 +40,6 @@ from outrider.evaluation.decoding.mechanisms import (
     ALTERNATIVES,
     all_conditions,
     bench_ablation,
-    chosen_mechanisms,
     synthetic_conditions,
 )
 from outrider.evaluation.decoding.overhead import bench_overhead

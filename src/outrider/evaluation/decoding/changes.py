@@ -34,8 +34,9 @@ from outrider.decoding.fakes.synthetic_fit import NUM_CHOICES
 from outrider.decoding.simulation.compute import ComputeProfile
 from outrider.decoding.simulation.decoder import VirtualDecoder, VirtualWorld
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
+from outrider.evaluation.common.choices import chosen_mechanisms
 from outrider.evaluation.common.tables import print_results, results_table
-from outrider.evaluation.decoding.mechanisms import chosen_mechanisms, rounded
+from outrider.evaluation.decoding.mechanisms import rounded
 from outrider.runtime.common.json_figures import write_figures
 from outrider.wire.codec import encode, wire_bytes
 

@@ -12,12 +12,12 @@ from typing import Any
 
 from rich.table import Table
 
-from outrider.core.errors import ConfigError
 from outrider.core.files.terminal import tracked
 from outrider.core.values import DecodeRequest
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.fakes.replay import ReplayModel
-from outrider.decoding.tuning import DEFAULT_TUNING, SWITCHES, AdaptiveTuning
+from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
+from outrider.evaluation.common.choices import chosen_mechanisms
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.decoding.comparison import (
     configuration,
@@ -32,7 +32,6 @@ from outrider.evaluation.decoding.regimes import Regime
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.datasets.held_out import Pair, load_pair
 
-ALL = "all"
 STRATEGY = "outrider"
 REPLAYED_FRAMES = 10
 FLEET_ROBOTS = (4, 16)
@@ -52,14 +51,6 @@ ABLATION_COLUMNS = {
 
 Condition = Callable[[str, AdaptiveTuning], float]
 """Measures the tokens per second of a strategy with a tuning."""
-
-
-def chosen_mechanisms(names: Sequence[str]) -> tuple[str, ...]:
-    """The switches of these names, each once; `all` for all. Raises ConfigError for another name."""
-    unknown = [name for name in names if name not in (*SWITCHES, ALL)]
-    if unknown:
-        raise ConfigError(f"no mechanism {', '.join(unknown)}: choose from {ALL}, {', '.join(SWITCHES)}")
-    return SWITCHES if ALL in names else tuple(dict.fromkeys(names))
 
 
 def regime_speed(

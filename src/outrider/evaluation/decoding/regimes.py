@@ -15,12 +15,12 @@ from outrider.core.link_profile import LinkProfile
 from outrider.decoding.simulation.compute import ComputeProfile
 from outrider.decoding.simulation.device_queue import DeviceQueue
 from outrider.decoding.theory import acceptance_rate, distribution_s, expected_tokens
+from outrider.evaluation.common.choices import REGIMES_FILE, read_regimes
 from outrider.evaluation.decoding.model_sizes import DRAFT_BILLIONS, TARGETS, Published, eagle_of
 from outrider.models.backbone.cuda_graph_steps import SEGMENTS_OF_LAYER
 from outrider.runtime.common.links import load_network
 from outrider.runtime.common.paths import benchmark_file
 
-REGIMES_FILE = "regimes.yaml"
 BRANCH_COST = 0.0223
 """What each further prefix of a batch adds to a draft token's time: FSD Table 9, 7.76 to 8.97 ms for 8."""
 BRANCH_COSTS = (0.0, 0.212, 0.357, 0.373, 0.458, 0.543, 0.628, 0.713)
@@ -275,17 +275,10 @@ def varied(regimes: Mapping[str, Regime], variant: str | None) -> dict[str, Regi
 
 def load_regimes(names: Sequence[str] = (), file: Path | None = None) -> dict[str, Regime]:
     """The regimes with these names, all where none is given. Raises ConfigError."""
-    path = file if file is not None else benchmark_file(REGIMES_FILE)
-    try:
-        known = msgspec.yaml.decode(path.read_bytes(), type=dict[str, Regime])
-    except (OSError, UnicodeDecodeError, msgspec.DecodeError) as error:
-        raise ConfigError(f"{path} describes no regimes: {error}") from None
-    for name, regime in known.items():
+    chosen = read_regimes(file or benchmark_file(REGIMES_FILE), Regime, names)
+    for name, regime in chosen.items():
         _check(name, regime)
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise ConfigError(f"no regime {', '.join(unknown)}; known: {', '.join(known)}")
-    return {name: known[name] for name in names} if names else known
+    return chosen
 
 
 def _check(name: str, regime: Regime) -> None:

@@ -30,6 +30,7 @@ from sensor_msgs.msg import LaserScan
 
 from outrider.core.errors import OutriderError
 from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity
+from outrider.evaluation.kills.ends import GAZEBO, ORPHANS_ENDED_S, SUPERVISOR, WATCHDOG
 from outrider.evaluation.kills.kill_scene import (
     START_S,
     Goal,
@@ -39,7 +40,6 @@ from outrider.evaluation.kills.kill_scene import (
     start_node,
     wait_for,
 )
-from outrider.evaluation.kills.process_ends import GAZEBO, ORPHANS_ENDED_S, SUPERVISOR, WATCHDOG
 from outrider.nodes.common import convert, qos
 from outrider.nodes.common.process_exit import Ending
 from outrider.runtime.common.endings import belonging_to_this_process

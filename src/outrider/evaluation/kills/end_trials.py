@@ -17,16 +17,7 @@ import numpy as np
 from outrider.core.errors import OutriderError
 from outrider.evaluation.kills import failing
 from outrider.evaluation.kills.end_stages import GazeboStage, HeldStage, RobotStage, Stage, is_alive
-from outrider.evaluation.kills.kill_scene import Sample
-from outrider.evaluation.kills.kill_trials import (
-    HELD_UP_S,
-    IN_FLIGHT_S,
-    WATCH_S,
-    driven,
-    last_action,
-    to_zero_s,
-)
-from outrider.evaluation.kills.process_ends import (
+from outrider.evaluation.kills.ends import (
     DEACTIVATE,
     DEFECTS,
     ENDED_S,
@@ -39,10 +30,17 @@ from outrider.evaluation.kills.process_ends import (
     SUPERVISOR,
     WATCHDOG,
     End,
-    Trial,
-    trial_line,
-    write_trials,
 )
+from outrider.evaluation.kills.kill_scene import Sample
+from outrider.evaluation.kills.kill_trials import (
+    HELD_UP_S,
+    IN_FLIGHT_S,
+    WATCH_S,
+    driven,
+    last_action,
+    to_zero_s,
+)
+from outrider.evaluation.kills.process_ends import Trial, trial_line, write_trials
 from outrider.nodes.common.process_exit import BROKEN, Ending
 from outrider.nodes.common.running import leave_ros
 

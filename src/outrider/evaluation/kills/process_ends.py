@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import math
-import signal
 import statistics
 import tempfile
 from collections import Counter
@@ -16,87 +15,16 @@ from typing import Any
 
 from rich.table import Table
 
-from outrider.core.errors import ConfigError, OutriderError
+from outrider.core.errors import OutriderError
 from outrider.core.files.writing import replace_file
 from outrider.evaluation.common.motions import check_motion
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.common.trials import run_trials
-from outrider.evaluation.kills.process_kills import LIMIT_S, Kill, is_bounded
+from outrider.evaluation.kills.ends import ENDS, GOES_ON, LIMIT_S, End
+from outrider.evaluation.kills.process_kills import Kill, is_bounded
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.paths import models_folder
 from outrider.runtime.node_graph.node_specs import MOTIONS
-from outrider.runtime.node_graph.parameters import near_name
-
-SIGNALS = (signal.SIGHUP, signal.SIGQUIT, signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
-DEFECTS = ("thread", "callback")
-FREEZE, MISFITS, DEACTIVATE, SHUTDOWN = "sigstop", "misfits", "deactivate", "shutdown"
-GOES_ON = "goes on"
-SUPERVISOR, GAZEBO, WATCHDOG = "supervisor", "gazebo", "gazebo_watchdog"
-ROBOT_NODES = ("action", "navigator", "camera", "verifier")
-# For the orderly end of a node, and for that of all nodes whose supervisor was killed.
-ENDED_S, ORPHANS_ENDED_S = 10.0, 20.0
-
-
-@dataclass(frozen=True)
-class End:
-    """One way for one process, as `WAY-PROCESS`.
-
-    `stands`: the robot must stand within LIMIT_S; else it goes on. After a `bounded` one it may finish the
-    action that was verified last. `survives`: the process must still be there.
-    """
-
-    way: str
-    process: str
-    stands: bool = True
-    survives: bool = False
-    bounded: bool = False
-
-    @property
-    def kind(self) -> str:
-        """Returns the name of the way and the process."""
-        return f"{self.way}-{self.process}"
-
-    @property
-    def bound(self) -> str:
-        """Returns the time within which the robot has to stand, in words."""
-        if not self.stands:
-            return GOES_ON
-        return "one action" if self.bounded else f"{LIMIT_S:g} s"
-
-
-def _ends() -> tuple[End, ...]:
-    ways = (*(number.name.lower() for number in SIGNALS), *DEFECTS)
-    ended = [End(way, node, bounded=node == "verifier") for node in ROBOT_NODES for way in ways]
-    ended += [End(way, GAZEBO) for way in ways]
-    frozen = [End(FREEZE, node, survives=True) for node in ("action", "navigator", "camera", GAZEBO)]
-    asked = [End(MISFITS, node, stands=False, survives=True) for node in (*ROBOT_NODES, GAZEBO)]
-    asked += [
-        End(way, node, survives=True, bounded=node == "verifier")
-        for way in (DEACTIVATE, SHUTDOWN)
-        for node in (*ROBOT_NODES, GAZEBO)
-    ]
-    more = (End("sigkill", WATCHDOG, stands=False), End("sigkill", SUPERVISOR))
-    return (*ended, *frozen, *asked, *more)
-
-
-ENDS = {end.kind: end for end in _ends()}
-
-
-def chosen_ends(names: str) -> list[End]:
-    """The ends of a list with commas: kinds, ways (`sigterm`) or processes (`camera`); all for an empty one.
-
-    Raises ConfigError for an unknown name.
-    """
-    if not names.strip():
-        return list(ENDS.values())
-    wanted = [name.strip().lower() for name in names.split(",") if name.strip()]
-    known = {name for end in ENDS.values() for name in (end.kind, end.way, end.process)}
-    for name in wanted:
-        if name not in known:
-            near = near_name(name, known)
-            hint = f"did you mean {near}?" if near else f"known: {', '.join(sorted(known))}"
-            raise ConfigError(f"--kinds: no kind, way or process {name!r}; {hint}")
-    return [end for end in ENDS.values() if {end.kind, end.way, end.process} & set(wanted)]
 
 
 @dataclass(frozen=True)

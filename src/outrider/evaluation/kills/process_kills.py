@@ -27,6 +27,7 @@ from outrider.decoding.config import DecodingConfig
 from outrider.evaluation.common.motions import check_motion
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.common.trials import run_trials
+from outrider.evaluation.kills.ends import LIMIT_S
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.paths import models_folder
 from outrider.runtime.node_graph.node_specs import MOTIONS
@@ -34,7 +35,6 @@ from outrider.runtime.reports.recording import read_steps
 from outrider.runtime.reports.replay import replay_steps
 from outrider.runtime.wiring.decoders import local_decoder
 
-LIMIT_S = 0.3
 # The console is killed under a hand that holds a button down, the others while a text moves the robot.
 STOPPING_NODES = ("camera", "navigator", "action", "simulation", "console")
 # What these do the motion does not need: the goal is to go on.

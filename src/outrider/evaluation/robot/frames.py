@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import cv2
-
 from outrider.core.errors import ConfigError
 from outrider.core.files.terminal import tracked
 from outrider.core.language.prompt import PROMPT_PREFIX, PROMPT_SUFFIX
@@ -26,10 +24,8 @@ from outrider.evaluation.common.intervals import wilson_interval
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.memory.language.scene import DOOR
-from outrider.navigation.sensing.camera_jpeg import model_jpeg
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.paths import models_folder
-from outrider.runtime.wiring.decoders import local_decoder
 from outrider.simulation.vocabulary import COLOURS, KINDS, target_of
 
 INDEX_FILE = "index.jsonl"
@@ -160,11 +156,12 @@ def evaluate_frames(
     poses: int | None = None,
 ) -> dict[str, Any]:
     """Answer every task, print a table, write JSON. Raises ConfigError or ModelError where that cannot be."""
-    from outrider.models import load_model  # seconds to import
-
     if model not in MODELS:
         raise ConfigError(f"model={model!r} is not one of {', '.join(MODELS)}")
     tasks = chosen_tasks(read_tasks(folder), poses)
+    from outrider.models import load_model  # seconds to import
+    from outrider.runtime.wiring.decoders import local_decoder
+
     loaded = load_model(models_folder(models) / model)
     decoder = local_decoder(loaded, None, DecodingConfig(strategy="ar"))
     answers = [Answer(task, decoder.decode(_request(task)).text) for task in tracked(tasks, "answers")]
@@ -179,6 +176,10 @@ def evaluate_frames(
 
 
 def _request(task: FrameTask) -> DecodeRequest:
+    import cv2
+
+    from outrider.navigation.sensing.camera_jpeg import model_jpeg
+
     picture = cv2.imread(str(task.picture))
     if picture is None:
         raise ConfigError(f"{task.picture}: not a picture that OpenCV reads")

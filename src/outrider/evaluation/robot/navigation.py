@@ -22,7 +22,7 @@ from outrider.core.values import Sighting
 from outrider.decoding.config import DecodingConfig
 from outrider.evaluation.common.intervals import wilson_interval
 from outrider.evaluation.common.legends import LEGENDS
-from outrider.evaluation.common.motions import check_motion
+from outrider.evaluation.common.motions import check_motion, check_paced
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.robot.paced_episode import Pace, run_paced_episode
 from outrider.evaluation.robot.paced_side import AnswerTimes
@@ -39,7 +39,6 @@ from outrider.runtime.mission.episode import (
     model_answerer,
     run_episode,
 )
-from outrider.runtime.node_graph.node_specs import MOTIONS
 from outrider.runtime.wiring.decoders import local_decoder
 from outrider.simulation.contexts import phrase, true_sighting
 from outrider.simulation.homes import Home, generate_home
@@ -262,13 +261,10 @@ def evaluate_navigation(
 
 def _pace(motion: str, round_trip_ms: float, model: str, memory: str) -> Pace | None:
     """How an episode moves by the options; None for a clock that stands while a text is decoded."""
+    check_paced(motion, round_trip_ms, model, memory)
     if not motion:
-        if round_trip_ms:
-            raise ConfigError(f"a round trip needs a motion: add --motion, one of {', '.join(MOTIONS)}")
         return None
     check_motion(motion)
-    if model == "expert" or memory == "on":
-        raise ConfigError("--motion is for models without a memory: leave --memory and --model expert away")
     return Pace(motion == "continuous", AnswerTimes().over(round_trip_ms / 1000.0))
 
 

@@ -27,13 +27,14 @@ from outrider.evaluation.weights.figures import PairFigures, measure_pair
 from outrider.evaluation.weights.journal import Journal, KeptText
 from outrider.evaluation.weights.live import SILENCE_S, decode_missing, key_of
 from outrider.evaluation.weights.networks import COLOCATED, ONE_WAY_MS, chosen_networks
-from outrider.evaluation.weights.published_pair import Size, load_draft, load_published_pair, target_service
+from outrider.evaluation.weights.published_pair import load_draft, load_published_pair, target_service
 from outrider.evaluation.weights.regime import regime_of
 from outrider.evaluation.weights.speeds import SpeedRow, speed_of, speed_row
 from outrider.evaluation.weights.virtual import Colocated, colocated, measure_network
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.process_memory import peak_bytes
 from outrider.runtime.datasets.held_out import Pair
+from outrider.runtime.datasets.published_weights import Size
 from outrider.runtime.datasets.real_prompts import real_prompts
 from outrider.runtime.wiring.verifier_process import verifier_process
 

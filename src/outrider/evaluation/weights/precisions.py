@@ -24,9 +24,10 @@ from outrider.decoding.config import DecodingConfig
 from outrider.evaluation.alternatives.colocated import CloudCosts, csd_run, draft_ranks
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import print_results, results_table
-from outrider.evaluation.weights.published_pair import Size, load_draft, load_target
+from outrider.evaluation.weights.published_pair import load_draft, load_target
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.datasets.own_answers import TOGETHER, greedy_ids
+from outrider.runtime.datasets.published_weights import Size
 from outrider.runtime.datasets.real_prompts import real_prompts
 
 PRECISIONS: tuple[Precision, ...] = ("bf16", "int8", "int4")

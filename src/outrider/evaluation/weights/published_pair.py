@@ -3,20 +3,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from outrider.core.model_options import DRAFT_BRANCHES, Precision
 from outrider.core.pairs import check_pair
 from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.runtime.datasets.held_out import Pair
-from outrider.runtime.datasets.published_weights import DRAFT, TARGET, published_file
+from outrider.runtime.datasets.published_weights import DRAFT, NAMES, Size, published_file
 
 if TYPE_CHECKING:
     from outrider.models import QwenModel
 
 MAX_LENGTH = 256
-Size = Literal["1.5b", "0.5b"]
-NAMES: dict[Size, str] = {"1.5b": TARGET, "0.5b": DRAFT}
 
 
 def load_target(size: Size, precision: Precision, sessions: int = 1) -> QwenModel:

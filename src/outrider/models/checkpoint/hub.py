@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from huggingface_hub import snapshot_download
@@ -12,13 +11,7 @@ from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 from outrider.core.errors import ConfigError, ModelError
 from outrider.models.checkpoint.files import hub_name, is_whole
 
-_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 FILES = ["*.json", "*.safetensors", "*.txt"]
-
-
-def is_hub_name(name: str) -> bool:
-    """Whether this has the form owner/name."""
-    return _NAME.fullmatch(name) is not None
 
 
 def model_name(folder: Path) -> str:

@@ -40,10 +40,10 @@ from outrider.nodes.common.scan_input import ScanInput
 from outrider.nodes.navigator.client_watch import LOOK_PERIOD_S, ClientWatch
 from outrider.nodes.navigator.navigator_settings import edge_settings, goal_settings
 from outrider.nodes.navigator.robot_side import RosRobotSide
-from outrider.runtime.mission.answers import PeerAnswers, open_peer_answers
 from outrider.runtime.mission.forgetting_decoder import MindfulDecoder
 from outrider.runtime.mission.goal_run import GoalSettings
 from outrider.runtime.mission.memory_queries import Recollection
+from outrider.runtime.mission.peer_answers import PeerAnswers, open_peer_answers
 from outrider.runtime.mission.robot_side import GoalError, GoalResult
 from outrider.runtime.plans.errand import STANDS, Errand
 from outrider.runtime.plans.run_log import RunLog

@@ -13,9 +13,10 @@ from outrider.decoding.protocol.limits import CloudLimits
 from outrider.nodes.common.node import OutriderNode
 from outrider.nodes.common.running import run_node
 from outrider.runtime.common.paths import model_folder
+from outrider.runtime.wiring.binding import check_binding
 from outrider.runtime.wiring.knowledge import Knowledge, open_knowledge
 from outrider.runtime.wiring.metrics import metrics_page, only
-from outrider.runtime.wiring.verifier import check_binding, open_verifier
+from outrider.runtime.wiring.verifier import open_verifier
 
 
 class VerifierNode(OutriderNode):

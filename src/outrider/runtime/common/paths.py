@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import site
 import sys
 import sysconfig
@@ -13,6 +14,8 @@ from outrider.core.errors import ConfigError
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 _CHECKOUT = _PACKAGE.parents[1]
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+MODEL_CONFIG = "config.json"
 
 
 def models_folder(given: Path | None = None) -> Path:
@@ -36,15 +39,45 @@ def model_folder(name: str) -> Path:
 
     Raises ConfigError where there is none, ModelError where only a part of it can be had.
     """
+    folder = local_model(name)
+    if folder is not None:
+        return folder
+    from outrider.models.checkpoint.hub import fetch_checkpoint  # seconds to import
+
+    return fetch_checkpoint(name)
+
+
+def local_model(name: str) -> Path | None:
+    """A model's folder, or its GGUF file, here; None for a name of the Hub. Raises ConfigError for neither.
+
+    `models/X` is no name of the Hub, so that a slip in `models/target` is told at once.
+    """
     given = Path(name)
     folder = given if given.exists() or given.is_absolute() else models_folder().parent / name
     if folder.is_dir() or (folder.is_file() and folder.suffix == ".gguf"):
         return folder
-    from outrider.models.checkpoint.hub import fetch_checkpoint, is_hub_name  # only where it is needed
+    if given.parent.name == "models" or _HUB_NAME.fullmatch(name) is None:
+        raise ConfigError(f"there is no model folder {name}: give one with {MODEL_CONFIG}, or a GGUF file")
+    return None
 
-    if not is_hub_name(name):
-        raise ConfigError(f"there is no model folder {name}: give one with config.json, or a GGUF file")
-    return fetch_checkpoint(name)
+
+def check_model(name: str) -> None:
+    """Raises ConfigError where `model_folder` finds no model in a folder here; asks no network."""
+    folder = local_model(name)
+    if folder is not None and folder.is_dir() and not has_model(folder):
+        raise ConfigError(f"{folder} holds no {MODEL_CONFIG}: give a model's folder, or a GGUF file")
+
+
+def has_model(folder: Path) -> bool:
+    """Whether a folder holds a model's configuration, or a GGUF file, which has it within."""
+    return (folder / MODEL_CONFIG).is_file() or any(folder.glob("*.gguf"))
+
+
+def check_tokenizer(models: Path, data: Path) -> None:
+    """Raises ConfigError where a folder of models has no tokenizer yet, which is learned from `data`."""
+    folder = models / "tokenizer"
+    if not (folder / "tokenizer.json").exists():
+        raise ConfigError(f"{folder} holds no tokenizer; run `outrider train tokenizer {data}` first")
 
 
 def config_file(name: str) -> Path:

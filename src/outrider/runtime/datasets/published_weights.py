@@ -10,7 +10,7 @@ import hashlib
 import os
 from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -22,6 +22,8 @@ WEIGHTS_FILE = "weights.yaml"
 WEIGHTS_VARIABLE = "OUTRIDER_WEIGHTS"
 DRAFT, TARGET = "qwen2.5-coder-0.5b-instruct", "qwen2.5-coder-1.5b-instruct"
 """The pair that is measured: one tokenizer, one file each."""
+Size = Literal["1.5b", "0.5b"]
+NAMES: dict[Size, str] = {"1.5b": TARGET, "0.5b": DRAFT}
 
 _Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
@@ -81,6 +83,12 @@ def published_file(name: str) -> Path:
     if found != published_models()[name].sha256:
         raise ModelError(f"{path} has the SHA-256 {found}, not the pinned one: delete it, run `make weights`")
     return path
+
+
+def check_published(target: Size) -> None:
+    """Raises ModelError where a target of this size, or the draft, has not been brought or is another."""
+    for name in (NAMES[target], DRAFT):
+        published_file(name)
 
 
 def sha256_of(path: Path) -> str:

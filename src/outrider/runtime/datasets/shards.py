@@ -22,7 +22,6 @@ from outrider.decoding.config import DecodingConfig
 from outrider.runtime.datasets.dagger import driven_examples
 from outrider.runtime.datasets.dataset import home_examples
 from outrider.runtime.datasets.held_out import FIRST_HOME_SEED
-from outrider.runtime.wiring.decoders import local_decoder
 from outrider.simulation.looks.styles import checked_looks
 
 FRAMES_PER_SHARD = 1000
@@ -100,5 +99,6 @@ def _home(home_seed: int, task: ShardTask) -> Iterator[Example]:
 def _decoder(folder: Path) -> TextDecoder:
     """The driving model's decoder, loaded once in a process."""
     from outrider.models import load_model  # seconds to import, and the expert needs none
+    from outrider.runtime.wiring.decoders import local_decoder
 
     return local_decoder(load_model(folder), None, DecodingConfig(strategy="ar"))

@@ -14,15 +14,17 @@ from outrider.core.files.writing import checked_folder
 from outrider.core.language.grammar import COMMANDS, FIND_PHRASINGS
 from outrider.core.language.prompt import PROMPT_PREFIX, PROMPT_SUFFIX
 from outrider.core.model_options import Precision
+from outrider.core.training_data import shard_paths
 from outrider.models.backbone.early_exits import ExitAdapters
 from outrider.models.checkpoint.card import read_card, write_figures
 from outrider.models.checkpoint.configuration import check_checkpoint
 from outrider.models.loading import install_exits, load_model
 from outrider.models.running_backbone import RunningBackbone
+from outrider.runtime.common.paths import check_tokenizer
 from outrider.runtime.datasets.own_answers import TOGETHER, write_answers
 from outrider.runtime.datasets.real_prompts import training_questions
 from outrider.simulation.vocabulary import COLOURS, KINDS, vocabulary
-from outrider.training.batches import read_shard, shard_paths
+from outrider.training.batches import read_shard
 from outrider.training.exits import Backbone, ExitsConfig, PackedBackbone, train_exits
 from outrider.training.export import export
 from outrider.training.imitation import TrainingConfig
@@ -55,8 +57,7 @@ def make_model(
     A new run begins with the weights of the checkpoint `start`, if one is given.
     """
     tokenizer = models / "tokenizer"
-    if not (tokenizer / "tokenizer.json").exists():
-        raise ConfigError(f"{tokenizer} holds no tokenizer; run `outrider train tokenizer {data}` first")
+    check_tokenizer(models, data)
     shard_paths(data)
     checked_folder(run)
     checked_folder(models / config.role)

@@ -1,86 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The robot answers what it is asked: from its memory alone, or in one text with the cloud.
-
-With the cloud each side's model reads documents of its own (`decoding.aggregation`). The robot's are masked
-(`core.questions`): what its model reads, drafts and tells holds no private word, and the slots of the final
-text are filled in here.
-"""
+"""The robot answers what it is asked: from its memory alone, or in one text with the cloud."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from outrider.core.errors import Cancelled, LinkError, OutriderError
 from outrider.core.language.plan import Ask, Where
-from outrider.core.language.questions import Slots, question_prompt
-from outrider.core.ports import FrameLink, LanguageModel
-from outrider.core.values import DecodeRequest, Pose2D, Prompt
-from outrider.decoding.aggregation.config import AggregationConfig
-from outrider.decoding.aggregation.driver import PeerDecoder
-from outrider.decoding.aggregation.worker import Context
+from outrider.core.values import Pose2D
 from outrider.runtime.mission.memory_queries import Recollection
 from outrider.runtime.mission.questions import question_to_memory
-from outrider.runtime.wiring.decoders import SESSION, open_link
-from outrider.runtime.wiring.knowledge import ANSWER_TOKENS, fitting_context, load_reader
 from outrider.runtime.wiring.memory_stores import open_memory
 
-ANSWER_DEADLINE_S = 20.0
+if TYPE_CHECKING:
+    from outrider.runtime.mission.peer_answers import PeerAnswers
+
 log = logging.getLogger(__name__)
-
-
-class PeerAnswers:
-    """Questions answered in one text with a cloud that has documents of its own. For one thread."""
-
-    def __init__(self, link: FrameLink, model: LanguageModel, where: str, wanted_model: str = "") -> None:
-        self._model = model
-        self._documents: Sequence[tuple[str, float]] = ()
-        self._asked = ""
-        config = AggregationConfig(wanted_model=wanted_model)
-        self._decoder = PeerDecoder(link, model, config, self._contexts, SESSION, where)
-
-    def ask(
-        self,
-        question: str,
-        documents: Sequence[tuple[str, float]],
-        cancelled: Callable[[], bool] = lambda: False,
-    ) -> str:
-        """`documents`: private ones with their relevance, the best first.
-
-        Raises LinkError where the cloud does not do its part, Cancelled, and ConfigError for a question that
-        the model has no room for.
-        """
-        slots = Slots(question)
-        self._asked = question
-        self._documents = [(slots.mask(text), relevance) for text, relevance in documents]
-        request = DecodeRequest(Prompt(question_prompt(question), b""), ANSWER_TOKENS, ANSWER_DEADLINE_S)
-        text = self._decoder.decode(request, cancelled=cancelled).text
-        return slots.fill(" ".join(text.split()))
-
-    def close(self) -> None:
-        """Closes the connection to the cloud."""
-        self._decoder.close()
-
-    def _contexts(self, question: Prompt) -> tuple[Context, ...]:
-        return (fitting_context(self._asked, self._documents, self._model, question.jpeg),)
-
-
-def open_peer_answers(
-    endpoint: str,
-    model: str,
-    *,
-    threads: int = 1,
-    key_file: str = "",
-    link_profile: str = "",
-    wanted_model: str = "",
-) -> PeerAnswers:
-    """Load the answering model and prepare the link, which need not be up. Raises ModelError, ConfigError."""
-    reader = load_reader(model, threads)
-    link, where = open_link(endpoint, Path(key_file) if key_file else None, link_profile)
-    return PeerAnswers(link, reader, where, wanted_model)
 
 
 @dataclass(frozen=True)
@@ -126,6 +65,8 @@ def ask_once(
     peers = None
     with open_memory(store, store_key_file) as memory:
         if answers == "aggregate":
+            from outrider.runtime.mission.peer_answers import open_peer_answers  # seconds to import
+
             peers = open_peer_answers(endpoint, answer_model, key_file=key_file, link_profile=link_profile)
         try:
             return Answers(Recollection(memory, "", time.time), peers).reply(asked, None)

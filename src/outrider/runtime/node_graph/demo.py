@@ -27,7 +27,7 @@ from outrider.runtime.common.process_memory import PeakMemory
 from outrider.runtime.mission.words import check_told
 from outrider.runtime.node_graph.namespaces import apart, checked_namespace
 from outrider.runtime.node_graph.node_graphs import SIM_GRAPH, Graph, wanted_nodes
-from outrider.runtime.node_graph.node_specs import CONSOLE, NAVIGATOR
+from outrider.runtime.node_graph.node_specs import CONSOLE, MEMORY, NAVIGATOR
 from outrider.runtime.node_graph.parameter_values import (
     graph_parameters,
     laid_over,
@@ -89,6 +89,7 @@ def run_demo(
         if not memory_store:
             remove_store(out / OWN_STORE)
     checked_folder(out)
+    _check_store(parameters[MEMORY.name])
     if parameters[CONSOLE.name]["serve"]:
         print(f"console: http://127.0.0.1:{parameters[CONSOLE.name]['port']}/", flush=True)
     status = _run_to_report(parameters, out, namespace)
@@ -103,6 +104,14 @@ def _check_values(parameters: Mapping[str, Mapping[str, Value]], record: Path | 
         load_network(str(navigator["link_profile"]))
     if record is not None:
         check_new(record)
+
+
+def _check_store(memory: Mapping[str, Value]) -> None:
+    """Raises MemoryStoreError for a store or a key that the memory node would refuse."""
+    if memory["memory_key_file"] or Path(str(memory["memory_store"])).name != OWN_STORE:
+        from outrider.runtime.wiring.memory_stores import open_memory
+
+        open_memory(str(memory["memory_store"]), str(memory["memory_key_file"])).close()
 
 
 def _run_to_report(parameters: Mapping[str, Mapping[str, Value]], out: Path, namespace: str) -> int:

@@ -11,8 +11,9 @@ from outrider.core.errors import NotErasedError
 from outrider.core.language.plan import Ask, Did, Forget, Remember, See, Where
 from outrider.core.values import Pose2D
 from outrider.memory.answers import not_seen_answer
-from outrider.runtime.mission.answers import Answers, PeerAnswers
+from outrider.runtime.mission.answers import Answers
 from outrider.runtime.mission.memory_queries import Recollection
+from outrider.runtime.mission.peer_answers import PeerAnswers
 from outrider.runtime.plans.run_log import RunLog
 from outrider.runtime.plans.sight import Sight
 from outrider.runtime.wiring.memory_stores import forget_memory

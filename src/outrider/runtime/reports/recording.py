@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from outrider.core.errors import ConfigError
+from outrider.core.files.writing import checked_file
 from outrider.core.values import DecodeRequest, LinkState, Prompt
 
 PROMPT_TOPIC, TEXT_TOPIC = "step_prompt", "verified_text"
@@ -44,9 +45,10 @@ log = logging.getLogger(__name__)
 
 
 def check_new(path: Path) -> None:
-    """ConfigError where a recording would replace a file."""
+    """ConfigError where a recording would replace a file, or cannot be written."""
     if path.exists():
         raise ConfigError(f"{path} is there already: choose another file for the recording")
+    checked_file(path)
 
 
 @dataclass(frozen=True)

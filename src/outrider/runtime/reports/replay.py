@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
@@ -15,13 +15,13 @@ from outrider.core.files.terminal import make_console, tracked
 from outrider.core.ports import TextDecoder
 from outrider.core.values import Decoded
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.paths import models_folder
 from outrider.runtime.reports.recording import RecordedStep, num_missing, read_steps
 from outrider.runtime.wiring.probe import probe_verifier
-from outrider.runtime.wiring.robot_pair import EdgeSettings, open_edge
-from outrider.runtime.wiring.verifier_process import verifier_process
+
+if TYPE_CHECKING:
+    from outrider.decoding.drivers.verifier_service import VerifierService
 
 SHOWN = 10
 
@@ -68,6 +68,8 @@ def replay(
     """
     steps = read_steps(file)
     folder = models_folder(models)
+    from outrider.runtime.wiring.robot_pair import EdgeSettings, open_edge  # seconds to import
+
     with _verifier(endpoint, folder, key_file) as where:
         keys = str(key_file) if endpoint is not None and key_file is not None else ""
         settings = EdgeSettings(
@@ -108,12 +110,15 @@ def _verifier(endpoint: str | None, folder: Path, key_file: Path | None) -> Iter
         probe_verifier(endpoint, key_file=key_file)
         yield endpoint
         return
+    from outrider.runtime.wiring.verifier_process import verifier_process
+
     with verifier_process(_target_service, folder / "target") as where:
         yield where
 
 
 def _target_service(folder: Path) -> VerifierService:
-    from outrider.models import load_model  # seconds to import
+    from outrider.decoding.drivers.verifier_service import VerifierService
+    from outrider.models import load_model
 
     return VerifierService(load_model(folder, role="target"))
 

@@ -28,7 +28,7 @@ from outrider.runtime.common.links import load_network
 from outrider.runtime.wiring.knowledge import Knowledge, open_knowledge
 from outrider.runtime.wiring.metrics import metrics_page, only
 from outrider.runtime.wiring.replicas import check_replicas, serve_replicas
-from outrider.runtime.wiring.verifier import check_binding, log_figures, open_verifier
+from outrider.runtime.wiring.verifier import log_figures, open_verifier
 from outrider.wire.client import DealerLink
 from outrider.wire.emulator import EmulatedLink
 from outrider.wire.keys import load_client_keys
@@ -134,7 +134,6 @@ def serve(
             raise SystemExit(128 + number)  # nobody is served yet
 
     on_ending_signals(ask_to_stop)
-    check_binding(endpoint, key_file, metrics_port)
     folder = model_folder.resolve()
     options = {
         "threads": threads,
@@ -147,10 +146,6 @@ def serve(
     limits = CloudLimits(max_sessions=max_sessions, tokens_per_s=tokens_per_s).on(device)
     if replicas > 1:
         loading = False
-        if corpus:
-            raise ConfigError("a corpus goes with one verifier: leave --replicas away")
-        if draft_folder is not None:
-            raise ConfigError("a draft model goes with one verifier: leave --replicas away")
         check_replicas(folder, replicas, **options)
         _serve_replicas(load, endpoint, replicas, device, stop, limits, key_file, metrics_port)
         return

@@ -1,27 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cloud's general knowledge: where it is kept, how it is filled, and what of it goes into a prompt."""
+"""The cloud's general knowledge: the model that reads it, and what of it goes into a prompt."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
-from outrider.core.files.private_files import home_folder
 from outrider.core.language.questions import QUOTES, question_of, question_prompt
 from outrider.core.ports import Corpus, LanguageModel
 from outrider.core.values import Prompt
 from outrider.decoding.aggregation.quoting import QuotingModel
 from outrider.decoding.aggregation.rule import log_sum_exp
 from outrider.decoding.aggregation.worker import Context, Retrieve
-from outrider.memory.corpus import EmbeddedCorpus, read_folder
-from outrider.memory.embedding import MiniLmEmbedder
-from outrider.memory.qdrant_corpus import FleetCorpus, is_fleet
 from outrider.runtime.common.paths import model_folder, models_folder
+from outrider.runtime.wiring.corpora import open_corpus
 
-CORPUS_VARIABLE = "OUTRIDER_CORPUS"
 MOST_DOCUMENTS = 3
 ANSWER_TOKENS = 96
 ANSWER_CONTEXT_TOKENS = 1024
@@ -57,38 +50,6 @@ def load_reader(answer_model: str, threads: int = 1) -> LanguageModel:
     if answer_model == QUOTES:
         return QuotingModel(load_tokenizer(models_folder() / "tokenizer"))
     return load_model(model_folder(answer_model), threads=threads, max_length=ANSWER_CONTEXT_TOKENS)
-
-
-def default_corpus() -> str:
-    """`$OUTRIDER_CORPUS`, else a file in the home folder."""
-    return os.environ.get(CORPUS_VARIABLE) or str(home_folder() / "corpus.db")
-
-
-def open_corpus(where: str = "") -> Corpus:
-    """The corpus at a place: a file, or Qdrant (`memory.fleet`); the default one where none is given.
-
-    Raises MemoryStoreError.
-    """
-    where = where or default_corpus()
-    if is_fleet(where):
-        return FleetCorpus(where, MiniLmEmbedder())
-    return EmbeddedCorpus(Path(where).expanduser(), MiniLmEmbedder())
-
-
-@contextlib.contextmanager
-def opened_corpus(where: str = "") -> Iterator[Corpus]:
-    """`open_corpus`, closed in the end."""
-    corpus = open_corpus(where)
-    try:
-        yield corpus
-    finally:
-        corpus.close()
-
-
-def fill_corpus(corpus: Corpus, source: Path) -> str:
-    """Take in a folder of texts, or one; the sentence that says what came of it."""
-    added = corpus.add(read_folder(source))
-    return f"{added} new passages, {corpus.count()} in all"
 
 
 def corpus_documents(corpus: Corpus, model: LanguageModel) -> Retrieve:

@@ -17,26 +17,13 @@ from outrider.decoding.aggregation.combined_service import JointService
 from outrider.decoding.aggregation.service import AggregationService
 from outrider.decoding.drivers.verifier_service import VerifierService, serve_frames
 from outrider.decoding.protocol.limits import CloudLimits
-from outrider.runtime.common.ports import check_endpoint_free
 from outrider.runtime.wiring.knowledge import Knowledge
-from outrider.runtime.wiring.metrics import check_port
-from outrider.wire.endpoint import check_guarded
 from outrider.wire.keys import load_server_keys
 from outrider.wire.server import RouterServer
 
 _log = logging.getLogger(__name__)
 _SAMPLE_PERIOD_S = 0.5
 LOG_PERIOD_S = 30.0
-
-
-def check_binding(endpoint: str, key_file: Path | None, metrics_port: int = 0) -> None:
-    """Before a model is loaded for it: raises ConfigError as `open_verifier` and the page of metrics will."""
-    if key_file is not None:
-        load_server_keys(key_file)
-    check_guarded(endpoint, key_file is not None)
-    check_endpoint_free(endpoint)
-    if metrics_port:
-        check_port(metrics_port)
 
 
 class Verifier:

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of options and arguments while they are read: what is wrong is refused before slow imports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from outrider.core.language.questions import QUOTES
+
+if TYPE_CHECKING:
+    from outrider.runtime.datasets.published_weights import Size
+
+
+def given(check: Callable[[Any], object]) -> Callable[[typer.Context, Any], Any]:
+    """The callback that hands a value on, or each of several, after `check` of it raised nothing."""
+
+    def tried(context: typer.Context, value: Any) -> Any:
+        if not context.resilient_parsing:
+            for one in value if isinstance(value, (list, tuple)) else [value]:
+                if one is not None and one != "":
+                    check(one)
+        return value
+
+    return tried
+
+
+def models_folder(folder: Path) -> None:
+    """Raises ConfigError where a folder does not hold the pair."""
+    from outrider.runtime.common import paths
+
+    paths.models_folder(folder)
+
+
+def model(name: str | Path) -> None:
+    """Raises ConfigError where there is no such model, but for names on the Hub."""
+    from outrider.runtime.common.paths import check_model
+
+    check_model(str(name))
+
+
+def answer_model(name: str) -> None:
+    """As `model`, for what answers questions."""
+    if name != QUOTES:
+        model(name)
+
+
+def link(name_or_file: str) -> None:
+    """Raises ConfigError for an unknown network."""
+    from outrider.runtime.common.links import load_network
+
+    load_network(name_or_file)
+
+
+def endpoint(where: str) -> None:
+    """Raises ConfigError for an endpoint that is not well-formed."""
+    from outrider.wire.endpoint import check_endpoint
+
+    check_endpoint(where)
+
+
+def robot_key(file: str | Path) -> None:
+    """Raises ConfigError where a file does not hold a robot's key."""
+    from outrider.wire.keys import load_client_keys
+
+    load_client_keys(Path(file))
+
+
+def server_key(file: Path) -> None:
+    """Raises ConfigError where a file does not hold a verifier's key and its robots."""
+    from outrider.wire.keys import load_server_keys
+
+    load_server_keys(file)
+
+
+def drafters(names: str) -> None:
+    """Raises ConfigError for a source of drafts that does not exist."""
+    from outrider.decoding.config import DecodingConfig, drafter_names
+
+    DecodingConfig(drafters=drafter_names(names))
+
+
+def looks(names: str) -> None:
+    """Raises ConfigError for a look that homes do not have; several have commas between."""
+    from outrider.simulation.looks.styles import checked_looks
+
+    checked_looks(names.split(","))
+
+
+def thing(words: str) -> None:
+    """Raises ConfigError for what no simulated home holds."""
+    from outrider.simulation.vocabulary import checked_target
+
+    checked_target(words)
+
+
+def regime(name: str) -> None:
+    """Raises ConfigError for a regime that benchmarks/regimes.yaml does not have."""
+    from outrider.evaluation.common.choices import REGIMES_FILE, check_regime
+
+    check_regime(REGIMES_FILE, name)
+
+
+def aggregation_regime(name: str) -> None:
+    """Raises ConfigError for a regime that benchmarks/aggregation.yaml does not have."""
+    from outrider.evaluation.common.choices import AGGREGATION_FILE, check_regime
+
+    check_regime(AGGREGATION_FILE, name)
+
+
+def mechanism(name: str) -> None:
+    """Raises ConfigError for a mechanism that cannot be switched off."""
+    from outrider.evaluation.common.choices import chosen_mechanisms
+
+    chosen_mechanisms([name])
+
+
+def ends(names: str) -> None:
+    """Raises ConfigError for an end that `outrider eval kills` does not know."""
+    from outrider.evaluation.kills.ends import chosen_ends
+
+    chosen_ends(names)
+
+
+def network(name: str) -> None:
+    """Raises ConfigError for a network that published models are not tried over."""
+    from outrider.evaluation.weights.networks import chosen_networks
+
+    chosen_networks([name])
+
+
+def num_prompts(number: int) -> None:
+    """Raises ConfigError where there are not so many prompts."""
+    from outrider.runtime.datasets.real_prompts import real_prompts
+
+    real_prompts(number)
+
+
+def published_target(size: Size) -> None:
+    """Raises ModelError where `make weights` has not brought a target of this size and the draft."""
+    from outrider.runtime.datasets.published_weights import check_published
+
+    check_published(size)
+
+
+def frames_folder(folder: Path) -> None:
+    """Raises ConfigError where a folder holds no frames for `outrider eval frames`."""
+    from outrider.evaluation.robot.frames import read_tasks
+
+    read_tasks(folder)
+
+
+def training_data(folder: Path) -> None:
+    """Raises ConfigError where a folder holds no training data."""
+    from outrider.core.training_data import shard_paths
+
+    shard_paths(folder)

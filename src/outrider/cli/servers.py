@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands of servers and what they need: verifier, relay, graphs, doctor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from outrider.cli import given as checks
+from outrider.cli.given import given
+from outrider.cli.options import AnswerModel, Endpoint, KeyFile
+from outrider.core.errors import ConfigError
+from outrider.core.model_options import DEFAULT_MAX_LENGTH
+
+app = typer.Typer()
+
+
+@app.command(epilog="Example:  outrider verifier --endpoint tcp://127.0.0.1:5757 --model models/target")
+def verifier(
+    endpoint: Annotated[str, typer.Option(help="Where to listen.")] = "tcp://127.0.0.1:5757",
+    model: Annotated[
+        str,
+        typer.Option(
+            help="The target model: a folder, a GGUF file, or a name such as Qwen/Qwen2-VL-7B-Instruct.",
+            callback=given(checks.model),
+        ),
+    ] = "models/target",
+    max_sessions: Annotated[int, typer.Option(min=1, help="Robots served at a time.")] = 8,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of the model's arithmetic.")] = 1,
+    precision: Annotated[
+        Literal["fp32", "bf16", "int8", "int4"], typer.Option(help="What the weights are kept in.")
+    ] = "fp32",
+    max_length: Annotated[
+        int, typer.Option(min=64, help="Room for prompt, image and text, in tokens.")
+    ] = DEFAULT_MAX_LENGTH,
+    device: Annotated[Literal["cpu", "cuda"], typer.Option(help="Where the model runs.")] = "cpu",
+    constrained: Annotated[
+        bool, typer.Option("--constrained", help="Begin every text with an action of the table.")
+    ] = False,
+    key_file: Annotated[Path | None, typer.Option(help="CURVE keys of the link: verifier.key.")] = None,
+    corpus: Annotated[
+        str,
+        typer.Option(help="Also answer questions together with robots, from this corpus."),
+    ] = "",
+    answer_model: AnswerModel = "quotes",
+    replicas: Annotated[
+        int, typer.Option(min=1, help="Verifiers behind the endpoint, by Ray Serve (extra `replicas`).")
+    ] = 1,
+    tokens_per_s: Annotated[
+        float, typer.Option(min=0.1, help="Tokens of one robot verified a second, right or wrong.")
+    ] = float("inf"),
+    metrics_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of a page for Prometheus on 127.0.0.1; 0: none.")
+    ] = 0,
+    draft_model: Annotated[
+        str,
+        typer.Option(
+            help="A model that drafts beside the target: a folder or a name; empty: none.",
+            callback=given(checks.model),
+        ),
+    ] = "",
+) -> None:
+    """Serve the target model to robots until interrupted."""
+    from outrider.runtime.common.paths import model_folder
+    from outrider.runtime.wiring.binding import check_binding
+
+    if replicas > 1 and (corpus or draft_model):
+        raise ConfigError("--corpus and --draft-model go with one verifier: leave --replicas away")
+    check_binding(endpoint, key_file, metrics_port)
+    if corpus:
+        from outrider.runtime.wiring.corpora import open_corpus
+
+        open_corpus(corpus).close()
+    from outrider.runtime.wiring.decoders import serve
+
+    serve(
+        endpoint,
+        model_folder(model),
+        max_sessions=max_sessions,
+        threads=threads,
+        key_file=key_file,
+        precision=precision,
+        constrained=constrained,
+        max_length=max_length,
+        device=device,
+        corpus=corpus,
+        answer_model=answer_model,
+        replicas=replicas,
+        metrics_port=metrics_port,
+        tokens_per_s=tokens_per_s,
+        draft_folder=model_folder(draft_model) if draft_model else None,
+    )
+
+
+@app.command(
+    epilog="Example:  outrider relay --endpoint tcp://0.0.0.0:5758 --key-file keys/verifier.key "
+    "--host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem"
+)
+def relay(
+    key_file: Annotated[
+        Path,
+        typer.Option(
+            help="verifier.key of `outrider keys`: the robots that are let in.",
+            callback=given(checks.server_key),
+        ),
+    ],
+    endpoint: Annotated[
+        str, typer.Option(help="Where robots dial in.", callback=given(checks.endpoint))
+    ] = "tcp://127.0.0.1:5758",
+    host: Annotated[
+        str, typer.Option(help="Address of the pages; 0.0.0.0 for all, where a login is asked for.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="TCP port of the pages; 0 for a free one.")
+    ] = 8090,
+    login: Annotated[bool, typer.Option("--login", help="Ask for the token on the loopback too.")] = False,
+    token_file: Annotated[
+        str, typer.Option(help="File of the login token, made where missing; ~/.outrider/relay.token.")
+    ] = "",
+    tls_cert: Annotated[str, typer.Option(help="Certificate to serve https with.")] = "",
+    tls_key: Annotated[str, typer.Option(help="Key of the certificate.")] = "",
+) -> None:
+    """Consoles of robots that open no port: they dial in here with their keys, and people open them here."""
+    from outrider.console.server import ConsoleSettings
+    from outrider.runtime.wiring.console_relay import RELAY_TOKEN_FILE, run_relay
+
+    token = token_file or str(RELAY_TOKEN_FILE)
+    run_relay(endpoint, key_file, ConsoleSettings(host, port, login, token, tls_cert, tls_key))
+
+
+@app.command(epilog="Example:  outrider graphs Qwen/Qwen2-VL-2B-Instruct --precision int4 --max-length 2048")
+def graphs(
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="The draft model: a folder, or its name on the Hub.", callback=given(checks.model)
+        ),
+    ] = "models/draft",
+    precision: Annotated[
+        Literal["fp32", "bf16", "int8", "int4"], typer.Option(help="What the weights are kept in.")
+    ] = "fp32",
+    provider: Annotated[
+        Literal["cpu", "cuda", "tensorrt", "openvino", "qnn"],
+        typer.Option(help="Where onnxruntime is to run them."),
+    ] = "cpu",
+    max_length: Annotated[
+        int, typer.Option(min=64, help="Room for prompt, image and text, in tokens.")
+    ] = DEFAULT_MAX_LENGTH,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of the arithmetic.")] = 1,
+) -> None:
+    """Build a draft model's static graphs ahead of a robot with draft_runtime:=graphs and these options."""
+    from outrider.runtime.wiring.prebuild_graphs import build_graphs
+
+    build_graphs(model, precision, provider, max_length, threads)
+
+
+@app.command(epilog="Example:  outrider doctor --endpoint tcp://127.0.0.1:5757")
+def doctor(
+    endpoint: Endpoint = "tcp://127.0.0.1:5757",
+    key_file: KeyFile = None,
+) -> None:
+    """Check the installation, the ROS graph and the link to the verifier, and say what to do."""
+    from outrider.runtime.diagnosis.doctor import run
+
+    raise typer.Exit(run(endpoint, key_file))

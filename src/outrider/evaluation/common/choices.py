@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a benchmark can be asked for by name, read without what it takes to measure it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from outrider.core.errors import ConfigError
+from outrider.decoding.tuning import SWITCHES
+from outrider.runtime.common.paths import benchmark_file
+
+REGIMES_FILE = "regimes.yaml"
+AGGREGATION_FILE = "aggregation.yaml"
+ALL = "all"
+_Regime = TypeVar("_Regime")
+
+
+def read_regimes(path: Path, form: type[_Regime], names: Sequence[str] = ()) -> dict[str, _Regime]:
+    """The regimes of a file with these names, all where none is given. Raises ConfigError."""
+    try:
+        known = msgspec.yaml.decode(path.read_bytes(), type=dict[str, form])  # type: ignore[valid-type]
+    except (OSError, UnicodeDecodeError, msgspec.DecodeError) as error:
+        raise ConfigError(f"{path} describes no regimes: {error}") from None
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ConfigError(f"no regime {', '.join(unknown)}; known: {', '.join(known)}")
+    return {name: known[name] for name in names} if names else known
+
+
+def check_regime(file: str, name: str) -> None:
+    """Raises ConfigError for a regime that a file of benchmarks/ does not have."""
+    read_regimes(benchmark_file(file), dict[str, Any], [name])
+
+
+def chosen_mechanisms(names: Sequence[str]) -> tuple[str, ...]:
+    """The switches of these names, each once; `all` for all. Raises ConfigError for another name."""
+    unknown = [name for name in names if name not in (*SWITCHES, ALL)]
+    if unknown:
+        raise ConfigError(f"no mechanism {', '.join(unknown)}: choose from {ALL}, {', '.join(SWITCHES)}")
+    return SWITCHES if ALL in names else tuple(dict.fromkeys(names))
