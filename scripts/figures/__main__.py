@@ -10,8 +10,10 @@ that writes each result.
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
+from figure_age import outdated
 from figure_alternatives import ALTERNATIVES
 from figure_decoding import DECODING
 from figure_models import MODELS
@@ -19,6 +21,8 @@ from figure_plots import PICTURES, draw
 from figure_results import ROOT, Results, value_text
 from figure_robot import ROBOT
 from figure_weights import WEIGHTS
+
+from outrider.runtime.common.made_with import made_with
 
 FIGURES = {**ALTERNATIVES, **DECODING, **ROBOT, **MODELS, **WEIGHTS}
 MARKED = re.compile(r"<!--fig:([^>]+?)-->(.*?)<!--/fig-->", re.DOTALL)
@@ -57,6 +61,8 @@ def main() -> None:
         path = PICTURE_FOLDER / f"{name}.svg"
         if draw(results, name, path):
             print(path.relative_to(ROOT))
+    for other, names in outdated(results, made_with()).items():
+        print(f"measured with {other}: {', '.join(names)}", file=sys.stderr)
 
 
 if __name__ == "__main__":

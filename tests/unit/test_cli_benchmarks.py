@@ -2,6 +2,7 @@
 
 import ast
 import io
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from typer.testing import CliRunner
 from outrider import cli
 from outrider.cli.benchmarks import app as bench
 from outrider.cli.evaluations import app as evaluations
-from outrider.cli.options import Json, Plots
+from outrider.cli.options import Json, Models, Plots
 from outrider.evaluation.common.legends import LEGENDS, legend
 from outrider.evaluation.common.tables import figure_text, in_words, results_table
 
@@ -86,6 +87,26 @@ def test_where_figures_and_pictures_went_is_told_at_the_end(tmp_path):
     assert told[0] == "the table"
     assert {f"figures: {tmp_path / 'f.json'}", f"pictures: {tmp_path / 'plots'}"} == set(told[1:])
     assert CliRunner().invoke(app_with(measure), []).output == "the table\n"
+
+
+def test_a_file_of_figures_says_what_it_was_made_with(tmp_path):
+    def measure(json_file: Json = None, models: Models = None) -> None:
+        json_file.write_text('{"speed": 1.5}')
+
+    weights = tmp_path / "models" / "draft" / "model.safetensors"
+    weights.parent.mkdir(parents=True)
+    (tmp_path / "models" / "tokenizer").mkdir()
+    asked, made = ["--json", str(tmp_path / "f.json")], []
+    for content, more in ((b"", []), (b"one", ["--models"]), (b"two", ["--models"])):
+        weights.write_bytes(content)
+        named = [*asked, *more, *[str(tmp_path / "models")][: len(more)]]
+        assert CliRunner().invoke(app_with(measure), named).exit_code == 0
+        figures = json.loads((tmp_path / "f.json").read_text())
+        assert figures["speed"] == 1.5
+        made.append(figures["made_with"])
+    shipped, one, two = made
+    assert shipped["engine"] == one["engine"] == two["engine"] and shipped["outrider"]
+    assert len({shipped["pair"], one["pair"], two["pair"]}) == 3
 
 
 def test_a_file_that_was_not_written_is_not_told_of(tmp_path):

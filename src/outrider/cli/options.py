@@ -19,8 +19,13 @@ from outrider.core.files.writing import checked_file, checked_folder
 CLOCK_S = 0.1
 
 
-def _kept(what: str) -> Callable[[typer.Context, Path | None], None]:
-    """What tells at the end of a command where a file or folder of it is, if it was written."""
+def _kept(
+    what: str, complete: Callable[[typer.Context, Path], None] | None = None
+) -> Callable[[typer.Context, Path | None], None]:
+    """What tells at the end of a command where a file or folder of it is, if it was written.
+
+    `complete` adds to it before.
+    """
 
     def tell(context: typer.Context, path: Path | None) -> None:
         if path is None or context.resilient_parsing:
@@ -29,6 +34,8 @@ def _kept(what: str) -> Callable[[typer.Context, Path | None], None]:
 
         def end() -> None:
             if newest_s(path) >= began_s - CLOCK_S:
+                if complete is not None:
+                    complete(context, path)
                 typer.echo(f"{what}: {path}")
 
         context.call_on_close(end)
@@ -42,8 +49,16 @@ def newest_s(path: Path) -> float:
     return max((file.stat().st_mtime for file in files), default=0.0)
 
 
+def _add_made_with(context: typer.Context, file: Path) -> None:
+    """Adds to a file of figures what it was made with, where a command measures."""
+    from outrider.runtime.common.json_figures import amend_figures
+    from outrider.runtime.common.made_with import made_with
+
+    amend_figures(file, {"made_with": made_with(context.params.get("models"))})
+
+
 def _json(context: typer.Context, file: Path | None) -> Path | None:
-    _kept("figures")(context, checked_file(file))
+    _kept("figures", _add_made_with)(context, checked_file(file))
     return file
 
 

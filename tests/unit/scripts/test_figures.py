@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -18,6 +19,7 @@ from outrider.cli import app
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "scripts" / "figures"))
 
+from figure_age import outdated  # noqa: E402
 from figure_plots import PICTURES, draw  # noqa: E402
 from figure_results import Results, formatted, value_text  # noqa: E402
 
@@ -139,3 +141,19 @@ def test_make_figures_runs_as_a_command() -> None:
 )
 def test_numbers_take_their_form(value: float, form: str, text: str) -> None:
     assert formatted(value, form) == text
+
+
+def test_results_of_another_engine_or_pair_are_named(tmp_path: Path) -> None:
+    now = {"outrider": "1", "engine": "e", "pair": "p"}
+    made = {"new": now, "old": {**now, "pair": "q"}, "older": {"engine": "f"}, "oldest": None}
+    (tmp_path / "results").mkdir()
+    for name, one in made.items():
+        figures = {} if one is None else {"made_with": one}
+        (tmp_path / "results" / f"{name}.json").write_text(json.dumps(figures))
+    (tmp_path / "index.yaml").write_text("".join(f"{name}: {{command: x}}\n" for name in made))
+    results = Results(tmp_path / "results", tmp_path / "index.yaml")
+    assert outdated(results, now) == {
+        "another pair": ["old"],
+        "another engine and another pair": ["older"],
+        "an engine and a pair that they do not name": ["oldest"],
+    }

@@ -20,6 +20,7 @@ from outrider.core.language.grammar import Vocabulary
 from outrider.decoding.config import DecodingConfig
 from outrider.runtime.common.endings import NOT_REACHED, STOPPED, stopping_on_signals
 from outrider.runtime.common.json_figures import REPORT_FILE
+from outrider.runtime.common.made_with import made_with
 from outrider.runtime.common.paths import models_folder
 from outrider.runtime.mission.goal_run import GoalSettings
 from outrider.runtime.mission.words import check_sentence, vocabulary_of
@@ -186,5 +187,6 @@ class _Demo:
             "drafters": ",".join(self.config.drafters),
             "draft_model": str(self.folder / "draft"),
             "versions": versions(),
+            "made_with": made_with(self.folder),
             "host": host(),
         }

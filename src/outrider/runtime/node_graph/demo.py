@@ -21,6 +21,7 @@ from outrider.runtime.common.endings import (
 )
 from outrider.runtime.common.json_figures import REPORT_FILE, amend_figures
 from outrider.runtime.common.links import load_network
+from outrider.runtime.common.made_with import made_with
 from outrider.runtime.common.paths import config_file, models_folder
 from outrider.runtime.common.ports import check_endpoint_free, free_port
 from outrider.runtime.common.process_memory import PeakMemory
@@ -92,7 +93,7 @@ def run_demo(
     _check_store(parameters[MEMORY.name])
     if parameters[CONSOLE.name]["serve"]:
         print(f"console: http://127.0.0.1:{parameters[CONSOLE.name]['port']}/", flush=True)
-    status = _run_to_report(parameters, out, namespace)
+    status = _run_to_report(parameters, out, namespace, made_with(models))
     return NOT_REACHED if status == COULD_NOT_START else status
 
 
@@ -114,11 +115,13 @@ def _check_store(memory: Mapping[str, Value]) -> None:
         open_memory(str(memory["memory_store"]), str(memory["memory_key_file"])).close()
 
 
-def _run_to_report(parameters: Mapping[str, Mapping[str, Value]], out: Path, namespace: str) -> int:
+def _run_to_report(
+    parameters: Mapping[str, Mapping[str, Value]], out: Path, namespace: str, made: Mapping[str, str]
+) -> int:
     """The exit status of the run; a report is left however it ends, but for what is refused before."""
     report, memory, stopping = out / REPORT_FILE, PeakMemory(), threading.Event()
     began_s = time.time()
-    conditions = _conditions(parameters)
+    conditions = {**_conditions(parameters), "made_with": made}
     told = str(parameters[MISSION]["instruction"]), str(parameters[NAVIGATOR.name]["strategy"])
     with stopping_on_signals(stopping):
         try:

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What measured figures were made with: the version, the engine's code and the weights of the pair.
+
+Digests are of contents alone, so that anybody can tell whether a result is of the engine and pair at hand.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+import outrider
+from outrider.core.errors import ConfigError
+from outrider.runtime.common.paths import models_folder
+
+DIGEST_CHARACTERS = 12
+PAIR = ("target", "draft")
+
+
+def made_with(models: Path | None = None) -> dict[str, str]:
+    """The version of Outrider, and digests of `outrider.decoding` and of the pair's weights, if there."""
+    return {"outrider": outrider.__version__, "engine": engine_digest(), **pair_digest(models)}
+
+
+def engine_digest() -> str:
+    """The digest of the decoding engine's modules."""
+    folder = Path(outrider.__file__).parent / "decoding"
+    return digest_of(folder, folder.rglob("*.py"))
+
+
+def pair_digest(models: Path | None = None) -> dict[str, str]:
+    """The digest of target and draft in a folder, or of the shipped ones, as `pair`; empty without models."""
+    try:
+        folder = models_folder(models)
+    except ConfigError:
+        return {}
+    files = [file for name in PAIR for file in (folder / name).glob("*.safetensors")]
+    return {"pair": digest_of(folder, files)} if files else {}
+
+
+def digest_of(folder: Path, files: Iterable[Path]) -> str:
+    """The beginning of the SHA-256 of files with their names in a folder, in the order of these."""
+    total = hashlib.sha256()
+    for file in sorted(files):
+        total.update(f"{file.relative_to(folder)}\0".encode())
+        total.update(hashlib.sha256(file.read_bytes()).digest())
+    return total.hexdigest()[:DIGEST_CHARACTERS]
