@@ -15,10 +15,12 @@ UNKNOWN = "an engine and a pair that they do not name"
 def outdated(results: Results, now: Mapping[str, str]) -> dict[str, list[str]]:
     """Returns the results that were not made with `now`, of `made_with`, by what they were made with.
 
-    Cards of models, which come with their weights, are left out.
+    Cards of models, which come with their weights, are left out, and what `make` does.
     """
     found: dict[str, list[str]] = defaultdict(list)
-    for name in (one for one in results if not results.index[one].get("file")):
+    for name, entry in results.index.items():
+        if "file" in entry or entry["command"].startswith("make "):
+            continue
         made = results[name].get("made_with")
         other = [words for key, words in OTHER.items() if made and made.get(key) != now.get(key)]
         if made is None or other:

@@ -107,8 +107,11 @@ def test_every_result_is_listed_with_a_command_that_exists() -> None:
     assert files == {name for name in RESULTS if "file" not in RESULTS.index[name]}
     assert all(RESULTS.path(name).is_file() for name in RESULTS)
     for name in RESULTS:
+        program, *words = shlex.split(RESULTS.command(name))
+        if program == "make":
+            assert f"\n{words[0]}:" in (ROOT / "Makefile").read_text()
+            continue
         command: click.Command = typer.main.get_command(app)
-        words = shlex.split(RESULTS.command(name))[1:]
         while words and words[0] in getattr(command, "commands", {}):
             command = command.commands[words.pop(0)]  # type: ignore[attr-defined]
         known = {one for parameter in command.params for one in (*parameter.opts, *parameter.secondary_opts)}
