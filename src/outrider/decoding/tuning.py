@@ -145,29 +145,22 @@ class AdaptiveTuning:
     )
 
     # Reading exits.
-    min_exit_costs: int = _tuned(2, "count", "costs of reading exits that must be known to judge by them")
-    exit_cost_window: int = _tuned(5, "count", "costs of reading exits whose median counts")
-    exit_trials_first: int = _tuned(
-        16, "count", "forwards between trials without exits until costs are known"
-    )
-    exit_trials_read: int = _tuned(
-        128, "count", "forwards between trials without exits where those cost little"
-    )
     free_exit_share: float = _tuned(
         0.03, "share", "of a forward: exits that take less are read whatever they say; chosen"
     )
-    exit_trial: int = _tuned(16, "count", "verdicts of a trial with or without exits; chosen")
+    exit_trial: int = _tuned(16, "count", "most verdicts of a trial with or without exits; chosen")
     exit_trial_cost: float = _tuned(0.01, "share", "of the speed that such trials may cost; chosen")
 
     cheap_exit_share: float = _tuned(
         0.12, "share", "of a forward: exits that take less are read until their speed is known; chosen"
     )
-    exit_trial_short: int = _tuned(8, "count", "verdicts of a trial where the cloud drafts too; chosen")
-    exit_trial_loss: float = _tuned(0.6, "forwards", "that one such trial may cost; chosen")
+    exit_trial_loss: float = _tuned(0.6, "tokens", "that a trial may cost before it ends; chosen")
     exit_trials_rarer: int = _tuned(16, "count", "trials in vain after which they become no rarer; chosen")
     speed_noise: float = _tuned(
-        0.6, "share", "of their mean, by which verdicts' tokens differ as long as that is not known; chosen"
+        1.0, "tokens", "by which verdicts differ as long as that is not known; chosen"
     )
+
+    trials_apart: int = _tuned(40, "count", "forwards between trials of different things, in vain; chosen")
 
     # The cloud's own draft.
     steady_memory: float = _tuned(
@@ -177,7 +170,7 @@ class AdaptiveTuning:
         (0.97, 0.75), "share", "of estimates that show a change: memories of 33 and of 4 trials; chosen"
     )
     speed_memory: float = _tuned(
-        0.85, "share", "weight that a speed keeps a verdict which shows a change: a memory of 7; chosen"
+        0.9, "share", "weight that the usual speed keeps at a verdict: a memory of 10; chosen"
     )
     change_signs: float = _tuned(
         2.5, "standard deviations", "between a long and a short memory, that prove a change; chosen"

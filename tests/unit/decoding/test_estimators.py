@@ -10,9 +10,9 @@ from outrider.decoding.policy.estimators import (
     AcceptanceRates,
     ByteBudget,
     CalibratedAcceptance,
+    Deviation,
     ExponentialMean,
     MinRtt,
-    RelativeSpread,
     SteadyAcceptance,
     Throughput,
 )
@@ -58,15 +58,26 @@ def test_a_change_is_noticed_within_some_tokens(before, right):
     assert abs(odds.rate() - right) < 0.35
 
 
-def test_a_spread_is_that_of_late():
-    spread = RelativeSpread()
-    assert spread.value == pytest.approx(DEFAULT_TUNING.speed_noise)
+def test_a_deviation_is_that_of_late():
+    deviation = Deviation(memory=0.97, guess=0.8)
+    assert deviation.value == pytest.approx(0.8)
     for _ in range(300):
-        spread.add(2.0)
-    assert spread.value < 0.05
+        deviation.add(2.0)
+    assert deviation.value < 0.05
     for count in range(300):
-        spread.add(1.0 + 2.0 * (count % 2))
-    assert spread.value == pytest.approx(0.5, abs=0.05)
+        deviation.add(1.0 + 2.0 * (count % 2))
+    assert deviation.value == pytest.approx(1.0, abs=0.05)
+
+
+def test_odds_that_begin_anew_hold_what_was_seen_last_and_never_more():
+    odds = steady_odds(0.9)
+    before = odds.rate()
+    odds.begin_anew()
+    assert odds.rate() <= before
+    for _ in range(4):
+        odds.on_outcome(None)
+    odds.begin_anew()
+    assert odds.rate() < 0.5
 
 
 def test_odds_of_a_mixture_are_its_shares():

@@ -19,11 +19,10 @@ def test_no_window_is_slower_than_ar() -> None:
 
 
 def test_where_nothing_pays_trials_cost_little() -> None:
-    """A trial of exits at 80 % of a forward and one of a draft at 40 % may fall into one window."""
     changes = [USUAL, *USELESS, USUAL]
     *texts, back = write_session(changes, "outrider")
     for text, now in zip(texts, changes, strict=False):
-        assert min(window_speeds(text, now.step_s, SETTLED)) >= 0.95, now
+        assert min(window_speeds(text, now.step_s, SETTLED)) >= 0.97, now
         assert min(window_speeds(text, now.step_s, 0)) >= 0.6, now
     assert min(window_speeds(back, USUAL.step_s, SETTLED)) >= 1.4, "drafts that pay again are soon used again"
 

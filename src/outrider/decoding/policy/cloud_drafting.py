@@ -109,8 +109,8 @@ class CloudDrafting:
         """What a token of the draft takes, of a step: both run on one device."""
         self._help = ExponentialRatio(tuning.steady_memory, tuning.help_prior_tokens)
         self._begins = True
-        self._unused_s = 0.0
-        """Seconds of the target's forwards since a token of the draft was judged."""
+        self._unused_s, self._unused = 0.0, 0
+        """Seconds and number of the target's forwards since a token of the draft was judged."""
         self._failed_probes = 0
 
     def begin_text(self) -> None:
@@ -126,24 +126,30 @@ class CloudDrafting:
     def on_forward(self, seconds: float) -> None:
         """A forward of the target took so long."""
         self._unused_s += seconds
+        self._unused += 1
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no token of the draft has been judged lately, so that something else may be tried."""
+        return self._unused >= self._tuning.trials_apart or not self._failed_probes
 
     def on_judged(self, confidence: float, right: bool) -> None:
         """A token that the draft was so sure of was right, or wrong."""
         self.odds.on_outcome(0 if right else None, confidence)
         self._failed_probes = 0 if right else self._failed_probes + 1
-        self._unused_s = 0.0
+        self._unused_s, self._unused = 0.0, 0
 
-    def probe_due(self, row_s: float, step_s: float, tokens_per_s: float) -> bool:
+    def probe_due(self, row_s: float, step_s: float, tokens_per_s: float, may_try: bool = True) -> bool:
         """Return whether to draft and judge a token that does not seem to pay, in case the draft is better
         by now. At once after one that was right, where it pays as long as it is; else its time, with `row_s`
         seconds of the forward for its row, may be a share of the time since the last one, which falls with
-        every failure. `tokens_per_s`: what a second is worth.
+        every failure. `tokens_per_s`: what a second is worth; `may_try`: whether one that may fail may begin.
         """
         tuning, seconds = self._tuning, self.draft_s(step_s) + row_s
         if not self._failed_probes:
             return seconds * tokens_per_s < 1.0
         share = tuning.probe_cost / sqrt(min(self._failed_probes, tuning.probes_rarer))
-        return seconds <= share * self._unused_s
+        return may_try and seconds <= share * self._unused_s
 
     def on_committed(self, num_tokens: int, expected: float) -> None:
         """So many tokens have become final in a time in which the cloud alone would write those expected."""

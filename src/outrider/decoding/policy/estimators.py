@@ -106,9 +106,19 @@ class SteadyAcceptance:
             odds.on_verdict(rank, confidence)
         for place, odds in enumerate(self._shorter):
             if self._differs(odds):
-                self._odds = odds.with_memory(self._odds.memory)
-                for longer in range(place):
-                    self._shorter[longer] = odds.with_memory(self._shorter[longer].memory)
+                self._adopt(place)
+
+    def begin_anew(self) -> None:
+        """Hold for true what the shortest memory does, if that is less."""
+        if self._shorter[-1].rate() < self._odds.rate():
+            self._adopt(len(self._shorter) - 1)
+
+    def _adopt(self, place: int) -> None:
+        """Begin all longer memories anew with what this one holds."""
+        odds = self._shorter[place]
+        self._odds = odds.with_memory(self._odds.memory)
+        for longer in range(place):
+            self._shorter[longer] = odds.with_memory(self._shorter[longer].memory)
 
     def _differs(self, odds: CalibratedAcceptance) -> bool:
         rate = (self._odds.rate() + odds.rate()) / 2.0
@@ -191,13 +201,11 @@ class ExponentialRatio:
         return self._above / self._below if self._below else 1.0
 
 
-class RelativeSpread:
-    """The standard deviation of values over their mean, with fading memory, begun with a guess."""
+class Deviation:
+    """The standard deviation of values, with fading memory, begun as that of two values with their guess."""
 
-    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
-        self._memory, trials = tuning.rate_memory, tuning.prior_trials
-        self._weight = self._sum = trials
-        self._squares = trials * (1.0 + tuning.speed_noise**2)
+    def __init__(self, memory: float, guess: float) -> None:
+        self._memory, self._weight, self._sum, self._squares = memory, 2.0, 2.0, 2.0 * (1.0 + guess**2)
 
     def add(self, value: float) -> None:
         """Add a value, after the older ones have lost weight."""
@@ -207,8 +215,8 @@ class RelativeSpread:
 
     @property
     def value(self) -> float:
-        """The spread as a share of the mean."""
-        return sqrt(max(0.0, self._squares * self._weight / self._sum**2 - 1.0))
+        """The deviation from the mean."""
+        return sqrt(max(0.0, self._squares / self._weight - (self._sum / self._weight) ** 2))
 
 
 class BatchTime:
@@ -246,31 +254,21 @@ class BatchTime:
 class Throughput:
     """Tokens per second of late, from one commit to the next of a text; 0 until known."""
 
-    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING, memory: float | None = None) -> None:
-        """`memory`: the weight that a commit keeps at the next, `rate_memory` where none is given."""
-        self._memory = tuning.rate_memory if memory is None else memory
+    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
+        self._memory = tuning.rate_memory
         self._tokens = self._seconds = 0.0
         self._last_s: float | None = None
-
-    def with_memory(self, memory: float) -> Throughput:
-        """The same speed as of now with another memory from now on."""
-        other = copy.copy(self)
-        other._memory = memory
-        return other
 
     def begin_text(self) -> None:
         """The time since the last text does not count."""
         self._last_s = None
 
-    def on_commit(self, num_tokens: int, now_s: float) -> float:
-        """Adds the tokens that became final at `now_s`; returns the seconds since the last commit."""
-        seconds = 0.0
+    def on_commit(self, num_tokens: int, now_s: float) -> None:
+        """Adds the tokens that became final at `now_s`."""
         if self._last_s is not None:
-            seconds = now_s - self._last_s
             self._tokens = self._memory * self._tokens + num_tokens
-            self._seconds = self._memory * self._seconds + seconds
+            self._seconds = self._memory * self._seconds + now_s - self._last_s
         self._last_s = now_s
-        return seconds
 
     @property
     def value(self) -> float:

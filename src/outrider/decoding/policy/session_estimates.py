@@ -22,8 +22,7 @@ from outrider.decoding.policy.estimators import (
     Throughput,
 )
 from outrider.decoding.policy.exit_calibration import ExitCalibrator
-from outrider.decoding.policy.exit_gate import ExitGate
-from outrider.decoding.policy.speed_trials import SpeedTrials
+from outrider.decoding.policy.exit_gate import ExitGate, ExitTimes
 from outrider.decoding.policy.step_times import ForwardTimes
 from outrider.decoding.protocol.prefix_digest import Tokens, common_length
 from outrider.decoding.theory import expected_tokens
@@ -64,15 +63,15 @@ class SessionEstimates:
         self.cloud_drafts = cloud_drafts
         self.trust = ExitCalibrator(tuning)
         self._times = ForwardTimes(tuning, cloud_drafts)
-        self._times_unread = ForwardTimes(tuning, cloud_drafts) if cloud_drafts else self._times
-        """Where the cloud drafts too, of forwards whose exits are not read."""
+        self._times_unread = ForwardTimes(tuning, cloud_drafts)
+        """Of forwards whose exits are not read."""
         self._speed = Throughput(tuning)
         self._odds = SteadyAcceptance(tuning) if cloud_drafts else AcceptanceRates(tuning)
         self._second = AcceptanceRates(tuning, (tuning.sibling_prior,))
         self._ready: dict[Ending, ExponentialMean] = {
             ending: ExponentialMean(tuning) for ending in ("step", "whole", "fell")
         }
-        self.exit_gate: ExitGate | SpeedTrials = SpeedTrials(tuning) if cloud_drafts else ExitGate(tuning)
+        self.exit_gate = ExitGate(tuning)
         self.cloud = CloudDrafting(tuning)
         self._alone_tokens_per_s = 0.0
         self._committed_s: float | None = None
@@ -107,7 +106,7 @@ class SessionEstimates:
         if forwarded:
             self.cloud.on_forward(outcome.compute_s)
             num_beside = job.num_rows - 1 - len(job.draft)
-            self.on_verified(len(job.draft), outcome.compute_s, num_beside, exits_read)
+            self.on_verified(len(job.draft), outcome.compute_s, num_beside, job.hints)
             self._learn_from_siblings(job, new)
             self._learn_from_draft(job, new, known)
         if not job.draft and outcome.offered is not None and new:
@@ -115,7 +114,9 @@ class SessionEstimates:
         self._learn_help(outcome)
         self.on_committed(outcome.num_committed, outcome.now_s)
         gated = exits_read if job.needs_forward else None
-        self.exit_gate.on_commit(outcome.num_committed, outcome.now_s, gated)
+        times, may_try = self._exit_times(len(job.draft)), self.cloud.is_quiet
+        if self.exit_gate.on_commit(outcome.num_committed, outcome.now_s, gated, times, may_try):
+            self.cloud.odds.begin_anew()
         if outcome.num_ready is not None:
             self.on_ready(outcome.num_ready, outcome.num_drafted, outcome.accepted)
 
@@ -151,17 +152,20 @@ class SessionEstimates:
         self._speed.on_commit(num_tokens, now_s)
 
     def on_verified(
-        self, num_drafted: int, compute_s: float, num_beside: int = 0, heard: bool | None = None
+        self, num_drafted: int, compute_s: float, num_beside: int = 0, exits_read: bool = False
     ) -> None:
-        """A forward over a draft (or a step, with none) and so many tokens of others took so long. `heard`:
-        whether its early exits were asked; None where other robots' work was done with it.
-        """
-        before = self._other_times if self.cloud_drafts else self.times
-        timed = before.any_known and not num_beside if self.cloud_drafts else before.step_known
-        if timed and heard is not None:
-            usual_s = before.wide_s(num_drafted + num_beside) if num_beside else before.draft_s(num_drafted)
-            self.exit_gate.on_forward(heard, compute_s, usual_s)
-        self._times_now.on_forward(num_drafted, compute_s, num_beside)
+        """A forward over a draft (or a step, with none) and so many tokens of others took so long."""
+        one, other = self._times, self._times_unread
+        times, others = (one, other) if exits_read else (other, one)
+        if times.on_forward(num_drafted, compute_s, num_beside):
+            others.forget()
+
+    def _exit_times(self, num_drafted: int) -> ExitTimes | None:
+        """What reading the exits costs in a verification of so many tokens, if it is known."""
+        if not self._times.any_known or not self._times_unread.any_known:
+            return None
+        cost = self._times.ratio_to(self._times_unread, num_drafted) - 1.0
+        return ExitTimes(self._times_unread.draft_s(0), cost)
 
     def on_draft_judged(self, stood: int, fell: bool) -> None:
         """So many tokens of a draft stood, and whether the next one did not."""
@@ -219,7 +223,7 @@ class SessionEstimates:
     def probe_due(self, num_ready: int) -> bool:
         """Whether the cloud should draft a token behind so many ready ones only to see if it is right."""
         row_s = max(0.0, self.times.draft_s(num_ready + 1) - self.times.draft_s(num_ready))
-        return self.cloud.probe_due(row_s, self.times.draft_s(0), self._tokens_per_s)
+        return self.cloud.probe_due(row_s, self.times.draft_s(0), self._tokens_per_s, self.exit_gate.is_quiet)
 
     def _cloud_price(self, room: int) -> float:
         """What time is worth where the cloud drafts: what it would write alone, and what is written beyond
@@ -236,8 +240,8 @@ class SessionEstimates:
         """
         if not self.times.known or not self.tuning.siblings:
             return 0
-        rate, second, alone_s = self._odds.rate(), self._second.rate(), self.times.draft_s(num_drafted)
-        speed = self._tokens_per_s
+        rate = max(self._odds.rate(), self.cloud.rate) if self.cloud_drafts else self._odds.rate()
+        second, alone_s, speed = self._second.rate(), self.times.draft_s(num_drafted), self._tokens_per_s
         if self.cloud_drafts and not self.times.wide_known:
             leaves = leaves[:1]  # what such forwards take is to be learnt first
         best, most, tokens, rows = 0, 0.0, 0.0, num_drafted

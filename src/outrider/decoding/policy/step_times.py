@@ -43,36 +43,36 @@ class ForwardTimes:
         """What comes first may have to bring the prompt to other places of the cache."""
         self._begins = True
 
-    def on_forward(self, num_drafted: int, compute_s: float, num_beside: int = 0) -> None:
-        """One over a draft (or a step, with none) and so many tokens of others took so long."""
+    def on_forward(self, num_drafted: int, compute_s: float, num_beside: int = 0) -> bool:
+        """One over a draft (or a step, with none) and so many tokens of others took so long. Returns whether
+        the machine is another now, as far as that shows.
+        """
         self._forwards += 1
         if self._forwards - self._left_at > self._tuning.forward_window:
             self._leaving.clear()
-        if self._interpolates and not num_beside and self._is_hiccup(num_drafted, compute_s):
-            return
+        before_s = 0.0 if num_beside else self._timed.get(num_drafted, 0.0)
+        changed = _differ(before_s, compute_s, self._tuning.speed_change)
+        self._changes = self._changes + 1 if changed else 0
+        if self._changes == 1:
+            return False
+        if changed:
+            self.forget()
         if not num_drafted:
             self._step.add(compute_s)
         for times in (self._verify, self._wide):
             times.forget(self._forwards, self._step.value)
         self._nearest.clear()
-        if not num_drafted:
-            return
         if num_beside:
             self._on_wide(num_drafted + num_beside, compute_s)
-        else:
+        elif num_drafted:
             self._verify.add(num_drafted, compute_s, self._forwards, self._step.value)
+        return changed
 
-    def _is_hiccup(self, num_drafted: int, compute_s: float) -> bool:
-        """Whether a forward took much longer or shorter than those like it; the second in a row is of another
-        machine, and all that is known is forgotten.
-        """
-        changed = _differ(self.draft_s(num_drafted), compute_s, self._tuning.speed_change)
-        self._changes = self._changes + 1 if changed else 0
-        if self._changes == 2:
-            self._changes = 0
-            self._step = ExponentialMean(self._tuning)
-            self._verify, self._wide = _RecentMeans(self._tuning), _RecentMeans(self._tuning)
-        return self._changes > 0
+    def forget(self) -> None:
+        """The machine is another now."""
+        self._changes = 0
+        self._step = ExponentialMean(self._tuning)
+        self._verify, self._wide = _RecentMeans(self._tuning), _RecentMeans(self._tuning)
 
     def on_begun_again(self, after_s: float) -> None:
         """So long after a forward was given up the next one has begun."""
@@ -118,13 +118,25 @@ class ForwardTimes:
             mean = self._nearest[num_drafted] = _nearest_to(num_drafted, self._verify.means)
         return mean.value
 
+    @property
+    def _timed(self) -> dict[int, float]:
+        """Seconds by length, of those that have been timed; a step has none."""
+        steps = {0: self._step.value} if self._step.known else {}
+        return steps | {length: mean.value for length, mean in self._verify.means.items()}
+
+    def ratio_to(self, other: ForwardTimes, num_drafted: int) -> float:
+        """The time of a verification over that in another way, at the nearest length that has been timed in
+        both, if there is any.
+        """
+        both = self._timed.keys() & other._timed.keys()
+        length = min(both, key=lambda one: abs(one - num_drafted), default=num_drafted)
+        return self.draft_s(length) / other.draft_s(length)
+
     def _interpolated(self, num_drafted: int) -> float:
         """Return the time by straight lines between the lengths timed, and from the shortest to the longest
         beyond that.
         """
-        known = sorted((length, mean.value) for length, mean in self._verify.means.items())
-        if self._step.known:
-            known.insert(0, (0, self._step.value))
+        known = sorted(self._timed.items())
         after = bisect_left(known, (num_drafted, 0.0))
         if after == 0 or len(known) == 1:
             return known[0][1]
