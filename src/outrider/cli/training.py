@@ -77,7 +77,7 @@ def train_model(
         "out/models"
     ),
     vision_steps: Annotated[int, typer.Option(min=0, help="Steps of the vision tower alone.")] = 700,
-    steps: Annotated[int, typer.Option(min=1, help="Steps of imitation, 32 frames each.")] = 2400,
+    steps: Annotated[int, typer.Option(min=1, help="Steps of imitation.")] = 2400,
     learning_rate: Annotated[float, typer.Option(min=1e-6, max=0.1)] = 3e-3,
     start: Annotated[
         Path | None,
@@ -85,6 +85,10 @@ def train_model(
             "--from", help="Checkpoint or model folder whose weights a new run begins with.", exists=True
         ),
     ] = None,
+    batch: Annotated[int, typer.Option(min=1, help="Frames a step, four tasks each.")] = 32,
+    device: Annotated[
+        Literal["cpu", "cuda"], typer.Option(help="On cuda the processes pack batches for one GPU.")
+    ] = "cpu",
     processes: Processes = 1,
 ) -> None:
     """Train a model by imitation of the expert and export it; resumable."""
@@ -97,7 +101,12 @@ def train_model(
     from outrider.training.imitation import TrainingConfig
 
     config = TrainingConfig(
-        role, vision_steps=vision_steps, steps=steps, batch_frames=32, learning_rate=learning_rate
+        role,
+        vision_steps=vision_steps,
+        steps=steps,
+        batch_frames=batch,
+        learning_rate=learning_rate,
+        device=device,
     )
     typer.echo(str(make_model(config, data, run, models, processes, start)["figures"]))
 
@@ -115,35 +124,6 @@ def train_reader(
     from outrider.runtime.datasets.training_runs import make_reader
 
     typer.echo(str(make_reader(run, models, steps, seed)))
-
-
-@app.command("looks", epilog="Example:  outrider train looks out/looks --model out/models/target")
-def train_looks(
-    data: Annotated[
-        Path,
-        typer.Argument(help="Folder of a data set made with --looks.", callback=given(checks.training_data)),
-    ],
-    model: Annotated[
-        Path,
-        typer.Option(
-            help="Folder of the model; its weights are replaced at the end.", callback=given(checks.model)
-        ),
-    ],
-    run: Annotated[Path, typer.Option(help="Checkpoints; a run found there goes on.")] = Path("out/run"),
-    steps: Annotated[int, typer.Option(min=1, help="Steps, 32 frames each.")] = 500,
-    learning_rate: Annotated[float, typer.Option(min=1e-6, max=0.1)] = 1e-3,
-    seed: Seed = 0,
-) -> None:
-    """Teach a model to see homes in any look as it sees them in plain; only its vision tower changes.
-
-    Afterwards train the target's exits anew. Resumable.
-    """
-    checked_folder(run)
-    from outrider.runtime.datasets.training_runs import make_looks
-    from outrider.training.looks import LooksConfig
-
-    config = LooksConfig(steps=steps, learning_rate=learning_rate, seed=seed)
-    typer.echo(str(make_looks(config, data, model, run)))
 
 
 @app.command("answers", epilog="Example:  outrider train answers out/answers --target MODEL.gguf")

@@ -20,15 +20,11 @@ class Query(msgspec.Struct, array_like=True):
 
 
 class Example(msgspec.Struct, array_like=True):
-    """`cells` is int16 (5, 9, 3): kind, colour, distance in decimetres of each merged vision token.
-
-    `plain_jpeg` is the same view in the plain look; empty where `jpeg` is that.
-    """
+    """`cells` is int16 (5, 9, 3): kind, colour, distance in decimetres of each merged vision token."""
 
     jpeg: bytes
     cells: bytes
     queries: list[Query]
-    plain_jpeg: bytes = b""
 
 
 class Shard(msgspec.Struct):

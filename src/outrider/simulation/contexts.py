@@ -21,22 +21,34 @@ from outrider.core.language.prompt import (
     searched_place_memory,
     seen_memory,
 )
+from outrider.core.language.things import SIDES, Thing
 from outrider.core.values import Pose2D, Sighting
 from outrider.simulation.expert import FULL_TURN_DEG, OTHER_SIDE_ACTION, SCAN_ACTION, SearchedPlace
-from outrider.simulation.homes import Home
+from outrider.simulation.homes import Home, meant, sees_in_camera
 from outrider.simulation.perception import View
-from outrider.simulation.vocabulary import COLOURS, KINDS, ObjectSpec
+from outrider.simulation.vocabulary import COLOURS, DOOR_KIND, FURNITURE_KINDS, KINDS, ObjectSpec, Wanted
 
 COMMAND_SHARE = 0.05
 HERE_M = 1.2
-MODES = ("start", "search", "leave", "door", "enter", "entered", "approach")
-MODE_WEIGHTS = (0.08, 0.34, 0.22, 0.16, 0.06, 0.07, 0.07)
+MODES = ("start", "search", "leave", "door", "enter", "entered", "approach", "roam")
+MODE_WEIGHTS = (0.08, 0.31, 0.22, 0.16, 0.06, 0.07, 0.07, 0.03)
 RECALL_SHARE = 0.4
 RECALL_MODES = ("start", "recall", "look", "leave", "door", "enter", "entered")
 RECALL_MODE_WEIGHTS = (0.2, 0.32, 0.16, 0.08, 0.12, 0.04, 0.08)
 PLACE_NOISE_M = 0.25
 FALSE_SHARE, OTHERS_SHARE = 0.15, 0.25
 MAX_SEARCHED = 3
+_OTHER_SIZE = {"small": "large", "large": "small"}
+BARE_SHARE, SIZE_SHARE, SIDE_SHARE = 0.25, 0.6, 0.15
+ROOM_SHARE, FURNITURE_ROOM_SHARE, DOOR_SHARE = 0.03, 0.3, 0.02
+"""Of the targets: asked for without a colour, by size or side where that tells, by their room; doors."""
+ANY_PHRASINGS = ("find any {}", "go to any {}")
+ROOM_PHRASINGS = (
+    "go to the room with the {}",
+    "find the room with the {}",
+    "walk to the room with the {}",
+    "take me to the room with the {}",
+)
 
 
 @dataclass(frozen=True)
@@ -62,15 +74,24 @@ def make_lesson(rng: np.random.Generator, home: Home, pose: Pose2D, view: View) 
     return Lesson(PromptContext(phrase(rng, target), steps[-HISTORY_STEPS:], turned, lines), searched)
 
 
-def make_sightings(rng: np.random.Generator, home: Home, target: ObjectSpec) -> tuple[Sighting, ...]:
+def make_sightings(rng: np.random.Generator, home: Home, target: Wanted) -> tuple[Sighting, ...]:
     """What a memory may say to a task: mostly the target's place, sometimes one it has left, and others."""
-    lines = [_place_of(rng, home, target) if rng.random() > FALSE_SHARE else _stale(rng, home, target)]
+    spec = _some_spec(rng, home, target)
+    lines = [_place_of(rng, home, spec) if rng.random() > FALSE_SHARE else _stale(rng, home, spec)]
     if rng.random() < OTHERS_SHARE:
         other = home.objects[int(rng.integers(len(home.objects)))].spec
         lines.insert(int(rng.integers(2)), _place_of(rng, home, other))
         if rng.random() < 0.5:
-            lines = [line for line in lines if line.what != target.phrase]
+            lines = [line for line in lines if line.what != spec.phrase]
     return tuple(lines)
+
+
+def _some_spec(rng: np.random.Generator, home: Home, target: Wanted) -> ObjectSpec:
+    """A thing that memory may have in mind for a target: one of the home that fits, or else any such."""
+    fitting = [thing.spec for thing in home.objects if target.fits(thing.spec)]
+    if fitting:
+        return fitting[int(rng.integers(len(fitting)))]
+    return ObjectSpec(target.thing.kind, target.thing.colour)
 
 
 def sighting_lines(sightings: tuple[Sighting, ...], pose: Pose2D) -> tuple[str, ...]:
@@ -99,29 +120,83 @@ def _stale(rng: np.random.Generator, home: Home, spec: ObjectSpec) -> Sighting:
     return Sighting(spec.phrase, float(x), float(y))
 
 
-def _pick_known_target(rng: np.random.Generator, home: Home) -> ObjectSpec:
+def _pick_known_target(rng: np.random.Generator, home: Home) -> Wanted:
     if rng.random() < 0.1:
-        return ObjectSpec(str(rng.choice(KINDS)), str(rng.choice(COLOURS)))
-    return home.objects[int(rng.integers(len(home.objects)))].spec
+        return _named(rng, _any_spec(rng))
+    return _named(rng, home.objects[int(rng.integers(len(home.objects)))].spec)
 
 
-def phrase(rng: np.random.Generator, target: ObjectSpec) -> str:
+def target_of_home(rng: np.random.Generator, home: Home) -> Wanted:
+    """One of the ways to ask for the home's target, such as by its side where that tells it from another."""
+    spec = home.target.spec
+    if rng.random() < SIDE_SHARE:
+        for side in SIDES:
+            asked = Wanted(Thing(spec.kind, str(rng.choice(["", spec.colour])), side=side))
+            rivals = [o for o in home.objects if asked.fits(o.spec) and sees_in_camera(home, home.start, o)]
+            if len(rivals) > 1 and home.target in meant(home, asked):
+                return asked
+    return _named(rng, spec)
+
+
+def instruction_for(home: Home) -> str:
+    """The instruction that evaluations give in a home: the same each time."""
+    rng = np.random.default_rng([home.seed, 3])
+    return phrase(rng, target_of_home(rng, home))
+
+
+def _named(rng: np.random.Generator, spec: ObjectSpec) -> Wanted:
+    """A thing by its kind and mostly its colour, by size where it is one of two, or the room it is in."""
+    size = spec.size if rng.random() < SIZE_SHARE else ""
+    bare = not spec.colour or (not size and rng.random() < BARE_SHARE)
+    furniture = spec.kind in FURNITURE_KINDS
+    room = not size and rng.random() < (FURNITURE_ROOM_SHARE if furniture else ROOM_SHARE)
+    return Wanted(Thing(spec.kind, "" if bare else spec.colour, size), room)
+
+
+def phrase(rng: np.random.Generator, target: Wanted) -> str:
     """An instruction for a target in one of the many ways people say it."""
+    if target.room:
+        return str(rng.choice(ROOM_PHRASINGS)).format(target.phrase)
     if rng.random() < 0.25:
         return f"find the {target.phrase}"
-    return str(rng.choice(FIND_PHRASINGS)).format(target.phrase)
+    forms: tuple[str, ...] = FIND_PHRASINGS
+    if target.thing.size or target.thing.side:
+        forms = tuple(form for form in forms if " a {}" not in form)
+    elif not target.thing.colour:
+        forms = (*forms, *ANY_PHRASINGS * 3)
+    return str(rng.choice(forms)).format(target.phrase)
 
 
-def _pick_target(rng: np.random.Generator, view: View) -> ObjectSpec:
+def _pick_target(rng: np.random.Generator, view: View) -> Wanted:
     draw = rng.random()
+    if draw < DOOR_SHARE:
+        return Wanted(Thing(DOOR_KIND))
     if view.objects and draw < 0.5:
-        return view.objects[int(rng.integers(len(view.objects)))].spec
+        return _side_or_name(rng, view)
     if view.objects and draw < 0.85:
         near = view.objects[int(rng.integers(len(view.objects)))].spec
+        if near.size and rng.random() < 0.5:
+            return Wanted(Thing(near.kind, near.colour, _OTHER_SIZE[near.size]))
         if rng.random() < 0.5:
-            return ObjectSpec(near.kind, str(rng.choice(COLOURS)))
-        return ObjectSpec(str(rng.choice(KINDS)), near.colour)
-    return ObjectSpec(str(rng.choice(KINDS)), str(rng.choice(COLOURS)))
+            return _named(rng, ObjectSpec(near.kind, str(rng.choice(COLOURS))))
+        return _named(rng, ObjectSpec(_any_spec(rng).kind, near.colour))
+    return _named(rng, _any_spec(rng))
+
+
+def _side_or_name(rng: np.random.Generator, view: View) -> Wanted:
+    """A thing in view, by its side where two of its kind are there."""
+    spec = view.objects[int(rng.integers(len(view.objects)))].spec
+    alike = [one for one in view.objects if one.spec.kind == spec.kind]
+    if len(alike) > 1 and rng.random() < 0.6:
+        colour = spec.colour if all(one.spec.colour == spec.colour for one in alike) else ""
+        return Wanted(Thing(spec.kind, colour, side=str(rng.choice(SIDES))))
+    return _named(rng, spec)
+
+
+def _any_spec(rng: np.random.Generator) -> ObjectSpec:
+    """A thing that need not be in the home."""
+    kind = str(rng.choice(KINDS[: KINDS.index(DOOR_KIND)]))
+    return ObjectSpec(kind, str(rng.choice(COLOURS)))
 
 
 def _command_lesson(rng: np.random.Generator) -> Lesson:
@@ -150,11 +225,13 @@ def _past(rng: np.random.Generator, mode: str) -> tuple[tuple[Step, ...], int]:
         look = (Step("door", OTHER_SIDE_ACTION), *(Step("door", SCAN_ACTION),) * count)
         return (*older, *look), before + 45 + (45 * count - 22 if count else 0)
     if mode == "leave":
-        count = int(rng.integers(0, 10)) if rng.random() < 0.85 else int(rng.integers(8, 16))
+        count = int(rng.integers(0, 10)) if rng.random() < 0.75 else int(rng.integers(8, 20))
         steps = (*(scan,) * HISTORY_STEPS, *(Step("door", SCAN_ACTION),) * count)
         return steps, FULL_TURN_DEG + 45 * count + odd
     if mode == "door":
         return (*older, *_door_steps(rng)), int(rng.choice([0, 0, 0, 15, 30, 45, 90, 135]))
+    if mode == "roam":
+        return (*older, Step("roam", _any_move(rng))), 0
     enter = Step("enter", "move forward large")
     if mode == "enter":
         return (*older, *_door_steps(rng), enter), 0
@@ -218,7 +295,7 @@ def random_pose(rng: np.random.Generator, home: Home) -> Pose2D:
         )
         if any(f.rect.grown(0.4).holds(x, y) for f in home.furniture):
             continue
-        if any(math.hypot(o.x - x, o.y - y) < o.radius + 0.45 for o in home.objects):
+        if any(math.hypot(o.x - x, o.y - y) < o.radius + 0.45 for o in home.standing):
             continue
         yaw = float(rng.uniform(-math.pi, math.pi))
         landmarks = [*((o.x, o.y) for o in home.objects), *((d.x, d.y) for d in home.doors)]

@@ -3,8 +3,9 @@
 
 It never sees through walls. Its phases: search (turn on the spot), recall (face and near the place where the
 target was seen before), door (head for a way out of a searched place, or towards a remembered one behind a
-wall), enter (pass through it), approach, arrived; obey and done for plain motion commands. Whatever it knows
-beyond the view stands in the prompt too, so a model can imitate it exactly.
+wall), enter (pass through it), roam (walk where it is free, once no way out is seen), approach, arrived; obey
+and done for plain motion commands. Whatever it knows beyond the view stands in the prompt too, so a model can
+imitate it exactly.
 
 The reason says what is seen and where ("left 20 at 2.3 m": degrees to the nearest five, decimetres), and what
 was ruled out and why.
@@ -27,13 +28,16 @@ from outrider.core.language.prompt import (
 )
 from outrider.core.values import wrap_angle
 from outrider.simulation.perception import SeenDoor, SeenObject, View
-from outrider.simulation.vocabulary import ObjectSpec, target_of
+from outrider.simulation.vocabulary import DOOR_KIND, ObjectSpec, Wanted, wanted
 
 STOP_DISTANCE_M = 1.0
+ROOM_DISTANCE_M = 2.6
+"""From a thing whose room is asked for."""
 FULL_TURN_DEG = 360
 ENTER_STEPS = 2
 ENTER_DISTANCE_M = 0.95
 SCAN_ACTION, OTHER_SIDE_ACTION = "turn left large", "turn right large"
+FAR_M, ROAM_M, ROAM_ON_M, ROOM_AHEAD_M = 4.5, 1.5, 1.3, 0.6
 BEHIND_M = 0.5
 DETOUR_M = 2.5
 BEARING_STEP_DEG = 5
@@ -51,27 +55,35 @@ class SearchedPlace:
 
 def answer(view: View, context: PromptContext, searched: tuple[SearchedPlace, ...]) -> str:
     """The expert's whole text for one step."""
-    target = target_of(context.instruction)
+    target = wanted(context.instruction)
     if target is None:
         return _obey(view, context)
-    seen = view.find(target)
+    seen = _nearest_door(view) if target.thing.kind == DOOR_KIND else view.find(target)
     if seen is not None:
         return _approach(view, target, seen)
     return _explore(view, target, context, searched)
 
 
-def _approach(view: View, target: ObjectSpec, seen: SeenObject) -> str:
-    found = f"{target.phrase} {_spot(seen)}"
-    others = _listed(view, _things(view, target, MAX_THINGS - 1))
+def _nearest_door(view: View) -> SeenObject | None:
+    """The nearest door in view, as a thing to be found."""
+    if not view.doors:
+        return None
+    door = view.doors[0]
+    return SeenObject(ObjectSpec(DOOR_KIND), door.bearing_rad, door.distance_m, 0)
+
+
+def _approach(view: View, target: Wanted, seen: SeenObject) -> str:
+    found = f"{seen.spec.phrase} {_spot(seen)}"
+    others = _listed(view, _things(view, target, MAX_THINGS - 1, seen))
+    if target.room and seen.same_room and seen.distance_m <= ROOM_DISTANCE_M:
+        return f"{STOP}\narrived: {found}, in this room{others}."
     if seen.distance_m <= STOP_DISTANCE_M and abs(seen.bearing_rad) <= math.radians(26):
         return f"{STOP}\narrived: {found}, within reach{others}."
     action = turn_action(seen.bearing_rad) or forward_action(seen.distance_m - STOP_DISTANCE_M + 0.12)
     return f"{action}\napproach: {found}{others}."
 
 
-def _explore(
-    view: View, target: ObjectSpec, context: PromptContext, searched: tuple[SearchedPlace, ...]
-) -> str:
+def _explore(view: View, target: Wanted, context: PromptContext, searched: tuple[SearchedPlace, ...]) -> str:
     if (
         context.steps
         and context.steps[-1].phase == "approach"
@@ -84,7 +96,7 @@ def _explore(
         return _enter(view, target)
     turned = shown_turn(context.turned_deg)
     place = _remembered(target, context)
-    leaving = _last_phase(context) == "door" or turned >= FULL_TURN_DEG
+    leaving = _last_phase(context) in ("door", "roam") or turned >= FULL_TURN_DEG
     if not leaving and place is None:
         seen = _listed(view, _things(view, target) + _doors(view, searched)[:1])
         return f"{SCAN_ACTION}\nsearch: no {target.phrase}{seen}."
@@ -93,15 +105,26 @@ def _explore(
     doors = _ways(view, context, searched, place)
     if not doors:
         seen = _listed(view, _doors(view, searched)[:1] + _things(view, target))
+        if view.free_m[1] >= _least_free_m(context):
+            return f"{forward_action(view.free_m[1] - ROOM_AHEAD_M)}\nroam: no way out, but free ahead{seen}."
         scan = SCAN_ACTION if leaving else OTHER_SIDE_ACTION
         return f"{scan}\ndoor: no way out{seen}."
     return _to_door(min(doors, key=lambda d: _door_cost(d, place)), view, target, searched)
 
 
-def _remembered(target: ObjectSpec, context: PromptContext) -> SeenMemory | None:
+def _least_free_m(context: PromptContext) -> float:
+    """How free the way ahead must be to walk on without a door in view: for one who roams already, or who
+    has looked for a way out all around."""
+    if _last_phase(context) == "roam" and context.steps[-1].action not in (SCAN_ACTION, OTHER_SIDE_ACTION):
+        return ROAM_ON_M
+    turns = shown_turn(context.turned_deg) // FULL_TURN_DEG
+    return {2: FAR_M, 3: ROAM_M}.get(turns, math.inf)
+
+
+def _remembered(target: Wanted, context: PromptContext) -> SeenMemory | None:
     """The newest memory of the target's place."""
     seen = [read_seen_memory(line) for line in reversed(context.memories)]
-    return next((place for place in seen if place is not None and place.what == target.phrase), None)
+    return next((place for place in seen if place is not None and target.fits_words(place.what)), None)
 
 
 def _faces(place: SeenMemory) -> bool:
@@ -113,14 +136,14 @@ def _behind_wall(view: View, place: SeenMemory) -> bool:
     return _faces(place) and view.free_m[1] < place.distance_m - BEHIND_M
 
 
-def _recall(view: View, target: ObjectSpec, place: SeenMemory, searched: tuple[SearchedPlace, ...]) -> str:
+def _recall(view: View, target: Wanted, place: SeenMemory, searched: tuple[SearchedPlace, ...]) -> str:
     """Face the remembered place, then near it; a walk that finds nothing there goes on as a search."""
     size = "small" if abs(place.bearing_rad) < math.radians(22) else "large"
     turn = f"turn {_side(place.bearing_rad)} {size}"
     action = forward_action(place.distance_m - STOP_DISTANCE_M + 0.12) if _faces(place) else turn
     where = f"{direction_words(place.bearing_rad)} {metres_words(place.distance_m)}"
     seen = _listed(view, _things(view, target, FEW_THINGS) + _doors(view, searched)[:1])
-    return f"{action}\nrecall: {target.phrase} was {where}{seen}."
+    return f"{action}\nrecall: {place.what} was {where}{seen}."
 
 
 def _ways(
@@ -148,7 +171,7 @@ def _onward(door: SeenDoor, place: SeenMemory) -> float:
     return math.sqrt(max(0.0, square))
 
 
-def _to_door(door: SeenDoor, view: View, target: ObjectSpec, searched: tuple[SearchedPlace, ...]) -> str:
+def _to_door(door: SeenDoor, view: View, target: Wanted, searched: tuple[SearchedPlace, ...]) -> str:
     at_door = door.distance_m <= ENTER_DISTANCE_M and abs(door.bearing_rad) <= math.radians(24)
     if at_door and abs(door.bearing_rad) <= math.radians(13):
         return _enter(view, target)
@@ -161,7 +184,7 @@ def _to_door(door: SeenDoor, view: View, target: ObjectSpec, searched: tuple[Sea
     return f"{action}\ndoor: way out {_spot(door)}{_listed(view, others)}."
 
 
-def _enter(view: View, target: ObjectSpec) -> str:
+def _enter(view: View, target: Wanted) -> str:
     seen = _listed(view, _things(view, target))
     return f"move forward large\nenter: passing to look for {target.phrase}{seen}."
 
@@ -208,20 +231,25 @@ def _spot(seen: SeenObject | SeenDoor) -> str:
     return f"{side} at {seen.distance_m:.1f} m"
 
 
-def _things(view: View, target: ObjectSpec | None, most: int = MAX_THINGS) -> list[str]:
+def _things(
+    view: View, target: Wanted | None, most: int = MAX_THINGS, found: SeenObject | None = None
+) -> list[str]:
     """What else is in view, nearest first: look-alikes of the target (and why not), then the nearest."""
-    others = [o for o in view.objects if o.spec != target]
+    others = [
+        o for o in view.objects if o != found and not (target and found is None and target.fits(o.spec))
+    ]
     alike = sorted(others, key=lambda o: not _why_not(o.spec, target))[:most]
     return [f"{o.spec.phrase} {_spot(o)}{_why_not(o.spec, target)}" for o in others if o in alike]
 
 
-def _why_not(spec: ObjectSpec, target: ObjectSpec | None) -> str:
-    """What tells a look-alike from the target; empty for what is like it in nothing."""
-    if target is None:
+def _why_not(spec: ObjectSpec, target: Wanted | None) -> str:
+    """What tells a look-alike from what is wanted; empty for what is like it in nothing, or in all."""
+    if target is None or target.fits(spec):
         return ""
-    if spec.kind == target.kind:
-        return f", not {target.colour}"
-    return f", no {target.kind}" if spec.colour == target.colour else ""
+    thing = target.thing
+    if spec.kind == thing.kind:
+        return f", not {thing.colour if thing.colour not in ('', spec.colour) else thing.size}"
+    return f", no {thing.kind}" if thing.colour and spec.colour == thing.colour else ""
 
 
 def _doors(view: View, searched: tuple[SearchedPlace, ...], chosen: SeenDoor | None = None) -> list[str]:

@@ -9,10 +9,12 @@ import mujoco
 import numpy as np
 
 from outrider.core.sensors.camera import CAMERA_FORWARD_M, CAMERA_HEIGHT_M, SIM_CAMERA
-from outrider.simulation.homes import WALL_HEIGHT, WALL_THICKNESS, Home, HomeObject, Rect
+from outrider.simulation.floor_plans import WALL_THICKNESS, Rect
+from outrider.simulation.homes import WALL_HEIGHT, Home, HomeObject
 from outrider.simulation.looks.scenery import dress
 from outrider.simulation.looks.styles import PLAIN, Look
-from outrider.simulation.vocabulary import COLOUR_RGB
+from outrider.simulation.shapes import FURNITURE_PARTS, STANDING_PARTS, Part
+from outrider.simulation.vocabulary import COLOUR_RGB, SCALES
 
 BODY_LENGTH_M, BODY_WIDTH_M = 0.70, 0.31
 TIMESTEP_S = 0.01
@@ -22,14 +24,12 @@ FURNITURE_RGB = {
     "shelf": (0.52, 0.36, 0.22),
     "bed": (0.66, 0.60, 0.55),
     "cabinet": (0.58, 0.44, 0.30),
+    "fridge": (0.88, 0.88, 0.86),
 }
 SOLID, ROBOT_GROUP = 1, 3
 BODY_GEOM = "robot/body"
 
 _BOX = mujoco.mjtGeom.mjGEOM_BOX
-_CYLINDER = mujoco.mjtGeom.mjGEOM_CYLINDER
-_SPHERE = mujoco.mjtGeom.mjGEOM_SPHERE
-_ELLIPSOID = mujoco.mjtGeom.mjGEOM_ELLIPSOID
 
 
 def build_model(home: Home, look: Look = PLAIN) -> mujoco.MjModel:
@@ -47,11 +47,11 @@ def home_spec(home: Home) -> mujoco.MjSpec:
     rng = np.random.default_rng([home.seed, 77])
     _light(spec, rng)
     _shell(spec, home, rng)
-    for index, piece in enumerate(home.furniture):
-        rgb = np.clip(np.array(FURNITURE_RGB[piece.kind]) * rng.uniform(0.85, 1.15), 0, 1)
-        _rect_geom(spec, f"furniture/{index}", piece.rect, piece.height, (*rgb, 1.0))
     for index, thing in enumerate(home.objects):
-        _object_geoms(spec, index, thing)
+        if thing.rect is None:
+            _standing_geoms(spec, index, thing)
+        else:
+            _furniture_geoms(spec, rng, home, index, thing.rect)
     _top_camera(spec, home)
     return spec
 
@@ -118,65 +118,56 @@ def _rect_geom(
     )
 
 
-def _object_geoms(spec: mujoco.MjSpec, index: int, thing: HomeObject) -> None:
+def _standing_geoms(spec: mujoco.MjSpec, index: int, thing: HomeObject) -> None:
     body = spec.worldbody.add_body(
         name=f"object/{index}",
         pos=[thing.x, thing.y, 0.0],
         quat=[math.cos(thing.yaw / 2), 0.0, 0.0, math.sin(thing.yaw / 2)],
     )
-    rgba = [*COLOUR_RGB[thing.spec.colour], 1.0]
-    for number, (kind, size, pos) in enumerate(_SHAPES[thing.spec.kind]):
-        body.add_geom(
-            name=f"object/{index}/{number}",
-            type=kind,
-            size=list(size) + [0.0] * (3 - len(size)),
-            pos=list(pos),
-            rgba=rgba,
-            contype=0,
-            conaffinity=SOLID,
-        )
+    scale, rgba = SCALES[thing.spec.size], [*COLOUR_RGB[thing.spec.colour], 1.0]
+    for number, part in enumerate(STANDING_PARTS[thing.spec.kind]):
+        _part_geom(body, f"object/{index}/{number}", part, scale, rgba)
 
 
-_Part = tuple[mujoco.mjtGeom, tuple[float, ...], tuple[float, float, float]]
+def _furniture_geoms(
+    spec: mujoco.MjSpec, rng: np.random.Generator, home: Home, index: int, rect: Rect
+) -> None:
+    """A piece with its back to the nearest wall; `furniture/` is plain, `object/` has a colour."""
+    thing = home.objects[index]
+    group, rgb = "object", np.array(COLOUR_RGB.get(thing.spec.colour, FURNITURE_RGB[thing.spec.kind]))
+    if not thing.spec.colour:
+        group, rgb = "furniture", np.clip(rgb * rng.uniform(0.85, 1.15), 0, 1)
+    yaw = _facing_yaw(home.rooms[thing.room], rect)
+    body = spec.worldbody.add_body(
+        name=f"{group}/{index}",
+        pos=[thing.x, thing.y, 0.0],
+        quat=[math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)],
+    )
+    for number, part in enumerate(FURNITURE_PARTS[thing.spec.kind]):
+        _part_geom(body, f"{group}/{index}/{number}", part, 1.0, [*rgb, 1.0])
 
 
-def _legs(spread: float, half_height: float) -> list[_Part]:
-    corners = [(a, b) for a in (-spread, spread) for b in (-spread, spread)]
-    return [(_BOX, (0.025, 0.025, half_height), (a, b, half_height)) for a, b in corners]
+def _facing_yaw(room: Rect, rect: Rect) -> float:
+    """How a piece is turned whose front is its -y side, so that its back is at the nearest wall."""
+    gaps = {
+        0.0: room.y1 - rect.y1,
+        math.pi: rect.y0 - room.y0,
+        math.pi / 2: rect.x0 - room.x0,
+        -math.pi / 2: room.x1 - rect.x1,
+    }
+    return min(gaps, key=lambda yaw: gaps[yaw])
 
 
-# Sizes are MuJoCo's half-sizes; positions are relative to the object's place on the floor.
-_SHAPES: dict[str, list[_Part]] = {
-    "ball": [(_SPHERE, (0.17,), (0, 0, 0.17))],
-    "bin": [(_CYLINDER, (0.16, 0.23), (0, 0, 0.23)), (_CYLINDER, (0.18, 0.02), (0, 0, 0.48))],
-    "bottle": [
-        (_CYLINDER, (0.085, 0.15), (0, 0, 0.15)),
-        (_SPHERE, (0.085,), (0, 0, 0.30)),
-        (_CYLINDER, (0.032, 0.09), (0, 0, 0.39)),
-    ],
-    "box": [(_BOX, (0.15, 0.15, 0.15), (0, 0, 0.15))],
-    "chair": [
-        (_BOX, (0.20, 0.20, 0.025), (0, 0, 0.42)),
-        (_BOX, (0.025, 0.20, 0.20), (-0.18, 0, 0.65)),
-        *_legs(0.17, 0.21),
-    ],
-    "cone": [
-        (_CYLINDER, (0.19, 0.02), (0, 0, 0.02)),
-        *((_CYLINDER, (0.14 - 0.024 * k, 0.042), (0, 0, 0.08 + 0.08 * k)) for k in range(5)),
-    ],
-    "cup": [(_CYLINDER, (0.11, 0.12), (0, 0, 0.12)), (_BOX, (0.04, 0.015, 0.07), (0.14, 0, 0.13))],
-    "lamp": [
-        (_CYLINDER, (0.14, 0.02), (0, 0, 0.02)),
-        (_CYLINDER, (0.025, 0.42), (0, 0, 0.44)),
-        (_CYLINDER, (0.20, 0.14), (0, 0, 1.00)),
-    ],
-    "table": [(_BOX, (0.36, 0.24, 0.025), (0, 0, 0.42)), *_legs(0.21, 0.21)],
-    "vase": [
-        (_ELLIPSOID, (0.14, 0.14, 0.15), (0, 0, 0.15)),
-        (_CYLINDER, (0.045, 0.07), (0, 0, 0.33)),
-        (_CYLINDER, (0.09, 0.015), (0, 0, 0.405)),
-    ],
-}
+def _part_geom(body: mujoco.MjsBody, name: str, part: Part, scale: float, rgba: list[float]) -> None:
+    body.add_geom(
+        name=name,
+        type=part.geom,
+        size=[scale * length for length in part.size] + [0.0] * (3 - len(part.size)),
+        pos=[scale * place for place in part.pos],
+        rgba=[*(min(1.0, channel * part.shade) for channel in rgba[:3]), rgba[3]],
+        contype=0,
+        conaffinity=SOLID,
+    )
 
 
 def _robot(spec: mujoco.MjSpec) -> None:
@@ -228,7 +219,7 @@ def _robot_looks(body: mujoco.MjsBody) -> None:
 
 
 def _top_camera(spec: mujoco.MjSpec, home: Home) -> None:
-    width, depth = home.rooms[3].x1, home.rooms[3].y1
+    width, depth = home.extent
     height = 14.0
     fovy = 2 * math.degrees(math.atan(max(width, depth) * 0.54 / (height - WALL_HEIGHT / 2)))
     spec.worldbody.add_camera(

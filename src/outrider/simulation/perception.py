@@ -13,28 +13,35 @@ import mujoco
 import numpy as np
 
 from outrider.core.values import Pose2D, RangeScan, wrap_angle
-from outrider.simulation.homes import Door, Home, in_camera_view
+from outrider.simulation.floor_plans import Door
+from outrider.simulation.homes import Home, in_camera_view, outermost
 from outrider.simulation.simulator import Simulator
-from outrider.simulation.vocabulary import COLOURS, KINDS, ObjectSpec
+from outrider.simulation.vocabulary import COLOURS, KINDS, ObjectSpec, Wanted
 
 MIN_PIXELS = 24
-MAX_DOOR_DISTANCE_M = 5.5
+MAX_DOOR_DISTANCE_M = 6.5
 FREE_WAYS_DEG = (30.0, 0.0, -30.0)
 FREE_WIDTH_RAD = math.radians(3.0)
 MAX_FREE_M = 9.9
 CELL = 28
-BACKGROUNDS = ("other", "door", "furniture", "floor", "wall")
-OBJECT, DOOR, FURNITURE, FLOOR, WALL = 0, 1, 2, 3, 4
+INSIDE_M = 0.3
+"""How far beyond its doors a robot must be to count as in a room."""
+BACKGROUNDS = ("other", "door", "floor", "wall")
+OBJECT, DOOR, FLOOR, WALL = range(len(BACKGROUNDS))
 
 
 @dataclass(frozen=True)
 class SeenObject:
-    """An object in the image; bearing and distance from the base centre to its middle."""
+    """An object in the image: bearing from the base centre to its middle, `HomeObject.distance_m`.
+
+    `same_room`: the robot stands in the room that it stands in.
+    """
 
     spec: ObjectSpec
     bearing_rad: float
     distance_m: float
     pixels: int
+    same_room: bool = True
 
 
 @dataclass(frozen=True)
@@ -54,9 +61,16 @@ class View:
     doors: tuple[SeenDoor, ...]
     free_m: tuple[float, float, float]
 
-    def find(self, spec: ObjectSpec) -> SeenObject | None:
-        """Returns the object in view of this kind and colour; None if there is none."""
-        return next((o for o in self.objects if o.spec == spec), None)
+    def find(self, wanted: Wanted) -> SeenObject | None:
+        """Returns the object in view that is meant, by side the outermost, else the nearest; or None."""
+        fitting = [o for o in self.objects if wanted.fits(o.spec)]
+        if fitting and wanted.thing.side:
+            return fitting[outermost([o.bearing_rad for o in fitting], wanted.thing.side)]
+        return fitting[0] if fitting else None
+
+
+THINGS = ("object", "furniture")
+_CLASSES = {**dict.fromkeys(THINGS, OBJECT), "door": DOOR, "floor": FLOOR}
 
 
 class Eyes:
@@ -74,7 +88,13 @@ class Eyes:
         )[1:]
         pose, home = self._simulator.truth(), self._simulator.home
         objects = [
-            SeenObject(o.spec, pose.bearing_to(o.x, o.y), pose.distance_to(o.x, o.y), int(n))
+            SeenObject(
+                o.spec,
+                pose.bearing_to(o.x, o.y),
+                o.distance_m(pose.x, pose.y),
+                int(n),
+                home.rooms[o.room].grown(-INSIDE_M).holds(pose.x, pose.y),
+            )
             for o, n in zip(home.objects, counts, strict=True)
             if n >= MIN_PIXELS
         ]
@@ -86,7 +106,10 @@ class Eyes:
         )
 
     def cell_labels(self, segments: np.ndarray) -> np.ndarray:
-        """Per merged vision token: (5, 9, 3) int16 of kind, colour (0 = none) and distance in decimetres."""
+        """Per merged vision token: (5, 9, 3) int16 of kind, colour and distance in decimetres.
+
+        The colour is 0 where there is no object, and one beyond the COLOURS on plain furniture.
+        """
         home, pose = self._simulator.home, self._simulator.truth()
         rows, columns = segments.shape[0] // CELL, segments.shape[1] // CELL
         cells = segments.reshape(rows, CELL, columns, CELL).swapaxes(1, 2).reshape(rows, columns, -1)
@@ -105,10 +128,8 @@ def _geom_tables(model: mujoco.MjModel) -> tuple[np.ndarray, np.ndarray]:
     objects = np.full(model.ngeom + 1, -1, dtype=np.int64)
     for geom in range(model.ngeom):
         group, *rest = model.geom(geom).name.split("/")
-        classes[geom] = {"object": OBJECT, "door": DOOR, "furniture": FURNITURE, "floor": FLOOR}.get(
-            group, WALL
-        )
-        if group == "object":
+        classes[geom] = _CLASSES.get(group, WALL)
+        if group in THINGS:
             objects[geom] = int(rest[0])
     return classes, objects
 
@@ -120,9 +141,9 @@ def _cell_label(
     seen = indices[indices >= 0]
     if len(seen) >= MIN_PIXELS // 2:
         thing = home.objects[int(np.argmax(np.bincount(seen)))]
-        decimetres = round(pose.distance_to(thing.x, thing.y) * 10)
+        decimetres = round(thing.distance_m(pose.x, pose.y) * 10)
         kind = len(BACKGROUNDS) + KINDS.index(thing.spec.kind)
-        return kind, 1 + COLOURS.index(thing.spec.colour), decimetres
+        return kind, 1 + (*COLOURS, "").index(thing.spec.colour), decimetres
     shares = np.bincount(classes[cell], minlength=len(BACKGROUNDS))
     if shares[DOOR] >= 40:
         return DOOR, 0, 0

@@ -10,13 +10,16 @@ import math
 import numpy as np
 
 from outrider.core.values import Pose2D
-from outrider.simulation.homes import Home, Rect
+from outrider.simulation.floor_plans import Rect
+from outrider.simulation.homes import Home
 
 CELL_M = 0.1
 BODY_M = 0.25
 """What the way keeps from walls and things: half the robot's width, and some room."""
 REACH_M = 1.0
 """A way ends so near to the target: there the robot is to stop."""
+WIDEST_M = 1.0
+"""From the middle of the largest thing to its corner."""
 
 Point = tuple[float, float]
 _Cell = tuple[int, int]
@@ -42,12 +45,12 @@ def _cell(x: float, y: float) -> _Cell:
 
 def _blocked(home: Home) -> np.ndarray:
     """Where the robot's centre may not be, bool (columns, rows)."""
-    columns, rows = _cell(home.rooms[3].x1, home.rooms[3].y1)
+    columns, rows = _cell(*home.extent)
     blocked = np.zeros((columns + 1, rows + 1), bool)
     for rect in (*home.walls, *(piece.rect for piece in home.furniture)):
         _fill(blocked, rect.grown(BODY_M))
     x, y = np.meshgrid(np.arange(columns + 1) * CELL_M, np.arange(rows + 1) * CELL_M, indexing="ij")
-    for thing in home.objects:
+    for thing in home.standing:
         blocked |= np.hypot(x - thing.x, y - thing.y) < thing.radius + BODY_M
     return blocked
 
@@ -60,7 +63,7 @@ def _fill(blocked: np.ndarray, rect: Rect) -> None:
 
 def _goals(home: Home, shape: tuple[int, ...]) -> set[_Cell]:
     target = home.target
-    around = round(REACH_M / CELL_M)
+    around = round((REACH_M + WIDEST_M) / CELL_M)
     column, row = _cell(target.x, target.y)
     near = itertools.product(
         range(column - around, column + around + 1), range(row - around, row + around + 1)
@@ -70,8 +73,8 @@ def _goals(home: Home, shape: tuple[int, ...]) -> set[_Cell]:
         for a, b in near
         if 0 <= a < shape[0]
         and 0 <= b < shape[1]
-        and math.dist((a * CELL_M, b * CELL_M), (target.x, target.y)) <= REACH_M
-        and home.sees(a * CELL_M, b * CELL_M, target.x, target.y)
+        and target.distance_m(a * CELL_M, b * CELL_M) <= REACH_M
+        and home.sees_thing(a * CELL_M, b * CELL_M, target)
     }
 
 

@@ -8,7 +8,8 @@ import math
 import numpy as np
 
 from outrider.core.values import Pose2D
-from outrider.simulation.homes import WALL_HEIGHT, Home, Rect
+from outrider.simulation.floor_plans import Rect
+from outrider.simulation.homes import WALL_HEIGHT, Home
 from outrider.simulation.looks.signs import INKS, PAPERS, QR_TEXTS, SIGN_TEXTS, Sign
 
 SIGN_STREAM = 47

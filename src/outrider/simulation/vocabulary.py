@@ -1,16 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the simulated homes hold: kinds and colours of things."""
+"""What the simulated homes hold: kinds and colours of things, and what an instruction asks for among them."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from itertools import pairwise
 
 from outrider.core.errors import ConfigError
 from outrider.core.language.grammar import Vocabulary
+from outrider.core.language.things import SIDES, SIZES, Thing
 
-KINDS = ("ball", "bin", "bottle", "box", "chair", "cone", "cup", "lamp", "table", "vase")
-COLOURS = ("red", "orange", "yellow", "green", "blue", "purple", "silver", "black")
+STANDING_KINDS = (
+    "ball",
+    "bench",
+    "bin",
+    "bottle",
+    "box",
+    "bucket",
+    "chair",
+    "cone",
+    "cup",
+    "ladder",
+    "lamp",
+    "person",
+    "plant",
+    "screen",
+    "stool",
+    "suitcase",
+    "table",
+    "teddy",
+    "vase",
+)
+"""What stands free on the floor, in a colour."""
+FURNITURE_KINDS = ("bed", "cabinet", "fridge", "shelf", "sofa")
+"""What stands along a wall; its wood or cloth may have no colour of ours."""
+DOOR_KIND = "door"
+KINDS = (*STANDING_KINDS, *FURNITURE_KINDS, DOOR_KIND)
+COLOURS = ("red", "orange", "yellow", "green", "blue", "purple", "silver", "black", "pink", "turquoise")
 
 COLOUR_RGB = {
     "red": (0.80, 0.07, 0.07),
@@ -21,29 +47,86 @@ COLOUR_RGB = {
     "purple": (0.50, 0.15, 0.68),
     "silver": (0.78, 0.81, 0.86),
     "black": (0.07, 0.07, 0.08),
+    "pink": (1.00, 0.50, 0.72),
+    "turquoise": (0.10, 0.80, 0.78),
 }
+SCALES = {"small": 0.7, "": 1.0, "large": 1.3}
+_ROOM_WITH = re.compile(r"\broom with\b")
 
 
 @dataclass(frozen=True)
 class ObjectSpec:
-    """A thing by kind and colour."""
+    """A thing by kind and colour; without a colour it is of plain wood or cloth. `size` is one of SCALES."""
 
     kind: str
-    colour: str
+    colour: str = ""
+    size: str = ""
 
     @property
     def phrase(self) -> str:
         """Returns the name in words, such as "red ball"."""
-        return f"{self.colour} {self.kind}"
+        return f"{self.colour} {self.kind}".strip()
+
+    @property
+    def thing(self) -> Thing:
+        """Returns it as it is asked for."""
+        return Thing(self.kind, self.colour, self.size)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What an instruction asks for: a thing, or the room that it stands in."""
+
+    thing: Thing
+    room: bool = False
+
+    @property
+    def phrase(self) -> str:
+        """Returns the thing in words, such as "small red ball"."""
+        return self.thing.phrase
+
+    def fits(self, spec: ObjectSpec) -> bool:
+        """Whether a thing is of this kind, and of the colour and the size where they are asked for."""
+        thing = self.thing
+        return (
+            spec.kind == thing.kind
+            and thing.colour in ("", spec.colour)
+            and (not thing.size or spec.size == thing.size)
+        )
+
+    def fits_words(self, what: str) -> bool:
+        """Whether a memory's words, which say no size, may mean such a thing."""
+        *colour, kind = what.split()
+        return kind == self.thing.kind and self.thing.colour in ("", *colour)
+
+
+def wanted(instruction: str) -> Wanted | None:
+    """What an instruction asks for, or None where it names no kind of these homes.
+
+    The words before the kind tell colour, size and side; what is said of no kind counts for nothing.
+    """
+    words = "".join(c if c.isalpha() else " " for c in instruction.lower()).split()
+    place = next((i for i in reversed(range(len(words))) if words[i] in KINDS), None)
+    if place is None or "turn" in words:
+        return None
+    said = {"colour": "", "size": "", "side": ""}
+    for word in reversed(words[:place]):
+        slot = next((s for s, known in _SLOTS.items() if word in known and not said[s]), None)
+        if slot is None:
+            break
+        said[slot] = word
+    return Wanted(Thing(words[place], **said), _ROOM_WITH.search(instruction.lower()) is not None)
 
 
 def target_of(instruction: str) -> ObjectSpec | None:
-    """The thing an instruction asks for, or None where it names no kind and colour of these homes."""
-    words = "".join(c if c.isalpha() else " " for c in instruction.lower()).split()
-    for colour, kind in pairwise(words):
-        if colour in COLOURS and kind in KINDS:
-            return ObjectSpec(kind, colour)
-    return None
+    """The thing that a home should hold for an instruction, or None where that names none."""
+    asked = wanted(instruction)
+    if asked is None or asked.thing.kind == DOOR_KIND:
+        return None
+    return ObjectSpec(asked.thing.kind, asked.thing.colour, asked.thing.size)
+
+
+_SLOTS = {"colour": COLOURS, "size": SIZES, "side": SIDES}
 
 
 def checked_target(words: str) -> ObjectSpec:

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import cv2
 import msgspec
@@ -30,8 +31,8 @@ ACTION_WEIGHT = 4.0
 SHARDS_AT_ONCE = 4
 IMAGE_TOKENS = CELL_ROWS * CELL_COLUMNS
 IMAGE_SPAN = max(CELL_ROWS, CELL_COLUMNS)
-MEAN = torch.tensor([0.48145466, 0.4578275, 0.40821073]).view(1, 3, 1, 1)
-STD = torch.tensor([0.26862954, 0.26130258, 0.27577711]).view(1, 3, 1, 1)
+MEAN = (0.48145466, 0.4578275, 0.40821073)
+STD = (0.26862954, 0.26130258, 0.27577711)
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,12 @@ class Batch:
     owner: torch.Tensor
     place: torch.Tensor
     width: int
+
+    def to(self, device: torch.device) -> Batch:
+        """Returns the batch on another device."""
+        parts: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
+        tensors = {name: part for name, part in parts.items() if isinstance(part, torch.Tensor)}
+        return Batch(**parts | {name: tensor.to(device) for name, tensor in tensors.items()})
 
 
 @dataclass(frozen=True)
@@ -136,7 +143,8 @@ def _decode(jpeg: bytes) -> np.ndarray:
 
 def patchify(pixels: torch.Tensor, patch: int = 14, merge: int = 2, temporal: int = 2) -> torch.Tensor:
     """Normalised patches (B, N, 3 * 2 * 14 * 14) of uint8 frames (B, H, W, 3), in Qwen2-VL's merge order."""
-    images = (pixels.permute(0, 3, 1, 2).float() / 255.0 - MEAN) / STD
+    mean, std = (torch.tensor(one, device=pixels.device).view(1, 3, 1, 1) for one in (MEAN, STD))
+    images = (pixels.permute(0, 3, 1, 2).float() / 255.0 - mean) / std
     batch, channels, height, width = images.shape
     rows, columns = height // patch, width // patch
     grid = images.reshape(batch, channels, rows // merge, merge, patch, columns // merge, merge, patch)
@@ -147,10 +155,10 @@ def patchify(pixels: torch.Tensor, patch: int = 14, merge: int = 2, temporal: in
 
 def jitter(pixels: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Brightness, contrast and pixel noise: cameras differ."""
-    images = pixels.float()
-    gain = 1.0 + 0.12 * (2 * torch.rand(len(images), 1, 1, 3, generator=generator) - 1) * 0.5
-    bright = 1.0 + 0.15 * (2 * torch.rand(len(images), 1, 1, 1, generator=generator) - 1)
-    noise = torch.randn(images.shape, generator=generator) * 3.0
+    images, device = pixels.float(), pixels.device
+    spread = 2 * torch.rand(len(images), 1, 1, 4, generator=generator, device=device) - 1
+    gain, bright = 1.0 + 0.06 * spread[..., :3], 1.0 + 0.15 * spread[..., 3:]
+    noise = torch.randn(images.shape, generator=generator, device=device) * 3.0
     return (images * gain * bright + noise).clamp(0, 255).to(torch.uint8)
 
 

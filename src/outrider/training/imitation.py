@@ -18,21 +18,26 @@ import torch.distributed as distributed
 import torch.nn.functional as functional
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import nn
-from transformers import PreTrainedTokenizerFast, Qwen2VLForConditionalGeneration
+from transformers import AutoTokenizer, PreTrainedTokenizerFast, Qwen2VLForConditionalGeneration
 
 from outrider.core.errors import ConfigError
-from outrider.core.training_data import Example
 from outrider.training.architecture import build_model
-from outrider.training.batches import Batch, Packer, examples_forever, jitter
+from outrider.training.batches import Batch, Packer, jitter
 from outrider.training.checkpoints import save_checkpoint
+from outrider.training.loading import Source
 from outrider.training.network import PackedModel
 
 VISION_LOSS_WEIGHT = 0.25
+REPORT_EVERY_S = 10.0
+TOKEN_ROWS = ("model.language_model.embed_tokens.weight", "lm_head.weight")
 
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """How a model is trained. Counts are optimizer steps of `batch_frames` frames with four tasks each."""
+    """How a model is trained. Counts are optimizer steps of `batch_frames` frames with four tasks each.
+
+    `loaders` processes pack batches for a GPU; with none the trainer packs its own.
+    """
 
     role: str
     vision_steps: int = 1500
@@ -44,6 +49,8 @@ class TrainingConfig:
     weight_decay: float = 0.02
     seed: int = 0
     checkpoint_every_s: float = 120.0
+    device: str = "cpu"
+    loaders: int = 0
 
     def __post_init__(self) -> None:
         if self.role not in ("target", "draft"):
@@ -108,14 +115,17 @@ class Trainer:
     ):
         torch.manual_seed(config.seed)
         self.config = config
+        self._tokenizer = tokenizer
         self.packer = Packer(tokenizer)
+        self._device = torch.device(config.device)
         self.network = PackedModel(build_model(config.role, tokenizer), self.packer.image_start)
+        self.network.to(self._device)
         self.progressed = Progressed()
         self._rank = distributed.get_rank() if distributed.is_initialized() else 0
         self._ranks = distributed.get_world_size() if distributed.is_initialized() else 1
         self._data = data
         self._checkpoint = folder / f"{config.role}.checkpoint.pt"
-        self._jitter = torch.Generator().manual_seed(config.seed + self._rank)
+        self._jitter = torch.Generator(self._device).manual_seed(config.seed + self._rank)
         self._start_phase("vision")
         if self._checkpoint.exists():
             self._resume()
@@ -137,41 +147,49 @@ class Trainer:
         self._optimizers = make_optimizers(self.network, self.config.learning_rate, self.config.weight_decay)
 
     def _phase(self, phase: str, total: int, batch_frames: int) -> Iterator[dict[str, float]]:
-        examples = examples_forever(self._data, self.config.seed + self.progressed.frames + 7919 * self._rank)
+        seed = self.config.seed + self.progressed.frames + 7919 * self._rank
+        source = Source(self._data, seed, batch_frames // self._ranks)
+        batches = source.batches(self.packer, self.config.loaders)
         saved = reported = time.monotonic()
         with _bar(self._rank == 0) as bar:
             task = bar.add_task(
                 f"{self.config.role} {phase}", total=total, completed=self.progressed.step, note=""
             )
             while self.progressed.step < total:
-                batch = [next(examples) for _ in range(batch_frames // self._ranks)]
-                figures = self._step(phase, batch, total)
+                figures = self._step(phase, next(batches).to(self._device), total)
                 self.progressed.step += 1
                 self.progressed.frames += batch_frames
-                bar.update(task, completed=self.progressed.step, note=_note(figures))
                 now = time.monotonic()
-                if now - reported > 30.0 or self.progressed.step == total:
-                    yield {"step": self.progressed.step, "frames": self.progressed.frames, **figures}
-                    reported = now
+                if now - reported < REPORT_EVERY_S and self.progressed.step < total:
+                    continue
+                shown = self._shown(figures)
+                bar.update(task, completed=self.progressed.step, note=_note(shown))
+                yield {"step": self.progressed.step, "frames": self.progressed.frames, **shown}
+                reported = now
                 if now - saved > self.config.checkpoint_every_s:
                     self._save()
                     saved = now
         self._save()
 
-    def _step(self, phase: str, examples: list[Example], total: int) -> dict[str, float]:
+    def _step(self, phase: str, batch: Batch, total: int) -> dict[str, torch.Tensor]:
         rate = learning_rate(self.progressed.step, total, self.config.warmup_steps, self.config.learning_rate)
         for optimizer in self._optimizers:
             optimizer.param_groups[0]["lr"] = rate
             optimizer.zero_grad(set_to_none=True)
-        loss, figures = self._loss(phase, self.packer.pack(examples))
+        loss, figures = self._loss(phase, batch)
         loss.backward()
         self._average_gradients()
-        norm = nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
-        if not torch.isfinite(norm):
-            raise ConfigError(f"training diverged at step {self.progressed.step}; lower learning_rate")
+        nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
         for optimizer in self._optimizers:
             optimizer.step()
         return figures
+
+    def _shown(self, figures: dict[str, torch.Tensor]) -> dict[str, float]:
+        """A step's figures as numbers. Raises ConfigError where training has diverged."""
+        shown = {name: figure.item() for name, figure in figures.items()}
+        if not all(map(math.isfinite, shown.values())):
+            raise ConfigError(f"training diverged at step {self.progressed.step}; lower learning_rate")
+        return shown
 
     def _average_gradients(self) -> None:
         if self._ranks == 1:
@@ -183,11 +201,11 @@ class Trainer:
         for gradient, part in zip(gradients, parts, strict=True):
             gradient.copy_(part.view_as(gradient))
 
-    def _loss(self, phase: str, batch: Batch) -> tuple[torch.Tensor, dict[str, float]]:
-        with torch.autocast("cpu", torch.bfloat16):
+    def _loss(self, phase: str, batch: Batch) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        with torch.autocast(self._device.type, torch.bfloat16):
             features = self.network.see(jitter(batch.pixels, self._jitter))
             vision_loss, vision_right = self.network.heads.loss(features, batch.cells)
-            figures = {"vision_loss": vision_loss.item(), "vision_accuracy": vision_right.item()}
+            figures = {"vision_loss": vision_loss.detach(), "vision_accuracy": vision_right}
             if phase == "vision":
                 return vision_loss, figures
             logits = self.network.read(features, batch)
@@ -197,7 +215,7 @@ class Trainer:
         text_loss = (losses * weights).sum() / weights.sum()
         action = weights > 1.0
         right = (logits.argmax(-1) == targets)[action]
-        figures |= {"text_loss": text_loss.item(), "action_tokens": right.float().mean().item()}
+        figures |= {"text_loss": text_loss.detach(), "action_tokens": right.float().mean()}
         return text_loss + VISION_LOSS_WEIGHT * vision_loss, figures
 
     def _save(self) -> None:
@@ -215,7 +233,9 @@ class Trainer:
         """Weights alone; the schedule is this run's. A model's folder has none of the heads of training."""
         try:
             if start.is_dir():
-                self.network.model.load_state_dict(_folder_weights(start))
+                self.network.model.load_state_dict(
+                    _folder_weights(start, self.network.model, self._tokenizer)
+                )
             else:
                 self.network.load_state_dict(torch.load(start, weights_only=True)["network"])
         except Exception as error:
@@ -226,7 +246,7 @@ class Trainer:
 
     def _resume(self) -> None:
         try:
-            state = torch.load(self._checkpoint, weights_only=True)
+            state = torch.load(self._checkpoint, weights_only=True, map_location=self._device)
         except Exception as error:
             raise ConfigError(
                 f"{self._checkpoint} is no readable checkpoint; delete it to start anew"
@@ -237,8 +257,20 @@ class Trainer:
             optimizer.load_state_dict(saved)
 
 
-def _folder_weights(folder: Path) -> dict[str, torch.Tensor]:
-    return Qwen2VLForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).state_dict()
+def _folder_weights(
+    folder: Path, model: Qwen2VLForConditionalGeneration, tokenizer: PreTrainedTokenizerFast
+) -> dict[str, torch.Tensor]:
+    """A folder's weights for a model; rows of tokens that are new to its tokenizer stay the model's."""
+    weights = Qwen2VLForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).state_dict()
+    beside = folder.parent / "tokenizer"
+    own = AutoTokenizer.from_pretrained(beside if beside.is_dir() else folder).get_vocab()
+    pairs = [(new, own[token]) for token, new in tokenizer.get_vocab().items() if token in own]
+    new, old = (torch.tensor(ids) for ids in zip(*pairs, strict=True))
+    for name in TOKEN_ROWS:
+        rows = model.state_dict()[name].detach().cpu().clone()
+        rows[new] = weights[name][old]
+        weights[name] = rows
+    return weights
 
 
 def _note(figures: dict[str, float]) -> str:

@@ -15,7 +15,7 @@ from transformers.models.qwen2_vl.modeling_qwen2_vl import rotate_half
 from outrider.core.training_data import CELL_COLUMNS, CELL_ROWS
 from outrider.training.batches import IMAGE_TOKENS, Batch, patchify
 
-NUM_KINDS, NUM_COLOURS = 15, 9
+NUM_KINDS, NUM_COLOURS = 29, 12
 DISTANCE_SCALE_DM = 20.0
 
 
@@ -57,7 +57,7 @@ class PackedModel(nn.Module):
         self.heads = VisionHeads(model.config.text_config.hidden_size)
         self._image_start = image_start
         rows, columns = 2 * CELL_ROWS, 2 * CELL_COLUMNS
-        self._vision_positions = _merge_order_positions(rows, columns)
+        self.register_buffer("_vision_positions", _merge_order_positions(rows, columns), persistent=False)
 
     def see(self, pixels: torch.Tensor) -> torch.Tensor:
         """Merged tokens (B, 45, width) of uint8 frames: the tower's blocks over a true batch dimension."""
@@ -115,11 +115,11 @@ def _packed_attention(
     cut = frames * prefix
     heads = [part[:cut].view(frames, prefix, -1, dim).transpose(1, 2) for part in (query, key, value)]
     tasks = [_padded(part[cut:], batch).transpose(1, 2) for part in (query, key, value)]
-    causal = torch.ones(prefix, prefix, dtype=torch.bool).tril()
+    causal = torch.ones(prefix, prefix, dtype=torch.bool, device=hidden.device).tril()
     own = _attend(heads[0], heads[1], heads[2], causal)
     keys = torch.cat([heads[1][batch.owner], tasks[1]], dim=2)
     values = torch.cat([heads[2][batch.owner], tasks[2]], dim=2)
-    mask = torch.ones(batch.width, prefix + batch.width, dtype=torch.bool).tril(prefix)
+    mask = torch.ones(batch.width, prefix + batch.width, dtype=torch.bool, device=hidden.device).tril(prefix)
     mixed = _attend(tasks[0], keys, values, mask)
     flat = mixed.transpose(1, 2).reshape(-1, mixed.shape[1] * dim)[batch.place]
     return attention.o_proj(torch.cat([own.transpose(1, 2).reshape(cut, -1), flat]))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -31,6 +32,8 @@ def train(
     `start`: the checkpoint whose weights a new run begins with.
     """
     make_folder(folder)
+    if config.device != "cpu":
+        config, processes = replace(config, loaders=processes), 1
     with tempfile.TemporaryDirectory() as meeting:
         arguments = (config, tokenizer, data, folder, start, processes, f"file://{meeting}/ranks")
         multiprocessing.spawn(_rank, arguments, nprocs=processes, join=True)

@@ -117,8 +117,8 @@ def read_seen_memory(line: str) -> SeenMemory | None:
 
 
 def shown_turn(turned_deg: float) -> int:
-    """Degrees turned as the prompt shows them: in steps of 15, two full turns at most."""
-    return min(round(turned_deg / 15.0) * 15, 720)
+    """Degrees turned as the prompt shows them: in steps of 15, three full turns at most."""
+    return min(round(turned_deg / 15.0) * 15, 1080)
 
 
 def render_user_text(context: PromptContext) -> str:

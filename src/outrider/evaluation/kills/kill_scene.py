@@ -28,7 +28,7 @@ from outrider.evaluation.kills.process_kills import RECORDING_FILE
 from outrider.nodes.common import convert, qos
 from outrider.nodes.common.running import spin_once
 from outrider.runtime.common.ports import free_port
-from outrider.runtime.mission.episode import stands_at_target
+from outrider.runtime.mission.episode import has_reached, wanted_in
 from outrider.runtime.node_graph.node_graphs import SIM_GRAPH
 from outrider.runtime.node_graph.node_specs import MOTIONS, NODES
 from outrider.runtime.node_graph.parameter_values import graph_parameters, write_parameter_file
@@ -235,7 +235,7 @@ class Scene:
         """Whether the robot stands at its target, by the simulation."""
         state = self.observer.state
         home = generate_home(self.seed, target_of(TASK), self.placement)
-        return state is not None and stands_at_target(home, convert.pose_of(state.pose))
+        return state is not None and has_reached(home, wanted_in(TASK, home), convert.pose_of(state.pose))
 
 
 class Goal:

@@ -13,7 +13,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import numpy as np
 from rich.table import Table
 
 from outrider.core.errors import ConfigError
@@ -40,7 +39,7 @@ from outrider.runtime.datasets.held_out import (
 from outrider.runtime.datasets.household_questions import household_questions
 from outrider.runtime.mission.episode import run_episode
 from outrider.runtime.wiring.decoders import local_decoder
-from outrider.simulation.contexts import phrase
+from outrider.simulation.contexts import instruction_for
 from outrider.simulation.homes import generate_home
 from outrider.simulation.simulator import Simulator
 
@@ -196,7 +195,7 @@ def driven_prompts(pair: Pair, episodes: int, seed: int) -> Iterator[Prompt]:
     for index in tracked(range(episodes), "searches"):
         home_seed = first_home_seed(seed) + index
         home = generate_home(home_seed, placement=PLACEMENT_CYCLE[index % len(PLACEMENT_CYCLE)])
-        instruction = phrase(np.random.default_rng([home_seed, 3]), home.target.spec)
+        instruction = instruction_for(home)
         settings = NavigatorSettings(max_steps=MAX_STEPS)
         run_episode(home, instruction, lambda _: ask, settings, ODOMETRY_NOISE)
     yield from seen

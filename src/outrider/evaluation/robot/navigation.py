@@ -40,7 +40,7 @@ from outrider.runtime.mission.episode import (
     run_episode,
 )
 from outrider.runtime.wiring.decoders import local_decoder
-from outrider.simulation.contexts import phrase, true_sighting
+from outrider.simulation.contexts import instruction_for, true_sighting
 from outrider.simulation.homes import Home, generate_home
 from outrider.simulation.looks.styles import checked_looks
 from outrider.simulation.simulator import Simulator
@@ -128,7 +128,7 @@ def plan(
 def run_task(task: EpisodeTask) -> EpisodePair:
     """The model's episode and the expert's on the same home."""
     home = generate_home(task.home_seed, placement=task.placement)
-    instruction = phrase(np.random.default_rng([task.home_seed, 3]), home.target.spec)
+    instruction = instruction_for(home)
     known = _earlier_visit(home) if task.memory else ()
     settings = NavigatorSettings(max_steps=task.max_steps)
     setting = (settings, ODOMETRY_NOISE, known, task.legs, task.look)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from outrider.core.ports import TextDecoder
 from outrider.evaluation.robot.paced_side import AnswerTimes, PacedDecoder, PacedSide
 from outrider.navigation.goal.navigator import NavigatorSettings
-from outrider.runtime.mission.episode import EpisodeResult, TruePath, stands_at_target
+from outrider.runtime.mission.episode import EpisodeResult, TruePath, has_reached, wanted_in
 from outrider.runtime.mission.goal_run import GoalRun, GoalSettings
 from outrider.simulation.homes import Home
 from outrider.simulation.looks.styles import draw_look
@@ -49,11 +49,11 @@ def run_paced_episode(
             placement=home.placement,
             instruction=instruction,
             outcome="arrived" if result.success else result.error.name.lower(),
-            success=result.success and stands_at_target(home, pose),
+            success=result.success and has_reached(home, wanted_in(instruction, home), pose),
             steps=result.steps,
             path_m=path.length_m,
             collisions=simulator.collisions,
-            target_distance_m=pose.distance_to(home.target.x, home.target.y),
+            target_distance_m=home.target.distance_m(pose.x, pose.y),
             duration_s=side.now_s() - began_s,
             actions=paced.actions,
             standing_s=side.standing_s,

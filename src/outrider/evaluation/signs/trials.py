@@ -18,9 +18,9 @@ from outrider.evaluation.robot.paced_side import AnswerTimes, PacedDecoder
 from outrider.evaluation.signs.witness import STOP_WATCH_S, ReadDecoder, WitnessedSide
 from outrider.navigation.goal.navigator import NavigatorSettings
 from outrider.runtime.datasets.dataset import ODOMETRY_NOISE
-from outrider.runtime.mission.episode import stands_at_target
+from outrider.runtime.mission.episode import has_reached, wanted_in
 from outrider.runtime.mission.goal_run import GoalRun, GoalSettings
-from outrider.simulation.contexts import phrase
+from outrider.simulation.contexts import instruction_for
 from outrider.simulation.homes import Home, generate_home
 from outrider.simulation.looks.signs import Sign
 from outrider.simulation.looks.styles import Look
@@ -74,7 +74,7 @@ class SignOutcome(HomeOutcome, frozen=True):
 def run_task(task: SignTask) -> SignOutcome:
     """The home as it is, and with its signs."""
     home = generate_home(task.home_seed, placement=task.placement)
-    instruction = phrase(np.random.default_rng([task.home_seed, 3]), home.target.spec)
+    instruction = instruction_for(home)
     signs = place_signs(home)
     decoder = decoder_of(task.model, task.folder)
     runs = [_run(home, instruction, one, decoder, task.max_steps) for one in ((), signs)]
@@ -119,7 +119,7 @@ def _drive(
         result = GoalRun(instruction, "signs", side, paced, settings, side.is_stopped_for_long).run()
         side.pause(STOP_WATCH_S)
         told = {
-            "success": result.success and stands_at_target(home, simulator.truth()),
+            "success": result.success and has_reached(home, wanted_in(instruction, home), simulator.truth()),
             "outcome": "arrived" if result.success else result.error.name.lower(),
             "steps": result.steps,
             "collisions": simulator.collisions,

@@ -26,7 +26,7 @@ from outrider.runtime.datasets.dataset import (
     take_step,
 )
 from outrider.runtime.mission.episode import decode_action, searched_places
-from outrider.simulation.contexts import Lesson, phrase
+from outrider.simulation.contexts import Lesson, phrase, target_of_home
 from outrider.simulation.homes import PLACEMENTS, generate_home
 
 DRIVEN_STEPS = 48
@@ -38,7 +38,8 @@ def driven_examples(seed: int, decoder: TextDecoder, looks: Sequence[str] = ("pl
     """All examples of one home that the decoder's model drives through, now and then pushed off its way."""
     rng = np.random.default_rng([seed, 13])
     home = generate_home(seed, placement=PLACEMENTS[int(rng.choice(3, p=_shares()))])
-    history, instruction = begin(rng, home), phrase(rng, home.target.spec)
+    target = target_of_home(rng, home)
+    history, instruction = begin(rng, home, target), phrase(rng, target)
     with closing(Stage(home, looks)) as stage:
         simulator = stage.simulator
         for _ in range(DRIVEN_STEPS):

@@ -14,12 +14,20 @@ from outrider.core.training_data import Example, Query
 from outrider.navigation.goal.history import SearchHistory
 from outrider.navigation.motion.driving import carry_out
 from outrider.runtime.mission.episode import searched_places
-from outrider.simulation.contexts import Lesson, make_lesson, make_sightings, phrase, random_pose
+from outrider.simulation.contexts import (
+    Lesson,
+    make_lesson,
+    make_sightings,
+    phrase,
+    random_pose,
+    target_of_home,
+)
 from outrider.simulation.expert import answer
 from outrider.simulation.homes import PLACEMENTS, Home, generate_home
-from outrider.simulation.looks.styles import PLAIN, draw_look, in_plain
+from outrider.simulation.looks.styles import draw_look
 from outrider.simulation.perception import Eyes, View
 from outrider.simulation.simulator import Simulator
+from outrider.simulation.vocabulary import Wanted
 
 QUERIES_PER_FRAME = 4
 EPISODE_STEPS = 28
@@ -45,31 +53,22 @@ def home_examples(seed: int, looks: Sequence[str] = ("plain",)) -> Iterator[Exam
 
 
 class Stage:
-    """A home in one of the looks, which homes take in turn, and the same views in plain."""
+    """A home in one of the looks, which homes take in turn."""
 
     def __init__(self, home: Home, looks: Sequence[str]) -> None:
         look = draw_look(looks[home.seed % len(looks)], home.seed)
         self.simulator = Simulator(home, home.seed, ODOMETRY_NOISE, look)
         self.eyes = Eyes(self.simulator)
-        self._plain = None if look == PLAIN else Simulator(home, home.seed, look=in_plain(look))
-
-    def plain_jpeg(self) -> bytes:
-        """The present view in plain; empty where that is what the simulator shows."""
-        if self._plain is None:
-            return b""
-        self._plain.place(self.simulator.truth())
-        return self._plain.frame_jpeg()
 
     def close(self) -> None:
         """Frees what renders."""
         self.simulator.close()
-        if self._plain is not None:
-            self._plain.close()
 
 
 def _episode(rng: np.random.Generator, home: Home, stage: Stage) -> Iterator[Example]:
-    history, simulator = begin(rng, home), stage.simulator
-    instruction = phrase(rng, home.target.spec)
+    target = target_of_home(rng, home)
+    history, simulator = begin(rng, home, target), stage.simulator
+    instruction = phrase(rng, target)
     for _ in range(EPISODE_STEPS):
         pose = simulator.odometry().pose
         lesson = Lesson(history.context(instruction, pose), searched_places(history, pose))
@@ -92,7 +91,7 @@ def lesson_example(rng: np.random.Generator, stage: Stage, own: Lesson | None) -
         lessons.append(make_lesson(rng, simulator.home, simulator.truth(), view))
     queries = [_query(view, lesson) for lesson in lessons]
     cells = stage.eyes.cell_labels(segments).tobytes()
-    return Example(simulator.frame_jpeg(), cells, queries, stage.plain_jpeg()), queries[0].answer
+    return Example(simulator.frame_jpeg(), cells, queries), queries[0].answer
 
 
 def _query(view: View, lesson: Lesson) -> Query:
@@ -107,9 +106,9 @@ def take_step(simulator: Simulator, history: SearchHistory, action: str, phase: 
     history.record_action(action, phase, simulator.odometry().pose)
 
 
-def begin(rng: np.random.Generator, home: Home) -> SearchHistory:
+def begin(rng: np.random.Generator, home: Home, target: Wanted) -> SearchHistory:
     """The history of a new goal; in half of them memory says something to the task."""
     history = SearchHistory(start=home.start)
     if rng.random() < RECALL_EPISODES:
-        history.recall(make_sightings(rng, home, home.target.spec))
+        history.recall(make_sightings(rng, home, target))
     return history

@@ -16,7 +16,7 @@ from outrider.core.language.prompt import PROMPT_PREFIX, PROMPT_SUFFIX
 from outrider.core.model_options import Precision
 from outrider.core.training_data import shard_paths
 from outrider.models.backbone.early_exits import ExitAdapters
-from outrider.models.checkpoint.card import read_card, write_figures
+from outrider.models.checkpoint.card import read_card
 from outrider.models.checkpoint.configuration import check_checkpoint
 from outrider.models.loading import install_exits, load_model
 from outrider.models.running_backbone import RunningBackbone
@@ -28,7 +28,6 @@ from outrider.training.batches import read_shard
 from outrider.training.exits import Backbone, ExitsConfig, PackedBackbone, train_exits
 from outrider.training.export import export
 from outrider.training.imitation import TrainingConfig
-from outrider.training.looks import LooksConfig, LooksTrainer
 from outrider.training.parallel import train
 from outrider.training.readers import train_reader
 from outrider.training.tokenizer import train_tokenizer
@@ -63,22 +62,6 @@ def make_model(
     checked_folder(models / config.role)
     checkpoint = train(config, tokenizer, data, run, processes, start)
     return export(config.role, checkpoint, tokenizer, models / config.role, vocabulary())
-
-
-def make_looks(config: LooksConfig, data: Path, model: Path, run: Path) -> dict[str, float]:
-    """Teach the model in a folder to see looks (or go on with its checkpoint in `run`); its figures.
-
-    The folder's weights are replaced at the end; its exits are to be trained anew.
-    """
-    check_checkpoint(model)
-    checked_folder(model)
-    checked_folder(run)
-    trainer = LooksTrainer(config, model, data, run / f"{model.name}.looks.pt")
-    for _ in tracked(trainer.run(), "steps", total=config.steps - trainer.step):
-        pass
-    trainer.write(model)
-    write_figures(model, "looks", trainer.figures)
-    return trainer.figures
 
 
 def make_reader(run: Path, models: Path, steps: int, seed: int) -> dict[str, object]:

@@ -19,10 +19,12 @@ from outrider.navigation.goal.navigator import Navigator, NavigatorSettings, Out
 from outrider.navigation.motion.driving import carry_out
 from outrider.navigation.sensing.floor_map import FloorMap
 from outrider.simulation.expert import SearchedPlace, answer
-from outrider.simulation.homes import Home, HomeObject
+from outrider.simulation.floor_plans import Door
+from outrider.simulation.homes import Home, HomeObject, meant
 from outrider.simulation.looks.styles import draw_look
 from outrider.simulation.perception import Eyes
 from outrider.simulation.simulator import Simulator, open_simulator
+from outrider.simulation.vocabulary import DOOR_KIND, Wanted, wanted
 
 REACH_M = 1.2
 FACING_RAD = math.radians(45)
@@ -152,30 +154,45 @@ def _run(
         placement=home.placement,
         instruction=instruction,
         outcome=navigator.outcome.value,
-        success=navigator.outcome is Outcome.ARRIVED and stands_at_target(home, pose),
+        success=navigator.outcome is Outcome.ARRIVED
+        and has_reached(home, wanted_in(instruction, home), pose),
         steps=navigator.steps_taken,
         path_m=path.length_m,
         collisions=simulator.collisions,
-        target_distance_m=pose.distance_to(home.target.x, home.target.y),
+        target_distance_m=home.target.distance_m(pose.x, pose.y),
         duration_s=simulator.time_s,
         actions=tuple(actions),
     )
 
 
-def stands_at_target(home: Home, pose: Pose2D) -> bool:
-    """Whether the robot stands at the home's target, as in `stands_at`."""
-    return stands_at(home, pose, home.target)
+def has_reached(home: Home, asked: Wanted, pose: Pose2D) -> bool:
+    """Whether the robot stands at what was asked for, as in `stands_at`, or in the room where that is."""
+    if asked.thing.kind == DOOR_KIND:
+        return any(_stands_before(door, pose) for door in home.doors)
+    things = meant(home, asked)
+    if asked.room:
+        return any(home.rooms[thing.room].holds(pose.x, pose.y) for thing in things)
+    return any(stands_at(home, pose, thing) for thing in things)
+
+
+def _stands_before(door: Door, pose: Pose2D) -> bool:
+    return pose.distance_to(door.x, door.y) <= REACH_M and abs(pose.bearing_to(door.x, door.y)) <= FACING_RAD
 
 
 def stands_at(home: Home, pose: Pose2D, target: HomeObject) -> bool:
     """Whether the robot stands within reach of a thing, faces it, and has nothing nearer before it.
 
-    Reach is from the base's centre to the thing's, with a clear line; things aside or behind do not count.
+    Reach is `HomeObject.distance_m`, with a clear line; things aside or behind do not count.
     """
     faced = [thing for thing in home.objects if abs(pose.bearing_to(thing.x, thing.y)) <= FACING_RAD]
-    nearest = min(faced, key=lambda thing: pose.distance_to(thing.x, thing.y), default=None)
-    in_reach = pose.distance_to(target.x, target.y) <= REACH_M
-    return nearest is target and in_reach and home.sees(pose.x, pose.y, target.x, target.y)
+    nearest = min(faced, key=lambda thing: thing.distance_m(pose.x, pose.y), default=None)
+    in_reach = target.distance_m(pose.x, pose.y) <= REACH_M
+    return nearest is target and in_reach and home.sees_thing(pose.x, pose.y, target)
+
+
+def wanted_in(instruction: str, home: Home) -> Wanted:
+    """What an instruction asks for; the home's target where it names no thing."""
+    return wanted(instruction) or Wanted(home.target.spec.thing)
 
 
 class TruePath:

@@ -17,7 +17,8 @@ import numpy as np
 from outrider.core.values import Pose2D
 from outrider.navigation.limits import Footprint
 from outrider.runtime.pictures.lettering import Colour, Picture, text_width, write_text
-from outrider.simulation.homes import Home, HomeObject, Rect
+from outrider.simulation.floor_plans import Rect
+from outrider.simulation.homes import Home, HomeObject
 from outrider.simulation.shortest_path import Point
 from outrider.simulation.vocabulary import COLOUR_RGB
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from outrider.core.values import Pose2D
-from outrider.runtime.mission.episode import stands_at
+from outrider.runtime.mission.episode import has_reached
 from outrider.runtime.mission.robot_side import GoalError, GoalResult
-from outrider.simulation.homes import Home
-from outrider.simulation.vocabulary import ObjectSpec, target_of
+from outrider.simulation.homes import Home, meant
+from outrider.simulation.vocabulary import DOOR_KIND, Wanted, wanted
 
 
 class Verdict(str, Enum):
@@ -63,10 +63,10 @@ def judge(
     `home` and the poses are the simulation's truth; None on a robot whose surroundings nobody knows.
     """
     ends = zip(targets, (*stood, pose), strict=False)
-    meant = [(spec, end) for target, end in ends if (spec := target_of(target)) is not None]
-    if home is None or not meant or any(end is None for _, end in meant):
+    goals = [(asked, end) for target, end in ends if (asked := wanted(target)) is not None]
+    if home is None or not goals or any(end is None for _, end in goals):
         return Judgement(Verdict.DONE if result.success else Verdict.FAILED, result.message)
-    found = [_stand(home, spec, end) for spec, end in meant if end is not None]
+    found = [_stand(home, asked, end) for asked, end in goals if end is not None]
     missing = next((stand.phrase for stand in found if stand.distance_m is None), None)
     if missing is not None:
         message = f"{result.message}; this home holds no {missing}"
@@ -88,7 +88,8 @@ class _Stand:
     is_there: bool
 
 
-def _stand(home: Home, spec: ObjectSpec, pose: Pose2D) -> _Stand:
-    things = [thing for thing in home.objects if thing.spec == spec]
-    distance_m = min((pose.distance_to(thing.x, thing.y) for thing in things), default=None)
-    return _Stand(spec.phrase, distance_m, any(stands_at(home, pose, thing) for thing in things))
+def _stand(home: Home, asked: Wanted, pose: Pose2D) -> _Stand:
+    distances = [thing.distance_m(pose.x, pose.y) for thing in meant(home, asked)]
+    if asked.thing.kind == DOOR_KIND:
+        distances = [pose.distance_to(door.x, door.y) for door in home.doors]
+    return _Stand(asked.phrase, min(distances, default=None), has_reached(home, asked, pose))

@@ -74,11 +74,6 @@ def draw_look(name: str, seed: int) -> Look:
     return replace(_STYLES[known](rng), seed=seed, lens=_lens(rng))
 
 
-def in_plain(look: Look) -> Look:
-    """The plain look through the lens of another, which shows the same view."""
-    return Look(lens=look.lens)
-
-
 def checked_looks(names: Sequence[str]) -> tuple[str, ...]:
     """The names again. Raises ConfigError for an unknown one, or where there is none."""
     wrong = [name for name in names if name not in LOOKS]
