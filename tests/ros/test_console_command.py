@@ -17,7 +17,7 @@ from support.consoles import Page, wait_until
 
 from outrider.core.values import Pose2D
 from outrider.runtime.common.ports import free_port
-from outrider.runtime.mission.episode import stands_at_target
+from outrider.runtime.mission.episode import has_reached, wanted_in
 from outrider.simulation.homes import generate_home
 from outrider.simulation.vocabulary import target_of
 
@@ -88,7 +88,7 @@ def test_from_opening_the_page_to_the_robot_at_the_object(console: str) -> None:
         assert page.locator("#texts .token.a").count() > 0, "accepted drafts are shown"
         home = generate_home(SEED, target_of(INSTRUCTION), PLACEMENT)
         # By odometry, which is noisy by two percent of a short way.
-        assert stands_at_target(home, Pose2D(*page.evaluate("window.state.pose")))
+        assert has_reached(home, wanted_in(INSTRUCTION, home), Pose2D(*page.evaluate("window.state.pose")))
         page.click("h1")  # out of the box for words, where keys are letters
         page.keyboard.down("d")
         page.wait_for_selector("#motion.warn")

@@ -18,7 +18,7 @@ from support_ros import Goals
 from outrider.core.values import Pose2D
 from outrider.nodes.common import convert, qos
 from outrider.runtime.common.ports import free_port
-from outrider.runtime.mission.episode import stands_at_target
+from outrider.runtime.mission.episode import has_reached, wanted_in
 from outrider.runtime.node_graph.node_graphs import SIM_GRAPH
 from outrider.runtime.node_graph.parameter_values import graph_parameters, write_parameter_file
 from outrider.runtime.node_graph.ros_env import ros_environment
@@ -137,4 +137,5 @@ def test_the_mission_waits_for_a_late_verifier_and_survives_the_death_of_it(
     result = goals.result(handle, SLOW_S)
     assert result.success, result.message
     assert robot.moved_m() > where + 0.1
-    assert stands_at_target(generate_home(SEED, target_of(TASK), "in_view"), robot.pose())
+    home = generate_home(SEED, target_of(TASK), "in_view")
+    assert has_reached(home, wanted_in(TASK, home), robot.pose())

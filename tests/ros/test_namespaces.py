@@ -18,7 +18,7 @@ from tf2_msgs.msg import TFMessage
 from outrider.core.values import Pose2D
 from outrider.nodes.common import convert, qos
 from outrider.runtime.common.ports import free_port
-from outrider.runtime.mission.episode import stands_at_target
+from outrider.runtime.mission.episode import has_reached, wanted_in
 from outrider.runtime.node_graph.namespaces import apart
 from outrider.runtime.node_graph.node_graphs import SIM_GRAPH
 from outrider.runtime.node_graph.parameter_values import graph_parameters, laid_over, write_parameter_file
@@ -52,7 +52,8 @@ class Robot:
         return convert.pose_of(self.states[-1].pose)
 
     def is_at_target(self) -> bool:
-        return stands_at_target(generate_home(self.seed, target_of(self.task), "in_view"), self.pose())
+        home = generate_home(self.seed, target_of(self.task), "in_view")
+        return has_reached(home, wanted_in(self.task, home), self.pose())
 
 
 @pytest.fixture

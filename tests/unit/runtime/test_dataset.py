@@ -54,16 +54,12 @@ def test_some_homes_have_memories_in_their_prompts_and_the_expert_goes_by_them()
     assert not any("\nrecall: " in query.answer for query in queries if query not in remembered)
 
 
-def test_homes_take_looks_in_turn_and_each_dressed_view_has_its_plain_twin():
-    plain, dressed = (list(islice(home_examples(seed, ("plain", "washed")), 3)) for seed in (6, 7))
-    assert all(example.plain_jpeg == b"" for example in plain)
-    for example in dressed:
-        shown, twin = (
-            cv2.imdecode(np.frombuffer(jpeg, np.uint8), 0).astype(float)
-            for jpeg in (example.jpeg, example.plain_jpeg)
-        )
-        assert shown.shape == twin.shape and shown.mean() > twin.mean() + 10.0
-        assert np.corrcoef(shown.ravel(), twin.ravel())[0, 1] > 0.5
+def test_homes_take_looks_in_turn():
+    brightness = []
+    for seed, looks in ((6, ("plain",)), (6, ("plain", "washed")), (7, ("plain",)), (7, ("plain", "washed"))):
+        frames = [example.jpeg for example in islice(home_examples(seed, looks), 3)]
+        brightness.append(np.mean([cv2.imdecode(np.frombuffer(one, np.uint8), 0).mean() for one in frames]))
+    assert brightness[0] == brightness[1] and brightness[3] > brightness[2] + 10.0
 
 
 def test_a_look_changes_no_task_and_no_answer():

@@ -12,7 +12,7 @@ from outrider.core.sensors.camera import JPEG_QUALITY
 from outrider.simulation.homes import generate_home
 from outrider.simulation.looks.film import develop
 from outrider.simulation.looks.patterns import SIZE, texture
-from outrider.simulation.looks.styles import LOOKS, PLAIN, Film, Look, checked_looks, draw_look, in_plain
+from outrider.simulation.looks.styles import LOOKS, PLAIN, Film, Look, checked_looks, draw_look
 from outrider.simulation.mjcf import build_model
 from outrider.simulation.perception import Eyes
 from outrider.simulation.simulator import Simulator
@@ -61,19 +61,6 @@ def test_a_look_leaves_what_is_where_as_it_is(name):
     assert seen[0].free_m == seen[1].free_m
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_the_plain_twin_of_a_look_shows_the_same_view(seed):
-    home, look = generate_home(seed), draw_look("all", seed)
-    with closing(Simulator(home, look=look)) as one, closing(Simulator(home, look=in_plain(look))) as twin:
-        segments = one.segment_camera(), twin.segment_camera()
-        names = [
-            np.array([*(s.model.geom(i).name.split("/")[0] for i in range(s.model.ngeom)), ""])[seen]
-            for s, seen in zip((one, twin), segments, strict=True)
-        ]
-    here = names[0] != "ceiling"
-    assert np.array_equal(names[0][here], names[1][here])
-
-
 def test_textures_are_on_every_surface_and_objects_keep_their_colours():
     home = generate_home(3)
     plain, dressed = build_model(home), build_model(home, draw_look("textured", 3))
@@ -86,11 +73,11 @@ def test_textures_are_on_every_surface_and_objects_keep_their_colours():
 
 
 def test_ceilings_lie_over_all_rooms_and_fill_what_was_black_above_the_walls():
-    home, ceilings = generate_home(5), replace(PLAIN, ceiling=True)
+    home, ceilings = generate_home(3), replace(PLAIN, ceiling=True)
     model = build_model(home, ceilings)
     names = [model.geom(index).name for index in range(model.ngeom)]
     assert sum(name.startswith("ceiling/") for name in names) == len(home.rooms)
-    black, left = ((frame(look, 5).max(-1) < 5).mean() for look in (PLAIN, ceilings))
+    black, left = ((frame(look, 3).max(-1) < 5).mean() for look in (PLAIN, ceilings))
     assert black > 0.01 and left < black / 4
 
 

@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 
@@ -13,6 +14,7 @@ from outrider.simulation.expert import answer, command_action
 from outrider.simulation.homes import generate_home
 from outrider.simulation.perception import Eyes
 from outrider.simulation.simulator import MAX_VX, Simulator
+from outrider.simulation.vocabulary import Wanted
 
 
 @pytest.fixture
@@ -37,11 +39,13 @@ def test_speed_is_clamped(simulator):
     assert before.distance_to(after.x, after.y) <= MAX_VX * 0.2 + 1e-3
 
 
-def test_driving_into_a_wall_counts_one_collision(simulator):
-    room = simulator.home.rooms[simulator.home.room_of(simulator.home.start.x, simulator.home.start.y)]
-    simulator.place(Pose2D(room.x0 + 0.9, room.centre[1], math.pi))
-    simulator.drive(Velocity(vx=0.8), 3.0)
-    assert simulator.collisions >= 1
+def test_driving_into_a_wall_counts_one_collision():
+    home = generate_home(11)
+    room = home.rooms[home.room_of(home.start.x, home.start.y)]
+    with closing(Simulator(home)) as simulator:
+        simulator.place(Pose2D(room.x0 + 0.9, room.centre[1], math.pi))
+        simulator.drive(Velocity(vx=0.8), 3.0)
+        assert simulator.collisions >= 1
 
 
 def test_an_object_on_the_left_is_seen_on_the_left(simulator):
@@ -49,7 +53,7 @@ def test_an_object_on_the_left_is_seen_on_the_left(simulator):
     heading = math.atan2(target.y - simulator.truth().y, target.x - simulator.truth().x)
     pose = simulator.truth()
     simulator.place(Pose2D(pose.x, pose.y, heading - math.radians(20)))
-    seen = Eyes(simulator).look().find(target.spec)
+    seen = Eyes(simulator).look().find(Wanted(target.spec.thing))
     assert seen is not None and seen.bearing_rad == pytest.approx(math.radians(20), abs=0.02)
     columns = (Eyes(simulator).cell_labels(simulator.segment_camera())[..., 1] > 0).any(axis=0)
     assert columns[:4].any()

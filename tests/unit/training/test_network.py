@@ -111,6 +111,7 @@ def test_a_run_begins_with_the_weights_of_another(tokenizer, tmp_path):
 def test_a_run_begins_with_the_weights_of_a_models_folder(tokenizer, tmp_path):
     shipped = build_model("draft", tokenizer)
     shipped.save_pretrained(tmp_path / "draft")
+    tokenizer.save_pretrained(tmp_path / "tokenizer")
     start = tmp_path / "draft"
     trainer = Trainer(TrainingConfig("draft", steps=2), tokenizer, tmp_path, tmp_path / "run", start)
     weights = trainer.network.model.state_dict()
