@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from outrider.core.language.actions import SIZES
-from outrider.core.language.grammar import COMMANDS, FIND_PHRASINGS
+from outrider.core.language.grammar import COMMANDS
 from outrider.core.language.prompt import (
     HISTORY_STEPS,
     MEMORY_SLOTS,
@@ -26,7 +26,15 @@ from outrider.core.values import Pose2D, Sighting
 from outrider.simulation.expert import FULL_TURN_DEG, OTHER_SIDE_ACTION, SCAN_ACTION, SearchedPlace
 from outrider.simulation.homes import Home, meant, sees_in_camera
 from outrider.simulation.perception import View
-from outrider.simulation.vocabulary import COLOURS, DOOR_KIND, FURNITURE_KINDS, KINDS, ObjectSpec, Wanted
+from outrider.simulation.vocabulary import (
+    COLOURS,
+    DOOR_KIND,
+    FURNITURE_KINDS,
+    KINDS,
+    ObjectSpec,
+    Wanted,
+    vocabulary,
+)
 
 COMMAND_SHARE = 0.05
 HERE_M = 1.2
@@ -42,13 +50,7 @@ _OTHER_SIZE = {"small": "large", "large": "small"}
 BARE_SHARE, SIZE_SHARE, SIDE_SHARE = 0.25, 0.6, 0.15
 ROOM_SHARE, FURNITURE_ROOM_SHARE, DOOR_SHARE = 0.03, 0.3, 0.02
 """Of the targets: asked for without a colour, by size or side where that tells, by their room; doors."""
-ANY_PHRASINGS = ("find any {}", "go to any {}")
-ROOM_PHRASINGS = (
-    "go to the room with the {}",
-    "find the room with the {}",
-    "walk to the room with the {}",
-    "take me to the room with the {}",
-)
+VOCABULARY = vocabulary()
 
 
 @dataclass(frozen=True)
@@ -155,16 +157,9 @@ def _named(rng: np.random.Generator, spec: ObjectSpec) -> Wanted:
 
 def phrase(rng: np.random.Generator, target: Wanted) -> str:
     """An instruction for a target in one of the many ways people say it."""
-    if target.room:
-        return str(rng.choice(ROOM_PHRASINGS)).format(target.phrase)
-    if rng.random() < 0.25:
+    if not target.room and rng.random() < 0.25:
         return f"find the {target.phrase}"
-    forms: tuple[str, ...] = FIND_PHRASINGS
-    if target.thing.size or target.thing.side:
-        forms = tuple(form for form in forms if " a {}" not in form)
-    elif not target.thing.colour:
-        forms = (*forms, *ANY_PHRASINGS * 3)
-    return str(rng.choice(forms)).format(target.phrase)
+    return str(rng.choice(VOCABULARY.phrasings(target.thing.shape, target.room))).format(target.phrase)
 
 
 def _pick_target(rng: np.random.Generator, view: View) -> Wanted:

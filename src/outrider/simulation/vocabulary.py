@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from outrider.core.errors import ConfigError
 from outrider.core.language.grammar import Vocabulary
-from outrider.core.language.things import SIDES, SIZES, Thing
+from outrider.core.language.things import SHAPES, SIDES, SIZES, Thing
 
 STANDING_KINDS = (
     "ball",
@@ -141,4 +141,4 @@ def checked_target(words: str) -> ObjectSpec:
 
 def vocabulary() -> Vocabulary:
     """The words that models are trained on in these homes."""
-    return Vocabulary({"colour": COLOURS, "kind": KINDS})
+    return Vocabulary({**_SLOTS, "kind": KINDS}, SHAPES, rooms=True)

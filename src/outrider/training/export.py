@@ -45,6 +45,8 @@ def _card(role: str, state: Mapping[str, Any], parameters: int, vocabulary: Voca
     return {
         "name": f"outrider-{role}",
         "slots": dict(vocabulary.slots),
+        "shapes": vocabulary.shapes,
+        "rooms": vocabulary.rooms,
         "figures": {
             "parameters": parameters,
             "training_frames": state["progressed"]["frames"],
