@@ -53,7 +53,7 @@ def eval_navigation(
     json_file: Json = None,
     models: Models = None,
     processes: Processes = 1,
-    max_steps: Annotated[int, typer.Option(min=1, help="Steps before an episode is given up.")] = 100,
+    max_steps: Annotated[int, typer.Option(min=1, help="Steps before an episode is given up.")] = 150,
     memory: Annotated[
         Literal["on", "off"],
         typer.Option(help="on: memory has the target's place from an earlier visit; off: it is empty."),
@@ -103,7 +103,7 @@ def eval_plans(
     models: Models = None,
     run: TriedHomes = None,
     processes: Processes = 1,
-    max_steps: Annotated[int, typer.Option(min=1, help="Steps before a find is given up.")] = 100,
+    max_steps: Annotated[int, typer.Option(min=1, help="Steps before a find is given up.")] = 150,
     explain: Explain = False,
 ) -> None:
     """Plans of several finds in freshly generated homes, beside each of their finds alone."""
@@ -121,7 +121,7 @@ def eval_signs(
     models: Models = None,
     run: TriedHomes = None,
     processes: Processes = 1,
-    max_steps: Annotated[int, typer.Option(min=1, help="Steps before a goal is given up.")] = 100,
+    max_steps: Annotated[int, typer.Option(min=1, help="Steps before a goal is given up.")] = 150,
     explain: Explain = False,
 ) -> None:
     """Homes with printed orders, control tokens and QR codes on their walls, beside the same ones without.
@@ -138,22 +138,26 @@ def eval_signs(
 @app.command("frames", epilog="Example:  outrider eval frames pictures/ --poses 40 --json frames.json")
 def eval_frames(
     folder: Annotated[
-        Path,
+        Path | None,
         typer.Argument(
-            help="Folder with index.jsonl and the pictures that it names.",
+            help="Folder with index.jsonl and its pictures; generated homes where there is none.",
             callback=given(checks.frames_folder),
         ),
-    ],
+    ] = None,
     model: Annotated[Literal["target", "draft"], typer.Option(help="Who answers.")] = "target",
     models: Models = None,
-    poses: Annotated[int | None, typer.Option(min=1, help="How many poses; all by default.")] = None,
+    poses: Annotated[
+        int | None, typer.Option(min=1, help="How many poses; all of a folder, 200 of homes in each look.")
+    ] = None,
+    look: Annotated[str, typer.Option(help="How homes look, such as plain,dim,all.")] = "plain",
+    seed: Seed = 0,
     json_file: Json = None,
     explain: Explain = False,
 ) -> None:
-    """Actions and objects named for pictures of another camera or simulator, beside the expert's."""
+    """Actions and objects named for pictures of homes, another camera or simulator, beside the expert's."""
     from outrider.evaluation.robot.frames import evaluate_frames
 
-    evaluate_frames(folder, model, models, json_file, poses)
+    evaluate_frames(folder, model, models, json_file, poses, look.split(","), seed)
 
 
 @app.command("lossless", epilog="Example:  outrider eval lossless --frames 500")

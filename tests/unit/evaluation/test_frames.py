@@ -10,15 +10,9 @@ from typing import Any
 import pytest
 
 from outrider.core.errors import ConfigError
-from outrider.evaluation.robot.frames import (
-    Answer,
-    FrameTask,
-    chosen_tasks,
-    evaluate_frames,
-    objects_named,
-    read_tasks,
-    summarise,
-)
+from outrider.evaluation.robot.frame_tasks import FrameTask, chosen_tasks, read_tasks
+from outrider.evaluation.robot.frames import Answer, evaluate_frames, objects_named, quotes_right, summarise
+from outrider.evaluation.robot.simulated_tasks import simulated_tasks
 from outrider.runtime.datasets.dataset import home_examples
 from outrider.runtime.datasets.held_out import first_home_seed
 
@@ -56,7 +50,7 @@ def test_tasks_are_read_set_by_set(tmp_path: Path) -> None:
     assert not tasks[0].target_in_view
     assert replace(tasks[0], target="vase").target_in_view and not replace(tasks[0], target="").target_in_view
     spread = chosen_tasks(read_tasks(write_folder(tmp_path, [pose(n) for n in range(9)])), 3)
-    assert [task.picture.name for task in spread] == ["0.jpg", "3.jpg", "6.jpg"] * 2
+    assert [task.file.name for task in spread] == ["0.jpg", "3.jpg", "6.jpg"] * 2
 
 
 @pytest.mark.parametrize(
@@ -96,8 +90,29 @@ def test_objects_are_named_where_their_direction_follows() -> None:
     assert objects_named("search: cup ahead at 2 m; red chair left 5 at 1 m") == {"cup", "red chair"}
 
 
+def test_a_quoted_place_is_right_where_it_stands_so_in_the_prompt() -> None:
+    asked = (
+        "task: find the cup\nmemory: saw red cup far left 3.0 m; searched ahead 2.0 m\nlast: none\nturned: 0"
+    )
+    said = "turn left large\nrecall: red cup was {}; silver bin ahead at 2.0 m."
+    assert quotes_right(said.format("far left 3.0 m"), asked) is True
+    assert quotes_right(said.format("far left 2.5 m"), asked) is False
+    assert quotes_right(said.format("left 3.0 m"), asked) is False
+    assert quotes_right(SEEN, asked) is None
+
+
+def test_questions_about_homes_are_the_same_in_every_look() -> None:
+    plain, dim = (list(simulated_tasks([look], 6, 1)) for look in ("plain", "dim"))
+    assert [one.user_text for one in plain] == [one.user_text for one in dim]
+    assert all(one.jpeg() != other.jpeg() for one, other in zip(plain, dim, strict=True))
+    for task in plain:
+        assert objects_named(task.expected) <= task.in_view
+    with pytest.raises(ConfigError, match="look 'gloomy' is unknown"):
+        list(simulated_tasks(["gloomy"], 1, 1))
+
+
 def answer(text: str, in_view: set[str]) -> Answer:
-    task = FrameTask("s", Path("p"), "", SEEN, "turn left large", frozenset(in_view), "red cup")
+    task = FrameTask("s", "", SEEN, frozenset(in_view), "red cup")
     return Answer(task, text)
 
 

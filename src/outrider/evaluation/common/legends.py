@@ -140,12 +140,13 @@ LEGENDS: Mapping[str, Mapping[str, str]] = {
         "false stops": "commands without an order to stop, in which one was heard",
     },
     "eval frames": {
-        "pictures": "the set of the folder's index.jsonl",
+        "pictures": "the set of the folder's index.jsonl, or the look of the homes",
         "answers": "how many pictures",
         "action agrees": f"the expert chose the same action; with its {INTERVAL}",
         "target in view": "the same where the object is in the picture",
         "objects: precision": "share of the objects named that are there",
-        "recall": "share of the objects there that are named",
+        "recall": "share of those that the expert names",
+        "quoted right": "of the remembered places in a text: those that stand so in its prompt",
     },
     "eval lossless": {
         "frames": "held-out pictures",

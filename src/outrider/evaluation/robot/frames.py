@@ -1,15 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider eval frames`: how the models answer for pictures of another camera or simulator.
-
-A folder of frames holds `index.jsonl`, one line a pose: `objects_in_view` (each with `what`), `tasks` (each
-with `instruction`, the prompt's `user_text`, and the expert's `answer` and `action`), and `pictures`, which
-names a file of each set, such as `gazebo` and `mujoco`. Sets are compared at the same poses and prompts.
-"""
+"""`outrider eval frames`: how the models answer for single pictures, beside the expert."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,37 +12,21 @@ from typing import Any
 from outrider.core.errors import ConfigError
 from outrider.core.files.terminal import tracked
 from outrider.core.language.prompt import PROMPT_PREFIX, PROMPT_SUFFIX
-from outrider.core.language.things import Thing, may_be
+from outrider.core.language.things import Thing
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.config import DecodingConfig
 from outrider.evaluation.common.intervals import wilson_interval
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import print_results, results_table
+from outrider.evaluation.robot.frame_tasks import FrameTask, chosen_tasks, read_tasks
 from outrider.memory.language.scene import DOOR
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.paths import models_folder
-from outrider.simulation.vocabulary import COLOURS, KINDS, target_of
+from outrider.simulation.vocabulary import COLOURS, KINDS
 
-INDEX_FILE = "index.jsonl"
 MODELS = ("target", "draft")
-
-
-@dataclass(frozen=True)
-class FrameTask:
-    """One question about one picture. `in_view` are the objects there, `expected` the expert's own words."""
-
-    picture_set: str
-    picture: Path
-    user_text: str
-    expected: str
-    action: str
-    in_view: frozenset[str]
-    target: str
-
-    @property
-    def target_in_view(self) -> bool:
-        """Whether the target may be among the objects in view."""
-        return bool(self.target) and any(may_be(what, self.target) for what in self.in_view)
+POSES = 200
+_QUOTED = re.compile(r"\nrecall: (.+? was .+? \d+\.\d m)")
 
 
 @dataclass(frozen=True)
@@ -63,50 +42,6 @@ class Answer:
         return self.text.split("\n", 1)[0].strip() == self.task.action
 
 
-def read_tasks(folder: Path) -> list[FrameTask]:
-    """The tasks of a folder, set by set. Raises ConfigError naming the file and line that do not fit."""
-    index = folder / INDEX_FILE
-    try:
-        lines = index.read_text().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{index}: cannot be read ({error}); give a folder with {INDEX_FILE}") from error
-    tasks: list[FrameTask] = []
-    for number, line in enumerate(lines, 1):
-        try:
-            tasks += _tasks_of(json.loads(line), folder)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ConfigError(f"{index}, line {number}: not a pose with its tasks ({error!r})") from error
-    missing = next((task.picture for task in tasks if not task.picture.is_file()), None)
-    if missing is not None or not tasks:
-        raise ConfigError(f"{missing or index}: {'no such picture' if missing else 'holds no task'}")
-    return sorted(tasks, key=lambda task: task.picture_set)
-
-
-def _tasks_of(row: dict[str, Any], folder: Path) -> Iterable[FrameTask]:
-    in_view = frozenset(str(thing["what"]) for thing in row["objects_in_view"])
-    for name, file in row["pictures"].items():
-        for task in row["tasks"]:
-            meant = target_of(task["instruction"])
-            yield FrameTask(
-                picture_set=str(name),
-                picture=folder / file,
-                user_text=task["user_text"],
-                expected=task["answer"],
-                action=task["action"],
-                in_view=in_view,
-                target=meant.phrase if meant else "",
-            )
-
-
-def chosen_tasks(tasks: Sequence[FrameTask], poses: int | None) -> list[FrameTask]:
-    """The tasks of so many poses, evenly spread over the folder; of all for None."""
-    names = sorted({task.picture.name for task in tasks})
-    if poses is None or poses >= len(names):
-        return list(tasks)
-    kept = {names[index * len(names) // poses] for index in range(poses)}
-    return [task for task in tasks if task.picture.name in kept]
-
-
 def objects_named(text: str) -> frozenset[str]:
     """The objects that a text says are seen: those whose direction follows, as in `red chair left 10`."""
     words = text.replace(",", " ,").replace(";", " ;").replace("\n", " ").split()
@@ -118,11 +53,25 @@ def objects_named(text: str) -> frozenset[str]:
     )
 
 
+def _coloured(text: str) -> frozenset[str]:
+    """The objects named with a colour: a folder of pictures may not list plain furniture."""
+    return frozenset(name for name in objects_named(text) if Thing.of(name).colour)
+
+
+def quotes_right(text: str, user_text: str) -> bool | None:
+    """Whether the place that a text recalls stands so in its prompt; None where it recalls none."""
+    quoted = _QUOTED.search(text)
+    if quoted is None:
+        return None
+    return f"saw {quoted[1].replace(' was ', ' ', 1)}" in user_text
+
+
 def summarise(answers: Sequence[Answer]) -> dict[str, Any]:
     """The figures of one set. Shares come with their 95 % interval; without a case they are None."""
-    named = [(objects_named(answer.text), answer.task) for answer in answers]
+    named = [(_coloured(answer.text), answer.task) for answer in answers]
     told = sum(len(names) for names, _ in named)
-    asked = [(names, objects_named(task.expected)) for names, task in named]
+    quoted = [quotes_right(answer.text, answer.task.user_text) for answer in answers]
+    asked = [(names, _coloured(task.expected)) for names, task in named]
     return {
         "answers": len(answers),
         "action_agreement": _share([answer.agrees for answer in answers]),
@@ -131,6 +80,7 @@ def summarise(answers: Sequence[Answer]) -> dict[str, Any]:
         "object_recall": _ratio(
             sum(len(names & expected) for names, expected in asked), sum(len(e) for _, e in asked)
         ),
+        "quoted_right": _share([right for right in quoted if right is not None]),
     }
 
 
@@ -149,23 +99,28 @@ def _share(flags: Sequence[bool]) -> dict[str, Any] | None:
 
 
 def evaluate_frames(
-    folder: Path,
+    folder: Path | None = None,
     model: str = "target",
     models: Path | None = None,
     json_file: Path | None = None,
     poses: int | None = None,
+    looks: Sequence[str] = ("plain",),
+    seed: int = 0,
 ) -> dict[str, Any]:
-    """Answer every task, print a table, write JSON. Raises ConfigError or ModelError where that cannot be."""
+    """Answer every task of a folder, or of homes in some looks; print a table, write JSON.
+
+    Raises ConfigError or ModelError where that cannot be.
+    """
     if model not in MODELS:
         raise ConfigError(f"model={model!r} is not one of {', '.join(MODELS)}")
-    tasks = chosen_tasks(read_tasks(folder), poses)
+    tasks = _homes(looks, poses or POSES, seed) if folder is None else chosen_tasks(read_tasks(folder), poses)
     from outrider.models import load_model  # seconds to import
     from outrider.runtime.wiring.decoders import local_decoder
 
     loaded = load_model(models_folder(models) / model)
     decoder = local_decoder(loaded, None, DecodingConfig(strategy="ar"))
     answers = [Answer(task, decoder.decode(_request(task)).text) for task in tracked(tasks, "answers")]
-    sets = sorted({task.picture_set for task in tasks})
+    sets = dict.fromkeys(task.picture_set for task in tasks)
     figures = {
         "model": model,
         "sets": {name: summarise([one for one in answers if one.task.picture_set == name]) for name in sets},
@@ -175,17 +130,14 @@ def evaluate_frames(
     return figures
 
 
+def _homes(looks: Sequence[str], poses: int, seed: int) -> list[FrameTask]:
+    from outrider.evaluation.robot.simulated_tasks import simulated_tasks
+
+    return list(simulated_tasks(looks, poses, seed))
+
+
 def _request(task: FrameTask) -> DecodeRequest:
-    import cv2
-
-    from outrider.navigation.sensing.camera_jpeg import model_jpeg
-
-    picture = cv2.imread(str(task.picture))
-    if picture is None:
-        raise ConfigError(f"{task.picture}: not a picture that OpenCV reads")
-    return DecodeRequest(
-        Prompt(PROMPT_PREFIX + task.user_text + PROMPT_SUFFIX, model_jpeg(picture[:, :, ::-1]))
-    )
+    return DecodeRequest(Prompt(PROMPT_PREFIX + task.user_text + PROMPT_SUFFIX, task.jpeg()))
 
 
 def _print(figures: dict[str, Any]) -> None:
@@ -196,7 +148,7 @@ def _print(figures: dict[str, Any]) -> None:
         ratios = [
             "-" if one[key] is None else f"{one[key]:.2f}" for key in ("object_precision", "object_recall")
         ]
-        table.add_row(name, str(one["answers"]), *shares, *ratios)
+        table.add_row(name, str(one["answers"]), *shares, *ratios, _share_text(one["quoted_right"]))
     print_results(table)
 
 
@@ -205,7 +157,3 @@ def _share_text(share: dict[str, Any] | None) -> str:
         return "-"
     low, high = share["interval"]
     return f"{share['share']:.2f} ({low:.2f} to {high:.2f}) of {share['n']}"
-
-
-def _ratio_text(ratio: float | None) -> str:
-    return "-" if ratio is None else f"{ratio:.2f}"
