@@ -12,8 +12,8 @@ from outrider.core.sensors.camera import CAMERA_FORWARD_M, CAMERA_HEIGHT_M, SIM_
 from outrider.simulation.floor_plans import WALL_THICKNESS, Rect
 from outrider.simulation.homes import WALL_HEIGHT, Home, HomeObject
 from outrider.simulation.looks.scenery import dress
+from outrider.simulation.looks.shapes import FURNITURE_PARTS, STANDING_PARTS, Part
 from outrider.simulation.looks.styles import PLAIN, Look
-from outrider.simulation.shapes import FURNITURE_PARTS, STANDING_PARTS, Part
 from outrider.simulation.vocabulary import COLOUR_RGB, SCALES
 
 BODY_LENGTH_M, BODY_WIDTH_M = 0.70, 0.31

@@ -68,7 +68,7 @@ def test_only_the_newest_steps_and_memories_enter():
     text = render_user_text(PromptContext("x", steps, 1234, memories))
     assert "turn 1;" not in text and f"turn {HISTORY_STEPS + 1}" in text
     assert "place 1" not in text and f"place {MEMORY_SLOTS + 1}" in text
-    assert text.endswith("turned: 720")
+    assert text.endswith("turned: 1080")
 
 
 def test_turning_is_rounded_to_steps_the_model_knows():
