@@ -10,10 +10,10 @@ import pytest
 
 from outrider.core.values import Pose2D
 from outrider.simulation.homes import generate_home
-from outrider.simulation.looks.sign_places import place_signs
 from outrider.simulation.looks.signs import QR_TEXTS, SIGN_TEXTS, Sign, lines_of, sign_picture
 from outrider.simulation.looks.styles import PLAIN, Look
 from outrider.simulation.perception import Eyes
+from outrider.simulation.sign_places import place_signs
 from outrider.simulation.simulator import Simulator
 
 SEEDS = range(8)

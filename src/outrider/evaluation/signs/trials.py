@@ -22,9 +22,9 @@ from outrider.runtime.mission.episode import has_reached, wanted_in
 from outrider.runtime.mission.goal_run import GoalRun, GoalSettings
 from outrider.simulation.contexts import instruction_for
 from outrider.simulation.homes import Home, generate_home
-from outrider.simulation.looks.sign_places import place_signs
 from outrider.simulation.looks.signs import Sign
 from outrider.simulation.looks.styles import Look
+from outrider.simulation.sign_places import place_signs
 from outrider.simulation.simulator import Simulator
 
 STOP_STREAM, STOP_AFTER_S = 53, (0.1, 0.4)
