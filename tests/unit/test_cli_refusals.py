@@ -34,7 +34,7 @@ WRONG = {
     "--network": "no-such-network",
     "--endpoint": "nowhere",
     "--drafters": "no-such-drafter",
-    "--holds": "fridge",
+    "--holds": "unicorn",
     "--look": "no-such-look",
     "--looks": "no-such-look",
     "--regime": "no-such-regime",

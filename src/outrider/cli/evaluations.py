@@ -149,7 +149,10 @@ def eval_frames(
     poses: Annotated[
         int | None, typer.Option(min=1, help="How many poses; all of a folder, 200 of homes in each look.")
     ] = None,
-    look: Annotated[str, typer.Option(help="How homes look, such as plain,dim,all.")] = "plain",
+    looks: Annotated[
+        str,
+        typer.Option("--look", help="How homes look, such as plain,dim,all.", callback=given(checks.looks)),
+    ] = "plain",
     seed: Seed = 0,
     json_file: Json = None,
     explain: Explain = False,
@@ -157,7 +160,7 @@ def eval_frames(
     """Actions and objects named for pictures of homes, another camera or simulator, beside the expert's."""
     from outrider.evaluation.robot.frames import evaluate_frames
 
-    evaluate_frames(folder, model, models, json_file, poses, look.split(","), seed)
+    evaluate_frames(folder, model, models, json_file, poses, looks.split(","), seed)
 
 
 @app.command("lossless", epilog="Example:  outrider eval lossless --frames 500")
