@@ -159,7 +159,13 @@ def fill_navigation(figure: Any, results: Results) -> None:
         found = [run["success"] for run in runs if run["placement"] == placement]
         share, ends = sum(found) / len(found), wilson_interval(sum(found), len(found))
         axes.barh(place, share, 0.5, color="#d62728")
-        axes.errorbar(share, place, xerr=[[share - ends[0]], [ends[1] - share]], color="black", capsize=3)
+        axes.errorbar(
+            share,
+            place,
+            xerr=[[max(0.0, share - ends[0])], [max(0.0, ends[1] - share)]],
+            color="black",
+            capsize=3,
+        )
         axes.text(0.02, place, f"{sum(found)} of {len(found)}", color="white", va="center")
     axes.set_yticks(range(len(PLACEMENTS)), list(PLACEMENTS.values()))
     axes.invert_yaxis()
