@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from outrider.core.errors import ConfigError
+from outrider.core.language.things import Thing
 from outrider.evaluation.common.intervals import wilson_interval
 from outrider.evaluation.common.kept_homes import HomeOutcome, KeptHomes
 from outrider.evaluation.common.legends import LEGENDS
@@ -33,8 +34,9 @@ from outrider.runtime.no_ros.simulated_side import SimulatedSide
 from outrider.runtime.plans.errand import Errand
 from outrider.runtime.reports.live_view import LiveView
 from outrider.runtime.reports.recorder import Recorder
-from outrider.simulation.homes import Home, HomeObject, generate_home
+from outrider.simulation.homes import Home, HomeObject, generate_home, meant
 from outrider.simulation.simulator import open_simulator
+from outrider.simulation.vocabulary import Wanted
 
 MODELS = ("pair", "target", "draft")
 MOST_FINDS = 3
@@ -80,10 +82,17 @@ def plan_tasks(homes: int, seed: int, finds: int, model: str, folder: Path, max_
     ]
 
 
+def _told_apart(home: Home) -> list[HomeObject]:
+    """What kind and colour tell from all else in a home, the target first."""
+    things = dict.fromkeys((home.target, *home.standing))
+    asked = {thing: Wanted(Thing(thing.spec.kind, thing.spec.colour)) for thing in things}
+    return [thing for thing in things if meant(home, asked[thing]) == (thing,)]
+
+
 def run_task(task: PlanTask) -> PlanOutcome:
     """The plan, and then each find in the home as it was."""
     home = generate_home(task.home_seed, placement=task.placement)
-    things = home.objects[: task.finds]  # the target first; names are unique
+    things = _told_apart(home)[: task.finds]
     sentence = ", then ".join(f"find the {thing.spec.phrase}" for thing in things)
     run = _carry_out(home, sentence, task)
     alone = [_carry_out(home, f"find the {thing.spec.phrase}", task) for thing in things]

@@ -75,12 +75,12 @@ def draw_map(view: MapView, home: Home | None) -> Picture:
         return picture
     for room in home.rooms:
         _fill(picture, view, room, FLOOR)
-    for piece in home.furniture:
-        _fill(picture, view, piece.rect, FURNITURE)
-        _centred(picture, piece.kind, view.pixel(*piece.rect.centre), max(11.0, 0.14 * view.px_per_m), FAINT)
+    for piece in home.objects:
+        if piece.rect is not None:
+            _draw_furniture(picture, view, home, piece, piece.rect)
     for wall in home.walls:
         _fill(picture, view, wall, WALL)
-    for thing in home.objects:
+    for thing in home.standing:
         _draw_thing(picture, view, thing, thing is home.target)
     return picture
 
@@ -153,20 +153,39 @@ def _fill(picture: Picture, view: MapView, rect: Rect, colour: Colour) -> None:
     cv2.rectangle(picture, view.pixel(rect.x0, rect.y0), view.pixel(rect.x1, rect.y1), colour, -1)
 
 
+def _draw_furniture(picture: Picture, view: MapView, home: Home, piece: HomeObject, rect: Rect) -> None:
+    """A piece with its name towards the middle of its room."""
+    _fill(picture, view, rect, _colour_of(piece) if piece.spec.colour else FURNITURE)
+    corners = view.pixel(rect.x0, rect.y0), view.pixel(rect.x1, rect.y1)
+    if piece is home.target:
+        cv2.rectangle(picture, *corners, HALO, max(3, round(0.05 * view.px_per_m)), cv2.LINE_AA)
+    size_px = max(11.0, 0.14 * view.px_per_m)
+    x, lower, upper = view.pixel(*rect.centre)[0], corners[0][1], corners[1][1]
+    is_south = rect.centre[1] < home.rooms[piece.room].centre[1]
+    y = upper - round(0.9 * size_px) if is_south else lower + round(0.9 * size_px)
+    _centred(picture, piece.spec.phrase, (x, y), size_px, INK)
+
+
+def _colour_of(thing: HomeObject) -> Colour:
+    red, green, blue = (round(255 * part) for part in COLOUR_RGB[thing.spec.colour])
+    return blue, green, red
+
+
 def _draw_thing(picture: Picture, view: MapView, thing: HomeObject, is_target: bool) -> None:
     at = view.pixel(thing.x, thing.y)
     radius = max(4, round(thing.radius * view.px_per_m))
-    red, green, blue = (round(255 * part) for part in COLOUR_RGB[thing.spec.colour])
     if is_target:
         cv2.circle(picture, at, radius + max(3, radius // 3), HALO, max(2, radius // 6), cv2.LINE_AA)
-    cv2.circle(picture, at, radius, (blue, green, red), -1, cv2.LINE_AA)
+    cv2.circle(picture, at, radius, _colour_of(thing), -1, cv2.LINE_AA)
     cv2.circle(picture, at, radius, INK, 1, cv2.LINE_AA)
     size_px = max(11.0, 0.15 * view.px_per_m)
     _centred(picture, thing.spec.phrase, (at[0], at[1] + radius + round(size_px)), size_px, INK)
 
 
 def _centred(picture: Picture, text: str, at: tuple[int, int], size_px: float, colour: Colour) -> None:
-    left = at[0] - text_width(text, size_px) // 2
+    """Text around a place, moved as far as it takes to stay in the picture."""
+    width = text_width(text, size_px)
+    left = max(2, min(at[0] - width // 2, picture.shape[1] - width - 2))
     write_text(picture, text, (left, at[1] + round(0.35 * size_px)), size_px, colour)
 
 
