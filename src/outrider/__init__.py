@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from outrider.runtime.reports.recording import RecordedStep, read_steps
     from outrider.runtime.reports.replay import replay_steps
     from outrider.runtime.wiring.decoders import connect_decoder, local_decoder
-    from outrider.simulation.homes import generate_home
+    from outrider.simulation.homes.home import generate_home
+    from outrider.simulation.homes.vocabulary import target_of
     from outrider.simulation.simulator import open_simulator
-    from outrider.simulation.vocabulary import target_of
 
 __version__ = "0.1.0"
 
@@ -57,7 +57,7 @@ _MODULES = {
     "TextDecoder": "outrider.core.ports",
     "Verified": "outrider.core.values",
     "connect_decoder": "outrider.runtime.wiring.decoders",
-    "generate_home": "outrider.simulation.homes",
+    "generate_home": "outrider.simulation.homes.home",
     "load_model": "outrider.models.loading",
     "load_pair": "outrider.runtime.datasets.held_out",
     "local_decoder": "outrider.runtime.wiring.decoders",
@@ -68,7 +68,7 @@ _MODULES = {
     "render_prompt": "outrider.core.language.prompt",
     "replay_steps": "outrider.runtime.reports.replay",
     "run_episode": "outrider.runtime.mission.episode",
-    "target_of": "outrider.simulation.vocabulary",
+    "target_of": "outrider.simulation.homes.vocabulary",
 }
 
 __all__ = [

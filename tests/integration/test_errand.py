@@ -21,9 +21,9 @@ from outrider.runtime.mission.goal_run import GoalSettings
 from outrider.runtime.mission.memory_queries import Recollection
 from outrider.runtime.mission.robot_side import GoalError
 from outrider.runtime.plans.errand import Errand
-from outrider.simulation.homes import generate_home
+from outrider.simulation.homes.home import generate_home
+from outrider.simulation.homes.vocabulary import ObjectSpec, vocabulary
 from outrider.simulation.simulator import Simulator
-from outrider.simulation.vocabulary import ObjectSpec, vocabulary
 
 
 @pytest.fixture(scope="module")

@@ -22,9 +22,9 @@ from outrider.runtime.mission.robot_side import GoalError, GoalResult, StepUpdat
 from outrider.runtime.plans.errand import Errand
 from outrider.runtime.plans.progress import Progress
 from outrider.runtime.plans.understanding import Refusal
-from outrider.simulation.homes import generate_home
+from outrider.simulation.homes.home import generate_home
+from outrider.simulation.homes.vocabulary import ObjectSpec, vocabulary
 from outrider.simulation.simulator import Simulator
-from outrider.simulation.vocabulary import ObjectSpec, vocabulary
 
 
 class Side(SimulatedSide):

@@ -31,9 +31,9 @@ from outrider.runtime.mission.peer_answers import open_peer_answers
 from outrider.runtime.plans.errand import Errand
 from outrider.runtime.wiring.decoders import connect_decoder, serve_verifier
 from outrider.runtime.wiring.knowledge import Knowledge, load_reader
-from outrider.simulation.homes import generate_home
+from outrider.simulation.homes.home import generate_home
+from outrider.simulation.homes.vocabulary import ObjectSpec, vocabulary
 from outrider.simulation.simulator import Simulator
-from outrider.simulation.vocabulary import ObjectSpec, vocabulary
 
 HOME = "test home"
 LAMP = "grandmother Rosalind's silver lamp stands beside the mahogany wardrobe"

@@ -18,8 +18,8 @@ from support.consoles import Page, wait_until
 from outrider.core.values import Pose2D
 from outrider.runtime.common.ports import free_port
 from outrider.runtime.mission.episode import has_reached, wanted_in
-from outrider.simulation.homes import generate_home
-from outrider.simulation.vocabulary import target_of
+from outrider.simulation.homes.home import generate_home
+from outrider.simulation.homes.vocabulary import target_of
 
 pytestmark = pytest.mark.ros
 SEED, PLACEMENT, INSTRUCTION = 1, "in_view", "find the silver bottle"

@@ -22,8 +22,8 @@ from outrider.nodes.common import convert, qos
 from outrider.nodes.simulation.gazebo_node import GazeboNode
 from outrider.nodes.simulation.gazebo_watchdog_node import GazeboWatchdogNode
 from outrider.runtime.node_graph.ros_env import ros_environment
-from outrider.simulation.homes import generate_home
-from outrider.simulation.vocabulary import ObjectSpec
+from outrider.simulation.homes.home import generate_home
+from outrider.simulation.homes.vocabulary import ObjectSpec
 
 pytestmark = pytest.mark.ros
 Run = Callable[..., NodeThread]

@@ -24,8 +24,8 @@ from outrider.runtime.node_graph.node_graphs import SIM_GRAPH
 from outrider.runtime.node_graph.parameter_values import graph_parameters, laid_over, write_parameter_file
 from outrider.runtime.node_graph.ros_env import ros_environment
 from outrider.runtime.node_graph.supervisor import Supervisor
-from outrider.simulation.homes import generate_home
-from outrider.simulation.vocabulary import target_of
+from outrider.simulation.homes.home import generate_home
+from outrider.simulation.homes.vocabulary import target_of
 
 pytestmark = pytest.mark.ros
 MODELS = Path(__file__).resolve().parents[2] / "models"

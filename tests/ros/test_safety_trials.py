@@ -14,7 +14,7 @@ from outrider.evaluation.safety.injection import TARGET, run_safety, run_trial
 from outrider.evaluation.safety.trials import WIRES
 from outrider.evaluation.safety.virtual_dds import VirtualDomain
 from outrider.nodes.common import qos
-from outrider.simulation.homes import generate_home
+from outrider.simulation.homes.home import generate_home
 
 pytestmark = pytest.mark.ros
 HOME = generate_home(0, TARGET, "in_view")

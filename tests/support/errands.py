@@ -11,7 +11,7 @@ from outrider.core.values import Decoded, DecodeRequest, Verified
 from outrider.memory.store.store import MemoryStore
 from outrider.runtime.mission.robot_side import GoalResult
 from outrider.runtime.plans.errand import Errand
-from outrider.simulation.homes import Home
+from outrider.simulation.homes.home import Home
 
 HOME = "test home"
 NOW_S = 1_700_000_000.0

@@ -11,8 +11,8 @@ from typing import Any
 from support.consoles import FakeRobot, Page, wait_until
 
 from outrider.console.relay.robot_end import RobotEnd
-from outrider.console.relay.server import RelayServer
-from outrider.console.server import ConsoleServer, ConsoleSettings
+from outrider.console.relay.server import serve_relay
+from outrider.console.server import ConsoleServer, ConsoleSettings, WebServer
 from outrider.core.values import LinkState
 from outrider.runtime.common.ports import free_port
 from outrider.wire.keys import SERVER_KEY_FILE, create_keys, load_client_keys
@@ -45,9 +45,9 @@ class Relays:
         return f"tcp://127.0.0.1:{self.link_port}"
 
     @contextmanager
-    def serving(self) -> Iterator[RelayServer]:
+    def serving(self) -> Iterator[WebServer]:
         link = RelayTunnel(self.endpoint, self.keys / SERVER_KEY_FILE)
-        with closing(RelayServer(link, ConsoleSettings(port=self.port, **self.settings))) as server:
+        with closing(serve_relay(link, ConsoleSettings(port=self.port, **self.settings))) as server:
             yield server
 
     def tunnel(self, name: str = "go2") -> RobotTunnel:

@@ -15,7 +15,7 @@ from outrider import cli
 from outrider.evaluation.common.motions import MOTIONS
 from outrider.evaluation.decoding.regimes import VARIANTS
 from outrider.evaluation.robot import frames, navigation
-from outrider.simulation.homes import PLACEMENTS
+from outrider.simulation.homes.home import PLACEMENTS
 from outrider.voice.engines import ENGINES
 
 MISSING = "/proc/nowhere"

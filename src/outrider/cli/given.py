@@ -92,7 +92,7 @@ def looks(names: str) -> None:
 
 def thing(words: str) -> None:
     """Raises ConfigError for what no simulated home holds."""
-    from outrider.simulation.vocabulary import checked_target
+    from outrider.simulation.homes.vocabulary import checked_target
 
     checked_target(words)
 

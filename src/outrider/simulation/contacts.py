@@ -6,7 +6,7 @@ from __future__ import annotations
 import mujoco
 
 from outrider.core.values import Pose2D
-from outrider.simulation.homes import Home
+from outrider.simulation.homes.home import Home
 from outrider.simulation.mjcf import BODY_GEOM, build_model
 
 # Another simulator keeps bodies apart that touch; this near they do.

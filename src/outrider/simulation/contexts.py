@@ -24,9 +24,8 @@ from outrider.core.language.prompt import (
 from outrider.core.language.things import SIDES, Thing
 from outrider.core.values import Pose2D, Sighting
 from outrider.simulation.expert import FULL_TURN_DEG, OTHER_SIDE_ACTION, SCAN_ACTION, SearchedPlace
-from outrider.simulation.homes import Home, meant, sees_in_camera
-from outrider.simulation.perception import View
-from outrider.simulation.vocabulary import (
+from outrider.simulation.homes.home import Home, meant, sees_in_camera
+from outrider.simulation.homes.vocabulary import (
     COLOURS,
     DOOR_KIND,
     FURNITURE_KINDS,
@@ -35,6 +34,7 @@ from outrider.simulation.vocabulary import (
     Wanted,
     vocabulary,
 )
+from outrider.simulation.perception import View
 
 COMMAND_SHARE = 0.05
 HERE_M = 1.2
@@ -288,7 +288,7 @@ def random_pose(rng: np.random.Generator, home: Home) -> Pose2D:
             float(rng.uniform(room.x0 + 0.5, room.x1 - 0.5)),
             float(rng.uniform(room.y0 + 0.5, room.y1 - 0.5)),
         )
-        if any(f.rect.grown(0.4).holds(x, y) for f in home.furniture):
+        if any(piece.is_within(0.4, x, y) for piece in home.objects):
             continue
         if any(math.hypot(o.x - x, o.y - y) < o.radius + 0.45 for o in home.standing):
             continue

@@ -26,9 +26,10 @@ from outrider.core.language.prompt import (
     read_seen_memory,
     shown_turn,
 )
+from outrider.core.language.things import may_be
 from outrider.core.values import wrap_angle
+from outrider.simulation.homes.vocabulary import DOOR_KIND, ObjectSpec, Wanted, wanted
 from outrider.simulation.perception import SeenDoor, SeenObject, View
-from outrider.simulation.vocabulary import DOOR_KIND, ObjectSpec, Wanted, wanted
 
 STOP_DISTANCE_M = 1.0
 ROOM_DISTANCE_M = 2.6
@@ -124,7 +125,7 @@ def _least_free_m(context: PromptContext) -> float:
 def _remembered(target: Wanted, context: PromptContext) -> SeenMemory | None:
     """The newest memory of the target's place."""
     seen = [read_seen_memory(line) for line in reversed(context.memories)]
-    return next((place for place in seen if place is not None and target.fits_words(place.what)), None)
+    return next((place for place in seen if place is not None and may_be(place.what, target.phrase)), None)
 
 
 def _faces(place: SeenMemory) -> bool:

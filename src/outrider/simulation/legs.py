@@ -18,7 +18,7 @@ import onnxruntime
 from outrider.core.errors import SimulationError
 from outrider.core.sensors.camera import CAMERA_FORWARD_M, CAMERA_HEIGHT_M, SIM_CAMERA
 from outrider.core.values import Odometry, Pose2D, Velocity
-from outrider.simulation.homes import Home
+from outrider.simulation.homes.home import Home
 from outrider.simulation.mjcf import SOLID, compiled, home_spec
 from outrider.simulation.simulator import MAX_VX, MAX_VY, MAX_WZ, Simulator
 

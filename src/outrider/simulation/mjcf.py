@@ -9,12 +9,13 @@ import mujoco
 import numpy as np
 
 from outrider.core.sensors.camera import CAMERA_FORWARD_M, CAMERA_HEIGHT_M, SIM_CAMERA
-from outrider.simulation.floor_plans import WALL_THICKNESS, Rect
-from outrider.simulation.homes import WALL_HEIGHT, Home, HomeObject
+from outrider.simulation.homes.floor_plans import WALL_THICKNESS, Rect
+from outrider.simulation.homes.furnishing import HomeObject
+from outrider.simulation.homes.home import WALL_HEIGHT, Home
+from outrider.simulation.homes.vocabulary import COLOUR_RGB, SCALES
 from outrider.simulation.looks.scenery import dress
 from outrider.simulation.looks.shapes import FURNITURE_PARTS, STANDING_PARTS, Part
 from outrider.simulation.looks.styles import PLAIN, Look
-from outrider.simulation.vocabulary import COLOUR_RGB, SCALES
 
 BODY_LENGTH_M, BODY_WIDTH_M = 0.70, 0.31
 TIMESTEP_S = 0.01

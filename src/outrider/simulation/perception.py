@@ -13,10 +13,10 @@ import mujoco
 import numpy as np
 
 from outrider.core.values import Pose2D, RangeScan, wrap_angle
-from outrider.simulation.floor_plans import Door
-from outrider.simulation.homes import Home, in_camera_view, outermost
+from outrider.simulation.homes.floor_plans import Door
+from outrider.simulation.homes.home import Home, in_camera_view, outermost
+from outrider.simulation.homes.vocabulary import COLOURS, KINDS, ObjectSpec, Wanted
 from outrider.simulation.simulator import Simulator
-from outrider.simulation.vocabulary import COLOURS, KINDS, ObjectSpec, Wanted
 
 MIN_PIXELS = 24
 MAX_DOOR_DISTANCE_M = 6.5

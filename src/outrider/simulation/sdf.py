@@ -22,7 +22,7 @@ from outrider.core.errors import ConfigError
 from outrider.core.sensors.camera import CAMERA_FORWARD_M, CAMERA_HEIGHT_M, SIM_CAMERA
 from outrider.core.sensors.lidar import LIDAR_FRAME, LIDAR_HEIGHT_M
 from outrider.core.values import Pose2D
-from outrider.simulation.homes import Home
+from outrider.simulation.homes.home import Home
 from outrider.simulation.mjcf import BODY_LENGTH_M, BODY_WIDTH_M, ROBOT_GROUP, build_model
 from outrider.simulation.simulator import SCAN_RANGE_M, SCAN_RAYS
 

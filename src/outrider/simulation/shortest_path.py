@@ -10,8 +10,8 @@ import math
 import numpy as np
 
 from outrider.core.values import Pose2D
-from outrider.simulation.floor_plans import Rect
-from outrider.simulation.homes import Home
+from outrider.simulation.homes.floor_plans import Rect
+from outrider.simulation.homes.home import Home
 
 CELL_M = 0.1
 BODY_M = 0.25
@@ -47,7 +47,7 @@ def _blocked(home: Home) -> np.ndarray:
     """Where the robot's centre may not be, bool (columns, rows)."""
     columns, rows = _cell(*home.extent)
     blocked = np.zeros((columns + 1, rows + 1), bool)
-    for rect in (*home.walls, *(piece.rect for piece in home.furniture)):
+    for rect in (*home.walls, *(rect for _, rect in home.furniture)):
         _fill(blocked, rect.grown(BODY_M))
     x, y = np.meshgrid(np.arange(columns + 1) * CELL_M, np.arange(rows + 1) * CELL_M, indexing="ij")
     for thing in home.standing:

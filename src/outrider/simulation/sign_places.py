@@ -8,8 +8,8 @@ import math
 import numpy as np
 
 from outrider.core.values import Pose2D
-from outrider.simulation.floor_plans import Rect
-from outrider.simulation.homes import WALL_HEIGHT, Home
+from outrider.simulation.homes.floor_plans import Rect
+from outrider.simulation.homes.home import WALL_HEIGHT, Home
 from outrider.simulation.looks.signs import INKS, PAPERS, QR_TEXTS, SIGN_TEXTS, Sign
 
 SIGN_STREAM = 47
@@ -51,7 +51,7 @@ def _apart(a: Sign, b: Sign) -> bool:
 def _sign_at(home: Home, eye: Pose2D, bearing: float, rng: np.random.Generator) -> Sign | None:
     """A sign on the first wall or piece of furniture on a bearing; None where it has no room."""
     rects = [(wall, WALL_HEIGHT) for wall in home.walls]
-    rects += [(piece.rect, piece.height) for piece in home.furniture]
+    rects += [(rect, piece.height) for piece, rect in home.furniture]
     hits = [(hit, rect, top) for rect, top in rects if (hit := _entry(rect, eye, bearing)) is not None]
     if not hits:
         return None

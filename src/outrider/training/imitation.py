@@ -162,7 +162,7 @@ class Trainer:
                 now = time.monotonic()
                 if now - reported < REPORT_EVERY_S and self.progressed.step < total:
                     continue
-                shown = self._shown(figures)
+                shown = {name: figure.item() for name, figure in figures.items()}
                 bar.update(task, completed=self.progressed.step, note=_note(shown))
                 yield {"step": self.progressed.step, "frames": self.progressed.frames, **shown}
                 reported = now
@@ -179,17 +179,12 @@ class Trainer:
         loss, figures = self._loss(phase, batch)
         loss.backward()
         self._average_gradients()
-        nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
+        norm = nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
+        if not torch.isfinite(norm):
+            raise ConfigError(f"training diverged at step {self.progressed.step}; lower learning_rate")
         for optimizer in self._optimizers:
             optimizer.step()
         return figures
-
-    def _shown(self, figures: dict[str, torch.Tensor]) -> dict[str, float]:
-        """A step's figures as numbers. Raises ConfigError where training has diverged."""
-        shown = {name: figure.item() for name, figure in figures.items()}
-        if not all(map(math.isfinite, shown.values())):
-            raise ConfigError(f"training diverged at step {self.progressed.step}; lower learning_rate")
-        return shown
 
     def _average_gradients(self) -> None:
         if self._ranks == 1:

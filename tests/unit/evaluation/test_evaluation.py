@@ -20,7 +20,7 @@ from outrider.evaluation.robot.navigation import (
 from outrider.navigation.goal.navigator import Navigator, NavigatorSettings
 from outrider.runtime.datasets.held_out import first_home_seed, held_out_prompts
 from outrider.runtime.mission.episode import EpisodeResult, expert_answerer, run_episode, stands_at
-from outrider.simulation.homes import generate_home
+from outrider.simulation.homes.home import generate_home
 from outrider.simulation.simulator import Simulator
 
 
@@ -105,7 +105,7 @@ def test_standing_at_the_target_means_near_facing_it_and_nothing_nearer_before()
     home = generate_home(5)
     target = home.target
     near = Pose2D(target.x - 0.9, target.y, 0.0)
-    alone = replace(home, walls=(), furniture=(), objects=(target,), target_index=0)
+    alone = replace(home, walls=(), objects=(target,), target_index=0)
     assert stands_at(alone, near, target)
     assert not stands_at(alone, replace(near, yaw=3.0), target), "turned away"
     assert not stands_at(alone, replace(near, x=target.x - 1.3), target), "too far"

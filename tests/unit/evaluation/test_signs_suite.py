@@ -34,7 +34,7 @@ from outrider.memory.language.scene import things_seen
 from outrider.navigation.goal.history import SearchHistory
 from outrider.navigation.goal.navigator import NavigatorSettings
 from outrider.runtime.mission.goal_run import GoalResult, GoalRun, GoalSettings
-from outrider.simulation.homes import generate_home
+from outrider.simulation.homes.home import generate_home
 from outrider.simulation.looks.signs import SIGN_TEXTS
 from outrider.simulation.simulator import Simulator
 

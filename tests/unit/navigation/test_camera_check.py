@@ -17,7 +17,7 @@ from outrider.navigation.motion.camera_check import (
     RepeatWatch,
     is_black,
 )
-from outrider.simulation.homes import generate_home
+from outrider.simulation.homes.home import generate_home
 from outrider.simulation.looks.styles import draw_look
 from outrider.simulation.simulator import Simulator
 

@@ -12,7 +12,7 @@ from outrider.core.values import Pose2D
 from outrider.navigation.goal.history import SearchHistory
 from outrider.navigation.motion.driving import carry_out
 from outrider.runtime.datasets.dataset import home_examples, take_step
-from outrider.simulation.homes import Home, generate_home
+from outrider.simulation.homes.home import Home, generate_home
 from outrider.simulation.simulator import Simulator
 
 

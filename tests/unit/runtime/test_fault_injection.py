@@ -11,7 +11,7 @@ from outrider.evaluation.safety.base_wires import DirectWire
 from outrider.evaluation.safety.faults import FAULTS, Fault
 from outrider.evaluation.safety.injection import TARGET, Trial, evaluate_safety, figures_of, run_trial
 from outrider.navigation.motion import controller, motion_bounds
-from outrider.simulation.homes import generate_home
+from outrider.simulation.homes.home import generate_home
 
 HOME = generate_home(0, TARGET, "in_view")
 MOVING_STEPS = 600

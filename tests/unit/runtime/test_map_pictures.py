@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from outrider.runtime.pictures.drawing import HALO, draw_map, fit_view
-from outrider.simulation.homes import PLACEMENTS, generate_home
-from outrider.simulation.vocabulary import COLOUR_RGB, FURNITURE_KINDS, ObjectSpec
+from outrider.simulation.homes.home import PLACEMENTS, generate_home
+from outrider.simulation.homes.vocabulary import COLOUR_RGB, FURNITURE_KINDS, ObjectSpec
 
 
 @pytest.mark.parametrize("kind", [*FURNITURE_KINDS, "ball"])

@@ -25,7 +25,7 @@ from outrider.runtime.reports.report import (
     summary,
     write_summary,
 )
-from outrider.simulation.homes import generate_home
+from outrider.simulation.homes.home import generate_home
 
 HOME = generate_home(5)
 JPEG = cv2.imencode(".jpg", np.full((140, 252, 3), 90, np.uint8))[1].tobytes()

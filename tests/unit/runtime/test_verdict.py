@@ -12,12 +12,12 @@ from outrider.core.values import Pose2D
 from outrider.runtime.mission.robot_side import GoalError, GoalResult
 from outrider.runtime.plans.progress import Progress
 from outrider.runtime.reports.verdict import Judgement, Verdict, judge, with_reason
-from outrider.simulation.homes import Home, generate_home
-from outrider.simulation.vocabulary import ObjectSpec
+from outrider.simulation.homes.home import Home, generate_home
+from outrider.simulation.homes.vocabulary import ObjectSpec
 
 HOME = generate_home(3, ObjectSpec("bottle", "silver"))
 TARGET = HOME.target
-ALONE = replace(HOME, objects=(TARGET,), target_index=0, furniture=(), walls=())
+ALONE = replace(HOME, objects=(TARGET,), target_index=0, walls=())
 THERE = Pose2D(TARGET.x - 0.8, TARGET.y, 0.0)
 REACHED = GoalResult(True, GoalError.NONE, "stopped", 3)
 GONE = GoalResult(False, GoalError.LINK_LOST, "the link is lost", 3)

@@ -6,7 +6,7 @@ import math
 
 from outrider.core.values import Pose2D
 from outrider.simulation.contacts import TOUCHING_M, ContactCounter
-from outrider.simulation.homes import generate_home
+from outrider.simulation.homes.home import generate_home
 from outrider.simulation.mjcf import BODY_LENGTH_M
 
 

@@ -9,8 +9,8 @@ from transformers import AutoTokenizer
 from outrider.core.language.prompt import PromptContext, Step, seen_memory
 from outrider.runtime.datasets.dataset import home_examples
 from outrider.simulation.expert import SearchedPlace, answer
+from outrider.simulation.homes.vocabulary import ObjectSpec
 from outrider.simulation.perception import SeenDoor, SeenObject, View
-from outrider.simulation.vocabulary import ObjectSpec
 
 FREE_M = (1.04, 2.0, 3.14)
 FREE_TEXT = "free left 1.0, ahead 2.0, right 3.1 m"

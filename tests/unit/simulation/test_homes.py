@@ -7,8 +7,9 @@ import pytest
 
 from outrider.core.errors import SimulationError
 from outrider.core.language.grammar import FIND_PHRASINGS, Instruction, parse
-from outrider.simulation.homes import BESIDE_M, PLACEMENTS, generate_home, is_corridor, meant, sees_in_camera
-from outrider.simulation.vocabulary import ObjectSpec, target_of, vocabulary, wanted
+from outrider.simulation.homes.furnishing import BESIDE_M, is_corridor
+from outrider.simulation.homes.home import PLACEMENTS, generate_home, meant, sees_in_camera
+from outrider.simulation.homes.vocabulary import ObjectSpec, target_of, vocabulary, wanted
 
 SEEDS = range(500, 530)
 
@@ -41,7 +42,7 @@ def test_nothing_stands_in_anything():
     for seed in SEEDS:
         home = generate_home(seed)
         for index, thing in enumerate(home.standing):
-            assert not any(f.rect.holds(thing.x, thing.y) for f in home.furniture)
+            assert not any(rect.holds(thing.x, thing.y) for _, rect in home.furniture)
             for other in home.standing[index + 1 :]:
                 assert math.hypot(thing.x - other.x, thing.y - other.y) > thing.radius + other.radius
 
@@ -49,10 +50,8 @@ def test_nothing_stands_in_anything():
 def test_furniture_stands_at_a_wall_of_its_room_and_counts_as_near_at_its_edge():
     for seed in SEEDS:
         home = generate_home(seed)
-        pieces = [thing for thing in home.objects if thing.rect is not None]
-        assert [piece.rect for piece in pieces] == [piece.rect for piece in home.furniture]
-        for piece in pieces:
-            room, rect = home.rooms[piece.room], piece.rect
+        for piece, rect in home.furniture:
+            room = home.rooms[piece.room]
             gaps = rect.x0 - room.x0, rect.y0 - room.y0, room.x1 - rect.x1, room.y1 - rect.y1
             assert 0.0 < min(gaps) < 0.1 and all(gap > 0.0 for gap in gaps)
             assert piece.distance_m(rect.x1 + 0.5, piece.y) == pytest.approx(0.5 + BESIDE_M)
@@ -86,7 +85,7 @@ def test_what_is_meant_follows_colour_size_and_side():
     left = replace(home.target, spec=red, x=home.start.x + 2.0, y=home.start.y + 0.5)
     right = replace(home.target, spec=blue, x=home.start.x + 2.0, y=home.start.y - 0.5)
     start = replace(home.start, yaw=0.0)
-    bare = replace(home, walls=(), furniture=(), objects=(left, right), target_index=0, start=start)
+    bare = replace(home, walls=(), objects=(left, right), target_index=0, start=start)
     asked = {
         "find the red ball": (left,),
         "find any ball": (left, right),

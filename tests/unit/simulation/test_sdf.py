@@ -18,10 +18,10 @@ from outrider.core.sensors.lidar import LIDAR_HEIGHT_M
 from outrider.core.values import Pose2D
 from outrider.runtime.node_graph.gazebo import bridge_text, prepare_gazebo, release_of
 from outrider.runtime.node_graph.node_specs import GAZEBO
-from outrider.simulation.homes import Home, generate_home
+from outrider.simulation.homes.home import Home, generate_home
+from outrider.simulation.homes.vocabulary import ObjectSpec
 from outrider.simulation.mjcf import ROBOT_GROUP, build_model
 from outrider.simulation.sdf import BASE_HEIGHT_M, RELEASES, linear_colour, linear_of_srgb, world_sdf
-from outrider.simulation.vocabulary import ObjectSpec
 
 SILVER = ObjectSpec("bottle", "silver")
 GAZEBO_ONLY = ("ignition_frame_id", "gz_frame_id")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from outrider.core.values import Pose2D
-from outrider.simulation.homes import generate_home
+from outrider.simulation.homes.home import generate_home
 from outrider.simulation.looks.signs import QR_TEXTS, SIGN_TEXTS, Sign, lines_of, sign_picture
 from outrider.simulation.looks.styles import PLAIN, Look
 from outrider.simulation.perception import Eyes

@@ -11,10 +11,10 @@ from outrider.core.language.actions import split_answer
 from outrider.core.language.prompt import PromptContext
 from outrider.core.values import Pose2D, Velocity
 from outrider.simulation.expert import answer, command_action
-from outrider.simulation.homes import generate_home
+from outrider.simulation.homes.home import generate_home
+from outrider.simulation.homes.vocabulary import Wanted
 from outrider.simulation.perception import Eyes
 from outrider.simulation.simulator import MAX_VX, Simulator
-from outrider.simulation.vocabulary import Wanted
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_plain_commands(command, action):
 
 
 RENDER_THEN_IMPORT = """
-from outrider.simulation.homes import generate_home
+from outrider.simulation.homes.home import generate_home
 from outrider.simulation.simulator import Simulator
 Simulator(generate_home(7)).render_camera()
 import triton

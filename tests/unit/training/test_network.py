@@ -2,8 +2,9 @@
 
 import json
 from collections import Counter
-from itertools import pairwise
+from itertools import islice, pairwise
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -12,11 +13,14 @@ from outrider.core.errors import ConfigError
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.language.prompt import PromptContext, Step, render_user_text
 from outrider.core.training_data import Example, Query, Shard, shard_paths
+from outrider.simulation.homes.vocabulary import COLOURS, KINDS
+from outrider.simulation.perception import BACKGROUNDS
 from outrider.training.architecture import build_model
 from outrider.training.batches import SHARDS_AT_ONCE, Packer, examples_forever, patchify
 from outrider.training.export import export
 from outrider.training.imitation import Trainer, TrainingConfig, learning_rate
-from outrider.training.network import PackedModel
+from outrider.training.loading import Source
+from outrider.training.network import NUM_COLOURS, NUM_KINDS, PackedModel
 from outrider.training.tokenizer import train_tokenizer
 
 WORDS = Vocabulary({"colour": ("red",), "kind": ("ball", "cup")})
@@ -149,3 +153,52 @@ def test_learning_rate_warms_up_and_falls():
     rates = [learning_rate(step, 100, 10, 1.0) for step in range(100)]
     assert rates[9] == 1.0 and rates[0] == 0.1
     assert all(a >= b for a, b in pairwise(rates[10:])) and rates[-1] < 0.06
+
+
+def test_the_heads_read_every_label_that_homes_give_a_cell():
+    assert len(BACKGROUNDS) + len(KINDS) == NUM_KINDS
+    assert 1 + len(COLOURS) + 1 == NUM_COLOURS, "none, each colour, and plain furniture"
+
+
+def _data(folder):
+    folder.mkdir()
+    (folder / "shard-0000.msgpack").write_bytes(msgspec.msgpack.encode(Shard(_examples(6))))
+    return folder
+
+
+def test_a_run_that_diverges_ends_before_its_weights_are_touched(tokenizer, tmp_path):
+    config = TrainingConfig("draft", vision_steps=2, steps=2, batch_frames=2, vision_batch_frames=2)
+    trainer = Trainer(config, tokenizer, _data(tmp_path / "data"), tmp_path / "run")
+    before = {name: value.clone() for name, value in trainer.network.state_dict().items()}
+    next(trainer.network.heads.parameters()).register_hook(lambda gradient: gradient * float("nan"))
+    with pytest.raises(ConfigError, match="diverged at step 0; lower learning_rate"):
+        list(trainer.run())
+    assert all(torch.equal(value, before[name]) for name, value in trainer.network.state_dict().items())
+
+
+def test_a_run_takes_what_another_tokenizer_knows_of_its_words(tokenizer, tmp_path):
+    shipped = build_model("draft", tokenizer)
+    shipped.save_pretrained(tmp_path / "draft")
+    tokenizer.save_pretrained(tmp_path / "tokenizer")
+    other = train_tokenizer(["move ahead to the yellow cup: stop"] * 9, tmp_path / "other", vocab_size=300)
+    trainer = Trainer(TrainingConfig("draft"), other, tmp_path, tmp_path / "run", tmp_path / "draft")
+    taken = trainer.network.model.state_dict()
+    old, new = tokenizer.get_vocab(), other.get_vocab()
+    name = "model.language_model.embed_tokens.weight"
+    both = sorted(old.keys() & new.keys())
+    assert len(both) > 256 and new.keys() - old.keys()
+    for token in both:
+        assert torch.equal(taken[name][new[token]], shipped.state_dict()[name][old[token]])
+    assert torch.equal(
+        taken["model.visual.patch_embed.proj.weight"],
+        shipped.state_dict()["model.visual.patch_embed.proj.weight"],
+    )
+
+
+def test_batches_of_several_processes_hold_the_examples_of_the_data(tokenizer, tmp_path):
+    source, packer = Source(_data(tmp_path / "data"), seed=3, frames=2), Packer(tokenizer)
+    known = {frame.numpy().tobytes() for frame in packer.pack(_examples(6)).pixels}
+    for processes in (0, 2):
+        batches = islice(source.batches(packer, processes), 6)
+        seen = {frame.numpy().tobytes() for batch in batches for frame in batch.pixels}
+        assert len(seen) > 3 and seen <= known

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The relay's web server, in a thread of its own."""
+"""The relay's web server."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from functools import partial
 
 from starlette.types import ASGIApp
 
@@ -16,44 +17,22 @@ from outrider.console.relay.robots import Robots
 from outrider.console.server import ConsoleSettings, WebServer
 
 
-class RelayServer:
-    """Serves from construction until `close`.
+def serve_relay(link: RelayLink, settings: ConsoleSettings) -> WebServer:
+    """Returns the running server of a relay's pages, which closes the link when it ends.
 
     Raises ConfigError where the address cannot be served, or the token or certificate is not usable.
     """
+    return WebServer(settings, partial(_opened, link, bool(settings.tls_cert)))
 
-    def __init__(self, link: RelayLink, settings: ConsoleSettings) -> None:
-        """Takes the link over, and closes it."""
-        self._link, self._settings = link, settings
-        self._web = WebServer(settings, self._opened)
 
-    @property
-    def port(self) -> int:
-        """Returns the TCP port of the pages."""
-        return self._web.port
-
-    @property
-    def url(self) -> str:
-        """Where a person opens it."""
-        return self._web.url
-
-    @property
-    def login_hint(self) -> str:
-        """Where the login's token is; empty where no login is needed."""
-        return self._web.login_hint
-
-    def close(self) -> None:
-        """Ends all connections."""
-        self._web.close()
-
-    @contextlib.asynccontextmanager
-    async def _opened(self, access: Access) -> AsyncIterator[ASGIApp]:
-        robots = Robots(self._link)
-        tasks = [asyncio.create_task(robots.read()), asyncio.create_task(robots.look())]
-        try:
-            yield RelayApp(robots, access, bool(self._settings.tls_cert)).application()
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
-            self._link.close()
+@contextlib.asynccontextmanager
+async def _opened(link: RelayLink, is_secure: bool, access: Access) -> AsyncIterator[ASGIApp]:
+    robots = Robots(link)
+    tasks = [asyncio.create_task(robots.read()), asyncio.create_task(robots.look())]
+    try:
+        yield RelayApp(robots, access, is_secure).application()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        link.close()

@@ -34,8 +34,8 @@ from outrider.runtime.node_graph.node_specs import MOTIONS, NODES
 from outrider.runtime.node_graph.parameter_values import graph_parameters, write_parameter_file
 from outrider.runtime.node_graph.ros_env import free_domain, ros_environment
 from outrider.runtime.node_graph.supervisor import Supervisor
-from outrider.simulation.homes import generate_home
-from outrider.simulation.vocabulary import target_of
+from outrider.simulation.homes.home import generate_home
+from outrider.simulation.homes.vocabulary import target_of
 
 TASK = "find the silver bottle"
 START_S = 180.0

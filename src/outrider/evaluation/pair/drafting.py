@@ -40,7 +40,7 @@ from outrider.runtime.datasets.household_questions import household_questions
 from outrider.runtime.mission.episode import run_episode
 from outrider.runtime.wiring.decoders import local_decoder
 from outrider.simulation.contexts import instruction_for
-from outrider.simulation.homes import generate_home
+from outrider.simulation.homes.home import generate_home
 from outrider.simulation.simulator import Simulator
 
 MAX_NEW_TOKENS = 160

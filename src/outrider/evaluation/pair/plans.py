@@ -34,9 +34,10 @@ from outrider.runtime.no_ros.simulated_side import SimulatedSide
 from outrider.runtime.plans.errand import Errand
 from outrider.runtime.reports.live_view import LiveView
 from outrider.runtime.reports.recorder import Recorder
-from outrider.simulation.homes import Home, HomeObject, generate_home, meant
+from outrider.simulation.homes.furnishing import HomeObject
+from outrider.simulation.homes.home import Home, generate_home, meant
+from outrider.simulation.homes.vocabulary import Wanted
 from outrider.simulation.simulator import open_simulator
-from outrider.simulation.vocabulary import Wanted
 
 MODELS = ("pair", "target", "draft")
 MOST_FINDS = 3

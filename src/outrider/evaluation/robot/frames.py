@@ -22,7 +22,7 @@ from outrider.evaluation.robot.frame_tasks import FrameTask, chosen_tasks, read_
 from outrider.memory.language.scene import DOOR
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.paths import models_folder
-from outrider.simulation.vocabulary import COLOURS, KINDS
+from outrider.simulation.homes.vocabulary import COLOURS, KINDS
 
 MODELS = ("target", "draft")
 POSES = 200

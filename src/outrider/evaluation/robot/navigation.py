@@ -41,7 +41,7 @@ from outrider.runtime.mission.episode import (
 )
 from outrider.runtime.wiring.decoders import local_decoder
 from outrider.simulation.contexts import instruction_for, true_sighting
-from outrider.simulation.homes import Home, generate_home
+from outrider.simulation.homes.home import Home, generate_home
 from outrider.simulation.looks.styles import checked_looks
 from outrider.simulation.simulator import Simulator
 

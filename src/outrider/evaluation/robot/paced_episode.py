@@ -11,7 +11,7 @@ from outrider.evaluation.robot.paced_side import AnswerTimes, PacedDecoder, Pace
 from outrider.navigation.goal.navigator import NavigatorSettings
 from outrider.runtime.mission.episode import EpisodeResult, TruePath, has_reached, wanted_in
 from outrider.runtime.mission.goal_run import GoalRun, GoalSettings
-from outrider.simulation.homes import Home
+from outrider.simulation.homes.home import Home
 from outrider.simulation.looks.styles import draw_look
 from outrider.simulation.simulator import open_simulator
 

@@ -15,7 +15,7 @@ from outrider.runtime.datasets.dataset import Stage
 from outrider.runtime.datasets.held_out import first_home_seed
 from outrider.simulation.contexts import Lesson, make_lesson, random_pose
 from outrider.simulation.expert import answer
-from outrider.simulation.homes import PLACEMENTS, generate_home
+from outrider.simulation.homes.home import PLACEMENTS, generate_home
 from outrider.simulation.looks.styles import checked_looks
 from outrider.simulation.perception import View
 

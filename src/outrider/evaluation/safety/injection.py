@@ -41,9 +41,9 @@ from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.mission.goal_run import GoalRun, GoalSettings
 from outrider.runtime.mission.robot_side import GoalError, GoalResult
 from outrider.runtime.node_graph.node_specs import MOTIONS
-from outrider.simulation.homes import Home, generate_home
+from outrider.simulation.homes.home import Home, generate_home
+from outrider.simulation.homes.vocabulary import ObjectSpec
 from outrider.simulation.simulator import Simulator
-from outrider.simulation.vocabulary import ObjectSpec
 
 LIMIT_S = 0.3
 # How far the robot may go beyond a motion's command.

@@ -21,7 +21,7 @@ from outrider.runtime.datasets.dataset import ODOMETRY_NOISE
 from outrider.runtime.mission.episode import has_reached, wanted_in
 from outrider.runtime.mission.goal_run import GoalRun, GoalSettings
 from outrider.simulation.contexts import instruction_for
-from outrider.simulation.homes import Home, generate_home
+from outrider.simulation.homes.home import Home, generate_home
 from outrider.simulation.looks.signs import Sign
 from outrider.simulation.looks.styles import Look
 from outrider.simulation.sign_places import place_signs

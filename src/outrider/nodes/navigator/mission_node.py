@@ -48,8 +48,8 @@ from outrider.runtime.reports.recorder import Recorder, Truth
 from outrider.runtime.reports.report import RunRecord, write_summary
 from outrider.runtime.reports.stages import GOAL, Stages, first_motion_s
 from outrider.runtime.reports.verdict import Judgement, with_reason
-from outrider.simulation.homes import Home, generate_home
-from outrider.simulation.vocabulary import target_of
+from outrider.simulation.homes.home import Home, generate_home
+from outrider.simulation.homes.vocabulary import target_of
 
 CANCEL_TIMEOUT_S, GONE_S = 5.0, 2.0
 LAST_LOOK_S, LOOK_TURN_S = 1.0, 0.05

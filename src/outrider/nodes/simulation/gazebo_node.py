@@ -26,8 +26,8 @@ from outrider.nodes.common.running import run_node
 from outrider.nodes.simulation.simulation_node import STATE_HZ, truth_message
 from outrider.runtime.mission.simulated_base import PHYSICS_HZ, SimulatedBase
 from outrider.simulation.contacts import ContactCounter
-from outrider.simulation.homes import generate_home
-from outrider.simulation.vocabulary import target_of
+from outrider.simulation.homes.home import generate_home
+from outrider.simulation.homes.vocabulary import target_of
 
 
 class GazeboNode(OutriderNode):

@@ -23,10 +23,10 @@ from outrider.nodes.common import convert, qos
 from outrider.nodes.common.node import OutriderNode
 from outrider.nodes.common.running import run_node
 from outrider.runtime.mission.simulated_base import MAX_LAG_S, PHYSICS_HZ, SimulatedBase
-from outrider.simulation.homes import Home, generate_home
+from outrider.simulation.homes.home import Home, generate_home
+from outrider.simulation.homes.vocabulary import target_of
 from outrider.simulation.mjcf import TIMESTEP_S
 from outrider.simulation.simulator import SCAN_RANGE_M, open_simulator
-from outrider.simulation.vocabulary import target_of
 
 if TYPE_CHECKING:
     from outrider.nodes.go2.simulated_go2 import SimulatedGo2

@@ -27,7 +27,7 @@ from outrider.runtime.datasets.dataset import (
 )
 from outrider.runtime.mission.episode import decode_action, searched_places
 from outrider.simulation.contexts import Lesson, phrase, target_of_home
-from outrider.simulation.homes import PLACEMENTS, generate_home
+from outrider.simulation.homes.home import PLACEMENTS, generate_home
 
 DRIVEN_STEPS = 48
 PLACEMENT_SHARES = {"in_view": 0.2, "hidden": 0.2, "other_room": 0.6}

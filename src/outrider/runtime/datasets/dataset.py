@@ -23,11 +23,11 @@ from outrider.simulation.contexts import (
     target_of_home,
 )
 from outrider.simulation.expert import answer
-from outrider.simulation.homes import PLACEMENTS, Home, generate_home
+from outrider.simulation.homes.home import PLACEMENTS, Home, generate_home
+from outrider.simulation.homes.vocabulary import Wanted
 from outrider.simulation.looks.styles import draw_look
 from outrider.simulation.perception import Eyes, View
 from outrider.simulation.simulator import Simulator
-from outrider.simulation.vocabulary import Wanted
 
 QUERIES_PER_FRAME = 4
 EPISODE_STEPS = 28

@@ -23,7 +23,7 @@ from outrider.models.running_backbone import RunningBackbone
 from outrider.runtime.common.paths import check_tokenizer
 from outrider.runtime.datasets.own_answers import TOGETHER, write_answers
 from outrider.runtime.datasets.real_prompts import training_questions
-from outrider.simulation.vocabulary import COLOURS, KINDS, vocabulary
+from outrider.simulation.homes.vocabulary import COLOURS, KINDS, vocabulary
 from outrider.training.batches import read_shard
 from outrider.training.exits import Backbone, ExitsConfig, PackedBackbone, train_exits
 from outrider.training.export import export

@@ -19,12 +19,13 @@ from outrider.navigation.goal.navigator import Navigator, NavigatorSettings, Out
 from outrider.navigation.motion.driving import carry_out
 from outrider.navigation.sensing.floor_map import FloorMap
 from outrider.simulation.expert import SearchedPlace, answer
-from outrider.simulation.floor_plans import Door
-from outrider.simulation.homes import Home, HomeObject, meant
+from outrider.simulation.homes.floor_plans import Door
+from outrider.simulation.homes.furnishing import HomeObject
+from outrider.simulation.homes.home import Home, meant
+from outrider.simulation.homes.vocabulary import DOOR_KIND, Wanted, wanted
 from outrider.simulation.looks.styles import draw_look
 from outrider.simulation.perception import Eyes
 from outrider.simulation.simulator import Simulator, open_simulator
-from outrider.simulation.vocabulary import DOOR_KIND, Wanted, wanted
 
 REACH_M = 1.2
 FACING_RAD = math.radians(45)

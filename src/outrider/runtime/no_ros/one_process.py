@@ -166,9 +166,9 @@ class _Demo:
         return recorder.finish(result, judgement, robot.now_s(), home, conditions)
 
     def _simulator(self) -> Simulator:
-        from outrider.simulation.homes import generate_home
+        from outrider.simulation.homes.home import generate_home
+        from outrider.simulation.homes.vocabulary import target_of
         from outrider.simulation.simulator import open_simulator
-        from outrider.simulation.vocabulary import target_of
 
         world = self.world
         plan = check_sentence(self.instruction, self.vocabulary)

@@ -162,9 +162,9 @@ class SimulatedRobot:
         return _World(simulator, decoder, recollection, FloorMap(), RunLog())
 
     def _simulator(self) -> Simulator:
-        from outrider.simulation.homes import generate_home
+        from outrider.simulation.homes.home import generate_home
+        from outrider.simulation.homes.vocabulary import target_of
         from outrider.simulation.simulator import open_simulator
-        from outrider.simulation.vocabulary import target_of
 
         world = self._parameters
         home = generate_home(world["seed"], target_of(world["holds"]), world["placement"])

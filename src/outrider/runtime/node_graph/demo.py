@@ -40,7 +40,7 @@ from outrider.runtime.node_graph.ros_env import check_ros, free_domain, ros_envi
 from outrider.runtime.node_graph.supervisor import Supervisor
 from outrider.runtime.reports.left_report import BEFORE_A_GOAL, leave_report
 from outrider.runtime.reports.recording import check_new
-from outrider.simulation.vocabulary import target_of
+from outrider.simulation.homes.vocabulary import target_of
 
 MISSION_END_S = 30.0
 MISSION = "mission"

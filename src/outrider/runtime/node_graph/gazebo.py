@@ -14,9 +14,9 @@ from outrider.core.files.writing import writing_to
 from outrider.runtime.common.paths import config_file
 from outrider.runtime.node_graph.distros import DISTROS, distro_name
 from outrider.runtime.node_graph.parameters import Value
-from outrider.simulation.homes import generate_home
+from outrider.simulation.homes.home import generate_home
+from outrider.simulation.homes.vocabulary import target_of
 from outrider.simulation.sdf import RELEASES, world_sdf
-from outrider.simulation.vocabulary import target_of
 
 BRIDGE_PACKAGE = "ros_gz_bridge"
 WORLD_FILE, BRIDGE_FILE = "home.sdf", "gazebo_bridge.yaml"

@@ -20,7 +20,7 @@ from outrider.core.model_options import (
 from outrider.decoding.config import LINK_LOSS_POLICIES, STRATEGIES
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.runtime.node_graph.parameters import NodeSpec, Parameter
-from outrider.simulation.homes import PLACEMENTS
+from outrider.simulation.homes.home import PLACEMENTS
 
 DEFAULT_INSTRUCTION = "find the silver bottle"
 DEFAULT_ENDPOINT = "tcp://127.0.0.1:5757"

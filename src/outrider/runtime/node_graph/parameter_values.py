@@ -11,7 +11,7 @@ from outrider.runtime.node_graph.node_graphs import ARGUMENTS, Graph
 from outrider.runtime.node_graph.node_specs import GAZEBO, MEMORY, MISSION, NAVIGATOR, NODES, SIMULATION
 from outrider.runtime.node_graph.parameter_files import read_parameter_file, write_parameter_file
 from outrider.runtime.node_graph.parameters import Value, is_ros_own
-from outrider.simulation.vocabulary import target_of
+from outrider.simulation.homes.vocabulary import target_of
 
 __all__ = [
     "argument_help",

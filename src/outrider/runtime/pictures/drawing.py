@@ -17,10 +17,11 @@ import numpy as np
 from outrider.core.values import Pose2D
 from outrider.navigation.limits import Footprint
 from outrider.runtime.pictures.lettering import Colour, Picture, text_width, write_text
-from outrider.simulation.floor_plans import Rect
-from outrider.simulation.homes import Home, HomeObject
+from outrider.simulation.homes.floor_plans import Rect
+from outrider.simulation.homes.furnishing import HomeObject
+from outrider.simulation.homes.home import Home
+from outrider.simulation.homes.vocabulary import COLOUR_RGB
 from outrider.simulation.shortest_path import Point
-from outrider.simulation.vocabulary import COLOUR_RGB
 
 PAPER, FLOOR, WALL, FURNITURE, INK = (
     (247, 246, 244),
@@ -75,9 +76,8 @@ def draw_map(view: MapView, home: Home | None) -> Picture:
         return picture
     for room in home.rooms:
         _fill(picture, view, room, FLOOR)
-    for piece in home.objects:
-        if piece.rect is not None:
-            _draw_furniture(picture, view, home, piece, piece.rect)
+    for piece, rect in home.furniture:
+        _draw_furniture(picture, view, home, piece, rect)
     for wall in home.walls:
         _fill(picture, view, wall, WALL)
     for thing in home.standing:

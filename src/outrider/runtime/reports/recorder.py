@@ -14,8 +14,8 @@ from outrider.runtime.mission.robot_side import GoalResult, StepState, StepUpdat
 from outrider.runtime.plans.progress import Progress
 from outrider.runtime.reports.report import PoseRecord, RoundRecord, RunRecord, Shot, StepRecord
 from outrider.runtime.reports.verdict import Judgement, judge
-from outrider.simulation.homes import Home
-from outrider.simulation.vocabulary import target_of
+from outrider.simulation.homes.home import Home
+from outrider.simulation.homes.vocabulary import target_of
 
 SHOT_PERIOD_S = 0.15
 POSE_PERIOD_S = 0.1

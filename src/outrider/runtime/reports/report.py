@@ -17,7 +17,7 @@ from outrider.core.values import Pose2D, RoundStats, TokenFate, wrap_angle
 from outrider.runtime.common.json_figures import REPORT_FILE, write_figures
 from outrider.runtime.plans.progress import Progress
 from outrider.runtime.reports.verdict import Verdict
-from outrider.simulation.homes import Home
+from outrider.simulation.homes.home import Home
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from enum import Enum
 from outrider.core.values import Pose2D
 from outrider.runtime.mission.episode import has_reached
 from outrider.runtime.mission.robot_side import GoalError, GoalResult
-from outrider.simulation.homes import Home, meant
-from outrider.simulation.vocabulary import DOOR_KIND, Wanted, wanted
+from outrider.simulation.homes.home import Home, meant
+from outrider.simulation.homes.vocabulary import DOOR_KIND, Wanted, wanted
 
 
 class Verdict(str, Enum):

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 from outrider.console.relay.robot_end import RobotEnd
-from outrider.console.relay.server import RelayServer
+from outrider.console.relay.server import serve_relay
 from outrider.console.server import ConsoleSettings
 from outrider.core.errors import ConfigError
 from outrider.core.files.private_files import HOME_FOLDER
@@ -44,7 +44,7 @@ def run_relay(endpoint: str, key_file: Path, settings: ConsoleSettings) -> None:
     with stopping_on_signals(stopping):
         link = RelayTunnel(endpoint, key_file)
         try:
-            server = RelayServer(link, settings)
+            server = serve_relay(link, settings)
         except ConfigError:
             link.close()
             raise

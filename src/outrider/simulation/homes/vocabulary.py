@@ -94,16 +94,11 @@ class Wanted:
             and (not thing.size or spec.size == thing.size)
         )
 
-    def fits_words(self, what: str) -> bool:
-        """Whether a memory's words, which say no size, may mean such a thing."""
-        *colour, kind = what.split()
-        return kind == self.thing.kind and self.thing.colour in ("", *colour)
-
 
 def wanted(instruction: str) -> Wanted | None:
     """What an instruction asks for, or None where it names no kind of these homes.
 
-    The words before the kind tell colour, size and side; what is said of no kind counts for nothing.
+    Colour, size and side are read from the words right before the kind.
     """
     words = "".join(c if c.isalpha() else " " for c in instruction.lower()).split()
     place = next((i for i in reversed(range(len(words))) if words[i] in KINDS), None)
@@ -134,7 +129,8 @@ def checked_target(words: str) -> ObjectSpec:
     target = target_of(words)
     if target is None:
         raise ConfigError(
-            f"no home holds {words!r}: name a colour ({', '.join(COLOURS)}) and a kind ({', '.join(KINDS)})"
+            f"no home holds {words!r}: name one of {', '.join((*STANDING_KINDS, *FURNITURE_KINDS))}, in "
+            f"{', '.join(COLOURS)} or without a colour"
         )
     return target
 
