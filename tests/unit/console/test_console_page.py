@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -198,6 +199,25 @@ def test_the_camera_and_the_map_are_drawn(page: Any, server: ConsoleServer) -> N
         server.show_pose(Pose2D(float(x), 0.0, 0.0))
     drawn = "c => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(v => v > 0)"
     page.wait_for_function(f"({drawn})(document.getElementById('map'))")
+
+
+def test_no_part_of_the_page_covers_another(page: Any, server: ConsoleServer) -> None:
+    """A plan pushes down what stands below it."""
+    server.show(m.Plan(("find the red ball", "turn left 90 degrees", "come back"), 1, True))
+    page.wait_for_selector("#plan .now")
+    boxes = [card.bounding_box() for card in page.query_selector_all("main .card")]
+    assert len(boxes) > 5
+    for a, b in itertools.combinations(boxes, 2):
+        across = min(a["x"] + a["width"], b["x"] + b["width"]) - max(a["x"], b["x"])
+        down = min(a["y"] + a["height"], b["y"] + b["height"]) - max(a["y"], b["y"])
+        assert min(across, down) <= 1, (a, b)
+
+
+def test_why_a_motion_ended_early_is_said(page: Any, server: ConsoleServer) -> None:
+    server.show(m.Text("s", 1, "finished", "move forward large\nok", "move forward large", 0.2, 50.0, 2.0))
+    server.show(m.Motion("s", 1, "move forward large", "blocked", "something stands 0.4 m ahead"))
+    page.wait_for_selector("#texts .outcome.blocked")
+    assert "something stands 0.4 m ahead" in page.inner_text("#texts .head")
 
 
 def test_the_page_comes_back_by_itself(page: Any, server: ConsoleServer, robot: FakeRobot) -> None:

@@ -1,6 +1,7 @@
 // The newest picture, and the action drawn into it.
 
 import { fit } from "./canvas.js";
+import { words } from "./words.js";
 
 const SILENT_MS = 1500;
 
@@ -45,7 +46,7 @@ export class Camera {
     const silent = silentMs > SILENT_MS;
     this.empty.hidden = Boolean(this.bitmap) && !silent;
     this.canvas.classList.toggle("old", silent);
-    if (this.bitmap && silent) this.empty.textContent = `no new picture for ${Math.round(silentMs / 1000)} s`;
+    if (this.bitmap && silent) this.empty.textContent = words("camera.old", { s: Math.round(silentMs / 1000) });
   }
 
   setAction(action) {
@@ -67,14 +68,14 @@ export class Camera {
 const SIZES = { small: 1, medium: 2, large: 3 };
 
 function drawAction(context, width, height, action) {
-  const words = action.split(" ");
-  const count = SIZES[words.at(-1)];
+  const said = action.split(" ");
+  const count = SIZES[said.at(-1)];
   if (!count) return;
   const unit = Math.min(width, height) / 14;
   context.save();
   context.translate(width / 2, height * 0.86);
-  if (words[1] === "left") context.rotate(-Math.PI / 2);
-  if (words[1] === "right") context.rotate(Math.PI / 2);
+  if (said[1] === "left") context.rotate(-Math.PI / 2);
+  if (said[1] === "right") context.rotate(Math.PI / 2);
   context.lineCap = context.lineJoin = "round";
   for (const [style, line] of [["#0b1f2ccc", unit * 0.62], ["#5cf0b0", unit * 0.34]]) {
     context.strokeStyle = style;

@@ -1,11 +1,9 @@
 // Commands in words: a box with a history, a few for one click, and what came of them.
 
+import { list, words } from "./words.js";
+
 const HISTORY = "outrider.history";
 const KEPT = 50;
-const QUICK = [
-  "find the silver bottle", "find the red chair", "turn left", "turn right", "move forward",
-  "where did you last see the silver bottle?",
-];
 
 export class Commands {
   constructor(link, form, input, quick, cancel, answer, meant, plan) {
@@ -21,23 +19,23 @@ export class Commands {
     });
     input.addEventListener("keydown", (event) => this.onKey(event));
     cancel.addEventListener("click", () => link.send({ do: "cancel" }));
-    meant.addEventListener("click", () => this.say(meant.dataset.words));
-    for (const words of QUICK) {
+    meant.addEventListener("click", () => this.say(meant.dataset.said));
+    for (const said of list("command.quick.list")) {
       const button = document.createElement("button");
       button.type = "button";
-      button.textContent = words;
-      button.addEventListener("click", () => this.say(words));
+      button.textContent = said;
+      button.addEventListener("click", () => this.say(said));
       quick.append(button);
     }
   }
 
-  say(words) {
-    if (!words) return;
-    if (!this.link.send({ do: "say", text: words })) {
-      this.show("bad", "not connected: the command was not sent");
+  say(said) {
+    if (!said) return;
+    if (!this.link.send({ do: "say", text: said })) {
+      this.show("bad", words("command.unsent"));
       return;
     }
-    this.history = [...this.history.filter((old) => old !== words), words].slice(-KEPT);
+    this.history = [...this.history.filter((old) => old !== said), said].slice(-KEPT);
     this.at = this.history.length;
     localStorage.setItem(HISTORY, JSON.stringify(this.history));
   }
@@ -52,24 +50,24 @@ export class Commands {
 
   onGoal({ state, instruction, message }) {
     const kind = { running: "running", done: "good", failed: "bad" }[state];
-    this.show(kind, message ? `${instruction}: ${message}` : `${instruction}: ${state}`);
+    this.show(kind, words(message ? "goal.said" : `goal.${state}`, { said: instruction, message }));
     this.offer(message?.match(/did you mean "(.+)"\?$/)?.[1] ?? "");
   }
 
   // A misspelt order is carried out only once a person has said yes to it.
-  offer(words) {
-    this.meant.hidden = !words;
-    this.meant.dataset.words = words;
-    this.meant.textContent = words ? `Yes: ${words}` : "";
+  offer(said) {
+    this.meant.hidden = !said;
+    this.meant.dataset.said = said;
+    this.meant.textContent = said ? words("command.meant", { said }) : "";
   }
 
   onPlan({ steps, current, running }) {
     this.plan.hidden = !steps.length;
-    this.plan.replaceChildren(...steps.map((words, index) => {
+    this.plan.replaceChildren(...steps.map((step, index) => {
       const item = document.createElement("li");
       const kind = index < current ? "done" : index > current ? "ahead" : running ? "now" : "failed";
       item.className = kind;
-      item.textContent = words;
+      item.textContent = step;
       if (kind === "now") item.setAttribute("aria-current", "step");
       return item;
     }));
@@ -77,7 +75,7 @@ export class Commands {
 
   setRunning(goal) {
     this.cancel.classList.toggle("running", Boolean(goal));
-    if (goal && !this.answer.textContent) this.show("running", `${goal}: running`);
+    if (goal && !this.answer.textContent) this.show("running", words("goal.running", { said: goal }));
   }
 
   show(kind, text) {

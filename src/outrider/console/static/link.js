@@ -1,5 +1,7 @@
 // The websocket: strict messages out, events and pictures in, and a new connection whenever one is lost.
 
+import { words } from "./words.js";
+
 const RETRY_MS = [300, 600, 1200, 2500];
 const PING_MS = 1000;
 const SILENT_MS = 2000;
@@ -121,7 +123,7 @@ export class Link {
     if (this.stopping) return;
     this.stopping = true;
     while (!(await this.posted())) {
-      this.on.stop("The emergency stop does not reach the robot: trying again");
+      this.on.stop(words("stop.unsent"));
       await new Promise((resolve) => setTimeout(resolve, STOP_RETRY_MS));
     }
     this.stopping = false;

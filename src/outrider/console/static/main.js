@@ -8,6 +8,7 @@ import { Link } from "./link.js";
 import { FloorMap } from "./map.js";
 import { Texts } from "./texts.js";
 import { Voice } from "./voice.js";
+import { words } from "./words.js";
 
 const SLOW_MS = 300;
 const ACCEPTANCE_OVER = 10;
@@ -17,8 +18,8 @@ const $ = (id) => document.getElementById(id);
 const camera = new Camera($("camera"), $("camera-empty"));
 const texts = new Texts($("texts"));
 const map = new FloorMap($("map"));
-const milliseconds = (value) => `${Math.round(value)} ms`;
-const percent = (value) => `${Math.round(value)} %`;
+const milliseconds = (value) => words("unit.ms", { n: Math.round(value) });
+const percent = (value) => words("unit.percent", { n: Math.round(value) });
 const charts = {
   roundTrip: new Chart($("round-trip"), $("round-trip-now"), { name: "accent", format: milliseconds, kept: 80 }),
   acceptance: new Chart($("acceptance"), $("acceptance-now"), { name: "accepted", format: percent, kept: 80, top: 105 }),
@@ -90,16 +91,12 @@ function onEvent(message) {
 
 function onLink(name) {
   if (name !== "open") drive.releaseAll();
-  const words = {
-    open: "page connected", lost: "page: reconnecting", silent: "page: no news", replaced: "open in another tab",
-    away: "robot not connected",
-  };
-  pill("page-link", words[name], name === "open" ? "good" : "bad");
+  pill("page-link", words(`page.${name}`), name === "open" ? "good" : "bad");
   document.body.classList.toggle("stale", name !== "open");
 }
 
 function onDelay(ms) {
-  pill("page-link", `page ${Math.round(ms)} ms`, ms < SLOW_MS ? "good" : "warn");
+  pill("page-link", words("page.delay", { ms: Math.round(ms) }), ms < SLOW_MS ? "good" : "warn");
   document.body.classList.remove("stale");
 }
 
@@ -111,11 +108,11 @@ function onStop(failure) {
 function showState() {
   const { link: robot, e_stop: stopped, driver, moving, viewers, goal } = state;
   const kind = { connected: "good", local: "good", lost: "bad", refused: "bad" }[robot] ?? "warn";
-  pill("robot-link", robot ? `robot link ${robot}` : "robot link unknown", kind);
-  pill("motion", stopped ? "emergency stop" : moving ? "moving" : "standing", stopped ? "bad" : moving ? "warn" : "");
-  pill("viewers", `${viewers} viewer${viewers === 1 ? "" : "s"}`);
-  $("driver").textContent = driver === me ? "you drive" : driver ? `${driver} drives` : "nobody drives";
-  $("seat").textContent = driver === me ? "Give it back" : "Take the seat";
+  pill("robot-link", words(`link.${robot || "unknown"}`), kind);
+  pill("motion", words(`motion.${stopped ? "stopped" : moving ? "moving" : "standing"}`), stopped ? "bad" : moving ? "warn" : "");
+  pill("viewers", words(`viewers.${viewers === 1 ? "one" : "other"}`, { n: viewers }));
+  $("driver").textContent = words(`drive.${driver === me ? "you" : driver ? "other" : "nobody"}`, { name: driver });
+  $("seat").textContent = words(driver === me ? "drive.leave" : "drive.take");
   $("seat").disabled = Boolean(driver) && driver !== me;
   document.body.classList.toggle("stopped", stopped);
   showBanner();
@@ -129,8 +126,7 @@ function showBanner() {
   banner.classList.toggle("bad", stopped || Boolean(stopFailure));
   banner.firstElementChild.textContent = stopFailure ? stopFailure
     : !stopped ? warning
-    : unheard ? "Nobody hears the emergency stop: is the action node running?"
-    : "The emergency stop is engaged: nothing moves.";
+    : words(unheard ? "stop.unheard" : "stop.engaged");
   banner.lastElementChild.hidden = !stopped || Boolean(stopFailure);
 }
 

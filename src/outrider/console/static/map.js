@@ -1,6 +1,7 @@
 // The floor from above: x, the way the robot looked at first, is up; y is left.
 
 import { color, fit } from "./canvas.js";
+import { words } from "./words.js";
 
 const MARGIN_M = 0.7;
 const FIELD_OF_VIEW = 1.27;
@@ -151,5 +152,5 @@ function drawScale(context, scale, height) {
   context.fillStyle = color("dim");
   context.fillRect(12, height - 14, scale, 2);
   context.font = "11px system-ui, sans-serif";
-  context.fillText("1 m", 12, height - 19);
+  context.fillText(words("map.scale"), 12, height - 19);
 }

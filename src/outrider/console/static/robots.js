@@ -1,5 +1,7 @@
 // The robots of this relay, each a link to its console, and whether it is connected.
 
+import { words } from "./words.js";
+
 const PERIOD_MS = 2000;
 const list = document.getElementById("robots");
 
@@ -9,7 +11,7 @@ function item([name, isHere]) {
   link.textContent = name;
   const state = document.createElement("span");
   state.className = `pill ${isHere ? "good" : "bad"}`;
-  state.textContent = isHere ? "connected" : "not connected";
+  state.textContent = words(isHere ? "robots.here" : "robots.away");
   const line = document.createElement("li");
   line.append(link, state);
   return line;

@@ -1,5 +1,7 @@
 // The texts of the steps, newest first; each token in the colour of what became of it.
 
+import { words } from "./words.js";
+
 const KEPT = 30;
 const REJECTED_SHOWN = 3;
 
@@ -63,11 +65,13 @@ export class Texts {
     const { text } = step;
     const head = document.createElement("div");
     head.className = "head";
-    head.append(span("step", `step ${step.number}`));
+    head.append(span("step", words("texts.step", { n: step.number })));
     if (text?.note) head.append(span("note", text.note));
-    if (step.motion) head.append(span(`outcome ${step.motion.outcome.replace(" ", "-")}`, step.motion.outcome));
+    if (step.motion) head.append(span(`outcome ${step.motion.outcome.replace(" ", "-")}`, words(`outcome.${step.motion.outcome}`)));
+    if (step.motion?.message) head.append(span("note", step.motion.message));
     if (text?.tokens_per_round) {
-      head.append(span("figures", `${Math.round(text.latency_s * 1000)} ms · ${text.tokens_per_round.toFixed(1)} tokens a round`));
+      const figures = { ms: Math.round(text.latency_s * 1000), tokens: text.tokens_per_round.toFixed(1) };
+      head.append(span("figures", words("texts.figures", figures)));
     }
     const body = document.createElement("p");
     const kept = step.tokens.filter(([, origin]) => origin !== "r").map(([piece]) => piece).join("");
@@ -88,10 +92,10 @@ function paint(body, tokens) {
   for (const [piece, origin] of tokens) {
     rejected = origin === "r" ? rejected + 1 : 0;
     if (rejected > REJECTED_SHOWN) continue;
-    const word = rejected === REJECTED_SHOWN ? `${piece.trimEnd()}…` : piece;
+    const shown = rejected === REJECTED_SHOWN ? `${piece.trimEnd()}…` : piece;
     const { line, below } = parts[now];
-    if (origin === "r") below.append(span("token r", word.trim().replaceAll("\n", "⏎")), " ");
-    else line.append(span(`token ${origin}`, word));
+    if (origin === "r") below.append(span("token r", shown.trim().replaceAll("\n", "⏎")), " ");
+    else line.append(span(`token ${origin}`, shown));
     if (origin !== "r" && piece.includes("\n")) now = 1;
   }
   for (const { line, below } of parts) {

@@ -1,6 +1,8 @@
 // Push to talk: while the button is held the microphone goes to the console; what was heard comes back into the
 // box, to be corrected and sent. Answers are spoken by the browser where that is asked for.
 
+import { words } from "./words.js";
+
 const RATE = 16000;
 // The browser's own processing is made for calls: it cuts and distorts the first words that are said.
 const MICROPHONE = { channelCount: 1, echoCancellation: false, autoGainControl: false, noiseSuppression: false };
@@ -35,12 +37,12 @@ export class Voice {
       await this.open();
     } catch (error) {
       this.end();
-      this.show("bad", `no microphone: ${error.message}`);
+      this.show("bad", words("talk.refused", { reason: error.message }));
     }
   }
 
   async open() {
-    if (!navigator.mediaDevices) throw new Error("a browser gives it to pages on https or on this machine alone");
+    if (!navigator.mediaDevices) throw new Error(words("talk.insecure"));
     this.stream = await navigator.mediaDevices.getUserMedia({ audio: MICROPHONE });
     this.context = new AudioContext({ sampleRate: RATE });
     await this.context.audioWorklet.addModule("static/recorder.js");
@@ -48,16 +50,16 @@ export class Voice {
     recorder.port.onmessage = ({ data }) => this.held && this.link.send({ do: "samples", samples: base64(data) });
     this.stream.getAudioTracks()[0].onended = () => {
       this.end();
-      this.show("bad", "the microphone has gone: nothing was sent to the robot");
+      this.show("bad", words("talk.gone"));
     };
     this.context.createMediaStreamSource(this.stream).connect(recorder);
     if (!this.held) {
       this.close();
     } else if (this.link.send({ do: "listen" })) {
       this.listening = true;
-      this.show("running", "listening");
+      this.show("running", words("talk.listening"));
     } else {
-      throw new Error("the page is not connected");
+      throw new Error(words("talk.unconnected"));
     }
   }
 
@@ -65,7 +67,7 @@ export class Voice {
     if (!this.held) return;
     this.held = false;
     this.button.classList.remove("held");
-    if (this.listening && this.link.send({ do: "listened" })) this.show("running", "recognising");
+    if (this.listening && this.link.send({ do: "listened" })) this.show("running", words("talk.recognising"));
     this.listening = false;
     this.close();
   }
@@ -82,7 +84,7 @@ export class Voice {
       this.input.value = text;
       this.input.focus();
     }
-    this.show(note && note !== "stopped" ? "bad" : "good", note || "heard: correct it, and send it");
+    this.show(note && note !== "stopped" ? "bad" : "good", note || words("talk.heard"));
   }
 
   speak(text) {
