@@ -58,7 +58,7 @@ class Clauses:
 
     def _bare(self, tokens: Sequence[Token]) -> list[Token]:
         """The words without politeness and punctuation."""
-        words = [token for token in tokens if token.word not in PUNCTUATION]
+        words = self.book.without_asides([token for token in tokens if token.word not in PUNCTUATION])
         return self.book.without(
             self.book.polite_after, self.book.without(self.book.polite_before, words), True
         )
@@ -98,6 +98,12 @@ class Clauses:
         inside = self._in_room(slots["thing"])
         room = self._to_find(inside, said, room=True) if inside else None
         return room or self._to_find(slots["thing"], said, room=False)
+
+    def alone(self, slots: _Slots, said: _Said) -> p.Step | None:
+        """A thing that the models know, with an article and no word of what to do: "a chair", "any cup"."""
+        words = slots["thing"]
+        has_article = self.book.without_article(words) != words
+        return self._to_find(words, said, room=False) if has_article and self._names_known(words) else None
 
     def _to_find(self, words: str, said: _Said, room: bool) -> p.Step | None:
         """A thing that the models know, or the robot's memory, or that a general model may know."""
@@ -204,9 +210,9 @@ class Clauses:
 
         What an English sentence says of a thing that no model knows stays as it was said.
         """
-        if self._holds_more_than_a_thing(said):
-            return ""
         words = self._bare_thing(said)
+        if self._holds_more_than_a_thing(words):
+            return ""
         slots = [self._translated(word) for word in words]
         name = self._named(slots)
         as_said = self.book.language == "en"
@@ -226,6 +232,9 @@ class Clauses:
         """Whether the models know a thing by its name, or the room that it stands in."""
         meant = self.vocabulary.thing(thing) if self.vocabulary else None
         return meant is not None and bool(self.vocabulary and self.vocabulary.phrasings(meant.shape, room))
+
+    def _names_known(self, said: str) -> bool:
+        return self._is_known(self._name_of(said))
 
     def _tells(self, slot: str, word: str) -> bool:
         """Whether a word tells a thing from others of its kind, as far as the models know."""
@@ -247,20 +256,20 @@ class Clauses:
 
     def _bare_thing(self, said: str) -> list[str]:
         """The words of a thing without its article."""
-        words = said.split()
-        return self.book.grouped(words[1:] if words[0] in self.book.articles else words)
+        return self.book.grouped(self.book.without_article(said).split())
 
-    def _holds_more_than_a_thing(self, said: str) -> bool:
+    def _holds_more_than_a_thing(self, words: Sequence[str]) -> bool:
         """Whether words are among it that no thing's name has, or signs."""
         kept = self.book.words("never_in_things") | self.book.words("negations")
-        return any(word in kept or not word[0].isalpha() for word in self.book.grouped(said.split()))
+        return any(word in kept or not word[0].isalpha() for word in words)
 
     def _amount(self, said: str | None, units: dict[str, float]) -> float | None:
         if said is None:
             return None
         *number, unit = said.split()
+        number += [] if unit in units else [unit]
         count = self.book.numerals.read(number)
-        return None if count is None else count * units[unit]
+        return None if count is None else count * units.get(unit, 1.0)
 
     def _size(self, slots: _Slots) -> str:
         size = slots.get("size")
@@ -319,6 +328,7 @@ _BUILDERS: dict[str, _Builder] = {
     "find": Clauses.find,
     "find_asked": Clauses.find,
     "again": Clauses.find,
+    "alone": Clauses.alone,
     "follow": Clauses.follow,
     "described": Clauses.described,
     "turn": Clauses.turn,

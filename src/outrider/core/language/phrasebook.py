@@ -94,8 +94,12 @@ class Phrasebook:
 
     @cached_property
     def articles(self) -> frozenset[str]:
-        """Returns the articles of the language."""
+        """Returns the articles of the language; some are several words, such as "n importe quel"."""
         return self.words("articles")
+
+    @cached_property
+    def _article(self) -> re.Pattern[str]:
+        return re.compile(rf"(?<!\S)(?:{self._any(self.articles)})")
 
     @cached_property
     def patterns(self) -> tuple[tuple[str, re.Pattern[str]], ...]:
@@ -119,6 +123,15 @@ class Phrasebook:
         return re.compile(f"(?:{self._any(self._data['polite_after'])})+$")
 
     @cached_property
+    def denials(self) -> frozenset[str]:
+        """The negations that are never an interjection: "don't stop" denies a stop, "no stop" is one."""
+        return self.words("negations") - self.words("correction")
+
+    @cached_property
+    def _asides(self) -> re.Pattern[str]:
+        return re.compile(rf"(?<!\S)(?:{self._any(self._data['asides'])})")
+
+    @cached_property
     def correction(self) -> re.Pattern[str]:
         """Returns an expression for the words that begin a correction, such as "no"."""
         return re.compile(f"(?:(?:{self._any(self._data['correction'])})(?P<pause>, )?)+")
@@ -134,7 +147,7 @@ class Phrasebook:
         """Every word that this file holds."""
         phrases = [p for group in (*self._data["phrases"].values(), self._data["room"]) for p in group]
         held = [part[2] for phrase in phrases for part in _parts(phrase)]
-        lists = ("articles", "polite_before", "polite_after", "then", "correction", "stop_words")
+        lists = ("articles", "polite_before", "polite_after", "asides", "then", "correction", "stop_words")
         spread = [word for use in (*lists, "never_in_things", "degrees") for word in self._data[use]]
         spread += [w for way in ("sides", "sizes") for words in self._data[way].values() for w in words]
         numbers = (*self.numerals.values, *self.numerals.multipliers, *self.numerals.fillers)
@@ -149,6 +162,27 @@ class Phrasebook:
         found = [Token(plain(m[0]), m.start(), m.end()) for m in _TOKEN.finditer(signs)]
         found = [token for token in found if token.word and token.word not in _UNSAID]
         return [part for token in found for part in self._segments(token)] if self.is_unspaced else found
+
+    def without_article(self, said: str) -> str:
+        """The words of a thing without the article that they may begin with."""
+        match = self._article.match(said)
+        return said[match.end() :] if match else said
+
+    def denies(self, words: Sequence[str]) -> bool:
+        """Whether words forbid something: a negation is among them that is no part of an article."""
+        told, negations = self._article.sub("", f"{' '.join(words)} ").split(), self.words("negations")
+        if self.is_unspaced:
+            return any(negation in word for negation in negations for word in told)
+        return not negations.isdisjoint(told)
+
+    def without_asides(self, tokens: Sequence[Token]) -> list[Token]:
+        """Tokens without the words of politeness that may stand anywhere, such as "please"."""
+        text = joined(tokens)
+        spans = (match.span() for match in self._asides.finditer(text))
+        aside = {
+            at for start, end in spans for at in range(text.count(" ", 0, start), text.count(" ", 0, end))
+        }
+        return [token for at, token in enumerate(tokens) if at not in aside]
 
     def key_of(self, use: str, said: str) -> str:
         """Which key of a table of words, such as the sides, something said stands for."""
@@ -214,7 +248,7 @@ class Phrasebook:
             "which": rf"(?:\S+ ){{1,{_MOST_TELLING_WORDS}}}?",
             "side": self._any(w for words in self._data["sides"].values() for w in words),
             "size": self._any(w for words in self._data["sizes"].values() for w in words),
-            "angle": self._amount(self._data["degrees"]),
+            "angle": rf"(?:{self._amount(self._data['degrees'])}|\d+(?:[.,]\d+)? )",
             "distance": self._amount(self.metres),
             "seconds": self._amount(self.seconds),
         }

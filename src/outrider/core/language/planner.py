@@ -22,10 +22,12 @@ from outrider.core.language.phrasebook import (
     joined,
     phrasebook,
 )
-from outrider.core.language.plan import MOST_STEPS, Plan, Step, Stop, says_stop
+from outrider.core.language.plan import MOST_STEPS, Ask, Plan, Step, Stop, says_stop
 from outrider.core.language.refusals import EXAMPLE, MOST_CHARACTERS, MOST_WORDS, refusal, shortened
 
 AFTER_A_STOP = "after a stop nothing else is done: say the rest anew"
+ANY_QUESTION = Ask("").intent
+ASKS_AND_ORDERS = "asks and orders at once: end the question with a question mark, or say one at a time"
 _MOST_RESPELT = 14
 
 
@@ -52,11 +54,15 @@ def plan_of(sentence: str, vocabulary: Vocabulary | None, knows: Callable[[str],
 def _one_by_one(likely: Sequence[_Reading], readings: Sequence[_Reading]) -> Iterator[Plan | None]:
     """What the sentence comes to as it stands, then with its spelling mended, language by language.
 
-    One that is an order but for its thing is mended in its own language alone, and to no question.
+    One that is an order, but for its thing or for what was wrong with it, is mended in its own language
+    alone, and to no question.
     """
     yield from (reading.plan() for reading in likely)
-    orders = [reading for reading in likely if reading.clauses.unknown]
-    mended = (reading.respelt(is_order=bool(orders)) for reading in orders or readings)
+    orders = [reading for reading in likely if reading.clauses.unknown or reading.clauses.problems]
+    if not likely[0].num_strange and any(reading.clauses.problems for reading in likely):
+        return
+    others = readings if likely[0].num_strange else likely
+    mended = (reading.respelt(is_order=bool(orders)) for reading in orders or others)
     yield from mended
 
 
@@ -76,14 +82,14 @@ def says_to_stop(sentence: str) -> bool:
             starts = any(_first_word(book, sentence) in stop_words for book in books)
             return any(says_stop(plan) and (starts or len(plan) == 1) for plan in plans)
     said = [_words(book.tokens(sentence[: 4 * MOST_CHARACTERS])) for book in books]
-    return any(_holds_a_stop(words, stop_words, books) for words in said)
+    denied = any(word in book.denials for book in books for words in said for word in words)
+    return any(_holds_a_stop(words, stop_words, denied) for words in said)
 
 
-def _holds_a_stop(words: Sequence[str], stop_words: frozenset[str], books: Sequence[Phrasebook]) -> bool:
-    """Whether what is no plan begins with a stop word, or holds one and no negation."""
+def _holds_a_stop(words: Sequence[str], stop_words: frozenset[str], denied: bool) -> bool:
+    """Whether what is no plan begins with a stop word, or holds one and is not `denied`."""
     if len(words) == 1:
         return bool(closest(words[0], sorted(stop_words)))
-    denied = any(word in book.words("negations") for book in books for word in words)
     return any(word in stop_words for word in (words[:1] if denied else words))
 
 
@@ -156,6 +162,9 @@ class _Reading:
     def steps(self, described: bool) -> tuple[Step, ...] | None:
         """The steps of the sentence as it stands, a correction's "no" left out."""
         tokens, corrected = self._without_correction()
+        correct = None if corrected else self._spoken_correction()
+        if correct is not None:
+            return (correct,)
         count = sum(token.word not in PUNCTUATION for token in tokens)
         remembers = self.clauses.read(tokens, self.sentence, None, corrected, False)
         if remembers is not None and remembers.intent == "remember":
@@ -186,12 +195,19 @@ class _Reading:
             return self.tokens, False
         return self.tokens[match[0].count(" ") :], True
 
+    def _spoken_correction(self) -> Step | None:
+        """A correction whose "no" has no comma after it, as a recogniser writes it: "no the other one"."""
+        match = self.book.correction.match(joined(self.tokens))
+        after = self.tokens[match[0].count(" ") :] if match else []
+        step = self.clauses.read(after, self.sentence, None, True, False)
+        return step if step is not None and step.intent.startswith("correct(") else None
+
     def _split(
         self, tokens: Sequence[Token], previous: Step | None, corrected: bool, described: bool
     ) -> tuple[Step, ...] | None:
-        """One step, or a step, a word such as "then", and the rest."""
+        """One step, or a step, a word such as "then", and the rest; a question in any words if need be."""
         step = self.clauses.read(tokens, self.sentence, previous, corrected, described)
-        if step is not None:
+        if step is not None and step.intent != ANY_QUESTION:
             return (step,)
         text = joined(tokens)
         for link in self.book.connector.finditer(text):
@@ -200,16 +216,18 @@ class _Reading:
                 continue
             first = self.clauses.read(tokens[:before], self.sentence, previous, corrected, described)
             rest = self._split(tokens[after:], first, False, described) if first is not None else None
-            if first is not None and rest is not None:
+            if first is None or rest is None:
+                continue
+            if first.intent != ANY_QUESTION or "?" in link[0]:
                 return (first, *rest)
-        return None
+            if tokens[-1].word != "?" and not all(step.tells for step in rest):
+                self.clauses.problems.insert(0, ASKS_AND_ORDERS)
+                return None
+        return (step,) if step is not None else None
 
     def _denies(self) -> bool:
         """Whether a word of the sentence says that something is not to be done."""
-        negations, words = self.book.words("negations"), [token.word for token in self.tokens]
-        if self.book.is_unspaced:
-            return any(negation in word for negation in negations for word in words)
-        return not negations.isdisjoint(words)
+        return self.book.denies([token.word for token in self.tokens])
 
     def _is_known(self, word: str) -> bool:
         slots = self.vocabulary.slots.values() if self.vocabulary else ()

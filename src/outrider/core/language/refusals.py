@@ -27,10 +27,12 @@ def refusal(
         return InstructionError(f"the instruction has {size}; at most {MOST_CHARACTERS} are taken: say less")
     if clauses.problems:
         return InstructionError(f'"{said}" is refused: it {clauses.problems[0]}')
-    if any(word in book.words("negations") for word in words):
+    if book.denies(words):
         return InstructionError(f'"{said}" says what not to do: say what to do instead, {EXAMPLE}')
     if book.names_both_sides(words):
-        return InstructionError(f'"{said}" says left and right at once: say one of them')
+        return InstructionError(
+            f'"{said}" says left and right at once: say one of them, or one after the other in full'
+        )
     if clauses.unknown and vocabulary is not None:
         return _unknown_thing(said, clauses.unknown[-1], vocabulary)
     sample = FIND_EXAMPLE if vocabulary is None else example(sentence, vocabulary)
