@@ -89,7 +89,7 @@ for words in json.load(sys.stdin):
             told.append((type(error).__name__, " ".join(map(str, (error, *vars(error).values())))))
 json.dump(told, sys.stdout)
 """
-REFUSED = {"ConfigError", "MemoryStoreError", "BadParameter"}
+REFUSED = {"ConfigError", "StoreInputError", "BadParameter"}
 
 
 def leaves(words: tuple[str, ...], command: Any) -> list[tuple[tuple[str, ...], Any]]:

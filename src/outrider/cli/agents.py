@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from outrider.cli.given import not_with, only_with
 from outrider.cli.options import DraftModel, Holds, Placement
 
 app = typer.Typer()
@@ -16,6 +17,7 @@ app = typer.Typer()
     epilog="Example:  outrider mcp --simulation, as the command that an agent starts its server with"
 )
 def mcp(
+    context: typer.Context,
     console: Annotated[
         str, typer.Option(help="Address of the console of the robot.")
     ] = "http://127.0.0.1:8088/",
@@ -45,6 +47,9 @@ def mcp(
     placement: Annotated[Placement, typer.Option(help="Where that is at the start.")] = "hidden",
 ) -> None:
     """Let an agent speak to the robot in words, by the Model Context Protocol (extra `mcp`)."""
+    only_with(context, "--http", "--host", "--port", "--token-file", "--tls-cert", "--tls-key")
+    only_with(context, "--simulation", "--holds", "--seed", "--placement")
+    not_with(context, "--simulation", "--console", "--console-token-file")
     from outrider.runtime.no_ros.agents import AgentOptions, serve_agents
 
     serve_agents(

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from outrider.cli import given as checks
-from outrider.cli.given import given
+from outrider.cli.given import given, not_with, only_with
 from outrider.cli.options import (
     Drafters,
     Explain,
@@ -25,6 +25,11 @@ from outrider.cli.options import (
     showing_life,
 )
 from outrider.core.errors import ConfigError
+
+NOT_TUNED = ("--plots", "--ablations", "--live", "--drafters")
+"""Options of `outrider bench decoding` that compare the papers' strategies as they are."""
+OF_REGIMES = ("--regime", "--texts", "--models")
+"""Options of the same for conditions that come from a file."""
 
 app = typer.Typer(help="Measure speed.", no_args_is_help=True)
 app.callback()(showing_life("bench"))
@@ -98,6 +103,7 @@ def bench_relay(
 
 @app.command("decoding", epilog="Example:  outrider bench decoding --regime fsd-go2 --plots out/plots")
 def bench_decoding(
+    context: typer.Context,
     regime: Annotated[
         list[str] | None,
         typer.Option(
@@ -148,18 +154,11 @@ def bench_decoding(
     explain: Explain = False,
 ) -> None:
     """Every decoding strategy under the conditions of the papers, beside their formulas and measurements."""
+    not_with(context, "--changes", *NOT_TUNED, *OF_REGIMES, "--alternatives", "--random-regimes", "--variant")
+    not_with(context, "--alternatives", *NOT_TUNED, "--ablate", "--random-regimes")
+    not_with(context, "--random-regimes", *NOT_TUNED, "--regime", "--models")
+    not_with(context, "--ablate", *NOT_TUNED)
     only = alternatives or ablate or number is not None or changes is not None
-    if only and (plots or ablations or live or drafters != "model"):
-        raise ConfigError(
-            "--plots, --ablations, --live, --drafters do not go with --alternatives, --ablate, "
-            "--random-regimes or --changes"
-        )
-    if changes is not None and (alternatives or number is not None or regime or variant):
-        raise ConfigError("--changes has conditions of its own: only --ablate, --seed and --json go with it")
-    if alternatives and (ablate or number is not None):
-        raise ConfigError("--alternatives goes with neither --ablate nor --random-regimes")
-    if number is not None and regime:
-        raise ConfigError("--random-regimes replaces the regimes of the file: leave --regime out")
     if variant is not None and not only:
         raise ConfigError("--variant goes with --alternatives, --ablate or --random-regimes")
     from outrider.evaluation.alternatives.bench import bench_alternatives
@@ -274,6 +273,7 @@ def bench_models(
 
 @app.command("weights", epilog="Example:  outrider bench weights --target-precision int8 --json weights.json")
 def bench_weights(
+    context: typer.Context,
     prompts: Prompts = 8,
     tokens: Annotated[int, typer.Option(min=2, max=128, help="Tokens of each text.")] = 24,
     target: PublishedTarget = "1.5b",
@@ -296,8 +296,7 @@ def bench_weights(
     explain: Explain = False,
 ) -> None:
     """Published language models, 1.5B as target and 0.5B as draft; `make weights` brings them."""
-    if run is not None and not live:
-        raise ConfigError("--run keeps the texts of --live: give both, or neither")
+    only_with(context, "--live", "--run")
     from outrider.evaluation.weights.bench import WeightsBench, bench_live, bench_weights
 
     bench = WeightsBench(

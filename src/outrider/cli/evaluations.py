@@ -9,13 +9,14 @@ from typing import Annotated, Literal
 import typer
 
 from outrider.cli import given as checks
-from outrider.cli.given import given
+from outrider.cli.given import given, refuse
 from outrider.cli.options import (
     DraftModel,
     Engine,
     Explain,
     Frames,
     Json,
+    Legs,
     Models,
     Motion,
     Precision,
@@ -58,7 +59,7 @@ def eval_navigation(
         Literal["on", "off"],
         typer.Option(help="on: memory has the target's place from an earlier visit; off: it is empty."),
     ] = "off",
-    legs: Annotated[bool, typer.Option("--legs", help="The robot walks, as for `demo`.")] = False,
+    legs: Legs = False,
     look: Look = "plain",
     motion: Annotated[
         Motion | None,
@@ -137,6 +138,7 @@ def eval_signs(
 
 @app.command("frames", epilog="Example:  outrider eval frames pictures/ --poses 40 --json frames.json")
 def eval_frames(
+    context: typer.Context,
     folder: Annotated[
         Path | None,
         typer.Argument(
@@ -158,6 +160,8 @@ def eval_frames(
     explain: Explain = False,
 ) -> None:
     """Actions and objects named for pictures of homes, another camera or simulator, beside the expert's."""
+    if folder is not None:
+        refuse(context, "is for generated homes: leave it or FOLDER away", "--look", "--seed")
     from outrider.evaluation.robot.frames import evaluate_frames
 
     evaluate_frames(folder, model, models, json_file, poses, looks.split(","), seed)

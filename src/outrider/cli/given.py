@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of options and arguments while they are read: what is wrong is refused before slow imports."""
+"""Checks of options and arguments: what is wrong, or would do nothing, is refused before slow imports."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from outrider.core.errors import ConfigError
 from outrider.core.language.questions import QUOTES
 
 if TYPE_CHECKING:
@@ -90,6 +91,14 @@ def looks(names: str) -> None:
     checked_looks(names.split(","))
 
 
+def legs(asked: bool) -> None:
+    """Raises ConfigError where the package with the robot's legs is missing."""
+    from outrider.simulation.legs import legs_folder
+
+    if asked:
+        legs_folder()
+
+
 def thing(words: str) -> None:
     """Raises ConfigError for what no simulated home holds."""
     from outrider.simulation.homes.vocabulary import checked_target
@@ -158,3 +167,49 @@ def training_data(folder: Path) -> None:
     from outrider.core.training_data import shard_paths
 
     shard_paths(folder)
+
+
+def only_with(context: typer.Context, needed: str, *options: str) -> None:
+    """Raises ConfigError for any of `options` without `needed`, an option or an option and its value."""
+    if not _is_asked(context, needed):
+        refuse(context, f"can go only with {needed}: add {needed}, or leave out the rest", *options)
+
+
+def not_with(context: typer.Context, other: str, *options: str) -> None:
+    """Raises ConfigError for any of `options` beside `other`, an option or an option and its value."""
+    if _is_asked(context, other):
+        refuse(context, f"cannot go with {other}: leave one of them away", *options)
+
+
+def check_login(context: typer.Context, host: str, login: bool) -> None:
+    """Raises ConfigError for --token-file where nobody is asked for a token."""
+    from outrider.console.access import is_loopback
+
+    if is_loopback(host) and not login:
+        refuse(
+            context, "is for a login, which nobody on this machine is asked for: add --login", "--token-file"
+        )
+
+
+def refuse(context: typer.Context, why: str, *options: str) -> None:
+    """Raises ConfigError for any of `options` that was given on the command line."""
+    given = [one for one in options if _was_given(context, one)]
+    if given:
+        raise ConfigError(f"{', '.join(given)} {why}")
+
+
+def _was_given(context: typer.Context, option: str) -> bool:
+    source = context.get_parameter_source(_name(context, option))
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _is_asked(context: typer.Context, wanted: str) -> bool:
+    option, _, value = wanted.partition(" ")
+    if value:
+        return str(context.params[_name(context, option)]) == value
+    return _was_given(context, option)
+
+
+def _name(context: typer.Context, option: str) -> str:
+    """The parameter of an option."""
+    return next(one.name or "" for one in context.command.params if option in one.opts)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from outrider.cli.given import only_with
 from outrider.cli.options import Store, StoreKey
 from outrider.core.errors import ConfigError
 
@@ -16,6 +17,7 @@ app = typer.Typer(help="What the robot remembers; private unless said otherwise.
 
 @app.command("add", epilog='Example:  outrider memory add "my keys hang by the door"')
 def memory_add(
+    context: typer.Context,
     text: Annotated[str, typer.Argument(help="What to remember.")],
     shareable: Annotated[
         bool, typer.Option("--shareable/--private", help="Whether it may ever leave the robot.")
@@ -26,6 +28,7 @@ def memory_add(
     store_key_file: StoreKey = "",
 ) -> None:
     """Tell the robot something to remember."""
+    only_with(context, "--at", "--home")
     from outrider.runtime.wiring.memory_stores import add_memory, open_memory
 
     with open_memory(store, store_key_file) as memory:
@@ -49,6 +52,7 @@ def memory_list(
 
 @app.command("search", epilog='Example:  outrider memory search "where are my keys?"')
 def memory_search(
+    context: typer.Context,
     query: Annotated[str, typer.Argument(help="A question, or what it is about.")],
     limit: Annotated[int, typer.Option(min=1, help="How many, the best first.")] = 3,
     private: Annotated[bool | None, typer.Option("--private/--shareable", help="Only these.")] = None,
@@ -60,6 +64,7 @@ def memory_search(
     store_key_file: StoreKey = "",
 ) -> None:
     """The memories that answer a question best, by meaning and by words."""
+    only_with(context, "--near", "--radius", "--home")
     from outrider.runtime.wiring.memory_stores import make_filter, open_memory, search_memory
 
     with open_memory(store, store_key_file) as memory:

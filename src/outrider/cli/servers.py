@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from outrider.cli import given as checks
-from outrider.cli.given import given
+from outrider.cli.given import check_login, given, only_with
 from outrider.cli.options import AnswerModel, Endpoint, KeyFile
 from outrider.core.errors import ConfigError
 from outrider.core.model_options import DEFAULT_MAX_LENGTH
@@ -19,6 +19,7 @@ app = typer.Typer()
 
 @app.command(epilog="Example:  outrider verifier --endpoint tcp://127.0.0.1:5757 --model models/target")
 def verifier(
+    context: typer.Context,
     endpoint: Annotated[str, typer.Option(help="Where to listen.")] = "tcp://127.0.0.1:5757",
     model: Annotated[
         str,
@@ -66,6 +67,7 @@ def verifier(
     from outrider.runtime.common.paths import model_folder
     from outrider.runtime.wiring.binding import check_binding
 
+    only_with(context, "--corpus", "--answer-model")
     if replicas > 1 and (corpus or draft_model):
         raise ConfigError("--corpus and --draft-model go with one verifier: leave --replicas away")
     check_binding(endpoint, key_file, metrics_port)
@@ -99,6 +101,7 @@ def verifier(
     "--host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem"
 )
 def relay(
+    context: typer.Context,
     key_file: Annotated[
         Path,
         typer.Option(
@@ -123,6 +126,7 @@ def relay(
     tls_key: Annotated[str, typer.Option(help="Key of the certificate.")] = "",
 ) -> None:
     """Consoles of robots that open no port: they dial in here with their keys, and people open them here."""
+    check_login(context, host, login)
     from outrider.console.server import ConsoleSettings
     from outrider.runtime.wiring.console_relay import RELAY_TOKEN_FILE, run_relay
 

@@ -256,8 +256,12 @@ def check_certificate(settings: ConsoleSettings) -> None:
         raise ConfigError("tls_cert and tls_key belong together: give both files, or none")
     if not settings.tls_cert:
         return
+    files = settings.tls_cert, settings.tls_key
     try:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(settings.tls_cert, settings.tls_key)
+        for file in files:
+            Path(file).read_bytes()
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*files)
+    except ssl.SSLError as error:
+        raise ConfigError(f"{' and '.join(files)} are no certificate and its key in PEM: {error}") from None
     except OSError as error:
-        raise ConfigError(f"tls_cert={settings.tls_cert!r} and its key cannot be used: {error}") from None
+        raise ConfigError(f"tls_cert and tls_key cannot be read: {error}") from None

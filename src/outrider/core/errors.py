@@ -77,6 +77,10 @@ class MemoryStoreError(OutriderError):
     """The store of memories cannot be opened, read or written, or refuses what it was given."""
 
 
+class StoreInputError(MemoryStoreError, ConfigError):
+    """A store was given a wrong file, key, text or place; another value mends it."""
+
+
 class NotErasedError(MemoryStoreError):
     """Records are forgotten, but another process that reads the store keeps their bytes in its file."""
 

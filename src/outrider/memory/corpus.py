@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from outrider.core.errors import MemoryStoreError
+from outrider.core.errors import StoreInputError
 from outrider.core.ports import Embedder
 from outrider.core.values import Recalled, Visibility
 from outrider.memory.store.records import checked_text
@@ -71,18 +71,18 @@ def passages_of(text: str) -> Iterator[str]:
 
 
 def read_folder(folder: Path) -> Iterator[str]:
-    """The passages of every text file in a folder and below, or of one file. Raises MemoryStoreError."""
+    """The passages of every text file in a folder and below, or of one file. Raises StoreInputError."""
     files = [folder] if folder.is_file() else sorted(folder.rglob("*"))
     texts = [file for file in files if file.suffix.lower() in TEXT_SUFFIXES and file.is_file()]
     if not texts:
-        raise MemoryStoreError(
+        raise StoreInputError(
             f"{folder} holds no text: give a folder with {' or '.join(TEXT_SUFFIXES)} files"
         )
     for file in texts:
         try:
             yield from passages_of(file.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
-            raise MemoryStoreError(f"{file} cannot be read as text ({error}): give it in UTF-8") from error
+            raise StoreInputError(f"{file} cannot be read as text ({error}): give it in UTF-8") from error
 
 
 def _parts(sentence: str) -> Iterator[str]:

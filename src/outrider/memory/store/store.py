@@ -22,7 +22,7 @@ from pathlib import Path
 
 import apsw
 
-from outrider.core.errors import MemoryStoreError, NotErasedError
+from outrider.core.errors import MemoryStoreError, NotErasedError, StoreInputError
 from outrider.core.ports import Embedder
 from outrider.core.values import Place, Record, RecordKind, Visibility
 from outrider.memory.store import schema
@@ -154,9 +154,9 @@ class MemoryStore(MemoryReader):
         return forgotten
 
     def forget_matching(self, words: str) -> int:
-        """Forget every record that holds all the words of a text; MemoryStoreError where it has none."""
+        """Forget every record that holds all the words of a text; StoreInputError where it has none."""
         if not own_words(checked_text(words)):
-            raise MemoryStoreError(f"{words!r} holds no word to go by: give one of what is to be forgotten")
+            raise StoreInputError(f"{words!r} holds no word to go by: give one of what is to be forgotten")
         return self.forget(self.holding(words))
 
     def forget_all(self) -> int:

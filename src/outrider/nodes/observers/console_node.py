@@ -18,7 +18,7 @@ from sensor_msgs.msg import Image, LaserScan
 from std_msgs.msg import Bool
 
 from outrider.console.robot import GoalEnd
-from outrider.console.server import ConsoleServer, ConsoleSettings
+from outrider.console.server import ConsoleServer
 from outrider.core.errors import FrameError
 from outrider.core.files.journal import Journal, journal_at
 from outrider.core.files.notary import Notary
@@ -36,6 +36,7 @@ from outrider.nodes.navigator.goal_sender import GoalSender
 from outrider.nodes.observers import console_messages as shown
 from outrider.runtime.mission.words import vocabulary_of
 from outrider.runtime.node_graph.namespaces import diagnostics_name
+from outrider.runtime.wiring.binding import SERVED, settings_of
 from outrider.runtime.wiring.console_relay import robot_end
 from outrider.voice.engine_process import EngineProcess
 
@@ -85,14 +86,11 @@ class ConsoleNode(OutriderNode):
         self._engine = self._speech_engine()
         self._relay = robot_end(self.value("relay"), self.value("relay_key_file"))
         beside = self._relay.run if self._relay is not None else None
-        self._console = ConsoleServer(self, self._settings(), self._notary.note, self._engine, beside)
+        settings = settings_of({name: self.value(name) for name in SERVED})
+        self._console = ConsoleServer(self, settings, self._notary.note, self._engine, beside)
         self._tell_warnings()
         self._open_inputs()
         self.get_logger().info(f"console at {self._console.url}{self._console.login_hint}")
-
-    def _settings(self) -> ConsoleSettings:
-        names = ("host", "port", "login", "token_file", "tls_cert", "tls_key")
-        return ConsoleSettings(**{name: self.value(name) for name in names})
 
     def _speech_engine(self) -> EngineProcess | None:
         name = self.value("speech")

@@ -24,6 +24,7 @@ from outrider.core.language.grammar import Vocabulary
 from outrider.runtime.common.paths import models_folder
 from outrider.runtime.mission.words import vocabulary_of, words_text
 from outrider.runtime.node_graph.node_specs import SIMULATION
+from outrider.runtime.wiring.binding import check_server
 
 AGENTS_TOKEN_FILE = DEFAULT_TOKEN_FILE.with_name("agents.token")
 
@@ -51,15 +52,22 @@ def serve_agents(
         from outrider.console.agents.serving import serve_http, serve_pipe
     except ImportError as error:
         raise ConfigError(f"agents need the package mcp ({error}): pip install 'outrider[mcp]'") from None
+    at = _address(http) if http is not None else None
     vocabulary = vocabulary_of(options.model)
     notary = Notary(Journal(journal_at()), "agents", brief)
     with closing(notary), _console(options, world, vocabulary, notary.note) as url:
         settings = _settings(options, url, vocabulary)
-        if http is None:
+        if at is None:
             serve_pipe(settings, notary.note)
             return
-        at = ConsoleSettings(**{**http, "token_file": http["token_file"] or str(AGENTS_TOKEN_FILE)})
         serve_http(settings, notary.note, at, load_token(at.token_path), lambda port: _say_where(at, port))
+
+
+def _address(http: Mapping[str, Any]) -> ConsoleSettings:
+    """Where to serve, checked before a simulation is built that takes long."""
+    at = ConsoleSettings(**{**http, "token_file": http["token_file"] or str(AGENTS_TOKEN_FILE)})
+    check_server(at)
+    return at
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from outrider.core.errors import ConfigError, InstructionError, MemoryStoreError, OutriderError
+from outrider.core.errors import InstructionError, MemoryStoreError, OutriderError
 from outrider.core.files.terminal import Pulse
 from outrider.core.files.writing import checked_animation, checked_folder, writing_to
 from outrider.core.language.grammar import Vocabulary
@@ -35,13 +35,6 @@ if TYPE_CHECKING:
     from outrider.runtime.datasets.held_out import Pair
     from outrider.runtime.reports.report import RunRecord
     from outrider.simulation.simulator import Simulator
-
-
-def check_needs_no_ros(**options: object) -> None:
-    """Raises ConfigError for options that are given, and are for the nodes of ROS alone."""
-    given = [f"--{name.replace('_', '-')}" for name, value in options.items() if value]
-    if given:
-        raise ConfigError(f"{', '.join(given)} cannot go with --no-ros: leave one of them away")
 
 
 def run_in_one_process(

@@ -105,6 +105,10 @@ def _check_values(parameters: Mapping[str, Mapping[str, Value]], record: Path | 
         load_network(str(navigator["link_profile"]))
     if record is not None:
         check_new(record)
+    if parameters[CONSOLE.name]["serve"]:
+        from outrider.runtime.wiring.binding import check_console  # slow to import
+
+        check_console(parameters[CONSOLE.name])
 
 
 def _check_store(memory: Mapping[str, Value]) -> None:

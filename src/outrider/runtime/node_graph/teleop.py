@@ -24,15 +24,18 @@ from outrider.runtime.node_graph.parameter_values import (
 from outrider.runtime.node_graph.parameters import Value
 from outrider.runtime.node_graph.ros_env import free_domain, ros_environment
 from outrider.runtime.node_graph.supervisor import Supervisor
+from outrider.runtime.wiring.binding import check_console
 
 
 def run_console(settings: Mapping[str, Value], namespace: str = "") -> int:
     """The console alone, in this terminal's ROS domain, until interrupted. `settings` are its parameters.
 
-    `namespace` is that of its robot.
+    `namespace` is that of its robot. Raises ConfigError for a wrong value.
     """
     parameters = {CONSOLE.name: CONSOLE.checked(settings)}
-    return _run((CONSOLE.name,), parameters, ros_environment(), checked_namespace(namespace))
+    namespace = checked_namespace(namespace)
+    check_console(parameters[CONSOLE.name])
+    return _run((CONSOLE.name,), parameters, ros_environment(), namespace)
 
 
 def run_simulated(settings: Mapping[str, Value], simulation: Mapping[str, Value]) -> int:
@@ -45,6 +48,7 @@ def run_simulated(settings: Mapping[str, Value], simulation: Mapping[str, Value]
     base[CONSOLE.name] = {**base.get(CONSOLE.name, {}), **settings}
     arguments = {"endpoint": f"tcp://127.0.0.1:{free_port()}", "console": True, **simulation}
     parameters = graph_parameters(SIM_GRAPH, base, arguments)
+    check_console(parameters[CONSOLE.name])
     names = tuple(name for name in wanted_nodes(SIM_GRAPH, parameters) if name != MISSION.name)
     return _run(names, parameters, ros_environment(free_domain()))
 

@@ -1,14 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a verifier can be reached as it is asked to, told before a model is loaded. Imports no model."""
+"""Whether a verifier or console can listen as asked, told before a model or node starts. Imports no model."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from outrider.console.access import load_token
+from outrider.console.server import ConsoleSettings, check_certificate, listen
 from outrider.runtime.common.ports import check_endpoint_free
+from outrider.runtime.wiring.console_relay import robot_end
 from outrider.runtime.wiring.metrics import check_port
 from outrider.wire.endpoint import check_guarded
 from outrider.wire.keys import load_server_keys
+
+SERVED = ("host", "port", "login", "token_file", "tls_cert", "tls_key")
+"""Parameters of the console node that say where to serve."""
 
 
 def check_binding(endpoint: str, key_file: Path | None, metrics_port: int = 0) -> None:
@@ -19,3 +27,22 @@ def check_binding(endpoint: str, key_file: Path | None, metrics_port: int = 0) -
     check_endpoint_free(endpoint)
     if metrics_port:
         check_port(metrics_port)
+
+
+def settings_of(values: Mapping[str, Any]) -> ConsoleSettings:
+    """Returns where to serve, from the parameters of the console node."""
+    return ConsoleSettings(**{name: values[name] for name in SERVED})
+
+
+def check_console(values: Mapping[str, Any]) -> None:
+    """Raises ConfigError where a console node of these parameters could not serve."""
+    robot_end(values["relay"], values["relay_key_file"])
+    check_server(settings_of(values))
+
+
+def check_server(settings: ConsoleSettings) -> None:
+    """Raises ConfigError where pages cannot be served so; a login token that is missing is made."""
+    check_certificate(settings)
+    if settings.needs_login:
+        load_token(settings.token_path)
+    listen(settings.host, settings.port).close()

@@ -16,7 +16,7 @@ from typing import IO
 
 from rich.table import Table
 
-from outrider.core.errors import MemoryStoreError
+from outrider.core.errors import StoreInputError
 from outrider.core.files.private_files import home_folder, open_private, tighten
 from outrider.core.files.terminal import make_console
 from outrider.core.files.writing import writing_to
@@ -81,7 +81,7 @@ def make_filter(
 def _span_s(span: str) -> float:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([mhd])", span)
     if found is None:
-        raise MemoryStoreError(f"since={span!r} is no span of time: give for example 30m, 12h or 7d")
+        raise StoreInputError(f"since={span!r} is no span of time: give for example 30m, 12h or 7d")
     return float(found[1]) * _SPAN_S[found[2]]
 
 
@@ -133,10 +133,10 @@ def search_memory(memory: MemoryStore, query: str, limit: int, only: RecordFilte
 def forget_memory(memory: MemoryStore, ids: list[int], words: str, everything: bool) -> tuple[int, str]:
     """Forget in one of three ways: how many records, and that as a sentence.
 
-    MemoryStoreError unless exactly one way is given.
+    StoreInputError unless exactly one way is given.
     """
     if sum((bool(ids), bool(words), everything)) != 1:
-        raise MemoryStoreError("give either ids, or words that match, or say that all is to be forgotten")
+        raise StoreInputError("give either ids, or words that match, or say that all is to be forgotten")
     if everything:
         forgotten = memory.forget_all()
     else:
