@@ -25,6 +25,7 @@ from outrider.cli.options import (
     PublishedTarget,
     Run,
     Seed,
+    Temperature,
     TriedHomes,
     showing_life,
 )
@@ -205,6 +206,7 @@ def eval_precisions(
     prompts: Prompts = 16,
     tokens: Annotated[int, typer.Option(min=2, max=128, help="Tokens of each text.")] = 24,
     target: PublishedTarget = "1.5b",
+    temperature: Temperature = 0.0,
     run: Run = None,
     json_file: Json = None,
     explain: Explain = False,
@@ -212,7 +214,7 @@ def eval_precisions(
     """How many drafts published models accept at bf16, int8 and int4, each of draft and target."""
     from outrider.evaluation.weights.precisions import evaluate_precisions
 
-    evaluate_precisions(prompts, tokens, target, run, json_file)
+    evaluate_precisions(prompts, tokens, target, temperature, run, json_file)
 
 
 @app.command("exits", epilog="Example:  outrider eval exits --frames 200 --json exits.json")

@@ -15,14 +15,18 @@ from support.served_verifier import serving
 
 from outrider.core.errors import ConfigError
 from outrider.core.ports import ExitInfo
+from outrider.core.values import DecodeRequest
+from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.fakes.toy import ToyModel, ToySettings
 from outrider.decoding.simulation.compute import ComputeProfile
+from outrider.decoding.simulation.decoder import VirtualDecoder
 from outrider.evaluation.decoding.regimes import Regime
-from outrider.evaluation.pair.speculation import ExitWord, Verification
-from outrider.evaluation.weights import bench, figures, lossless, precisions
+from outrider.evaluation.pair.speculation import ExitWord, Verification, verifications
+from outrider.evaluation.weights import bench, lossless, precisions
 from outrider.evaluation.weights.bench import WeightsBench
 from outrider.evaluation.weights.networks import networks
+from outrider.evaluation.weights.scoring import target_texts, verifications_of
 from outrider.evaluation.weights.shares import acceptance_of, exit_shares, foretelling
 from outrider.evaluation.weights.virtual import virtual_world
 from outrider.runtime.datasets.held_out import Pair
@@ -36,7 +40,7 @@ NAMES = ["0 ms", "20 ms", "100 ms", "wifi6", "lte", "blackout"]
 @pytest.fixture(autouse=True)
 def seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Toys want a frame with each prompt and times that are not theirs; a verifier of them is a thread."""
-    monkeypatch.setattr(figures, "measure_compute", lambda *_: ComputeProfile(step_s=0.03))
+    monkeypatch.setattr(bench, "measure_compute", lambda *_: ComputeProfile(step_s=0.03))
 
     def few(number: int | None = None) -> list:
         return [replace(prompt, jpeg=b"\xff\xd8") for prompt in real_prompts(number or 3)]
@@ -83,6 +87,27 @@ def test_exits_by_hand() -> None:
     assert (told.miss_rate, told.average) == (pytest.approx(1 / 3), 1.5)
 
 
+def test_rounds_found_in_a_written_text_are_those_of_decoding_it() -> None:
+    exits = ToySettings(seed=1, eos_bias=0.0, exit_agreement=(0.4, 0.8))
+    pair, prompt = Pair(ToyModel(exits), PAIR.draft), bench.real_prompts(1)[0]
+    [text] = target_texts(pair.target, [prompt], DecodingConfig(), 40)
+    found = list(verifications_of(pair, prompt, text, DecodingConfig()))
+    decoded = list(verifications(pair, pair.target.exits, prompt, 4, 40))[: len(found)]
+    assert len(found) > 5 and acceptance_of(found) == acceptance_of(decoded)
+    assert [one.emitted for one in found] == [one.emitted for one in decoded]
+    assert exit_shares(found, pair.target.exits) == exit_shares(decoded, pair.target.exits)
+    assert foretelling(found) == foretelling(decoded)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_texts_written_together_are_those_of_ar(temperature: float) -> None:
+    config = DecodingConfig("ar", temperature=temperature, seed=5)
+    prompts, world = bench.real_prompts(3), virtual_world(networks()["0 ms"], ComputeProfile(), 0)
+    alone = VirtualDecoder(TARGET, None, config, world)
+    texts = [list(alone.decode(DecodeRequest(prompt, 12)).token_ids) for prompt in prompts]
+    assert target_texts(TARGET, prompts, config, 12) == texts
+
+
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_every_strategy_over_every_network_is_told(temperature: float, tmp_path: Path) -> None:
     file = tmp_path / "weights.json"
@@ -96,6 +121,8 @@ def test_every_strategy_over_every_network_is_told(temperature: float, tmp_path:
     assert (entry.step_ms, entry.draft_token_ms, entry.exits.number) == (30.0, 5.0, 0)
     assert entry.tokens_per_round == pytest.approx(told["acceptance"]["tokens_per_verification"], abs=1e-4)
     assert entry.compute().draft_branch_s == 0.0
+    with pytest.raises(ConfigError, match="ask for more tokens"):
+        bench.bench_weights(WeightsBench(1, 5), None, PAIR)
     bounds = list(told["bounds_vs_ar"].values())
     assert bounds == sorted(bounds, reverse=True) and bounds[-1] >= 1.0
 
@@ -175,3 +202,5 @@ def test_precisions_are_compared_by_what_their_drafts_yield(
     assert relative["bf16", "int4"] < 0.5
     again = precisions.evaluate_precisions(3, 20, run=tmp_path)["rows"]
     assert again == rows and loads == ["bf16", "int8", "int4"] * 2
+    drawn = precisions.evaluate_precisions(3, 20, temperature=1.0, run=tmp_path)
+    assert drawn["temperature"] == 1.0 and drawn["rows"] != rows and len(loads) == 12

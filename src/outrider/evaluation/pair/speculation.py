@@ -60,7 +60,7 @@ def verifications(
         logits, said = _listened_forward(target, [text[-1], *drafted])
         choices = logits.argmax(-1).tolist()
         emitted = emitted_tokens(drafted, choices, end_ids)
-        words = [_word(drafted, rows, exits.token_ids, end_ids) for rows in said] if exits else []
+        words = [exit_word(drafted, rows, exits.token_ids, end_ids) for rows in said] if exits else []
         yield Verification(drafted, runners_up, choices, emitted, words)
         text += emitted
         target.truncate(lengths[0] + len(emitted))
@@ -73,7 +73,8 @@ def _listened_forward(session: ModelSession, token_ids: Sequence[int]) -> tuple[
     return session.forward(token_ids, lambda _, rows: said.append(rows)), said
 
 
-def _word(draft: Sequence[int], logits: Array, shortlist: Array, end_ids: Collection[int]) -> ExitWord:
+def exit_word(draft: Sequence[int], logits: Array, shortlist: Array, end_ids: Collection[int]) -> ExitWord:
+    """What an exit says of a draft by its logits (M, S) over the shortlist, or by those with noise added."""
     choices = shortlist[logits.argmax(-1)].tolist()
     hint = emitted_tokens(draft, choices, end_ids)
     return ExitWord(choices, hint, hint_confidence(logits[: len(hint)]))

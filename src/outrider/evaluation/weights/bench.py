@@ -23,12 +23,14 @@ from outrider.decoding.fakes.replay import ReplayModel
 from outrider.decoding.simulation.compute import ComputeProfile
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import print_results, results_table
+from outrider.evaluation.pair.latency import measure_compute
 from outrider.evaluation.weights.figures import PairFigures, measure_pair
 from outrider.evaluation.weights.journal import Journal, KeptText
 from outrider.evaluation.weights.live import SILENCE_S, decode_missing, key_of
 from outrider.evaluation.weights.networks import COLOCATED, ONE_WAY_MS, chosen_networks
 from outrider.evaluation.weights.published_pair import load_draft, load_published_pair, target_service
 from outrider.evaluation.weights.regime import regime_of
+from outrider.evaluation.weights.scoring import target_texts
 from outrider.evaluation.weights.speeds import SpeedRow, speed_of, speed_row
 from outrider.evaluation.weights.virtual import Colocated, colocated, measure_network
 from outrider.runtime.common.json_figures import write_figures
@@ -39,6 +41,9 @@ from outrider.runtime.datasets.real_prompts import real_prompts
 from outrider.runtime.wiring.verifier_process import verifier_process
 
 NUM_DRAFT_TOKENS = 4
+TIMED_PROMPTS = 3
+REPLAYED_PROMPTS = 12
+"""So many texts are decoded with every strategy; shares are those of all."""
 DEADLINE_S = 1e6
 Figures = dict[str, Any]
 
@@ -100,8 +105,11 @@ def bench_weights(bench: WeightsBench, json_file: Path | None = None, pair: Pair
     asked, networks = bench.asked, bench.networks
     pair = pair or load_published_pair(bench.target, bench.target_precision, bench.draft_precision)
     memory_bytes = peak_bytes()
-    measured = measure_pair(pair, asked, bench.tokens, NUM_DRAFT_TOKENS)
-    rows, beside = replay_all(pair, bench, measured.compute)
+    compute = measure_compute(pair, asked[:TIMED_PROMPTS], NUM_DRAFT_TOKENS)
+    texts = target_texts(pair.target, asked, bench.configs[0], bench.tokens)
+    remembered = Pair(ReplayModel(pair.target), ReplayModel(pair.draft))
+    measured = measure_pair(remembered, list(zip(asked, texts, strict=True)), bench.configs[0], compute)
+    rows, beside = replay_all(remembered, bench, compute)
     figures = {
         **bench.settings,
         "peak_memory_bytes": memory_bytes,
@@ -152,16 +160,18 @@ def live_rows(bench: WeightsBench, journal: Journal) -> list[SpeedRow]:
     return _rows(texts, speed_of(texts[COLOCATED]["sd"]))
 
 
-def replay_all(pair: Pair, bench: WeightsBench, compute: ComputeProfile) -> tuple[list[SpeedRow], Colocated]:
+def replay_all(
+    remembered: Pair, bench: WeightsBench, compute: ComputeProfile
+) -> tuple[list[SpeedRow], Colocated]:
     """Every strategy over every network; each model runs a text once, whatever the strategies are."""
-    remembered = Pair(ReplayModel(pair.target), ReplayModel(pair.draft))
-    requests = [DecodeRequest(prompt, bench.tokens, DEADLINE_S) for prompt in bench.asked]
+    replayed = bench.asked[:REPLAYED_PROMPTS]
+    requests = [DecodeRequest(prompt, bench.tokens, DEADLINE_S) for prompt in replayed]
     networks, configs = bench.networks, bench.configs
     texts = {
         name: measure_network(remembered, requests, networks[name], compute, configs)
         for name in tracked(networks, "networks", total=len(networks))
     }
-    own = list(zip(bench.asked, texts[COLOCATED]["ar"], strict=True))
+    own = list(zip(replayed, texts[COLOCATED]["ar"], strict=True))
     beside = colocated(remembered, own, compute, configs[0])
     return _rows(texts, beside.tokens_per_s), beside
 

@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from outrider.core.errors import ConfigError
 from outrider.core.files.terminal import tracked
 from outrider.core.values import Prompt
+from outrider.decoding.config import DecodingConfig
 from outrider.decoding.simulation.compute import ComputeProfile
 from outrider.decoding.theory import acceptance_rate
 from outrider.evaluation.decoding.schedule_bound import Conditions, best_tokens_per_s
-from outrider.evaluation.pair.latency import measure_compute
-from outrider.evaluation.pair.speculation import verifications
+from outrider.evaluation.weights.scoring import verifications_of
 from outrider.evaluation.weights.shares import (
     Acceptance,
     ExitShares,
@@ -23,14 +24,16 @@ from outrider.evaluation.weights.shares import (
 )
 from outrider.runtime.datasets.held_out import Pair
 
-TIMED_PROMPTS = 3
 PADDED_ROWS = 8
 """A forward of as many rows takes as long as one of a single row (`outrider.models.backbone.batch`)."""
 
 
 @dataclass(frozen=True)
 class PairFigures:
-    """`acceptance` is greedy. Without exits `exits` is empty and no verdict foretold. Times in seconds."""
+    """Shares are those of the coupled choice, which is greedy at temperature 0. Times are in seconds.
+
+    Without exits `exits` is empty and no verdict foretold.
+    """
 
     acceptance: Acceptance
     exits: list[ExitShares]
@@ -61,18 +64,24 @@ class PairFigures:
         return best_tokens_per_s(conditions, PADDED_ROWS - 1) * conditions.step_s
 
 
-def measure_pair(pair: Pair, prompts: Sequence[Prompt], tokens: int, num_draft_tokens: int) -> PairFigures:
-    """Decode the prompts greedily in this process, and time each part by itself."""
-    info = pair.target.exits
+def measure_pair(
+    pair: Pair, texts: Sequence[tuple[Prompt, Sequence[int]]], config: DecodingConfig, compute: ComputeProfile
+) -> PairFigures:
+    """The shares of the rounds of the target's own texts. Raises ConfigError where none is whole."""
     rounds = [
         one
-        for prompt in tracked(prompts, "prompts")
-        for one in verifications(pair, info, prompt, num_draft_tokens, tokens)
+        for prompt, text in tracked(texts, "prompts")
+        for one in verifications_of(pair, prompt, text, config)
     ]
+    if not rounds:
+        raise ConfigError(
+            f"no text holds {config.num_draft_tokens} drafts and what follows them: ask for more tokens"
+        )
+    info = pair.target.exits
     return PairFigures(
         acceptance=acceptance_of(rounds),
         exits=[] if info is None else exit_shares(rounds, info),
         foretelling=foretelling(rounds),
-        compute=measure_compute(pair, prompts[:TIMED_PROMPTS], num_draft_tokens),
-        num_draft_tokens=num_draft_tokens,
+        compute=compute,
+        num_draft_tokens=config.num_draft_tokens,
     )

@@ -25,8 +25,9 @@ from outrider.evaluation.alternatives.colocated import CloudCosts, csd_run, draf
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.weights.published_pair import load_draft, load_target
+from outrider.evaluation.weights.scoring import target_texts
 from outrider.runtime.common.json_figures import write_figures
-from outrider.runtime.datasets.own_answers import TOGETHER, greedy_ids
+from outrider.runtime.datasets.own_answers import TOGETHER
 from outrider.runtime.datasets.published_weights import Size
 from outrider.runtime.datasets.real_prompts import real_prompts
 
@@ -57,35 +58,39 @@ class Asked:
     tokens: int
     target: Size
     folder: Path | None
+    temperature: float = 0.0
+
+    @property
+    def config(self) -> DecodingConfig:
+        """How texts are drawn."""
+        return DecodingConfig("outrider", NUM_DRAFT_TOKENS, temperature=self.temperature)
 
     def texts(self, precision: Precision) -> Texts:
-        """The greedy texts of the target."""
-        name = f"texts-{self.target}-{precision}-{len(self.prompts)}-{self.tokens}"
-        return self._kept(name, lambda: self._write(precision))
+        """What the target writes."""
+        return self._kept(f"texts-{precision}-{self._name}", lambda: self._write(precision))
 
     def ranks(self, precision: Precision, texts: dict[Precision, Texts]) -> dict[Precision, Texts]:
         """The rank that the draft gives each token of the targets' texts."""
-        name = f"ranks-{self.target}-{precision}-{len(self.prompts)}-{self.tokens}"
         found = self._kept(
-            name, lambda: self._judge(precision, [one for some in texts.values() for one in some])
+            f"ranks-{precision}-{self._name}",
+            lambda: self._judge(precision, [one for some in texts.values() for one in some]),
         )
         size = len(self.prompts)
         return {kind: found[index * size : (index + 1) * size] for index, kind in enumerate(texts)}
 
+    @property
+    def _name(self) -> str:
+        return f"{self.target}-{len(self.prompts)}-{self.tokens}-{self.temperature:g}"
+
     def _write(self, precision: Precision) -> Texts:
         model = load_target(self.target, precision, sessions=TOGETHER)
-        starts = tracked(range(0, len(self.prompts), TOGETHER), f"texts of the target in {precision}")
-        return [
-            ids
-            for start in starts
-            for ids in greedy_ids(model, self.prompts[start : start + TOGETHER], self.tokens)
-        ]
+        return target_texts(model, self.prompts, self.config, self.tokens)
 
     def _judge(self, precision: Precision, texts: Texts) -> Texts:
-        draft, greedy = load_draft(precision), DecodingConfig("sd")
+        draft, config = load_draft(precision), self.config
         prompts = list(self.prompts) * (len(texts) // len(self.prompts))
         pairs = tracked(list(zip(prompts, texts, strict=True)), f"ranks of the draft in {precision}")
-        return [list(draft_ranks(draft, prompt, ids, greedy.sampling_for(prompt))) for prompt, ids in pairs]
+        return [list(draft_ranks(draft, prompt, ids, config.sampling_for(prompt))) for prompt, ids in pairs]
 
     def _kept(self, name: str, make: Callable[[], Texts]) -> Texts:
         path = None if self.folder is None else self.folder / f"{name}.json"
@@ -100,10 +105,15 @@ class Asked:
 
 
 def evaluate_precisions(
-    prompts: int, tokens: int, target: Size = "1.5b", run: Path | None = None, json_file: Path | None = None
+    prompts: int,
+    tokens: int,
+    target: Size = "1.5b",
+    temperature: float = 0.0,
+    run: Path | None = None,
+    json_file: Path | None = None,
 ) -> dict[str, Any]:
     """Measure, print a table, write JSON. Raises ModelError without weights, and ConfigError."""
-    asked = Asked(real_prompts(prompts), tokens, target, run)
+    asked = Asked(real_prompts(prompts), tokens, target, run, temperature)
     texts = {precision: asked.texts(precision) for precision in PRECISIONS}
     ranks = {precision: asked.ranks(precision, texts) for precision in PRECISIONS}
     counts = {
@@ -118,10 +128,11 @@ def evaluate_precisions(
         "prompts": prompts,
         "tokens": tokens,
         "target": target,
+        "temperature": temperature,
         "num_draft_tokens": NUM_DRAFT_TOKENS,
         "rows": [asdict(row) for row in rows],
     }
-    print_results(_table(rows))
+    print_results(_table(rows, temperature))
     write_figures(json_file, figures)
     return figures
 
@@ -133,8 +144,10 @@ def _count(ranks: Texts) -> tuple[int, float]:
     return rounds, sum(run.tokens - 1 for run in runs) / rounds - 1.0
 
 
-def _table(rows: Sequence[PrecisionRow]) -> Table:
-    table = results_table(f"drafts accepted of {NUM_DRAFT_TOKENS}, greedy", *LEGENDS["eval precisions"])
+def _table(rows: Sequence[PrecisionRow], temperature: float) -> Table:
+    table = results_table(
+        f"drafts accepted of {NUM_DRAFT_TOKENS}, temperature {temperature:g}", *LEGENDS["eval precisions"]
+    )
     for row in rows:
         numbers = f"{row.accepted_per_verification:.2f}", f"{row.relative:.3f}"
         table.add_row(row.target, row.draft, str(row.verifications), *numbers)

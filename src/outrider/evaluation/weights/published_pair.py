@@ -9,6 +9,7 @@ from outrider.core.model_options import DRAFT_BRANCHES, Precision
 from outrider.core.pairs import check_pair
 from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.runtime.datasets.held_out import Pair
+from outrider.runtime.datasets.own_answers import TOGETHER
 from outrider.runtime.datasets.published_weights import DRAFT, NAMES, Size, published_file
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def load_draft(precision: Precision) -> QwenModel:
 
 def load_published_pair(size: Size, target: Precision, draft: Precision) -> Pair:
     """A target of this size and the 0.5B draft. Raises ModelError where `make weights` has not run."""
-    pair = Pair(load_target(size, target), load_draft(draft))
+    pair = Pair(load_target(size, target, sessions=TOGETHER), load_draft(draft))
     check_pair(pair.target, pair.draft)
     return pair
 

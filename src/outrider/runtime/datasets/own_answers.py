@@ -10,9 +10,11 @@ import msgspec
 
 from outrider.core.files.writing import checked_folder, replace_file
 from outrider.core.language.endings import has_ended
-from outrider.core.ports import Chunk, LanguageModel
+from outrider.core.ports import Array, Chunk, LanguageModel
 from outrider.core.training_data import Example, Query, Shard
 from outrider.core.values import Prompt
+from outrider.decoding.acceptance.coupled import Draw, draws_on
+from outrider.decoding.protocol.sampling_rules import Sampling
 from outrider.runtime.datasets.real_prompts import asked
 
 TOGETHER = 8
@@ -39,20 +41,29 @@ def write_answers(
 
 def greedy_answers(model: LanguageModel, questions: Sequence[str], tokens: int) -> list[str]:
     """The likeliest answers, without their end token, of so many tokens at most."""
-    answers = greedy_ids(model, [asked(question) for question in questions], tokens)
+    answers = own_texts(model, [(asked(question), Sampling(0.0)) for question in questions], tokens)
     kept = [[token for token in answer if token not in model.end_ids] for answer in answers]
     return [model.tokenizer.decode(answer) for answer in kept]
 
 
-def greedy_ids(model: LanguageModel, prompts: Sequence[Prompt], tokens: int) -> list[list[int]]:
-    """The likeliest texts as one batch, each up to its end token or so many tokens."""
-    sessions = [model.open_session() for _ in prompts]
-    texts = [
-        [int(session.prefill(prompt).argmax())] for session, prompt in zip(sessions, prompts, strict=True)
-    ]
-    for _ in range(tokens - 1):
+def own_texts(
+    model: LanguageModel, requests: Sequence[tuple[Prompt, Sampling]], tokens: int
+) -> list[list[int]]:
+    """The texts that the model alone writes, as one batch: each up to its end token or so many tokens."""
+    sessions = [model.open_session() for _ in requests]
+    samplings = [sampling for _, sampling in requests]
+    texts: list[list[int]] = [[] for _ in requests]
+    for n, (prompt, sampling) in enumerate(requests):
+        texts[n].append(_chosen(sessions[n].prefill(prompt), sampling, 0))
+    for position in range(1, tokens):
         open_ones = [n for n, text in enumerate(texts) if not has_ended(text, model.end_ids)]
         chunks = [Chunk(sessions[n], texts[n][-1:]) for n in open_ones]
         for n, rows in zip(open_ones, model.forward_together(chunks) if chunks else [], strict=True):
-            texts[n].append(int(rows[-1].argmax()))
+            texts[n].append(_chosen(rows[-1], samplings[n], position))
     return texts
+
+
+def _chosen(row: Array, sampling: Sampling, position: int) -> int:
+    """The coupled choice from a row of logits (V,)."""
+    draws = draws_on(row.device, [Draw(sampling, position)], row.shape[-1])
+    return int(draws.noisy(row.unsqueeze(0)).argmax())
