@@ -217,6 +217,30 @@ def eval_precisions(
     evaluate_precisions(prompts, tokens, target, temperature, run, json_file)
 
 
+@app.command("documents", epilog="Example:  outrider eval documents --questions 8 --json documents.json")
+def eval_documents(
+    questions: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="How many questions of benchmarks/documents.yaml.",
+            callback=given(checks.num_questions),
+        ),
+    ] = 8,
+    model: Annotated[
+        Literal["1.5b", "0.5b"],
+        typer.Option(help="Which published model answers.", callback=given(checks.published_target)),
+    ] = "0.5b",
+    precision: Precision = "bf16",
+    json_file: Json = None,
+    explain: Explain = False,
+) -> None:
+    """Answers of a published model from private and public documents: what they hold, and in what time."""
+    from outrider.evaluation.weights.documents import evaluate_documents
+
+    evaluate_documents(questions, model, precision, json_file)
+
+
 @app.command("exits", epilog="Example:  outrider eval exits --frames 200 --json exits.json")
 def eval_exits(
     frames: Frames = 200,

@@ -148,6 +148,13 @@ def num_prompts(number: int) -> None:
     real_prompts(number)
 
 
+def num_questions(number: int) -> None:
+    """Raises ConfigError where there are not so many questions about documents."""
+    from outrider.runtime.datasets.two_sided_questions import two_sided_questions
+
+    two_sided_questions(number)
+
+
 def published_target(size: Size) -> None:
     """Raises ModelError where `make weights` has not brought a target of this size and the draft."""
     from outrider.runtime.datasets.published_weights import check_published

@@ -193,9 +193,11 @@ def train_exits(backbone: Backbone, data: Path, config: ExitsConfig) -> TrainedE
     round_frames = config.round_frames(len(layers), adapters.down.shape[1])
     num_rounds = math.ceil(config.frames / round_frames)
     fit = Fit(adapters, num_rounds * ROUND_STEPS, config.learning_rate)
+    num_frames = 0
     for _ in tracked(range(num_rounds), "exits"):
         pool = _pool(rng, paths[:-1])
         drawn = rng.permutation(len(pool))[:round_frames]
+        num_frames += len(drawn)
         states = backbone.states([pool[index] for index in drawn], layers)
         for _ in range(ROUND_STEPS):
             fit.step(states[:, torch.randint(states.shape[1], (BATCH_TOKENS,))])
@@ -205,7 +207,7 @@ def train_exits(backbone: Backbone, data: Path, config: ExitsConfig) -> TrainedE
         "layers": list(layers),
         "rank": config.rank,
         "parameters": adapters.down.numel() + adapters.up.numel(),
-        "training_frames": num_rounds * round_frames,
+        "training_frames": num_frames,
         **_assess(backbone, adapters, token_ids, held_out),
     }
     return TrainedExits(layers, token_ids, adapters.down.detach(), adapters.up.detach(), figures)

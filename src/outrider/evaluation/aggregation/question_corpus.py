@@ -196,11 +196,11 @@ def _measure(
         peers = VirtualPeers(model, model, config, PeerWorld(frame_bytes), device, cloud)
         text = peers.decode(DecodeRequest(prompt, ANSWER_TOKENS, 100.0)).text
         right += text == answer
-        log_probs += _log_probs(model, prompt, answer + form.end, device, cloud, sync == "alone")
+        log_probs += log_probabilities(model, prompt, answer + form.end, device, cloud, sync == "alone")
     return GainFigures(right / len(corpus.answers), math.exp(-sum(log_probs) / len(log_probs)))
 
 
-def _log_probs(
+def log_probabilities(
     model: LanguageModel, prompt: Prompt, answer: str, device: Retrieve, cloud: Retrieve, alone: bool
 ) -> list[float]:
     """log of the mixture's probability of each token of the right answer."""

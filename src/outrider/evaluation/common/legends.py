@@ -170,6 +170,13 @@ LEGENDS: Mapping[str, Mapping[str, str]] = {
         "accepted in one": "drafted tokens accepted by one verification, the mean",
         "over bf16": "that over the same at bf16 on both sides",
     },
+    "eval documents": {
+        "documents": "that the answers were written from",
+        "both facts": "answers that hold the private fact and the public one",
+        "private": "answers that hold the private fact",
+        "public": "answers that hold the public fact",
+        "perplexity": "of the right answers",
+    },
     "eval exits": {
         "after layer": "of the target's layers",
         "next token": "its choice is the target's, at all verified positions",
