@@ -26,6 +26,34 @@ def speeds(part: str) -> Callable[[Results], str]:
     return table
 
 
+def hedging(results: Results) -> str:
+    """Returns the table of what a second verifier brings."""
+    rows = [
+        (
+            f"`{one['link']}`",
+            one["losses"],
+            f"{one['median_ms']:.0f} / {one['hedged_median_ms']:.0f} ms",
+            f"{one['p99_ms']:.0f} / {one['hedged_p99_ms']:.0f} ms",
+            f"{one['stand_ms'] / 1e3:.2f} / {one['hedged_stand_ms'] / 1e3:.2f} s",
+            f"{one['work']:.2f}",
+            f"{one['num_bytes']:.2f}",
+        )
+        for one in results["hedging"]["conditions"]
+    ]
+    heads = ("link", "losses", "median: one / two", "99th percentile", "longest wait", "work", "bytes")
+    return markdown_table(heads, rows)
+
+
+def changes(results: Results) -> str:
+    """Returns the table of the slowest windows after a change."""
+    both, alone = (results["changes"]["windows"]["full"][drafts] for drafts in ("both ends", "robot"))
+    rows = [
+        (name, *(f"{one['slowest']:.2f} / {one['at_change']:.2f}" for one in (both[name], alone[name])))
+        for name in both
+    ]
+    return markdown_table(("after", "drafts at both ends", "drafts of the robot"), rows)
+
+
 def _speeds(row: Mapping[str, Any]) -> tuple[str, ...]:
     values = [f"{row[strategy]['speedup_vs_ar']:.2f}" for strategy in DRAFTING]
     return (*values, span(row["outrider"]["speedup_interval"]))
@@ -192,6 +220,8 @@ def drafting_trees(results: Results) -> str:
 DECODING: dict[str, Callable[[Results], str]] = {
     "speeds_pair": speeds("replayed"),
     "speeds_synthetic": speeds("regimes"),
+    "hedging": hedging,
+    "changes": changes,
     "conditions_ahead": conditions_ahead,
     "gain_span": gain_span,
     "slower_than_ar": slower_than_ar,

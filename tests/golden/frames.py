@@ -18,7 +18,8 @@ from outrider.core.frames import Frame
 from outrider.core.link_profile import LinkProfile
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.simulation.compute import ComputeProfile
-from outrider.decoding.simulation.decoder import VirtualDecoder, VirtualWorld
+from outrider.decoding.simulation.decoder import VirtualDecoder
+from outrider.decoding.simulation.virtual_verifier import VirtualWorld
 from outrider.evaluation.decoding.comparison import synthetic_requests
 from outrider.wire.codec import decode_cloud_frame, decode_edge_frame, encode
 
@@ -38,6 +39,7 @@ UP: tuple[frames.EdgeFrame, ...] = (
     frames.Draft(300, 70000, 4096, 0xDEADBEEF, b""),
     frames.Proposal(1, 2, 7, 9, None, (1, 2, 151000), b"evidence"),
     frames.Proposal(1, 2, 7, 9, 300, (), b""),
+    frames.StandBy(1, 2),
     frames.Cancel(1, 2),
     frames.Close(1, 2),
     frames.Ping(1, 2),

@@ -39,10 +39,11 @@ from outrider.decoding.fakes.synthetic import SyntheticSettings, synthetic_pair
 from outrider.decoding.fakes.toy import ToyModel, ToySettings
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.decoding.simulation.compute import ComputeProfile
-from outrider.decoding.simulation.decoder import VirtualDecoder, VirtualWorld
+from outrider.decoding.simulation.decoder import VirtualDecoder
 from outrider.decoding.simulation.fleet import Fleet
 from outrider.decoding.simulation.fleet_world import CloudRecord, FleetText, FleetWorld, RobotRecord
 from outrider.decoding.simulation.timeline import TimelineEvent
+from outrider.decoding.simulation.virtual_verifier import VirtualWorld
 from outrider.evaluation.aggregation import comparison
 from outrider.evaluation.aggregation.regimes import PLACES, load_aggregation_regimes
 from outrider.evaluation.decoding.comparison import (

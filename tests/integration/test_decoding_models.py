@@ -19,9 +19,10 @@ from outrider.decoding.config import DecodingConfig
 from outrider.decoding.execution.workers import TargetWorker
 from outrider.decoding.jobs import GivenUp, Judgement, PrefillTarget, SessionKey, Verify
 from outrider.decoding.protocol.sampling_rules import Sampling
-from outrider.decoding.simulation.decoder import VirtualDecoder, VirtualWorld
+from outrider.decoding.simulation.decoder import VirtualDecoder
 from outrider.decoding.simulation.fleet import Fleet
 from outrider.decoding.simulation.fleet_world import FleetText, FleetWorld
+from outrider.decoding.simulation.virtual_verifier import VirtualWorld
 from outrider.models import QwenModel, load_model
 from outrider.models.backbone import cuda_graph_steps
 from outrider.runtime.wiring.decoders import local_decoder

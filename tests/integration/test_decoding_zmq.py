@@ -179,6 +179,31 @@ def test_a_killed_verifier_that_comes_back_continues_the_same_text(endpoint, str
             process.wait()
 
 
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "frozen"])
+def test_where_one_of_two_verifiers_ends_the_other_goes_on_with_the_text(endpoint, tmp_path, end):
+    second = f"ipc://{tmp_path}/second"
+    processes = [start_process(endpoint), start_process(second)]
+    told: list[int] = []
+
+    def observe(verified) -> None:
+        if not told:
+            processes[0].send_signal(end)
+        told.extend(verified.token_ids)
+
+    try:
+        with connected(endpoint, "outrider", second_endpoint=second) as decoder:
+            assert decoder.decode(request("before")).token_ids == own_text(TARGET, request("before"))
+            asked = request(max_new_tokens=120, deadline_s=60.0)
+            decoded = decoder.decode(asked, observe)
+            assert decoded.token_ids == tuple(told) == own_text(TARGET, asked)
+            assert decoder.decode(request("after")).token_ids == own_text(TARGET, request("after"))
+            assert decoder.link_state is LinkState.CONNECTED
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
 def test_a_frozen_verifier_is_noticed_and_continues_after_the_thaw(endpoint):
     """Stopped, not dead: no connection breaks, heartbeats tell."""
     process = start_process(endpoint)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from outrider.core.link_profile import LinkProfile, Outage
 from outrider.decoding.simulation.compute import ComputeProfile
-from outrider.decoding.simulation.decoder import VirtualWorld
+from outrider.decoding.simulation.virtual_verifier import VirtualWorld
 from outrider.wire.codec import encode, wire_bytes
 
 times = st.floats(0.0, 0.3)

@@ -101,6 +101,21 @@ def bench_relay(
     bench_relay(trials, json_file)
 
 
+@app.command("hedging", epilog="Example:  outrider bench hedging --json hedging.json")
+def bench_hedging(
+    texts: Annotated[
+        int, typer.Option(min=100, max=100_000, help="Texts over one link, and over two.")
+    ] = 1000,
+    seed: Seed = 0,
+    json_file: Json = None,
+    explain: Explain = False,
+) -> None:
+    """A second verifier over another link: the time to a verified action where links or verifiers fail."""
+    from outrider.evaluation.decoding.hedging import bench_hedging
+
+    bench_hedging(texts, seed, json_file)
+
+
 @app.command("decoding", epilog="Example:  outrider bench decoding --regime fsd-go2 --plots out/plots")
 def bench_decoding(
     context: typer.Context,

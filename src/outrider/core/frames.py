@@ -13,7 +13,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta, Struct
 
-PROTOCOL_VERSION = 7
+PROTOCOL_VERSION = 8
 MAX_FRAME_BYTES = 2 * 1024 * 1024
 MAX_PROMPT_CHARS = 16 * 1024
 MAX_JPEG_BYTES = 1024 * 1024
@@ -164,6 +164,13 @@ class Close(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, ta
 
 class Ping(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=6):
     """Who are you? Needs no open session."""
+
+    session: U32
+    epoch: U32
+
+
+class StandBy(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=9):
+    """Keep this text at hand, but run nothing for it until it is asked for: another verifier writes it."""
 
     session: U32
     epoch: U32
@@ -349,7 +356,7 @@ class Pong(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag
 
 
 PeerFrame = Drafted | Settled | Behind
-VerifierFrame = Open | Resume | Draft | Proposal | Cancel | Close | Ping
+VerifierFrame = Open | Resume | Draft | Proposal | StandBy | Cancel | Close | Ping
 EdgeFrame = VerifierFrame | Join | PeerFrame
 CloudFrame = Opened | Hint | Verdict | Unsettled | PrefillAgain | Refused | Pong | Joined | PeerFrame
 Frame = EdgeFrame | CloudFrame

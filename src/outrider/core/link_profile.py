@@ -22,7 +22,9 @@ _BYTES_PER_MEGABIT = 125_000.0
 class LinkProfile:
     """One direction of the link. A lost frame arrives `retransmit_s` later, or never where that is None.
 
-    `jitter_s` is the width of a uniform extra delay. `ordered`: nothing overtakes, as over TCP.
+    `jitter_s` is the width of a uniform extra delay. `ordered`: nothing overtakes, as over TCP. In bursts
+    everything is lost, as Gilbert's model has it (1960): they last `burst_s` on average, exponentially, and
+    come `burst_every_s` after each other; a frame sent in one arrives as if it had been sent at its end.
     """
 
     delay_s: float = 0.0
@@ -31,12 +33,16 @@ class LinkProfile:
     retransmit_s: float | None = None
     bytes_per_s: float = math.inf
     ordered: bool = True
+    burst_s: float = 0.0
+    burst_every_s: float = math.inf
 
     def __post_init__(self) -> None:
         for name in ("delay_s", "jitter_s", "retransmit_s"):
             value = getattr(self, name)
             if value is not None and not 0.0 <= value < math.inf:
                 raise ConfigError(f"{name}={value} must be a time of at least 0 s")
+        if not 0.0 <= self.burst_s < math.inf or not self.burst_every_s > 0.0:
+            raise ConfigError(f"bursts of {self.burst_s} s every {self.burst_every_s} s: give positive times")
         if not self.bytes_per_s > 0.0:
             raise ConfigError(f"bytes_per_s={self.bytes_per_s} must be positive")
         if not 0.0 <= self.loss <= 1.0 or (self.loss == 1.0 and self.retransmit_s is not None):
@@ -69,11 +75,13 @@ class Channel:
         self._rng = rng
         self._free_s = 0.0
         self._last_arrival_s = 0.0
+        self._burst_s = (0.0, 0.0) if profile.burst_s else (math.inf, math.inf)
+        """From when to when the present burst lasts, or the next."""
 
     def arrival_s(self, now_s: float, num_bytes: int) -> float | None:
         """None where the frame is lost for good."""
         profile = self._profile
-        self._free_s = max(self._free_s, now_s) + num_bytes / profile.bytes_per_s
+        self._free_s = self._after_burst_s(max(self._free_s, now_s)) + num_bytes / profile.bytes_per_s
         arrival_s = self._free_s + profile.delay_s + self._rng.uniform(0.0, profile.jitter_s)
         while self._rng.random() < profile.loss:
             if profile.retransmit_s is None:
@@ -83,6 +91,15 @@ class Channel:
             arrival_s = max(arrival_s, self._last_arrival_s)
         self._last_arrival_s = arrival_s
         return arrival_s
+
+    def _after_burst_s(self, now_s: float) -> float:
+        """When a frame leaves that would leave now; times never go back."""
+        profile, draw = self._profile, self._rng.expovariate
+        while self._burst_s[1] <= now_s:
+            start_s = self._burst_s[1] + draw(1.0 / profile.burst_every_s)
+            self._burst_s = start_s, start_s + draw(1.0 / profile.burst_s)
+        start_s, end_s = self._burst_s
+        return end_s if start_s <= now_s else now_s
 
 
 @dataclass(frozen=True)

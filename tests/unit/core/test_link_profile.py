@@ -107,3 +107,18 @@ def test_a_description_in_report_units_becomes_a_network():
     assert network.uplink == LinkProfile(0.04, 0.005, 0.1, 0.2, 1e6, False)
     assert network.downlink.bytes_per_s == 2e6
     assert network.outages == (Outage(3.0, 5.0),) and network.repeat_s == 30.0
+
+
+def test_in_a_burst_everything_waits_for_its_end_and_their_share_is_the_profiles():
+    burst = channel(seed=2, burst_s=0.5, burst_every_s=2.0)
+    times = [index * 0.01 for index in range(100_000)]
+    late_s = [burst.arrival_s(time_s, 1) - time_s for time_s in times]
+    held = sum(wait_s > 1e-9 for wait_s in late_s) / len(late_s)
+    assert held == pytest.approx(0.5 / 2.5, abs=0.03)
+    assert max(late_s) > 1.0, "they are of any length"
+
+
+@pytest.mark.parametrize("profile", [{"burst_s": -1.0}, {"burst_s": math.nan}, {"burst_every_s": 0.0}])
+def test_impossible_bursts_are_refused(profile):
+    with pytest.raises(ConfigError, match="bursts"):
+        LinkProfile(**profile)

@@ -12,7 +12,8 @@ from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.fakes.synthetic import SyntheticSettings, synthetic_pair
 from outrider.decoding.simulation.compute import ComputeProfile
-from outrider.decoding.simulation.decoder import VirtualDecoder, VirtualWorld
+from outrider.decoding.simulation.decoder import VirtualDecoder
+from outrider.decoding.simulation.virtual_verifier import VirtualWorld
 from outrider.wire.codec import encode, wire_bytes
 
 DEAR_VERIFICATION = ComputeProfile(0.0, 0.072, 0.002, 0.0, 0.62, 0.0, 0.354, (0.25, 0.5, 0.75))

@@ -28,8 +28,9 @@ from outrider.decoding.protocol.branch_codec import Run, pack_runs
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_digest
 from outrider.decoding.simulation.compute import ComputeProfile
-from outrider.decoding.simulation.decoder import VirtualDecoder, VirtualWorld
+from outrider.decoding.simulation.decoder import VirtualDecoder
 from outrider.decoding.simulation.timeline import TimelineEvent
+from outrider.decoding.simulation.virtual_verifier import VirtualWorld
 from outrider.wire.codec import encode, wire_bytes
 
 

@@ -23,7 +23,8 @@ from outrider.decoding.drivers.local_link import LocalLink
 from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.policy.session_estimates import SessionEstimates
 from outrider.decoding.simulation.compute import ComputeProfile
-from outrider.decoding.simulation.decoder import VirtualDecoder, VirtualWorld
+from outrider.decoding.simulation.decoder import VirtualDecoder
+from outrider.decoding.simulation.virtual_verifier import VirtualWorld
 from outrider.decoding.tuning import DEFAULT_TUNING, SWITCHES
 from outrider.wire.codec import encode, wire_bytes
 

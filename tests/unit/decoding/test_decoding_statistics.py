@@ -12,6 +12,7 @@ from support.toys import request
 
 from outrider.core.frames import MAX_SEED, Frame, Resume
 from outrider.core.language.endings import has_ended
+from outrider.core.link_profile import LinkProfile
 from outrider.core.values import Prompt
 from outrider.decoding.acceptance.quantized import target_distribution
 from outrider.decoding.acceptance.schemes import SCHEMES, SparseScheme
@@ -21,7 +22,8 @@ from outrider.decoding.fakes.toy import ToyModel, ToySettings
 from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_digest
 from outrider.decoding.protocol.sampling_rules import Sampling
 from outrider.decoding.simulation.compute import ComputeProfile
-from outrider.decoding.simulation.decoder import LinkProfile, VirtualDecoder, VirtualWorld
+from outrider.decoding.simulation.decoder import VirtualDecoder
+from outrider.decoding.simulation.virtual_verifier import VirtualWorld
 from outrider.wire.codec import encode, wire_bytes
 
 LENGTH = 3

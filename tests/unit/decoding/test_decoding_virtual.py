@@ -16,8 +16,9 @@ from outrider.decoding.config import DecodingConfig
 from outrider.decoding.jobs import SessionKey, Verify
 from outrider.decoding.protocol.sampling_rules import Sampling
 from outrider.decoding.simulation.compute import ComputeProfile
-from outrider.decoding.simulation.decoder import VirtualDecoder, VirtualWorld
+from outrider.decoding.simulation.decoder import VirtualDecoder
 from outrider.decoding.simulation.device_queue import DeviceQueue
+from outrider.decoding.simulation.virtual_verifier import VirtualWorld
 from outrider.decoding.tuning import AdaptiveTuning
 
 COMPUTE = ComputeProfile(

@@ -13,7 +13,8 @@ from outrider.core.link_profile import LinkProfile
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.fakes.toy import ToyModel, ToySettings
 from outrider.decoding.protocol.prefix_digest import extend_digest
-from outrider.decoding.simulation.decoder import VirtualDecoder, VirtualWorld
+from outrider.decoding.simulation.decoder import VirtualDecoder
+from outrider.decoding.simulation.virtual_verifier import VirtualWorld
 from outrider.wire.codec import encode, wire_bytes
 
 TARGET = ToyModel(ToySettings(seed=3, end_ids=(0, 3, 7, 11), exit_agreement=(0.5, 0.9)))

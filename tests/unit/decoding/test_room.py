@@ -8,7 +8,8 @@ from support.toys import own_text, request
 from outrider.core.errors import ConfigError
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.fakes.toy import ToyModel, ToySettings
-from outrider.decoding.simulation.decoder import VirtualDecoder, VirtualWorld
+from outrider.decoding.simulation.decoder import VirtualDecoder
+from outrider.decoding.simulation.virtual_verifier import VirtualWorld
 from outrider.wire.codec import encode, wire_bytes
 
 WORLD = VirtualWorld(lambda frame: wire_bytes(encode(frame)))

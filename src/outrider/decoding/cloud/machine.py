@@ -30,6 +30,7 @@ from outrider.core.frames import (
     Refused,
     Resume,
     Settled,
+    StandBy,
 )
 from outrider.core.ports import Tokenizer
 from outrider.core.token_bucket import TokenBucket
@@ -176,7 +177,7 @@ class CloudMachine:
 
     def _only_text(self) -> TargetSequence | None:
         """What a robot writes that has the model to itself and may use all of its time."""
-        unfinished = [text for text in self._texts() if not text.finished]
+        unfinished = [text for text in self._texts() if not (text.finished or text.stands_by)]
         alone = len(unfinished) == 1 and self._limits.tokens_per_s == math.inf
         return unfinished[0] if alone else None
 
@@ -391,7 +392,7 @@ class CloudMachine:
         return []
 
     def _on_text_frame(
-        self, key: SessionKey, frame: Resume | Draft | Proposal, now_s: float
+        self, key: SessionKey, frame: Resume | Draft | Proposal | StandBy, now_s: float
     ) -> list[CloudFrame]:
         session = self._sessions.get(key)
         if session is None or frame.epoch > session.epoch:
@@ -399,6 +400,10 @@ class CloudMachine:
         text = self._text_of(key, frame.epoch)
         if text is None:
             return session.closing_words(frame.epoch)
+        if isinstance(frame, StandBy):
+            text.stands_by, session.asked_s = True, None
+            return []
+        text.stands_by = False
         if isinstance(frame, Resume):
             return text.on_resume(frame)
         if session.asked_s is None and not text.finished:

@@ -79,6 +79,8 @@ class TargetSequence:
         self._prefill_us: int | None = None
         self._taken_in = 0
         """How many of the text's tokens the target has in its cache, or about to be."""
+        self.stands_by = False
+        """Whether nothing but the prompt is to be run, until the edge asks again."""
         self._passes = 0.0
         """Forwards, of each that was left the part of the time that it would have taken."""
         self.adopt(frame)
@@ -102,6 +104,7 @@ class TargetSequence:
 
     def on_open(self, frame: Open) -> list[CloudFrame]:
         """An Open of the running epoch, doubled or after a reconnect."""
+        self.stands_by = False
         self.adopt(frame)
         if self._prefill_us is None:
             return []
@@ -148,7 +151,7 @@ class TargetSequence:
         """What the target should run for this text now, if anything."""
         if self._prefill_us is None:
             return PrefillTarget(self._key, self.epoch, self._prompt, self._max_new_tokens, self._text.tokens)
-        if self.finished or self._residue is not None:
+        if self.finished or self.stands_by or self._residue is not None:
             return None
         after = self.policy.draft_after(self._drafts)
         if after is not None:
@@ -209,7 +212,7 @@ class TargetSequence:
 
     def gives_up(self, job: Verify) -> bool:
         """Return whether the running verification should be aborted: it is useless, or another is better."""
-        return self.policy.should_abort or job.tokens != self._text.tokens
+        return self.policy.should_abort or self.stands_by or job.tokens != self._text.tokens
 
     def on_given_up(self, job: Verify, now_s: float) -> None:
         """Note that a verification was aborted."""

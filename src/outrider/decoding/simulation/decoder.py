@@ -8,71 +8,26 @@ are not at hand can be studied, and any schedule can be replayed from its seed.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Sequence
 
 from outrider.core.errors import Cancelled, LinkError
-from outrider.core.frames import CloudFrame, EdgeFrame, Frame, Peer
-from outrider.core.link_profile import Channel, LinkProfile, Outage, is_up
+from outrider.core.frames import CloudFrame, EdgeFrame
 from outrider.core.ports import LanguageModel
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Verified
-from outrider.decoding.cloud.machine import Reply
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drivers.decode_stats import DecodeRecorder
 from outrider.decoding.drivers.linked_decoder import ignore_verified, never_cancelled
-from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.edge.actions import Commit, EdgeAction, Fail, Send
+from outrider.decoding.edge.hedging import Directed, Hedge
 from outrider.decoding.edge.machine import EdgeMachine
 from outrider.decoding.event_loop import EventLoop
 from outrider.decoding.execution.workers import DraftWorker
-from outrider.decoding.jobs import (
-    CloudDraft,
-    CloudJob,
-    CloudResult,
-    DraftTokens,
-    EdgeJob,
-    EdgeResult,
-    ExitHint,
-    GivenUp,
-    PrefillTarget,
-    Unfinished,
-    Verify,
-)
+from outrider.decoding.jobs import DraftTokens, EdgeJob, EdgeResult
 from outrider.decoding.protocol.retry_timer import RetryTimer
-from outrider.decoding.simulation.compute import ComputeProfile, layer_fractions
-from outrider.decoding.simulation.device_queue import DeviceQueue
-from outrider.decoding.simulation.hint_outbox import Outbox
-from outrider.decoding.simulation.timeline import EventKind, Observer, TimelineEvent
+from outrider.decoding.simulation.timeline import Observer, TimelineEvent
+from outrider.decoding.simulation.virtual_verifier import Running, VirtualVerifier, VirtualWorld
 
-_PEER = Peer("", b"virtual")
 _TICK_S = 0.05
-_Job = TypeVar("_Job")
-
-
-@dataclass(eq=False)
-class _Running(Generic[_Job]):
-    """A job that a model does, and whether it has been told to leave it."""
-
-    job: _Job
-    started_s: float
-    left: bool = False
-
-
-@dataclass(frozen=True)
-class VirtualWorld:
-    """Everything outside the machines. `frame_bytes` is the size of a frame on the wire."""
-
-    frame_bytes: Callable[[Frame], int]
-    compute: ComputeProfile = field(default_factory=ComputeProfile)
-    uplink: LinkProfile = field(default_factory=LinkProfile)
-    downlink: LinkProfile = field(default_factory=LinkProfile)
-    outages: tuple[Outage, ...] = ()
-    seed: int = 0
-
-    def is_up(self, start_s: float, end_s: float) -> bool:
-        """Whether no outage touches the interval."""
-        return is_up(self.outages, start_s, end_s)
 
 
 class VirtualDecoder:
@@ -86,29 +41,35 @@ class VirtualDecoder:
         world: VirtualWorld,
         observer: Observer | None = None,
         cloud_draft: LanguageModel | None = None,
+        second: VirtualWorld | None = None,
     ) -> None:
-        """`cloud_draft`: a draft model beside the target."""
+        """`cloud_draft`: a draft model beside the target. `second`: that of a second verifier, over a link of
+        its own; its draft model's times and its seed are not used.
+        """
         self._observer = observer
-        self._world = world
+        self._compute = world.compute
         self._config = config
-        self._target = target
-        self._cloud_draft = cloud_draft
-        self._exit_fractions = world.compute.exit_fractions or layer_fractions(target)
+        self._tokenizer = target.tokenizer
         self._worker = DraftWorker(draft) if draft is not None and config.needs_model else None
         self._machine = EdgeMachine(1, config, target.tokenizer)
-        self._service = self._new_service()
-        self._rng = rng = random.Random(world.seed)
-        self._uplink = Channel(world.uplink, rng)
-        self._downlink = Channel(world.downlink, rng)
         self._agenda = EventLoop()
-        self._outbox = Outbox(config.cloud_hint_order, rng)
-        self._sender_free_s = 0.0
+        self._drafting: Running[EdgeJob] | None = None
+        self._hedge = Hedge() if second is not None else None
         self._look_s = 0.0
-        self._drafting: _Running[EdgeJob] | None = None
-        self._running: _Running[CloudJob] | None = None
-        self._generation = 1
-        for outage in world.outages:
-            self._agenda.at(outage.end_s, self._reconnect, outage)
+        rng = random.Random(world.seed)
+        self._verifiers = [
+            VirtualVerifier(
+                target,
+                config,
+                one,
+                self._agenda,
+                rng,
+                self._deliver_from(number),
+                self._observe,
+                cloud_draft,
+            )
+            for number, one in enumerate([world] if second is None else [world, second])
+        ]
 
     def decode(
         self,
@@ -118,10 +79,11 @@ class VirtualDecoder:
     ) -> Decoded:
         """See `core.ports.TextDecoder`; `cancelled` is asked after every event."""
         self._start_s = self.now_s
-        self._transcript = DecodeRecorder(self._target.tokenizer, on_verified)
+        self._transcript = DecodeRecorder(self._tokenizer, on_verified)
         config = self._config
         self._patience = RetryTimer(config.silence_s, self._generation, self.now_s, config.link_grace_s)
         try:
+            self._watch()
             self._perform(self._machine.begin(request.prompt, request.max_new_tokens, self.now_s))
             self._agenda.at(self.now_s, self._tick, request, self._transcript)
             while not self._machine.done:
@@ -131,31 +93,41 @@ class VirtualDecoder:
         except BaseException:
             self._perform(self._machine.cancel())
             raise
-        link = LinkState.CONNECTED if self._world.is_up(self.now_s, self.now_s) else LinkState.LOST
+        link = LinkState.CONNECTED if self._is_up else LinkState.LOST
         return self._transcript.decoded(self._machine, self.now_s - self._start_s, link)
 
     def move_to(self, world: VirtualWorld) -> None:
         """Decode the next texts under the links and times of another world; the session goes on."""
-        self._world = replace(world, outages=self._world.outages)
-        self._uplink, self._downlink = Channel(world.uplink, self._rng), Channel(world.downlink, self._rng)
+        self._compute = world.compute
+        for verifier in self._verifiers:
+            verifier.move_to(world)
 
     def close(self) -> None:
         """Drops all pending events."""
         self._agenda.clear()
-
-    def _new_service(self) -> VerifierService:
-        return VerifierService(
-            self._target, clock=lambda: self.now_s, tuning=self._config.tuning, draft=self._cloud_draft
-        )
 
     @property
     def now_s(self) -> float:
         """Seconds on the clock of the simulation."""
         return self._agenda.now_s
 
+    @property
+    def num_hedged(self) -> int:
+        """How often the second verifier was asked."""
+        return self._hedge.num_hedged if self._hedge is not None else 0
+
+    @property
+    def _is_up(self) -> bool:
+        return any(verifier.is_up for verifier in self._verifiers)
+
+    @property
+    def _generation(self) -> int:
+        return sum(verifier.generation for verifier in self._verifiers)
+
     def _next_event(self) -> None:
         self._start_edge_job()
-        self._start_cloud_job()
+        for verifier in self._verifiers:
+            verifier.start_job()
         self._agenda.step()
 
     def _tick(self, request: DecodeRequest, transcript: DecodeRecorder) -> None:
@@ -164,28 +136,39 @@ class VirtualDecoder:
             return
         if self.now_s - self._start_s > request.deadline_s:
             raise LinkError(f"no full text within {request.deadline_s:g} virtual s")
-        up = self._world.is_up(self.now_s, self.now_s)
-        advice = self._patience.verdict(up, self._generation, self.now_s)
+        advice = self._patience.verdict(self._is_up, self._generation, self.now_s)
         if advice is not None:
             react = self._machine.ask_again if advice == "ask again" else self._machine.go_alone
             self._perform(react(self.now_s))
+        self._watch()
         self._agenda.at(self.now_s + _TICK_S, self._tick, request, transcript)
 
-    def _reconnect(self, outage: Outage) -> None:
-        self._generation += 1
-        if outage.verifier_restarts:
-            self._service = self._new_service()
-            self._running = None
+    def _watch(self) -> None:
+        """Look whether the second verifier is to be asked now, and when to look again."""
+        if self._hedge is None:
+            return
+        up = [verifier.is_up for verifier in self._verifiers]
+        generations = [verifier.generation for verifier in self._verifiers]
+        self._send_to(self._hedge.watch(up, generations, self.now_s))
+        due_s = self._hedge.due_s()
+        if due_s is not None and due_s > self.now_s and due_s != self._look_s:
+            self._look_s = due_s
+            self._agenda.at(due_s, self._watch_text)
+
+    def _watch_text(self) -> None:
+        """While a text is written."""
+        if not self._machine.done:
+            self._watch()
 
     def _start_edge_job(self) -> None:
         job = None if self._drafting is not None else self._machine.next_job()
         if job is None or self._worker is None:
             return
         result = self._worker.run(job)
-        self._drafting = running = _Running(job, self.now_s)
-        self._agenda.at(self.now_s + self._world.compute.draft_s(job), self._finish_edge_job, running, result)
+        self._drafting = running = Running(job, self.now_s)
+        self._agenda.at(self.now_s + self._compute.draft_s(job), self._finish_edge_job, running, result)
 
-    def _finish_edge_job(self, running: _Running[EdgeJob], result: EdgeResult) -> None:
+    def _finish_edge_job(self, running: Running[EdgeJob], result: EdgeResult) -> None:
         """Nothing comes of a job that was left."""
         if running.left:
             return
@@ -195,81 +178,22 @@ class VirtualDecoder:
 
     def _leave_edge_job(self) -> None:
         """After news, if something else is worth more now."""
-        running, compute = self._drafting, self._world.compute
+        running = self._drafting
         if running is None or running.left:
             return
-        whole_s = compute.draft_s(running.job)
-        free_s = self._free_s(running, compute.draft_queue, whole_s)
+        whole_s = self._compute.draft_s(running.job)
+        free_s = running.free_s(self.now_s, self._compute.draft_queue, whole_s)
         if free_s < running.started_s + whole_s and self._machine.gives_up(running.job):
             running.left = True
             self._agenda.at(free_s, self._end_edge_job, running)
 
-    def _end_edge_job(self, running: _Running[EdgeJob]) -> None:
+    def _end_edge_job(self, running: Running[EdgeJob]) -> None:
         job, duration_s = running.job, self.now_s - running.started_s
         self._drafting = None
         self._observe(_edge_event(job, running.started_s, duration_s))
         if isinstance(job, DraftTokens):
             num_tokens = 0 if running.left else len(job.prefixes)
             self._transcript.on_drafted(num_tokens, duration_s, self.now_s - self._start_s)
-
-    def _free_s(self, running: _Running[Any], queue: DeviceQueue, whole_s: float) -> float:
-        """When a device is free that is told now to leave a job, which would take so long."""
-        return running.started_s + queue.left_s(self.now_s - running.started_s, whole_s)
-
-    def _start_cloud_job(self) -> None:
-        jobs = [] if self._running else self._service.next_jobs()
-        if not jobs:
-            self._look_again()
-            return
-        [job] = jobs
-        duration_s = self._target_s(job)
-        self._running = running = _Running(job, self.now_s)
-        hints: list[ExitHint] = []
-
-        def keep(_: Verify, hint: ExitHint) -> bool:
-            hints.append(hint)
-            return False
-
-        result: CloudResult = Unfinished()
-        while isinstance(result, Unfinished):
-            [result] = self._service.run([job], keep)
-        for hint in hints:
-            at_s = self.now_s + duration_s * self._exit_fractions[hint.exit]
-            self._agenda.at(at_s, self._send_hint, running, job, hint)
-        self._agenda.at(self.now_s + duration_s, self._finish_cloud_job, running, result)
-
-    def _target_s(self, job: CloudJob) -> float:
-        return self._world.compute.target_s(job, len(self._exit_fractions))
-
-    def _look_again(self) -> None:
-        """The cloud waits for a draft, but not for ever."""
-        wait_s = None if self._running else self._service.next_look_s()
-        if wait_s is not None and self._look_s <= self.now_s:
-            self._look_s = self.now_s + max(wait_s, 1e-6)
-            self._agenda.at(self._look_s, lambda: None)
-
-    def _send_hint(self, running: _Running[CloudJob], job: Verify, hint: ExitHint) -> None:
-        if running is not self._running or running.left:
-            return
-        replies = self._service.hint(job, hint)
-        if replies:
-            tokens = hint.accepted + 1
-            self._observe(TimelineEvent("exit", self.now_s, self.now_s, "", len(job.tokens), tokens))
-        self._reply(replies)
-        whole_s = self._target_s(job)
-        free_s = self._free_s(running, self._world.compute.target_queue, whole_s)
-        if free_s < running.started_s + whole_s and self._service.gives_up(job):
-            running.left = True
-            self._agenda.at(free_s, self._finish_cloud_job, running, GivenUp())
-
-    def _finish_cloud_job(self, running: _Running[CloudJob], result: CloudResult) -> None:
-        """Nothing else comes of a job that was given up, or of a verifier that is no more."""
-        if running is not self._running or (running.left and not isinstance(result, GivenUp)):
-            return
-        self._running = None
-        duration_s = self.now_s - running.started_s
-        self._observe(_cloud_event(running.job, running.started_s, duration_s))
-        self._reply(self._service.finish(running.job, result, duration_s))
 
     def _perform(self, actions: list[EdgeAction]) -> None:
         for action in actions:
@@ -282,44 +206,35 @@ class VirtualDecoder:
                 raise action.error
 
     def _send_up(self, frame: EdgeFrame) -> None:
-        if not self._world.is_up(self.now_s, self.now_s):
+        if self._hedge is None:
+            self._send_to([Directed(0, frame)])
             return
-        num_bytes = self._world.frame_bytes(frame)
-        self._transcript.on_sent(frame, num_bytes, self.now_s - self._start_s)
-        arrival_s = self._uplink.arrival_s(self.now_s, num_bytes)
-        if arrival_s is not None and self._world.is_up(self.now_s, arrival_s):
-            self._observe(TimelineEvent("up", self.now_s, arrival_s, type(frame).__name__))
-            self._agenda.at(arrival_s, lambda: self._reply(self._service.receive(_PEER, frame)))
+        self._send_to(self._hedge.send(frame, self.now_s))
+        self._watch_text()
 
-    def _reply(self, replies: list[Reply]) -> None:
-        """Frames go down one by one; while the sender is busy, hints queue and a verdict clears them."""
-        for reply in replies:
-            self._outbox.push(reply.frame)
-        self._send_down()
+    def _send_to(self, frames: Sequence[Directed]) -> None:
+        for number, frame in frames:
+            num_bytes = self._verifiers[number].send_up(frame)
+            if num_bytes:
+                self._transcript.on_sent(frame, num_bytes, self.now_s - self._start_s)
 
-    def _send_down(self) -> None:
-        if self.now_s < self._sender_free_s:
-            return
-        frame = self._outbox.pop()
-        if frame is None:
-            return
-        num_bytes = self._world.frame_bytes(frame)
-        busy_s = num_bytes / self._world.downlink.bytes_per_s
-        self._sender_free_s = self.now_s + busy_s
-        arrival_s = self._downlink.arrival_s(self.now_s, num_bytes)
-        if arrival_s is not None and self._world.is_up(self.now_s, arrival_s):
-            self._observe(TimelineEvent("down", self.now_s, arrival_s, type(frame).__name__))
-            self._agenda.at(arrival_s, self._receive_down, frame, num_bytes)
-        if busy_s > 0.0:
-            self._agenda.at(self._sender_free_s, self._send_down)
-        else:
-            self._send_down()
+    def _deliver_from(self, number: int) -> Callable[[CloudFrame, int], None]:
+        def deliver(frame: CloudFrame, num_bytes: int) -> None:
+            self._receive_down(number, frame, num_bytes)
 
-    def _receive_down(self, frame: CloudFrame, num_bytes: int) -> None:
+        return deliver
+
+    def _receive_down(self, number: int, frame: CloudFrame, num_bytes: int) -> None:
         self._transcript.on_received(frame, num_bytes)
-        self._patience.on_heard(frame, self.now_s)
-        self._perform(self._machine.receive(frame, self.now_s))
-        self._leave_edge_job()
+        told: CloudFrame | None = frame
+        if self._hedge is not None:
+            told, frames = self._hedge.receive(number, frame, self.now_s)
+            self._send_to(frames)
+        if told is not None:
+            self._patience.on_heard(told, self.now_s)
+            self._perform(self._machine.receive(told, self.now_s))
+            self._leave_edge_job()
+        self._watch_text()
 
     def _observe(self, event: TimelineEvent) -> None:
         if self._observer is not None:
@@ -334,12 +249,3 @@ def _edge_event(job: EdgeJob, now_s: float, duration_s: float) -> TimelineEvent:
     if not isinstance(job, DraftTokens):
         return TimelineEvent("prefill_edge", now_s, now_s + duration_s)
     return TimelineEvent("draft", now_s, now_s + duration_s, "", len(job.prefixes[0]), len(job.prefixes))
-
-
-def _cloud_event(job: CloudJob, now_s: float, duration_s: float) -> TimelineEvent:
-    if isinstance(job, CloudDraft):
-        return TimelineEvent("draft_cloud", now_s, now_s + duration_s, "", len(job.prefix), 1)
-    if isinstance(job, PrefillTarget):
-        return TimelineEvent("prefill_cloud", now_s, now_s + duration_s)
-    kind: EventKind = "verify" if job.draft else "step"
-    return TimelineEvent(kind, now_s, now_s + duration_s, "", len(job.tokens), len(job.draft))

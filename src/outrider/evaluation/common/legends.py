@@ -69,6 +69,18 @@ LEGENDS: Mapping[str, Mapping[str, str]] = {
         "those of the robot's and the cloud's queue of hints",
         "late": "with --live: share of the time in which this machine was too slow for the regime's pace",
     },
+    "bench hedging": {
+        "link": "regime of benchmarks/regimes.yaml whose link and pair these are",
+        "losses": "mean length and distance of bursts in each direction of each link, in which all is "
+        "held up; or kills of verifiers, each away for 1.5 s",
+        "median, 99th": "time from the request to the verified first line, ms; with one verifier, with two",
+        "tail gain": "99th percentile with one verifier over that with two",
+        "longest": "wait for verified tokens, ms",
+        "work, prompts, bytes": "of both verifiers and links over those of one: time of verifications, "
+        "prompts read, bytes but for prompts",
+        "hedged": "times that the second was asked, for each text",
+        "same texts": "token for token",
+    },
     "bench drafting": {
         "texts": "what is written: searches, or answers of a household's memory",
         "drafts from": "the draft model, or earlier text: lookup, suffix, calibration, reuse",

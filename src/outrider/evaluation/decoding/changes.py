@@ -32,7 +32,8 @@ from outrider.decoding.fakes.synthetic import (
 )
 from outrider.decoding.fakes.synthetic_fit import NUM_CHOICES
 from outrider.decoding.simulation.compute import ComputeProfile
-from outrider.decoding.simulation.decoder import VirtualDecoder, VirtualWorld
+from outrider.decoding.simulation.decoder import VirtualDecoder
+from outrider.decoding.simulation.virtual_verifier import VirtualWorld
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 from outrider.evaluation.common.choices import chosen_mechanisms
 from outrider.evaluation.common.tables import print_results, results_table

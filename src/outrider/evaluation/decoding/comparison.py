@@ -15,8 +15,9 @@ from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.drafting.retrieval.drafts import MODEL
 from outrider.decoding.fakes.synthetic import SyntheticSettings, synthetic_pair
 from outrider.decoding.fakes.synthetic_fit import draft_confidence, exit_agreement, second_choice_rate
-from outrider.decoding.simulation.decoder import VirtualDecoder, VirtualWorld
+from outrider.decoding.simulation.decoder import VirtualDecoder
 from outrider.decoding.simulation.timeline import Observer
+from outrider.decoding.simulation.virtual_verifier import VirtualWorld
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 from outrider.evaluation.common.intervals import Interval, speedup_interval
 from outrider.evaluation.decoding.expectations import formula_tokens_per_s, limit_of, mended_tokens_per_s

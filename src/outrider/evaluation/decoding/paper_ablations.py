@@ -13,7 +13,7 @@ from rich.table import Table
 
 from outrider.core.link_profile import LinkProfile
 from outrider.core.values import DecodeRequest
-from outrider.decoding.simulation.decoder import VirtualWorld
+from outrider.decoding.simulation.virtual_verifier import VirtualWorld
 from outrider.evaluation.common.plots import draw_ablation
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.decoding.comparison import (

@@ -21,7 +21,8 @@ from outrider.core.ports import Array, ModelSession, OnExit
 from outrider.core.values import Decoded, DecodeRequest, Prompt, Verified
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.simulation.compute import ComputeProfile
-from outrider.decoding.simulation.decoder import VirtualDecoder, VirtualWorld
+from outrider.decoding.simulation.decoder import VirtualDecoder
+from outrider.decoding.simulation.virtual_verifier import VirtualWorld
 from outrider.evaluation.common.intervals import Interval, median_interval
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.ratios import branch_seconds, cpu_seconds

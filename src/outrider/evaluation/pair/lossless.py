@@ -16,7 +16,8 @@ from outrider.core.link_profile import LinkProfile
 from outrider.core.ports import TextDecoder
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.simulation.decoder import VirtualDecoder, VirtualWorld
+from outrider.decoding.simulation.decoder import VirtualDecoder
+from outrider.decoding.simulation.virtual_verifier import VirtualWorld
 from outrider.evaluation.common.intervals import wilson_interval
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import print_results, results_table

@@ -10,7 +10,8 @@ from outrider.core.link_profile import Network, Outage
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.simulation.compute import ComputeProfile
-from outrider.decoding.simulation.decoder import VirtualDecoder, VirtualWorld
+from outrider.decoding.simulation.decoder import VirtualDecoder
+from outrider.decoding.simulation.virtual_verifier import VirtualWorld
 from outrider.evaluation.alternatives.colocated import CloudCosts, csd_run, draft_ranks
 from outrider.evaluation.decoding.live import Stopwatch
 from outrider.evaluation.weights.journal import KeptText

@@ -39,6 +39,7 @@ def edge_settings(value: Callable[[str], Any]) -> EdgeSettings:
         value("device"),
         value("key_file"),
         value("link_profile"),
+        value("second_endpoint"),
     )
 
 

@@ -174,6 +174,12 @@ NAVIGATOR = NodeSpec(
         FRAME_PREFIX,
         *_MODEL_PARAMETERS,
         Parameter(
+            "second_endpoint",
+            "",
+            "another verifier with the same target and keys, asked where the first is late; empty for none",
+            read_only=True,
+        ),
+        Parameter(
             "link_profile",
             "",
             "emulated network to the verifier: a name in config/links.yaml, or a file; empty for none",

@@ -19,6 +19,7 @@ from outrider.core.model_options import DEFAULT_MAX_LENGTH, Precision
 from outrider.core.pairs import check_pair
 from outrider.core.ports import FrameLink, LanguageModel, Tokenizer
 from outrider.decoding.config import DecodingConfig
+from outrider.decoding.drivers.hedged_link import HedgedLink
 from outrider.decoding.drivers.linked_decoder import LinkedDecoder
 from outrider.decoding.drivers.local_link import LocalLink
 from outrider.decoding.drivers.verifier_service import VerifierService
@@ -57,28 +58,48 @@ def connect_decoder(
     tokenizer: Tokenizer | None = None,
     key_file: Path | None = None,
     link_profile: str = "",
+    second_endpoint: str = "",
 ) -> LinkedDecoder:
     """The target is at a verifier, which need not be up yet. `tokenizer` is needed where there is no draft.
 
     `link_profile` names a network, or a file that describes one, to be emulated on the way there.
-    Raises ConfigError for a malformed endpoint, key file or link.
+    `second_endpoint`: of another verifier with the same target and keys, which is asked where the first is
+    late or gone. Raises ConfigError for a malformed endpoint, key file or link.
     """
     _check_draft(draft, config)
     tokenizer = tokenizer or (draft.tokenizer if draft is not None else None)
     if tokenizer is None:
         raise ConfigError("connect_decoder needs a tokenizer where there is no draft model")
     link, where = open_link(endpoint, key_file, link_profile)
+    if second_endpoint:
+        check_hedged(config)
+        second, _ = open_link(second_endpoint, key_file, link_profile, seed=1)
+        link, where = HedgedLink([link, second]), f"{where}, or the one at {second_endpoint},"
     return LinkedDecoder(link, draft, tokenizer, config, SESSION, where)
 
 
-def open_link(endpoint: str, key_file: Path | None = None, link_profile: str = "") -> tuple[FrameLink, str]:
-    """A link to a verifier, which need not be up, and what it is called. Raises as `connect_decoder`."""
+def check_hedged(config: DecodingConfig) -> None:
+    """Raises ConfigError where two verifiers would not draw the same text."""
+    if not config.scheme.deterministic:
+        raise ConfigError(
+            f"a second verifier draws another text with strategy={config.strategy} at temperature="
+            f"{config.temperature:g}: use strategy=outrider or ar, temperature=0, or no second_endpoint"
+        )
+
+
+def open_link(
+    endpoint: str, key_file: Path | None = None, link_profile: str = "", seed: int = 0
+) -> tuple[FrameLink, str]:
+    """A link to a verifier, which need not be up, and what it is called; `seed`: of an emulated network.
+
+    Raises as `connect_decoder`.
+    """
     network = load_network(link_profile) if link_profile else None
     dealer = DealerLink(endpoint, load_client_keys(key_file) if key_file is not None else None)
     where = f"the verifier at {endpoint}"
     if network is None:
         return dealer, where
-    return EmulatedLink(dealer, network), f"{where} over an emulated {network.name} link"
+    return EmulatedLink(dealer, network, seed), f"{where} over an emulated {network.name} link"
 
 
 def serve_verifier(

@@ -34,6 +34,7 @@ class EdgeSettings:
     device: str = "cpu"
     key_file: str = ""
     link_profile: str = ""
+    second_endpoint: str = ""
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,7 @@ def open_edge(settings: EdgeSettings) -> Edge:
         tokenizer=tokenizer,
         key_file=key_file,
         link_profile=settings.link_profile,
+        second_endpoint=settings.second_endpoint,
     )
     return Edge(decoder, card.vocabulary)
 

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A FrameLink to two verifiers of one model, over a link each: `edge.hedging` decides who is asked."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from itertools import cycle
+
+from outrider.core.frames import CloudFrame, EdgeFrame
+from outrider.core.ports import FrameLink
+from outrider.core.values import LinkState
+from outrider.decoding.edge.hedging import Directed, Hedge
+
+_SLICE_S = 2e-3
+"""How long it waits for one link before it looks at the next."""
+_UP = (LinkState.CONNECTED, LinkState.LOCAL)
+
+
+class HedgedLink:
+    """`send`, `receive` and `close` are for one thread; `state` and `generation` are for any."""
+
+    def __init__(self, links: Sequence[FrameLink], clock: Callable[[], float] = time.monotonic) -> None:
+        """The first of the links is preferred. Owns them."""
+        self._links = links
+        self._clock = clock
+        self._hedge = Hedge(len(links))
+        self._inbox: deque[tuple[CloudFrame, int]] = deque()
+        self._kept_bytes = 0
+        """Received in frames of which nobody was told."""
+        self._turns = cycle(range(len(links)))
+
+    @property
+    def state(self) -> LinkState:
+        """Returns the state of the best connection."""
+        states = [link.state for link in self._links]
+        return next((state for state in states if state in _UP), states[0])
+
+    @property
+    def generation(self) -> int:
+        """Returns how many times a connection has come up."""
+        return sum(link.generation for link in self._links)
+
+    @property
+    def num_hedged(self) -> int:
+        """Returns how often a verifier was asked beside the one that led."""
+        return self._hedge.num_hedged
+
+    def send(self, frame: EdgeFrame) -> int:
+        """Sends a frame to whom it concerns; returns the bytes of all that was sent."""
+        self._watch()
+        return self._send(self._hedge.send(frame, self._clock()))
+
+    def receive(self, timeout_s: float) -> tuple[CloudFrame, int] | None:
+        """Returns the next frame that says something new, and the bytes received for it."""
+        deadline_s = self._clock() + timeout_s
+        while not self._inbox:
+            self._watch()
+            for number in range(len(self._links)):
+                self._take(number, 0.0)
+            left_s = deadline_s - self._clock()
+            if self._inbox or left_s <= 0.0:
+                break
+            self._take(next(self._turns), min(left_s, _SLICE_S))
+        return self._inbox.popleft() if self._inbox else None
+
+    def close(self) -> None:
+        """Closes the links."""
+        for link in self._links:
+            link.close()
+
+    def _watch(self) -> None:
+        up = [link.state in _UP for link in self._links]
+        generations = [link.generation for link in self._links]
+        self._send(self._hedge.watch(up, generations, self._clock()))
+
+    def _take(self, number: int, timeout_s: float) -> None:
+        received = self._links[number].receive(timeout_s)
+        if received is None:
+            return
+        frame, num_bytes = received
+        tell, send = self._hedge.receive(number, frame, self._clock())
+        self._send(send)
+        self._kept_bytes += num_bytes
+        if tell is not None:
+            self._inbox.append((tell, self._kept_bytes))
+            self._kept_bytes = 0
+
+    def _send(self, frames: Iterable[Directed]) -> int:
+        return sum(self._links[number].send(frame) for number, frame in frames)

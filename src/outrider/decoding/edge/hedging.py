@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two verifiers for one text: one writes it, the other stands by, and is asked too where the first is late.
+
+Both draw every token with the same noise, so that their texts are the same and the first answer counts.
+Asking the second late is hedging as in Dean and Barroso, The Tail at Scale (2013). What one verifier has
+written the other takes for a draft, and judges it itself.
+
+No socket, no clock: times are seconds of one monotonic clock, given with every event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from msgspec import structs
+
+from outrider.core.frames import (
+    MAX_CHUNK_TOKENS,
+    CloudFrame,
+    Draft,
+    EdgeFrame,
+    Hint,
+    Open,
+    Opened,
+    Ping,
+    Pong,
+    PrefillAgain,
+    Refused,
+    Resume,
+    StandBy,
+    Unsettled,
+    Verdict,
+)
+from outrider.core.values import Prompt
+from outrider.decoding.policy.patience import Patience
+from outrider.decoding.protocol.branch_codec import Run, pack_runs
+from outrider.decoding.protocol.prefix_digest import DigestedText, prompt_digest
+
+KEPT_DRAFTS = 64
+"""The newest of a text, which a verifier is given that begins to lead: it needs them from the first on."""
+
+
+class Directed(NamedTuple):
+    """A frame for one of the verifiers, by its number."""
+
+    verifier: int
+    frame: EdgeFrame
+
+
+class News(NamedTuple):
+    """What a frame leads to: `tell` is for the edge's machine, if anything is."""
+
+    tell: CloudFrame | None
+    send: list[Directed]
+
+
+@dataclass
+class _Verifier:
+    """What is known of one. `held`: how many tokens of the text it has for sure; `is_opening`: it has been
+    sent the prompt and has not answered.
+    """
+
+    is_up: bool = False
+    generation: int = 0
+    model: str = ""
+    leads: bool = False
+    held: int = 0
+    is_opening: bool = False
+    refused: bool = False
+    passes: int = 0
+
+    def begin(self) -> None:
+        self.leads, self.held, self.passes = False, 0, 0
+        self.is_opening = self.refused = False
+
+
+class Hedge:
+    """Says what goes to which verifier, and what of theirs the edge's machine is told.
+
+    The first verifier that can be reached leads, in their order; after another was quicker, that one does to
+    the text's end. For schemes that need no evidence.
+    """
+
+    def __init__(self, num_verifiers: int = 2) -> None:
+        self._verifiers = [_Verifier() for _ in range(num_verifiers)]
+        self._patience = Patience()
+        self._open: Open | None = None
+        self._is_opened = False
+        self._text = DigestedText(0)
+        self._drafts: list[Draft] = []
+        self._early: dict[int, Verdict | Unsettled] = {}
+        self._asked_s: float | None = None
+        self.num_hedged = 0
+        """How often a verifier was asked beside the one that led."""
+
+    def send(self, frame: EdgeFrame, now_s: float) -> list[Directed]:
+        """Return where a frame of the edge's machine goes, and what goes with it."""
+        if isinstance(frame, Open):
+            return self._on_open(frame, now_s)
+        if not isinstance(frame, (Draft, Resume)):
+            self._asked_s = None
+            return [Directed(number, frame) for number in range(len(self._verifiers))]
+        if isinstance(frame, Draft):
+            self._keep(frame)
+        else:  # something was lost, the prompt perhaps
+            for verifier in self._leading():
+                verifier.is_opening = False
+        if self._asked_s is None:
+            self._asked_s = now_s
+        return [Directed(number, frame) for number, one in enumerate(self._verifiers) if one.leads]
+
+    def receive(self, number: int, frame: CloudFrame, now_s: float) -> News:
+        """Return what a frame of a verifier leads to."""
+        if isinstance(frame, Pong):
+            return self._on_pong(number, frame)
+        opened = self._open
+        if opened is None or (frame.session, frame.epoch) != (opened.session, opened.epoch):
+            return News(None, [])
+        if isinstance(frame, (Verdict, Unsettled)):
+            return self._on_verdict(number, frame, now_s)
+        if isinstance(frame, PrefillAgain):
+            return News(None, self._reopened(number))
+        if isinstance(frame, Refused):
+            return self._on_refused(number, frame)
+        if isinstance(frame, Opened):
+            self._verifiers[number].is_opening = False
+            is_first, self._is_opened = not self._is_opened, True
+            return News(frame if is_first else None, [])
+        is_heard = not isinstance(frame, Hint) or self._verifiers[number].leads
+        return News(frame if is_heard else None, [])
+
+    def watch(self, up: Sequence[bool], generations: Sequence[int], now_s: float) -> list[Directed]:
+        """Return what to send at this moment: to a verifier that is back, or to one more where those that
+        lead cannot be reached or are late. `up`, `generations`: of the links, as `FrameLink` has them.
+        """
+        frames: list[Directed] = []
+        for number, verifier in enumerate(self._verifiers):
+            is_back = up[number] and generations[number] != verifier.generation
+            verifier.is_up = up[number]
+            if is_back:
+                verifier.generation, verifier.is_opening = generations[number], False
+                frames += self._reopened(number)
+        if self._open is None:
+            return []
+        if self._is_late(now_s) or not any(one.is_up and not one.refused for one in self._leading()):
+            frames += self._hedged()
+        return frames
+
+    def due_s(self) -> float | None:
+        """Return when those that lead are late, where another could be asked."""
+        can_help = any(map(self._can_help, self._verifiers))
+        return None if self._asked_s is None or not can_help else self._asked_s + self._patience_s
+
+    @property
+    def _patience_s(self) -> float:
+        return self._patience.seconds(self._is_first_answer)
+
+    @property
+    def _is_first_answer(self) -> bool:
+        return not len(self._text)
+
+    def _is_late(self, now_s: float) -> bool:
+        return self._asked_s is not None and now_s - self._asked_s >= self._patience_s
+
+    def _leading(self) -> list[_Verifier]:
+        return [verifier for verifier in self._verifiers if verifier.leads]
+
+    def _can_help(self, verifier: _Verifier) -> bool:
+        """Whether one that stands by is known to serve the same model."""
+        fits = verifier.is_up and not verifier.refused and verifier.model == self._model != ""
+        return fits and not verifier.leads
+
+    @property
+    def _model(self) -> str:
+        """What is served, by the first that has said it."""
+        return next((verifier.model for verifier in self._verifiers if verifier.model), "")
+
+    def _on_open(self, frame: Open, now_s: float) -> list[Directed]:
+        """A new text, or the edge's word on the present one."""
+        before, self._open = self._open, frame
+        self._text = DigestedText(prompt_digest(Prompt(frame.text, frame.jpeg)))
+        self._text.extend(frame.tokens)
+        if before is None or (before.session, before.epoch) != (frame.session, frame.epoch):
+            for verifier in self._verifiers:
+                verifier.begin()
+            first = next((one for one in self._verifiers if one.is_up), self._verifiers[0])
+            first.leads = True
+        self._drafts, self._early = [], {}
+        self._is_opened = False
+        self._asked_s = now_s
+        frames = [
+            Directed(number, Ping(frame.session, frame.epoch)) for number in range(len(self._verifiers))
+        ]
+        for number, verifier in enumerate(self._verifiers):
+            verifier.is_opening = verifier.refused = False
+            frames += self._reopened(number)
+        return frames
+
+    def _reopened(self, number: int) -> list[Directed]:
+        """The text as far as it is final, for a verifier that has none of it; unless it is under way."""
+        verifier, opened = self._verifiers[number], self._open
+        if opened is None or verifier.is_opening:
+            return []
+        verifier.is_opening, verifier.held = True, len(self._text)
+        now = structs.replace(opened, tokens=self._text.tokens, digest=self._text.digest)
+        after: list[EdgeFrame] = [*self._drafts] if verifier.leads else [StandBy(now.session, now.epoch)]
+        return [Directed(number, frame) for frame in (now, *after)]
+
+    def _keep(self, frame: Draft) -> None:
+        """A draft for whoever leads later, with the digest of the text that it follows."""
+        if frame.digest is None:
+            if frame.base > len(self._text):
+                return
+            frame = structs.replace(frame, digest=self._text.digest_at(frame.base))
+        self._drafts = [*self._drafts, frame][-KEPT_DRAFTS:]
+
+    def _hedged(self) -> list[Directed]:
+        """Ask all that can help, beside those that lead."""
+        frames: list[Directed] = []
+        for number, verifier in enumerate(self._verifiers):
+            if self._can_help(verifier):
+                self.num_hedged += 1
+                verifier.leads = True
+                frames += self._asked(number)
+        return frames
+
+    def _asked(self, number: int) -> list[Directed]:
+        """What a verifier needs that stood by: the text since it last wrote, as a draft, and the drafts."""
+        verifier, opened = self._verifiers[number], self._open
+        assert opened is not None
+        tail = self._text.tokens[verifier.held :]
+        if len(tail) > MAX_CHUNK_TOKENS:
+            verifier.is_opening = False
+            return self._reopened(number)
+        where = opened.session, opened.epoch, verifier.held, self._text.digest_at(verifier.held)
+        caught_up = [Draft(*where, pack_runs([Run(0, tail)] if tail else []))]
+        if self._drafts and not tail:
+            caught_up = []
+        verifier.is_opening = False
+        return [Directed(number, frame) for frame in (*caught_up, *self._drafts)]
+
+    def _on_verdict(self, number: int, frame: Verdict | Unsettled, now_s: float) -> News:
+        verifier, text = self._verifiers[number], self._text
+        verifier.is_opening = False
+        verifier.passes = max(verifier.passes, frame.passes)
+        told = structs.replace(frame, passes=sum(one.passes for one in self._verifiers))
+        end = frame.base + len(frame.tokens)
+        if frame.base > len(text):
+            self._early[frame.base] = frame
+        if not self._fits(frame):
+            return News(told, [])
+        verifier.held = max(verifier.held, min(end, len(text)))
+        new = frame.tokens[len(text) - frame.base :]
+        if not new:
+            return News(told if verifier.leads else None, [])
+        self._learn(now_s)
+        text.extend(new)
+        verifier.held = len(text)
+        early = self._early.pop(len(text), None)
+        if early is not None and early.digest == text.digest:  # the machine has kept it too
+            text.extend(early.tokens)
+        return News(told, self._led_by(number))
+
+    def _fits(self, frame: Verdict | Unsettled) -> bool:
+        """Whether a verdict follows from the text as it is known here."""
+        text = self._text
+        if frame.base > len(text) or frame.digest != text.digest_at(frame.base):
+            return False
+        known = text.tokens[frame.base :]
+        return frame.tokens[: len(known)] == known[: len(frame.tokens)]
+
+    def _learn(self, now_s: float) -> None:
+        """Note how long the answer took. A target that writes by itself owes the next one from now on."""
+        assert self._open is not None
+        if self._asked_s is not None:
+            self._patience.add(self._is_first_answer, now_s - self._asked_s)
+        self._asked_s = None if self._open.rules.when_idle == "wait" else now_s
+
+    def _led_by(self, number: int) -> list[Directed]:
+        """The quickest leads alone. One that stood by, with a late word of before, changes nothing."""
+        opened = self._open
+        assert opened is not None
+        if not self._verifiers[number].leads:
+            return []
+        frames: list[Directed] = []
+        for other, verifier in enumerate(self._verifiers):
+            if verifier.leads and other != number:
+                verifier.leads = False
+                frames.append(Directed(other, StandBy(opened.session, opened.epoch)))
+        return frames
+
+    def _on_refused(self, number: int, frame: Refused) -> News:
+        """One that refuses is left out of this text; the edge is told where nobody else could write it."""
+        verifier = self._verifiers[number]
+        verifier.refused, verifier.leads = True, False
+        frames = [] if self._leading() else self._hedged()
+        return News(None if self._leading() else frame, frames)
+
+    def _on_pong(self, number: int, frame: Pong) -> News:
+        """Who answers. Verifiers of different models cannot write one text."""
+        verifier, opened = self._verifiers[number], self._open
+        verifier.model = frame.model
+        names = [one.model for one in self._verifiers if one.model]
+        if opened is None or len(set(names)) < 2:
+            return News(frame, [])
+        message = f"the verifiers serve {' and '.join(map(repr, names))}: start both with one model"
+        return News(Refused(opened.session, opened.epoch, "config", message), [])

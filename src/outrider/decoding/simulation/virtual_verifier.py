@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One verifier on the virtual clock, with the link to it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
+
+from outrider.core.frames import CloudFrame, EdgeFrame, Frame, Peer
+from outrider.core.link_profile import Channel, LinkProfile, Outage, is_up
+from outrider.core.ports import LanguageModel
+from outrider.decoding.cloud.machine import Reply
+from outrider.decoding.config import DecodingConfig
+from outrider.decoding.drivers.verifier_service import VerifierService
+from outrider.decoding.event_loop import EventLoop
+from outrider.decoding.jobs import (
+    CloudDraft,
+    CloudJob,
+    CloudResult,
+    ExitHint,
+    GivenUp,
+    PrefillTarget,
+    Unfinished,
+    Verify,
+)
+from outrider.decoding.simulation.compute import ComputeProfile, layer_fractions
+from outrider.decoding.simulation.device_queue import DeviceQueue
+from outrider.decoding.simulation.hint_outbox import Outbox
+from outrider.decoding.simulation.timeline import EventKind, Observer, TimelineEvent
+
+_PEER = Peer("", b"virtual")
+_Job = TypeVar("_Job")
+
+
+@dataclass(eq=False)
+class Running(Generic[_Job]):
+    """A job that a model does, and whether it has been told to leave it."""
+
+    job: _Job
+    started_s: float
+    left: bool = False
+
+    def free_s(self, now_s: float, queue: DeviceQueue, whole_s: float) -> float:
+        """When a device is free that is told now to leave this job, which would take so long."""
+        return self.started_s + queue.left_s(now_s - self.started_s, whole_s)
+
+
+@dataclass(frozen=True)
+class VirtualWorld:
+    """Everything outside the machines. `frame_bytes` is the size of a frame on the wire."""
+
+    frame_bytes: Callable[[Frame], int]
+    compute: ComputeProfile = field(default_factory=ComputeProfile)
+    uplink: LinkProfile = field(default_factory=LinkProfile)
+    downlink: LinkProfile = field(default_factory=LinkProfile)
+    outages: tuple[Outage, ...] = ()
+    seed: int = 0
+
+    def is_up(self, start_s: float, end_s: float) -> bool:
+        """Whether no outage touches the interval."""
+        return is_up(self.outages, start_s, end_s)
+
+
+class VirtualVerifier:
+    """Takes frames up, and hands those that come down to `deliver` with their bytes."""
+
+    def __init__(
+        self,
+        target: LanguageModel,
+        config: DecodingConfig,
+        world: VirtualWorld,
+        agenda: EventLoop,
+        rng: random.Random,
+        deliver: Callable[[CloudFrame, int], None],
+        observe: Observer,
+        cloud_draft: LanguageModel | None = None,
+    ) -> None:
+        """`cloud_draft`: a draft model beside the target."""
+        self._target, self._cloud_draft = target, cloud_draft
+        self._tuning = config.tuning
+        self._world = world
+        self._agenda, self._rng = agenda, rng
+        self._deliver, self._observe = deliver, observe
+        self._exit_fractions = world.compute.exit_fractions or layer_fractions(target)
+        self._service = self._new_service()
+        self._uplink = Channel(world.uplink, rng)
+        self._downlink = Channel(world.downlink, rng)
+        self._outbox = Outbox(config.cloud_hint_order, rng)
+        self._sender_free_s = self._look_s = 0.0
+        self._running: Running[CloudJob] | None = None
+        self.generation = 1
+        for outage in world.outages:
+            agenda.at(outage.end_s, self._reconnect, outage)
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the link is up now."""
+        return self._world.is_up(self._now_s, self._now_s)
+
+    def move_to(self, world: VirtualWorld) -> None:
+        """Go on under the links and times of another world."""
+        self._world = replace(world, outages=self._world.outages)
+        self._uplink, self._downlink = Channel(world.uplink, self._rng), Channel(world.downlink, self._rng)
+
+    def send_up(self, frame: EdgeFrame) -> int:
+        """Put a frame on the way to the verifier. Returns its bytes, 0 where the link is down."""
+        if not self.is_up:
+            return 0
+        num_bytes = self._world.frame_bytes(frame)
+        arrival_s = self._uplink.arrival_s(self._now_s, num_bytes)
+        if arrival_s is not None and self._world.is_up(self._now_s, arrival_s):
+            self._observe(TimelineEvent("up", self._now_s, arrival_s, type(frame).__name__))
+            self._agenda.at(arrival_s, lambda: self._reply(self._service.receive(_PEER, frame)))
+        return num_bytes
+
+    def start_job(self) -> None:
+        """Begin what the target should do now, if it is free."""
+        jobs = [] if self._running else self._service.next_jobs()
+        if not jobs:
+            self._look_again()
+            return
+        [job] = jobs
+        duration_s = self._target_s(job)
+        self._running = running = Running(job, self._now_s)
+        hints: list[ExitHint] = []
+
+        def keep(_: Verify, hint: ExitHint) -> bool:
+            hints.append(hint)
+            return False
+
+        result: CloudResult = Unfinished()
+        while isinstance(result, Unfinished):
+            [result] = self._service.run([job], keep)
+        for hint in hints:
+            at_s = self._now_s + duration_s * self._exit_fractions[hint.exit]
+            self._agenda.at(at_s, self._send_hint, running, job, hint)
+        self._agenda.at(self._now_s + duration_s, self._finish_job, running, result)
+
+    @property
+    def _now_s(self) -> float:
+        return self._agenda.now_s
+
+    def _new_service(self) -> VerifierService:
+        return VerifierService(
+            self._target, clock=lambda: self._now_s, tuning=self._tuning, draft=self._cloud_draft
+        )
+
+    def _reconnect(self, outage: Outage) -> None:
+        self.generation += 1
+        if outage.verifier_restarts:
+            self._service = self._new_service()
+            self._running = None
+
+    def _target_s(self, job: CloudJob) -> float:
+        return self._world.compute.target_s(job, len(self._exit_fractions))
+
+    def _look_again(self) -> None:
+        """The cloud waits for a draft, but not for ever."""
+        wait_s = None if self._running else self._service.next_look_s()
+        if wait_s is not None and self._look_s <= self._now_s:
+            self._look_s = self._now_s + max(wait_s, 1e-6)
+            self._agenda.at(self._look_s, lambda: None)
+
+    def _send_hint(self, running: Running[CloudJob], job: Verify, hint: ExitHint) -> None:
+        if running is not self._running or running.left:
+            return
+        replies = self._service.hint(job, hint)
+        if replies:
+            tokens = hint.accepted + 1
+            self._observe(TimelineEvent("exit", self._now_s, self._now_s, "", len(job.tokens), tokens))
+        self._reply(replies)
+        whole_s = self._target_s(job)
+        free_s = running.free_s(self._now_s, self._world.compute.target_queue, whole_s)
+        if free_s < running.started_s + whole_s and self._service.gives_up(job):
+            running.left = True
+            self._agenda.at(free_s, self._finish_job, running, GivenUp())
+
+    def _finish_job(self, running: Running[CloudJob], result: CloudResult) -> None:
+        """Nothing else comes of a job that was given up, or of a verifier that is no more."""
+        if running is not self._running or (running.left and not isinstance(result, GivenUp)):
+            return
+        self._running = None
+        duration_s = self._now_s - running.started_s
+        self._observe(_event(running.job, running.started_s, duration_s))
+        self._reply(self._service.finish(running.job, result, duration_s))
+
+    def _reply(self, replies: list[Reply]) -> None:
+        """Frames go down one by one; while the sender is busy, hints queue and a verdict clears them."""
+        for reply in replies:
+            self._outbox.push(reply.frame)
+        self._send_down()
+
+    def _send_down(self) -> None:
+        if self._now_s < self._sender_free_s:
+            return
+        frame = self._outbox.pop()
+        if frame is None:
+            return
+        num_bytes = self._world.frame_bytes(frame)
+        busy_s = num_bytes / self._world.downlink.bytes_per_s
+        self._sender_free_s = self._now_s + busy_s
+        arrival_s = self._downlink.arrival_s(self._now_s, num_bytes)
+        if arrival_s is not None and self._world.is_up(self._now_s, arrival_s):
+            self._observe(TimelineEvent("down", self._now_s, arrival_s, type(frame).__name__))
+            self._agenda.at(arrival_s, self._deliver, frame, num_bytes)
+        if busy_s > 0.0:
+            self._agenda.at(self._sender_free_s, self._send_down)
+        else:
+            self._send_down()
+
+
+def _event(job: CloudJob, now_s: float, duration_s: float) -> TimelineEvent:
+    if isinstance(job, CloudDraft):
+        return TimelineEvent("draft_cloud", now_s, now_s + duration_s, "", len(job.prefix), 1)
+    if isinstance(job, PrefillTarget):
+        return TimelineEvent("prefill_cloud", now_s, now_s + duration_s)
+    kind: EventKind = "verify" if job.draft else "step"
+    return TimelineEvent(kind, now_s, now_s + duration_s, "", len(job.tokens), len(job.draft))

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`outrider bench hedging`: one verifier over one link against two over links of their own, on the clock.
+
+Links lose all frames in bursts, independently of each other; in the last rows verifiers are killed in turn.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from outrider.core.errors import ConfigError
+from outrider.core.files.terminal import tracked
+from outrider.core.link_profile import LinkProfile, Outage
+from outrider.core.values import Verified
+from outrider.decoding.simulation.decoder import VirtualDecoder
+from outrider.decoding.simulation.timeline import TimelineEvent
+from outrider.decoding.simulation.virtual_verifier import VirtualWorld
+from outrider.evaluation.common.tables import print_results, results_table
+from outrider.evaluation.decoding.comparison import (
+    configuration,
+    synthetic_models,
+    synthetic_requests,
+    world_of,
+)
+from outrider.evaluation.decoding.mechanisms import rounded
+from outrider.evaluation.decoding.regimes import Regime, load_regimes
+from outrider.runtime.common.json_figures import write_figures
+from outrider.runtime.datasets.held_out import Pair
+
+REGIMES = ("wifi6", "lte")
+BURSTS: Mapping[str, tuple[float, float]] = {
+    "0.3 s every 3 s": (0.3, 3.0),
+    "0.3 s every 10 s": (0.3, 10.0),
+    "1 s every 20 s": (1.0, 20.0),
+    "none": (0.0, float("inf")),
+}
+TEXT_TOKENS, LINE_TOKENS = 24, 6
+"""A step's text, and the first line of it, by which the robot moves."""
+KILLS, KILL_EVERY_S, DOWN_S = 100, 3.0, 1.5
+MAX_TEXTS = 100_000
+WORK = ("verify", "step")
+STRATEGY = "outrider"
+
+
+@dataclass(frozen=True)
+class Written:
+    """What texts took. `line_s`: to the verified first line of each, sorted; `stand_s`: the longest wait for
+    verified tokens. Work in the target's seconds.
+    """
+
+    line_s: Sequence[float]
+    stand_s: float
+    work_s: float
+    prompts: int
+    num_bytes: int
+    hedged: int
+    tokens: Sequence[tuple[int, ...]]
+
+    def percentile_ms(self, share: float) -> float:
+        """Return the time to a verified first line that this share of the texts takes at most."""
+        return 1e3 * self.line_s[min(len(self.line_s) - 1, int(share * len(self.line_s)))]
+
+
+@dataclass(frozen=True)
+class HedgedFigures:
+    """One verifier against two: times to the verified first line, and ratios of two to one."""
+
+    median_ms: float
+    p99_ms: float
+    hedged_median_ms: float
+    hedged_p99_ms: float
+    tail_gain: float
+    work: float
+    prompts: float
+    num_bytes: float
+    hedged_share: float
+    stand_ms: float
+    hedged_stand_ms: float
+    same_texts: bool
+
+
+def write_texts(pair: Pair, regime: Regime, worlds: Sequence[VirtualWorld], texts: int) -> Written:
+    """Write so many texts one after the other on one clock."""
+    config = replace(configuration(regime, STRATEGY), silence_s=2.0)
+    work_s, prompts = 0.0, 0
+
+    def observe(event: TimelineEvent) -> None:
+        nonlocal work_s, prompts
+        work_s += event.kind in WORK and event.end_s - event.start_s
+        prompts += event.kind == "prefill_cloud"
+
+    decoder = VirtualDecoder(pair.target, pair.draft, config, worlds[0], observe, second=(*worlds, None)[1])
+    lines: list[float] = []
+    stand_s, num_bytes = 0.0, 0
+    written: list[tuple[int, ...]] = []
+    for request in synthetic_requests(texts, TEXT_TOKENS):
+        commits: list[tuple[float, int]] = []
+
+        def note(verified: Verified, commits: list[tuple[float, int]] = commits) -> None:
+            commits.append((verified.elapsed_s, len(verified.token_ids)))
+
+        decoded = decoder.decode(request, note)
+        lines.append(_line_s(commits))
+        times = [0.0, *(at_s for at_s, _ in commits)]
+        stand_s = max(stand_s, *(after - before for before, after in pairwise(times)))
+        num_bytes += decoded.speculation.bytes_up + decoded.speculation.bytes_down
+        written.append(decoded.token_ids)
+    return Written(sorted(lines), stand_s, work_s, prompts, num_bytes, decoder.num_hedged, written)
+
+
+def _line_s(commits: Sequence[tuple[float, int]]) -> float:
+    count = 0
+    for at_s, tokens in commits:
+        count += tokens
+        if count >= LINE_TOKENS:
+            return at_s
+    return commits[-1][0]
+
+
+def compare(one: Written, two: Written) -> HedgedFigures:
+    """Return the figures of the same texts over one link and over two."""
+    p99, hedged = one.percentile_ms(0.99), two.percentile_ms(0.99)
+    return HedgedFigures(
+        median_ms=one.percentile_ms(0.5),
+        p99_ms=p99,
+        hedged_median_ms=two.percentile_ms(0.5),
+        hedged_p99_ms=hedged,
+        tail_gain=p99 / hedged,
+        work=two.work_s / one.work_s,
+        prompts=two.prompts / one.prompts,
+        num_bytes=two.num_bytes / one.num_bytes,
+        hedged_share=two.hedged / len(two.line_s),
+        stand_ms=1e3 * one.stand_s,
+        hedged_stand_ms=1e3 * two.stand_s,
+        same_texts=one.tokens == two.tokens,
+    )
+
+
+def bursty(world: VirtualWorld, bursts: tuple[float, float]) -> VirtualWorld:
+    """Return the world with bursts in both directions of its link: their mean length and distance, in s."""
+
+    def broken(link: LinkProfile) -> LinkProfile:
+        return replace(link, burst_s=bursts[0], burst_every_s=bursts[1])
+
+    return replace(world, uplink=broken(world.uplink), downlink=broken(world.downlink))
+
+
+def killed(worlds: Sequence[VirtualWorld], kills: int, seed: int) -> list[VirtualWorld]:
+    """Return the worlds with so many kills of their verifiers in all, in turn, each back after DOWN_S."""
+    rng = random.Random(f"kills/{seed}")
+    starts_s = [KILL_EVERY_S * (number + 1) + rng.random() for number in range(kills)]
+    ends = [Outage(start_s, start_s + DOWN_S, verifier_restarts=True) for start_s in starts_s]
+    return [replace(world, outages=tuple(ends[at :: len(worlds)])) for at, world in enumerate(worlds)]
+
+
+def measure_hedging(regime: Regime, name: str, texts: int, seed: int) -> HedgedFigures:
+    """Return what a second verifier brings under one kind of bursts."""
+    pair = synthetic_models(regime, seed)
+    world = bursty(world_of(regime, configuration(regime, STRATEGY).scheme, seed), BURSTS[name])
+    return compare(write_texts(pair, regime, [world], texts), write_texts(pair, regime, [world] * 2, texts))
+
+
+def measure_kills(regime: Regime, texts: int, seed: int, kills: int) -> HedgedFigures:
+    """Return what a second verifier brings where verifiers are killed; one alone is killed as often."""
+    pair = synthetic_models(regime, seed)
+    world = world_of(regime, configuration(regime, STRATEGY).scheme, seed)
+    one, two = killed([world], kills, seed), killed([world] * 2, kills, seed)
+    return compare(write_texts(pair, regime, one, texts), write_texts(pair, regime, two, texts))
+
+
+def bench_hedging(texts: int = 1000, seed: int = 0, json_file: Path | None = None) -> dict[str, Any]:
+    """Measure under each of REGIMES and BURSTS, and through kills; print a table, write JSON as it goes.
+
+    Raises ConfigError for numbers out of range.
+    """
+    if not 100 <= texts <= MAX_TEXTS or seed < 0:
+        raise ConfigError(f"texts={texts} must be a number from 100 to {MAX_TEXTS}, seed at least 0")
+    result: dict[str, Any] = {"texts": texts, "seed": seed, "kills": KILLS, "conditions": []}
+    found: dict[tuple[str, str], HedgedFigures] = {}
+    regimes = load_regimes(REGIMES)
+    runs = [(name, bursts) for name in regimes for bursts in (*BURSTS, "")]
+    for name, bursts in tracked(runs, "conditions"):
+        regime = regimes[name]
+        one = (
+            measure_hedging(regime, bursts, texts, seed)
+            if bursts
+            else measure_kills(regime, texts, seed, KILLS)
+        )
+        found[name, bursts or f"{KILLS} kills"] = one
+        result["conditions"].append({"link": name, "losses": bursts or f"{KILLS} kills", **asdict(one)})
+        write_figures(json_file, rounded(result))
+    print_results(hedging_table(found))
+    return result
+
+
+COLUMNS: Mapping[str, Callable[[HedgedFigures], str]] = {
+    "median: one / two": lambda one: f"{one.median_ms:.0f} / {one.hedged_median_ms:.0f}",
+    "99th: one / two": lambda one: f"{one.p99_ms:.0f} / {one.hedged_p99_ms:.0f}",
+    "tail gain": lambda one: f"{one.tail_gain:.1f}",
+    "longest: one / two": lambda one: f"{one.stand_ms:.0f} / {one.hedged_stand_ms:.0f}",
+    "work": lambda one: f"{one.work:.2f}",
+    "prompts": lambda one: f"{one.prompts:.2f}",
+    "bytes": lambda one: f"{one.num_bytes:.2f}",
+    "hedged": lambda one: f"{one.hedged_share:.2f}",
+    "same texts": lambda one: "yes" if one.same_texts else "NO",
+}
+
+
+def hedging_table(found: Mapping[tuple[str, str], HedgedFigures]) -> Table:
+    """Return a line for each condition."""
+    table = results_table("one verifier and two", "link", "losses", *COLUMNS)
+    for (link, losses), one in found.items():
+        table.add_row(link, losses, *(text(one) for text in COLUMNS.values()))
+    return table

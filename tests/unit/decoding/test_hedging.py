@@ -1,0 +1,291 @@
+"""Two verifiers write one text: the target's own, whatever becomes of either."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.schedules import schedules, worlds
+from support.toys import own_text, request, toy_pair
+
+from outrider.core.errors import BusyError, ConfigError
+from outrider.core.frames import (
+    CloudFrame,
+    Draft,
+    EdgeFrame,
+    Open,
+    Opened,
+    Pong,
+    Refused,
+    Rules,
+    StandBy,
+    Verdict,
+)
+from outrider.core.link_profile import LinkProfile, Outage
+from outrider.core.ports import FrameLink
+from outrider.core.values import Decoded, LinkState
+from outrider.decoding.config import STRATEGIES, DecodingConfig
+from outrider.decoding.drivers.hedged_link import HedgedLink
+from outrider.decoding.drivers.linked_decoder import LinkedDecoder
+from outrider.decoding.drivers.local_link import LocalLink
+from outrider.decoding.drivers.verifier_service import VerifierService
+from outrider.decoding.edge.hedging import Directed, Hedge
+from outrider.decoding.fakes.toy import ToyModel, ToySettings
+from outrider.decoding.policy.patience import AT_FIRST_S, AT_LEAST_S, ENOUGH, Patience
+from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_digest
+from outrider.decoding.simulation.compute import ComputeProfile
+from outrider.decoding.simulation.decoder import VirtualDecoder
+from outrider.decoding.simulation.timeline import TimelineEvent
+from outrider.decoding.simulation.virtual_verifier import VirtualWorld
+from outrider.runtime.wiring.decoders import connect_decoder
+from outrider.wire.codec import encode, wire_bytes
+
+QUIET = VirtualWorld(
+    lambda frame: wire_bytes(encode(frame)),
+    ComputeProfile(draft_token_s=0.004, target_prefill_s=0.03, verify_s=0.02, step_s=0.02),
+    LinkProfile(0.005),
+    LinkProfile(0.005),
+)
+DEAF = replace(QUIET, downlink=LinkProfile(loss=1.0))
+"""Nothing comes back from there, and the link does not tell."""
+TARGET, DRAFT = toy_pair(3, 0.7, eos_bias=-9.0)
+
+
+@st.composite
+def hedged_configs(draw) -> DecodingConfig:
+    """Every strategy whose texts two verifiers can share."""
+    temperature = draw(st.sampled_from([0.0, 1.0]))
+    return DecodingConfig(
+        draw(st.sampled_from(sorted(STRATEGIES) if temperature == 0.0 else ["ar", "outrider"])),
+        num_draft_tokens=draw(st.integers(1, 6)),
+        temperature=temperature,
+        seed=draw(st.integers(0, 3)),
+        silence_s=0.4,
+    )
+
+
+@schedules
+@given(worlds, worlds, hedged_configs(), st.integers(0, 50), st.sampled_from([0.0, 0.6, 1.0]))
+def test_any_two_schedules_give_the_targets_own_text(world, second, config, seed, agreement):
+    target, draft = toy_pair(seed, agreement, eos_bias=-3.0)
+    decoder = VirtualDecoder(target, draft, config, world, second=second)
+    for name in ("first", "second", "first"):
+        asked = request(name, 30, deadline_s=1e5)
+        told: list[int] = []
+        decoded = decoder.decode(asked, lambda verified, told=told: told.extend(verified.token_ids))
+        assert decoded.token_ids == own_text(target, asked, config.sampling_for(asked.prompt))
+        assert tuple(told) == decoded.token_ids and decoded.unverified_tokens == 0
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_one_dead_verifier_costs_a_moment_and_no_token(strategy: str) -> None:
+    dead = replace(QUIET, outages=(Outage(0.0, math.inf),))
+    for worlds_ in ((dead, QUIET), (QUIET, dead), (DEAF, QUIET), (QUIET, DEAF)):
+        decoded, _ = write(*worlds_, strategy)
+        assert decoded[-1].token_ids == own_text(TARGET, request(max_new_tokens=40))
+        alone, _ = write(QUIET, None, strategy)
+        assert max(waits(decoded)) < max(waits(alone)) + 2 * AT_FIRST_S
+
+
+def test_a_verifier_that_stands_by_reads_the_prompt_and_runs_nothing_else() -> None:
+    _, alone = write(QUIET, None)
+    _, both = write(QUIET, QUIET)
+    assert both["prefill_cloud"] == pytest.approx(2 * alone["prefill_cloud"])
+    assert both["verify"] + both["step"] <= 1.05 * (alone["verify"] + alone["step"])
+
+
+def test_a_kill_of_the_leader_is_not_seen_in_the_text() -> None:
+    kills = tuple(Outage(at_s, at_s + 0.5, verifier_restarts=True) for at_s in (0.1, 1.3, 2.9))
+    decoded, _ = write(replace(QUIET, outages=kills), QUIET, texts=20)
+    alone, _ = write(QUIET, None, texts=20)
+    assert [one.token_ids for one in decoded] == [one.token_ids for one in alone]
+    assert max(waits(decoded)) < 0.3
+
+
+def test_bursts_cost_less_beside_a_quiet_link() -> None:
+    link = LinkProfile(0.005, burst_s=0.5, burst_every_s=2.0)
+    bursty = replace(QUIET, uplink=link, downlink=link)
+    one, _ = write(bursty, None, texts=80)
+    two, _ = write(bursty, QUIET, texts=80)
+    assert [a.token_ids for a in one] == [b.token_ids for b in two]
+    slowest, hedged = (sorted(text.elapsed_s for text in texts)[-4] for texts in (one, two))
+    assert hedged < slowest / 1.3
+
+
+def write(
+    first: VirtualWorld, second: VirtualWorld | None, strategy: str = "outrider", texts: int = 3
+) -> tuple[list[Decoded], dict[str, float]]:
+    """Texts over one link or two, and the seconds of each kind of work."""
+    busy_s = dict.fromkeys(("verify", "step", "prefill_cloud"), 0.0)
+
+    def observe(event: TimelineEvent) -> None:
+        if event.kind in busy_s:
+            busy_s[event.kind] += event.end_s - event.start_s
+
+    decoder = VirtualDecoder(TARGET, DRAFT, DecodingConfig(strategy), first, observe, second=second)
+    decoded = [decoder.decode(request(max_new_tokens=40, deadline_s=1e4)) for _ in range(texts)]
+    decoder.close()
+    return decoded, busy_s
+
+
+def waits(texts: list[Decoded]) -> list[float]:
+    """How long each round of each text took."""
+    return [one.finished_s - one.started_s for text in texts for one in text.rounds]
+
+
+def local_links(*models: ToyModel) -> list[LocalLink]:
+    return [LocalLink(VerifierService(model)) for model in models]
+
+
+class Silent(LocalLink):
+    """A link that takes everything and says nothing more once it is cut."""
+
+    is_cut = False
+
+    def receive(self, timeout_s: float) -> tuple[CloudFrame, int] | None:
+        received = super().receive(timeout_s)
+        return None if self.is_cut else received
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_live_decoder_goes_on_at_the_second_verifier(strategy: str) -> None:
+    first = Silent(VerifierService(TARGET))
+    hedged = HedgedLink([first, *local_links(TARGET)])
+    decoder = LinkedDecoder(hedged, DRAFT, TARGET.tokenizer, DecodingConfig(strategy), 1, "both")
+
+    def cut(_: object) -> None:
+        first.is_cut = True
+
+    assert decoder.decode(request()).token_ids == own_text(TARGET, request())
+    assert decoder.decode(request("second"), cut).token_ids == own_text(TARGET, request("second"))
+    assert hedged.num_hedged and decoder.link_state is LinkState.LOCAL
+    assert decoder.decode(request("third")).token_ids == own_text(TARGET, request("third"))
+    decoder.close()
+
+
+def test_verifiers_of_different_models_are_refused_by_name() -> None:
+    other = ToyModel(ToySettings(seed=4))
+    hedged = HedgedLink(local_links(TARGET, other))
+    decoder = LinkedDecoder(hedged, DRAFT, TARGET.tokenizer, DecodingConfig("outrider"), 1, "both")
+    with pytest.raises(ConfigError, match=r"toy-3.*toy-4"):
+        decoder.decode(request())
+
+
+def test_a_full_verifier_is_left_out_and_two_full_ones_are_busy() -> None:
+    half = over_both(Refusing(TARGET.name), *local_links(TARGET))
+    assert half.decode(request()).token_ids == own_text(TARGET, request())
+    with pytest.raises(BusyError):
+        over_both(Refusing(TARGET.name), Refusing(TARGET.name)).decode(request(deadline_s=0.5))
+
+
+def over_both(*links: FrameLink) -> LinkedDecoder:
+    return LinkedDecoder(HedgedLink(links), DRAFT, TARGET.tokenizer, DecodingConfig("sd"), 1, "both")
+
+
+class Refusing:
+    """A verifier without room."""
+
+    state, generation = LinkState.CONNECTED, 1
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+        self._answers: list[CloudFrame] = []
+
+    def send(self, frame: EdgeFrame) -> int:
+        if isinstance(frame, Open):
+            self._answers.append(Refused(frame.session, frame.epoch, "busy", "full"))
+        self._answers.append(Pong(frame.session, frame.epoch, self._model, 100, 1, 1))
+        return 1
+
+    def receive(self, timeout_s: float) -> tuple[CloudFrame, int] | None:
+        return (self._answers.pop(0), 1) if self._answers else None
+
+    def close(self) -> None:
+        self._answers.clear()
+
+
+ASKED = request().prompt
+ROOT = prompt_digest(ASKED)
+RULES = Rules("wait", "greedy", 0.0, 1.0, 0, 7, True, "none", "confidence")
+OPENING = Open(1, 1, ROOT, ASKED.text, ASKED.jpeg, (), 20, "toy-32", RULES)
+
+
+def after(*tokens: int) -> int:
+    return extend_digest(ROOT, tokens)
+
+
+def opened_hedge() -> tuple[Hedge, list[Directed]]:
+    """A text that both verifiers of a model have read the prompt of, and what was sent for it."""
+    hedge = Hedge()
+    hedge.watch([True, True], [1, 1], 0.0)
+    asked = hedge.send(OPENING, 0.0)
+    for number in (0, 1):
+        hedge.receive(number, Pong(1, 1, "target", 100, 1, 8), 0.0)
+        hedge.receive(number, Opened(1, 1, 0, ROOT, 10, (2,)), 0.0)
+    return hedge, asked
+
+
+def test_the_leader_alone_is_asked_until_it_is_late() -> None:
+    hedge, asked = opened_hedge()
+    assert [type(frame) for number, frame in asked if number == 1][-2:] == [Open, StandBy]
+    assert {number for number, _ in hedge.send(Draft(1, 1, 0, None, b"\x01\x05"), 0.1)} == {0}
+    assert hedge.watch([True, True], [1, 1], 0.2) == []
+    late = hedge.watch([True, True], [1, 1], AT_FIRST_S)
+    assert {number for number, _ in late} == {1} and hedge.num_hedged == 1
+    assert all(isinstance(frame, Draft) and frame.digest is not None for _, frame in late)
+
+
+def test_the_first_answer_counts_and_the_other_stands_by() -> None:
+    hedge, _ = opened_hedge()
+    hedge.watch([True, True], [1, 1], AT_FIRST_S)
+    tell, send = hedge.receive(1, Verdict(1, 1, 0, ROOT, (5, 6), 0, 2, 0), 0.3)
+    assert isinstance(tell, Verdict) and send == [(0, StandBy(1, 1))]
+    tell, send = hedge.receive(0, Verdict(1, 1, 0, ROOT, (5, 6), 0, 3, 0), 0.31)
+    assert tell is None and send == []
+    tell, _ = hedge.receive(1, Verdict(1, 1, 2, after(5, 6), (7,), 0, 3, 0), 0.32)
+    assert isinstance(tell, Verdict) and tell.passes == 6, "the work of both"
+
+
+def test_one_that_is_unknown_or_down_is_never_asked() -> None:
+    hedge = Hedge()
+    hedge.watch([True, True], [1, 1], 0.0)
+    hedge.send(OPENING, 0.0)
+    hedge.receive(0, Pong(1, 1, "target", 100, 1, 8), 0.0)
+    assert hedge.watch([True, True], [1, 1], 9.0) == [], "nobody has said what the second serves"
+    hedge.receive(1, Pong(1, 1, "target", 100, 1, 8), 9.0)
+    assert hedge.watch([True, False], [1, 1], 9.1) == []
+    assert hedge.due_s() is None
+
+
+def test_a_verifier_that_is_back_is_given_the_text_so_far() -> None:
+    hedge, _ = opened_hedge()
+    hedge.receive(0, Verdict(1, 1, 0, ROOT, (5, 6), 0, 1, 0), 0.1)
+    hedge.watch([True, False], [1, 1], 0.12)
+    (_, opening), (_, waits_then) = hedge.watch([True, True], [1, 2], 0.15)
+    assert isinstance(opening, Open) and opening.tokens == (5, 6) and opening.digest == after(5, 6)
+    assert waits_then == StandBy(1, 1)
+
+
+def test_a_scheme_that_draws_on_drafts_takes_no_second_verifier() -> None:
+    config = DecodingConfig("sd", temperature=1.0)
+    with pytest.raises(ConfigError, match="outrider or ar"):
+        connect_decoder("tcp://127.0.0.1:9", DRAFT, config, second_endpoint="tcp://127.0.0.1:10")
+    with pytest.raises(ConfigError, match="tcp://HOST:PORT"):
+        connect_decoder("tcp://127.0.0.1:9", DRAFT, DecodingConfig(), second_endpoint="nowhere")
+
+
+def test_patience_follows_what_is_usual_and_not_the_few_that_are_late() -> None:
+    patience = Patience()
+    assert patience.seconds(True) == patience.seconds(False) == AT_FIRST_S
+    for number in range(4 * ENOUGH):
+        patience.add(False, 5.0 if number % 5 == 0 else 0.04)
+    assert 0.04 < patience.seconds(False) < 0.1
+    assert patience.seconds(True) == AT_FIRST_S
+    for _ in range(4 * ENOUGH):
+        patience.add(False, 0.2)
+        patience.add(True, 0.0)
+    assert patience.seconds(False) > 0.2, "a slower link is not a late one"
+    assert patience.seconds(True) == AT_LEAST_S

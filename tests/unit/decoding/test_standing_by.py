@@ -1,0 +1,68 @@
+"""The cloud's service alone: a text that stands by is ready, and costs nothing but its prompt."""
+
+from __future__ import annotations
+
+from cloud_machine import (
+    ALICE,
+    BOB,
+    USEFUL,
+    draft,
+    next_job,
+    opened,
+    opening,
+    own,
+    running,
+    service,
+    step,
+    verdicts,
+)
+
+from outrider.core.frames import Opened, Resume, StandBy, Verdict
+
+STAND_BY = StandBy(5, 1)
+
+
+def test_it_reads_the_prompt_and_writes_nothing() -> None:
+    cloud = service()
+    cloud.receive(ALICE, opening(when_idle="step"))
+    cloud.receive(ALICE, STAND_BY)
+    [reply] = step(cloud)
+    assert isinstance(reply.frame, Opened)
+    assert next_job(cloud) is None and cloud.next_look_s() is None
+
+
+def test_a_draft_a_resume_and_an_open_each_end_it() -> None:
+    text = own()
+    asks = (draft(0, text[:3]), Resume(5, 1, 0, opening().digest), opening(when_idle="step"))
+    for asked in asks:
+        cloud = service()
+        opened(cloud, when_idle="step")
+        cloud.receive(ALICE, STAND_BY)
+        assert next_job(cloud) is None
+        cloud.receive(ALICE, asked)
+        [said] = [reply.frame for reply in step(cloud) if isinstance(reply.frame, Verdict)]
+        assert said.tokens == text[: len(said.tokens)]
+
+
+def test_what_another_has_written_is_a_draft_here() -> None:
+    cloud, text = service(), own()
+    opened(cloud, **USEFUL)
+    cloud.receive(ALICE, STAND_BY)
+    cloud.receive(ALICE, draft(0, text[:9]))
+    assert verdicts([reply.frame for reply in step(cloud)]) == [text[:10]]
+
+
+def test_a_running_verification_is_left_for_it() -> None:
+    one, text = running()
+    one.cloud.receive(ALICE, draft(0, text[:4]))
+    one.arriving = [(ALICE, STAND_BY)]
+    assert verdicts(one.step()) == []
+    assert one.cloud.stats.given_up == 1 and next_job(one.cloud) is None
+
+
+def test_a_text_that_stands_by_leaves_the_model_to_others() -> None:
+    cloud = service()
+    for peer in (ALICE, BOB):
+        opened(cloud, peer, when_idle="step")
+    cloud.receive(BOB, STAND_BY)
+    assert {reply.peer for _ in range(6) for reply in step(cloud)} == {ALICE}
