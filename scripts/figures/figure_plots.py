@@ -67,7 +67,7 @@ def draw(results: Results, name: str, path: Path) -> bool:
 def fill_strategies(figure: Any, results: Results) -> None:
     """Draws bars of the speed over `ar` in six conditions, of the shipped pair and of synthetic texts."""
     decoding = results["decoding"]
-    panels = figure.subplots(1, 2, sharey=True)
+    panels = figure.subplots(1, 2, sharex=True, sharey=True)
     titles = {"replayed": "texts of the shipped pair", "regimes": "synthetic texts at the papers' acceptance"}
     for axes, (part, title) in zip(panels, titles.items(), strict=True):
         for place, strategy in enumerate(DRAFTING):
@@ -141,8 +141,9 @@ def _strip(axes: Any, rows: Mapping[str, Sequence[float]]) -> None:
     rng = np.random.default_rng(0)
     for place, seconds in enumerate(rows.values()):
         spread = place + rng.uniform(-0.28, 0.28, len(seconds))
-        axes.plot(np.multiply(seconds, 1e3), spread, ".", markersize=3.5, alpha=0.6, color="#1f77b4")
-    axes.axvline(LIMIT_S * 1e3, color="#d62728", linewidth=1.6)
+        axes.plot(np.multiply(seconds, 1e3), spread, ".", markersize=6, color="#1f77b4", mec="white", mew=0.4)
+    axes.axvline(LIMIT_S * 1e3, color="#d62728", linewidth=1.6, zorder=1)  # behind the dots on it
+    axes.axvspan(LIMIT_S * 1e3, 325, color="#d62728", alpha=0.08, linewidth=0)
     axes.text(LIMIT_S * 1e3 - 4, -0.75, "limit 300 ms", color="#d62728", ha="right", va="center")
     axes.set_yticks(range(len(rows)), [f"{name} ({len(seconds)})" for name, seconds in rows.items()])
     axes.set_ylim(len(rows) - 0.4, -1.1)
@@ -152,7 +153,7 @@ def _strip(axes: Any, rows: Mapping[str, Sequence[float]]) -> None:
 
 
 def fill_navigation(figure: Any, results: Results) -> None:
-    """Draws the share of objects found by where they were, with intervals, beside the exploring expert's."""
+    """Draws the share of objects found by where they were, with intervals."""
     runs = results["navigation"]["runs"]
     axes = figure.subplots()
     for place, placement in enumerate(PLACEMENTS):
@@ -169,7 +170,7 @@ def fill_navigation(figure: Any, results: Results) -> None:
         axes.text(0.02, place, f"{sum(found)} of {len(found)}", color="white", va="center")
     axes.set_yticks(range(len(PLACEMENTS)), list(PLACEMENTS.values()))
     axes.invert_yaxis()
-    axes.set_xlim(0.0, 1.0)
+    axes.set_xlim(0.0, 1.015)  # an interval that ends at 1 is seen
     axes.set_xlabel("share of homes in which the object was found")
     axes.grid(axis="x", alpha=0.3)
 

@@ -26,7 +26,7 @@ from outrider.cli.options import (
 )
 from outrider.core.errors import ConfigError
 
-NOT_TUNED = ("--plots", "--ablations", "--live", "--drafters")
+NOT_TUNED = ("--plots", "--ablations", "--live", "--drafters", "--round-trips")
 """Options of `outrider bench decoding` that compare the papers' strategies as they are."""
 OF_REGIMES = ("--regime", "--texts", "--models")
 """Options of the same for conditions that come from a file."""
@@ -153,6 +153,9 @@ def bench_decoding(
             help="Only: so many random conditions, on which nothing was tuned.",
         ),
     ] = None,
+    round_trips: Annotated[
+        bool, typer.Option("--round-trips", help="Also: as the round trip alone changes, 0 to 600 ms.")
+    ] = False,
     alternatives: Annotated[
         bool,
         typer.Option("--alternatives", help="Only: against the best alternative, all tuned."),
@@ -196,7 +199,16 @@ def bench_decoding(
         )
         return
     bench_decoding(
-        tuple(regime or ()), texts, seed, models, json_file, plots, ablations, live, drafters=drafters
+        tuple(regime or ()),
+        texts,
+        seed,
+        models,
+        json_file,
+        plots,
+        ablations,
+        live,
+        drafters=drafters,
+        round_trips=round_trips,
     )
 
 

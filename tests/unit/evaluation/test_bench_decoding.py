@@ -101,7 +101,12 @@ def test_figures_of_all_strategies_are_written(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(bench, "SWEEP_TEXTS", 1)
     file, plots = tmp_path / "figures.json", tmp_path / "plots"
     bench.bench_decoding(
-        ["fsd-go2"], texts=1, json_file=file, plots=plots, pair=Pair(models.target, models.draft)
+        ["fsd-go2"],
+        texts=1,
+        json_file=file,
+        plots=plots,
+        pair=Pair(models.target, models.draft),
+        round_trips=True,
     )
     figures = json.loads(file.read_text())
     for part in ("regimes", "replayed"):
@@ -117,9 +122,30 @@ def test_figures_of_all_strategies_are_written(tmp_path: Path, monkeypatch: pyte
     assert bound["outrider"] == pytest.approx(row["fraction_of_limit"] / bound["fraction_of_limit"])
     sweep = figures["round_trips"]["fsd-go2"]["speedup_vs_ar"]
     assert sweep["sd"][0] > sweep["sd"][1]
-    assert {path.name for path in plots.iterdir()} == {"fsd-go2_round_trips.png", "fsd-go2_timeline.png"}
+    assert {path.name for path in plots.iterdir()} == {
+        f"fsd-go2_{picture}.png" for picture in ("speeds", "timeline", "round_trips")
+    }
     kinds = {event["kind"] for event in figures["timelines"]["fsd-go2"]["outrider"]}
     assert {"draft", "verify", "up", "down", "commit"} <= kinds
+
+
+def test_pictures_measure_nothing_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[Regime] = []
+
+    def measure(regime: Regime, *rest: Any) -> dict[str, comparison.Figures]:
+        measured.append(regime)
+        return comparison.measure_regime(regime, *rest)
+
+    models = comparison.synthetic_models(regime_named("lan"), seed=1)
+    monkeypatch.setattr(bench, "replayed_requests", lambda *_: comparison.synthetic_requests(1, 20))
+    monkeypatch.setattr(bench, "bench_overhead", dict)
+    monkeypatch.setattr(bench, "measure_regime", measure)
+    pair = Pair(models.target, models.draft)
+    bench.bench_decoding(["lan"], texts=1, pair=pair)
+    alone = len(measured)
+    bench.bench_decoding(["lan"], texts=1, pair=pair, plots=tmp_path)
+    assert len(measured) == 2 * alone
+    assert {path.name for path in tmp_path.iterdir()} == {"lan_speeds.png", "lan_timeline.png"}
 
 
 def test_ablations_have_a_value_for_every_setting_and_are_drawn(

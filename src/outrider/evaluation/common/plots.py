@@ -48,6 +48,47 @@ def draw_speedups(
     _save(figure, path)
 
 
+def draw_speeds(path: Path, title: str, measured: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
+    """A bar for each strategy, in groups by the kind of texts. A row holds `speedup_vs_ar`, and
+    `speedup_interval` or None. Raises ConfigError without matplotlib.
+    """
+    figure, axes = _canvas(8.0, 4.5)
+    for group, rows in enumerate(measured.values()):
+        _draw_group(axes, group, rows)
+    axes.axvline(1.0, color="black", linewidth=1.0)
+    axes.set_yticks(range(len(measured)), list(measured))
+    axes.invert_yaxis()
+    axes.set_xlabel("speed over autoregressive decoding (ar = 1), with 95 % intervals")
+    axes.set_title(title)
+    axes.grid(axis="x", alpha=0.3)
+    handles, labels = axes.get_legend_handles_labels()
+    num_strategies = len(next(iter(measured.values())))
+    figure.legend(
+        handles[:num_strategies],
+        labels[:num_strategies],
+        loc="upper center",
+        bbox_to_anchor=(0.5, 0.0),
+        ncols=num_strategies,
+    )
+    _save(figure, path)
+
+
+def _draw_group(axes: Axes, group: int, rows: Mapping[str, Mapping[str, Any]]) -> None:
+    height = 0.8 / len(rows)
+    for place, (strategy, row) in enumerate(rows.items()):
+        speed = row["speedup_vs_ar"]
+        low, high = row["speedup_interval"] or (speed, speed)
+        axes.barh(
+            group - 0.4 + (place + 0.5) * height,
+            speed,
+            height,
+            color=COLOURS.get(strategy),
+            label=strategy,
+            xerr=[[max(0.0, speed - low)], [max(0.0, high - speed)]],
+            error_kw={"elinewidth": 0.9, "capsize": 2},
+        )
+
+
 def draw_ablation(
     path: Path, title: str, heading: str, values: Sequence[float], curves: Mapping[str, Sequence[float]]
 ) -> None:
@@ -123,7 +164,7 @@ def _draw_run(axes: Axes, events: Sequence[TimelineEvent]) -> None:
         else:
             axes.plot([event.start_s], [_EDGE_Y - _BAR], marker="x", color="black", markersize=5)
     axes.set_ylim(-0.45, 1.3)
-    axes.set_yticks([_EDGE_Y, _CLOUD_Y], ["edge", "cloud"])
+    axes.set_yticks([_EDGE_Y, _CLOUD_Y], ["robot", "cloud"])
 
 
 def _draw_frame(axes: Axes, event: TimelineEvent) -> None:
@@ -148,14 +189,14 @@ def _add_legend(figure: Figure) -> None:
 
     figure.legend(
         handles=[
-            Patch(facecolor=_DRAFT_COLOUR, label="draft token"),
-            Patch(facecolor=_BATCH_COLOUR, label="draft tokens of several branches"),
+            Patch(facecolor=_DRAFT_COLOUR, label="draft of one token"),
+            Patch(facecolor=_BATCH_COLOUR, label="drafts of several branches"),
             Patch(facecolor=_VERIFY_COLOUR, label="verification"),
-            Patch(facecolor=_STEP_COLOUR, label="step"),
-            Patch(facecolor="none", edgecolor="#bbbbbb", hatch="////", label="bubble"),
-            Line2D([], [], color=_DRAFT_COLOUR, label="drafts on their way"),
-            Line2D([], [], color="#2ca02c", linestyle=":", label="hint"),
-            Line2D([], [], color="#d62728", label="verdict, +tokens"),
+            Patch(facecolor=_STEP_COLOUR, label="target alone, one token"),
+            Patch(facecolor="none", edgecolor="#bbbbbb", hatch="////", label="cloud idle"),
+            Line2D([], [], color=_DRAFT_COLOUR, label="draft tokens up"),
+            Line2D([], [], color="#2ca02c", linestyle=":", label="hint down"),
+            Line2D([], [], color="#d62728", label="verdict down, +tokens"),
         ],
         loc="lower center",
         ncols=4,

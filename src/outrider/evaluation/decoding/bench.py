@@ -21,7 +21,7 @@ from outrider.decoding.drafting.retrieval.drafts import MODEL
 from outrider.decoding.fakes.replay import ReplayModel
 from outrider.decoding.simulation.timeline import TimelineEvent
 from outrider.evaluation.common.choices import chosen_mechanisms
-from outrider.evaluation.common.plots import draw_speedups, draw_timelines
+from outrider.evaluation.common.plots import draw_speeds, draw_speedups, draw_timelines
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.decoding.comparison import (
     Figures,
@@ -67,10 +67,12 @@ def bench_decoding(
     live: bool = False,
     pair: Pair | None = None,
     drafters: str = MODEL,
+    round_trips: bool = False,
 ) -> dict[str, Any]:
     """Measure, print a table, write JSON and pictures. `drafters` are those of the replayed texts.
 
-    Raises ConfigError for an unknown regime or for pictures without matplotlib, ModelError without models.
+    With `round_trips` each regime is also measured as the network alone changes. Raises ConfigError for an
+    unknown regime or for pictures without matplotlib, ModelError without models.
     """
     if texts < 1 or seed < 0:
         raise ConfigError("texts must be at least 1 and seed at least 0")
@@ -81,7 +83,9 @@ def bench_decoding(
     result |= measure_all(regimes, pair, texts, seed, sources)
     write_figures(json_file, result)  # what follows takes long and should it fail, this is not lost
     if plots is not None:
-        result |= draw_all(plots, regimes, seed)
+        result["timelines"] = draw_all(plots, regimes, result, seed)
+    if round_trips:
+        result["round_trips"] = sweep_round_trips(regimes, seed, plots)
     if ablations:
         result["ablations"] = bench_ablations(texts, seed, plots)
     if live:
@@ -160,16 +164,29 @@ def bound_figures(tokens_per_s: float, limit_tokens_per_s: float, figures: Mappi
     return Bound(speedup, fraction, shares["outrider"], papers)
 
 
-def draw_all(folder: Path, regimes: Mapping[str, Regime], seed: int) -> dict[str, Any]:
-    """Draws two pictures a regime, and returns what they show.
-
-    `round_trips`: speed-up over the round trip; `timelines`: the events of one text.
-    """
-    round_trips, timelines = {}, {}
+def draw_all(
+    folder: Path, regimes: Mapping[str, Regime], result: Mapping[str, Any], seed: int
+) -> dict[str, Any]:
+    """Draws the measured speeds of each regime, and one text of it as a timeline; returns its events."""
+    timelines = {}
     for name, regime in tracked(regimes.items(), "pictures"):
-        round_trips[name] = draw_round_trips(folder, name, regime, seed)
+        measured = {"synthetic": result["regimes"][name], "shipped pair": result["replayed"][name]}
+        draw_speeds(folder / f"{name}_speeds.png", name, measured)
         timelines[name] = draw_run(folder, name, regime, seed)
-    return {"round_trips": round_trips, "timelines": timelines}
+    return timelines
+
+
+def sweep_round_trips(
+    regimes: Mapping[str, Regime], seed: int, folder: Path | None = None
+) -> dict[str, dict[str, Any]]:
+    """The speed-up of every strategy over the round trip, by regime; drawn where there is a folder."""
+    sweeps = {}
+    for name, regime in tracked(regimes.items(), "round trips"):
+        speedups = round_trip_speedups(regime, ROUND_TRIPS_MS, seed)
+        sweeps[name] = {"round_trips_ms": ROUND_TRIPS_MS, "speedup_vs_ar": speedups}
+        if folder is not None:
+            draw_speedups(folder / f"{name}_round_trips.png", name, ROUND_TRIPS_MS, speedups)
+    return sweeps
 
 
 def round_trip_speedups(regime: Regime, round_trips_ms: Sequence[float], seed: int) -> dict[str, list[float]]:
@@ -181,13 +198,6 @@ def round_trip_speedups(regime: Regime, round_trips_ms: Sequence[float], seed: i
         for strategy, row in figures.items():
             speedups[strategy].append(row.speedup_vs_ar)
     return speedups
-
-
-def draw_round_trips(folder: Path, name: str, regime: Regime, seed: int) -> dict[str, Any]:
-    """The picture of `round_trip_speedups`, and its figures."""
-    speedups = round_trip_speedups(regime, ROUND_TRIPS_MS, seed)
-    draw_speedups(folder / f"{name}_round_trips.png", name, ROUND_TRIPS_MS, speedups)
-    return {"round_trips_ms": ROUND_TRIPS_MS, "speedup_vs_ar": speedups}
 
 
 def draw_run(folder: Path, name: str, regime: Regime, seed: int) -> dict[str, list[dict[str, Any]]]:

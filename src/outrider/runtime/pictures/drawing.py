@@ -17,6 +17,7 @@ import numpy as np
 from outrider.core.values import Pose2D
 from outrider.navigation.limits import Footprint
 from outrider.runtime.pictures.lettering import Colour, Picture, text_width, write_text
+from outrider.runtime.pictures.map_labels import Box, Label, place_labels
 from outrider.simulation.homes.floor_plans import Rect
 from outrider.simulation.homes.furnishing import HomeObject
 from outrider.simulation.homes.home import Home
@@ -69,19 +70,22 @@ def fit_view(width: int, height: int, home: Home | None, poses: Sequence[Pose2D]
     return MapView(width, height, left, bottom, scale)
 
 
-def draw_map(view: MapView, home: Home | None) -> Picture:
-    """The ground plan without a robot; blank paper where the surroundings are unknown."""
+def draw_map(view: MapView, home: Home | None, way: Sequence[Pose2D] = ()) -> Picture:
+    """The ground plan without a robot, with names clear of its `way`; blank paper where the surroundings are
+    unknown.
+    """
     picture = np.full((view.height, view.width, 3), PAPER, np.uint8)
     if home is None:
         return picture
     for room in home.rooms:
         _fill(picture, view, room, FLOOR)
     for piece, rect in home.furniture:
-        _draw_furniture(picture, view, home, piece, rect)
+        _draw_furniture(picture, view, piece, rect, piece is home.target)
     for wall in home.walls:
         _fill(picture, view, wall, WALL)
     for thing in home.standing:
         _draw_thing(picture, view, thing, thing is home.target)
+    _draw_names(picture, view, home, way)
     return picture
 
 
@@ -153,17 +157,51 @@ def _fill(picture: Picture, view: MapView, rect: Rect, colour: Colour) -> None:
     cv2.rectangle(picture, view.pixel(rect.x0, rect.y0), view.pixel(rect.x1, rect.y1), colour, -1)
 
 
-def _draw_furniture(picture: Picture, view: MapView, home: Home, piece: HomeObject, rect: Rect) -> None:
-    """A piece with its name towards the middle of its room."""
+def _draw_furniture(picture: Picture, view: MapView, piece: HomeObject, rect: Rect, is_target: bool) -> None:
     _fill(picture, view, rect, _colour_of(piece) if piece.spec.colour else FURNITURE)
-    corners = view.pixel(rect.x0, rect.y0), view.pixel(rect.x1, rect.y1)
-    if piece is home.target:
+    if is_target:
+        corners = view.pixel(rect.x0, rect.y0), view.pixel(rect.x1, rect.y1)
         cv2.rectangle(picture, *corners, HALO, max(3, round(0.05 * view.px_per_m)), cv2.LINE_AA)
-    size_px = max(11.0, 0.14 * view.px_per_m)
-    x, lower, upper = view.pixel(*rect.centre)[0], corners[0][1], corners[1][1]
-    is_south = rect.centre[1] < home.rooms[piece.room].centre[1]
-    y = upper - round(0.9 * size_px) if is_south else lower + round(0.9 * size_px)
-    _centred(picture, piece.spec.phrase, (x, y), size_px, INK)
+
+
+def _draw_names(picture: Picture, view: MapView, home: Home, way: Sequence[Pose2D]) -> None:
+    """What things are called, beside each; the target's name has the first choice of place."""
+    size_px = max(11.0, 0.15 * view.px_per_m)
+    boxes = [(piece, _box(view, rect)) for piece, rect in home.furniture]
+    boxes += [(thing, _box_of(view, thing)) for thing in home.standing]
+    boxes.sort(key=lambda one: one[0] is not home.target)
+    labels = [
+        Label(thing.spec.phrase, text_width(thing.spec.phrase, size_px), round(size_px), box)
+        for thing, box in boxes
+    ]
+    taken = [box for _, box in boxes] + [_box(view, wall) for wall in home.walls] + _boxes_of_way(view, way)
+    for label, box in zip(labels, place_labels(labels, taken, view.width, view.height), strict=True):
+        write_text(picture, label.text, (box[0], box[3] - round(0.15 * size_px)), size_px, INK)
+
+
+def _box(view: MapView, rect: Rect) -> Box:
+    (left, bottom), (right, top) = view.pixel(rect.x0, rect.y0), view.pixel(rect.x1, rect.y1)
+    return left, top, right, bottom
+
+
+def _box_of(view: MapView, thing: HomeObject) -> Box:
+    (x, y), half = view.pixel(thing.x, thing.y), _radius_px(view, thing) * 4 // 3
+    return x - half, y - half, x + half, y + half
+
+
+def _boxes_of_way(view: MapView, way: Sequence[Pose2D]) -> list[Box]:
+    """Where the robot is drawn: its body at both ends, a line and the marks of steps between."""
+    body = round(Footprint().half_length_m * view.px_per_m)
+    boxes = []
+    for index, pose in enumerate(way):
+        x, y = view.pixel(pose.x, pose.y)
+        half = body if index in (0, len(way) - 1) else 4
+        boxes += [(x - half, y - half, x + half, y + half), (x + 12, y - 40, x + 40, y - 12)]
+    return boxes
+
+
+def _radius_px(view: MapView, thing: HomeObject) -> int:
+    return max(4, round(thing.radius * view.px_per_m))
 
 
 def _colour_of(thing: HomeObject) -> Colour:
@@ -173,13 +211,11 @@ def _colour_of(thing: HomeObject) -> Colour:
 
 def _draw_thing(picture: Picture, view: MapView, thing: HomeObject, is_target: bool) -> None:
     at = view.pixel(thing.x, thing.y)
-    radius = max(4, round(thing.radius * view.px_per_m))
+    radius = _radius_px(view, thing)
     if is_target:
         cv2.circle(picture, at, radius + max(3, radius // 3), HALO, max(2, radius // 6), cv2.LINE_AA)
     cv2.circle(picture, at, radius, _colour_of(thing), -1, cv2.LINE_AA)
     cv2.circle(picture, at, radius, INK, 1, cv2.LINE_AA)
-    size_px = max(11.0, 0.15 * view.px_per_m)
-    _centred(picture, thing.spec.phrase, (at[0], at[1] + radius + round(size_px)), size_px, INK)
 
 
 def _centred(picture: Picture, text: str, at: tuple[int, int], size_px: float, colour: Colour) -> None:

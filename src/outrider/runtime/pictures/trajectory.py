@@ -46,7 +46,7 @@ def draw_trajectory(file: Path, run: RunRecord) -> None:
     truth = [record.truth for record in run.poses]
     shortest = shortest_path(run.home, truth[0]) if run.home is not None and truth else []
     view = fit_view(WIDTH, HEIGHT, run.home, truth)
-    picture = draw_map(view, run.home)
+    picture = draw_map(view, run.home, truth)
     draw_path(picture, view, [record.odometry for record in run.poses], ODOMETRY, 3)
     draw_dashes(picture, view, shortest, SHORTEST, 3)
     draw_path(picture, view, truth, PATH, 4)
