@@ -21,7 +21,7 @@ def corpus_fill(
     """Take in texts, paragraph by paragraph; what is known already is not kept twice."""
     from outrider.runtime.wiring.corpora import fill_corpus, opened_corpus
 
-    with opened_corpus(corpus) as opened:
+    with opened_corpus(corpus, may_make=True) as opened:
         typer.echo(fill_corpus(opened, source))
 
 
@@ -35,8 +35,8 @@ def corpus_search(
     from outrider.runtime.wiring.corpora import opened_corpus
 
     with opened_corpus(corpus) as opened:
-        for found in opened.recall(query, limit):
-            typer.echo(f"{found.similarity:.2f}  {found.record.text}")
+        passages = [f"{found.similarity:.2f}  {found.record.text}" for found in opened.recall(query, limit)]
+        typer.echo("\n".join(passages) or "no passage fits")
 
 
 @app.command("list")
@@ -45,8 +45,7 @@ def corpus_list(corpus: Corpus = "") -> None:
     from outrider.runtime.wiring.corpora import opened_corpus
 
     with opened_corpus(corpus) as opened:
-        for passage in opened.passages():
-            typer.echo(passage)
+        typer.echo("\n".join(opened.passages()) or "the corpus is empty: fill it by `outrider corpus fill`")
 
 
 @app.command("forget", epilog="Example:  outrider corpus forget harbour kiosk")

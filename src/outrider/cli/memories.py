@@ -44,9 +44,9 @@ def memory_list(
     store_key_file: StoreKey = "",
 ) -> None:
     """The newest memories."""
-    from outrider.runtime.wiring.memory_stores import make_filter, open_memory, print_records
+    from outrider.runtime.wiring.memory_stores import make_filter, open_known_memory, print_records
 
-    with open_memory(store, store_key_file) as memory:
+    with open_known_memory(store, store_key_file) as memory:
         print_records(memory.newest(limit, make_filter(private, since)))
 
 
@@ -65,9 +65,9 @@ def memory_search(
 ) -> None:
     """The memories that answer a question best, by meaning and by words."""
     only_with(context, "--near", "--radius", "--home")
-    from outrider.runtime.wiring.memory_stores import make_filter, open_memory, search_memory
+    from outrider.runtime.wiring.memory_stores import make_filter, open_known_memory, search_memory
 
-    with open_memory(store, store_key_file) as memory:
+    with open_known_memory(store, store_key_file) as memory:
         search_memory(memory, query, limit, make_filter(private, since, near, home, radius))
 
 
@@ -83,11 +83,11 @@ def memory_forget(
 
     Where another process reads the file, the command says so, and the bytes go once that has ended.
     """
-    from outrider.runtime.wiring.memory_stores import forget_memory, open_memory
+    from outrider.runtime.wiring.memory_stores import forget_memory, open_known_memory
 
     if sum((bool(ids), bool(matching), everything)) != 1:
         raise ConfigError("say what to forget by one of: ids of `outrider memory list`, --matching, --all")
-    with open_memory(store, store_key_file) as memory:
+    with open_known_memory(store, store_key_file) as memory:
         forgotten, said = forget_memory(memory, ids or [], matching, everything)
     typer.echo(said)
     raise typer.Exit(0 if forgotten or everything else 1)
@@ -100,7 +100,7 @@ def memory_export(
     store_key_file: StoreKey = "",
 ) -> None:
     """Every memory as a line of JSON, the oldest first; a file of them is the user's alone to read."""
-    from outrider.runtime.wiring.memory_stores import export_memory, open_memory
+    from outrider.runtime.wiring.memory_stores import export_memory, open_known_memory
 
-    with open_memory(store, store_key_file) as memory:
+    with open_known_memory(store, store_key_file) as memory:
         export_memory(memory, file)

@@ -11,7 +11,7 @@ from support.memories import another_reader
 from typer.testing import CliRunner
 
 from outrider import cli
-from outrider.core.errors import ConfigError, MemoryStoreError, NotErasedError
+from outrider.core.errors import ConfigError, MemoryStoreError, NotErasedError, StoreInputError
 from outrider.memory.store import schema
 from outrider.runtime.wiring.memory_stores import default_store, make_filter, this_home
 
@@ -96,3 +96,30 @@ def test_places_and_names_by_default(own_store: Path, monkeypatch: pytest.Monkey
     monkeypatch.delenv("OUTRIDER_MEMORY")
     assert default_store() == Path.home() / ".outrider" / "memory.db"
     assert this_home("flat") == "flat" and this_home("") == this_home("") != ""
+
+
+@pytest.mark.parametrize(
+    "words", ["list", "search keys", "forget 1", "export", "ask"], ids=lambda words: words.split()[0]
+)
+@pytest.mark.parametrize("option", ["--store", "--store-key-file"])
+def test_what_only_looks_makes_no_store_and_no_key(words: str, option: str, tmp_path: Path) -> None:
+    missing = tmp_path / "mistyped"
+    command = ["ask", "where are my keys?"] if words == "ask" else ["memory", *words.split()]
+    result = CliRunner().invoke(cli.app, [*command, option, str(missing)])
+    assert isinstance(result.exception, StoreInputError) and str(missing) in str(result.exception)
+    assert not missing.exists()
+
+
+@pytest.mark.parametrize("words", ["list", "search keys", "forget keys"])
+def test_what_only_looks_makes_no_corpus(words: str, tmp_path: Path) -> None:
+    missing = tmp_path / "mistyped.db"
+    result = CliRunner().invoke(cli.app, ["corpus", *words.split(), "--corpus", str(missing)])
+    assert isinstance(result.exception, StoreInputError) and not missing.exists()
+
+
+def test_an_empty_corpus_says_so(tmp_path: Path) -> None:
+    text, corpus = tmp_path / "empty.md", str(tmp_path / "corpus.db")
+    text.write_text("")
+    assert CliRunner().invoke(cli.app, ["corpus", "fill", str(text), "--corpus", corpus]).exit_code == 0
+    for words, told in (("list", "empty"), ("search keys", "no passage fits")):
+        assert told in CliRunner().invoke(cli.app, ["corpus", *words.split(), "--corpus", corpus]).output

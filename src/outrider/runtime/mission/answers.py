@@ -14,7 +14,7 @@ from outrider.core.language.plan import Ask, Where
 from outrider.core.values import Pose2D
 from outrider.runtime.mission.memory_queries import Recollection
 from outrider.runtime.mission.questions import question_to_memory
-from outrider.runtime.wiring.memory_stores import open_memory
+from outrider.runtime.wiring.memory_stores import open_known_memory
 
 if TYPE_CHECKING:
     from outrider.runtime.mission.peer_answers import PeerAnswers
@@ -63,7 +63,7 @@ def ask_once(
     """
     asked = question_to_memory(question, answers)
     peers = None
-    with open_memory(store, store_key_file) as memory:
+    with open_known_memory(store, store_key_file) as memory:
         if answers == "aggregate":
             from outrider.runtime.mission.peer_answers import open_peer_answers  # seconds to import
 

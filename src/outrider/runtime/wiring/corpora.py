@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from outrider.core.errors import StoreInputError
 from outrider.core.files.private_files import home_folder
 from outrider.core.ports import Corpus
 from outrider.memory.corpus import EmbeddedCorpus, read_folder
@@ -34,8 +35,10 @@ def open_corpus(where: str = "") -> Corpus:
 
 
 @contextlib.contextmanager
-def opened_corpus(where: str = "") -> Iterator[Corpus]:
-    """`open_corpus`, closed in the end."""
+def opened_corpus(where: str = "", may_make: bool = False) -> Iterator[Corpus]:
+    """`open_corpus`, closed in the end. Raises StoreInputError for a file that is missing."""
+    if where and not (may_make or is_fleet(where) or Path(where).expanduser().exists()):
+        raise StoreInputError(f"there is no corpus {where}: `outrider corpus fill` makes one")
     corpus = open_corpus(where)
     try:
         yield corpus

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from outrider.core.errors import ConfigError
+from outrider.core.files.terminal import Pulse
 from outrider.core.language.questions import QUOTES
 from outrider.core.model_options import DEFAULT_MAX_LENGTH, Precision
 from outrider.core.pairs import check_pair
@@ -170,9 +171,10 @@ def serve(
         check_replicas(folder, replicas, **options)
         _serve_replicas(load, endpoint, replicas, device, stop, limits, key_file, metrics_port)
         return
-    model = load()
-    draft = None if draft_folder is None else _load_draft(draft_folder, **options)
-    knowledge = open_knowledge(corpus, answer_model, threads) if corpus else None
+    with Pulse(f"loading {folder.name}", with_bar=False):
+        model = load()
+        draft = None if draft_folder is None else _load_draft(draft_folder, **options)
+        knowledge = open_knowledge(corpus, answer_model, threads) if corpus else None
     loading = False
     verifier = open_verifier(model, endpoint, limits, key_file, knowledge, draft)
     served = threading.Event()

@@ -52,6 +52,14 @@ def open_memory(
     return MemoryStore(path.expanduser(), MiniLmEmbedder(), limits=limits, key_file=key)
 
 
+def open_known_memory(store: str = "", key_file: str = "") -> MemoryStore:
+    """As `open_memory` for what adds nothing. Raises StoreInputError where a given file is missing."""
+    for file in filter(None, (store, key_file)):
+        if not Path(file).expanduser().exists():
+            raise StoreInputError(f"there is no {file}: `outrider memory add` makes a store and its key")
+    return open_memory(store, key_file)
+
+
 def this_home(name: str) -> str:
     """The name of the home that odometry's coordinates hold in: as given, else good until the next boot."""
     if name:
