@@ -104,7 +104,8 @@ def test_defaults_satisfy_their_own_ranges() -> None:
 
 def test_a_verifier_is_given_the_same_as_a_node_and_as_a_command() -> None:
     options = inspect.signature(verifier_command).parameters.values()
-    given = {option.name: option.default or "" for option in options if option.name != "replicas"}
+    of_the_command = ("replicas", "context")
+    given = {option.name: option.default or "" for option in options if option.name not in of_the_command}
     defaults = {name: default or "" for name, default in NODES["verifier"].checked({}).items()}
     assert given.items() <= defaults.items()
     assert {"max_sessions", "tokens_per_s", "metrics_port"} <= set(CLOUD_GRAPH.arguments)
