@@ -21,6 +21,8 @@ from outrider.runtime.mission.goal_run import GoalSettings
 from outrider.runtime.mission.memory_queries import Recollection
 from outrider.runtime.mission.robot_side import GoalError
 from outrider.runtime.plans.errand import Errand
+from outrider.runtime.plans.moves import POINT_REACH_M
+from outrider.runtime.plans.understanding import NO_MAP, TAKEN, UNSEEN
 from outrider.simulation.homes.home import generate_home
 from outrider.simulation.homes.vocabulary import ObjectSpec, vocabulary
 from outrider.simulation.simulator import Simulator
@@ -132,6 +134,32 @@ def test_a_question_for_a_bare_kind_is_answered_by_all_that_it_may_be(rich: Worl
     assert rich.say("where is the right ball?").message == "i see the blue ball 1.0 m to the right"
     assert rich.say("where is the left ball?").message == "i see the red ball 2.0 m to the slightly left"
     assert [prompt.count("task: find the right ball") for prompt in rich.listener.prompts] == [0, 1, 0]
+
+
+def test_a_point_that_was_seen_is_gone_to_without_the_models(world: World) -> None:
+    here = world.side.odometry().pose
+    points = [(here.x + dx, here.y + dy) for dx in (-1.2, 1.2) for dy in (-1.2, 0.0, 1.2)]
+    x, y = next(point for point in points if world.side.floor.evidence_at(point) < 0)
+    result = world.say(f"go to the point {x:.2f} {y:.2f}, then come back")
+    assert result.success and "stands at the point" in result.message, result.message
+    assert world.listener.prompts == [] and world.side.simulator.collisions == 0
+    assert world.stands_at(here.x, here.y, 0.7)
+    assert world.say(f"go to the point {x:.2f} {y:.2f}").success
+    assert world.side.distance_to(x, y) <= POINT_REACH_M + 0.1
+
+
+def test_a_point_that_was_not_seen_or_is_taken_moves_nothing(world: World) -> None:
+    here = world.side.odometry().pose
+    grid = [
+        (here.x + 0.1 * i + 0.05, here.y + 0.1 * j + 0.05) for i in range(-40, 40) for j in range(-40, 40)
+    ]
+    taken = next(point for point in grid if world.side.floor.evidence_at(point) > 0)
+    for (x, y), reason in ((taken, TAKEN), ((here.x + 15.0, here.y), UNSEEN), ((9e9, 0.0), UNSEEN)):
+        result = world.say(f"go to the point {x:.2f} {y:.2f}")
+        assert (result.error, result.message) == (GoalError.BAD_INSTRUCTION, reason)
+    assert world.side.simulator.time_s == 0.0
+    blind = replace(world.errand, floor=None).run("go to the point 1 0", lambda: False)
+    assert (blind.error, blind.message) == (GoalError.BAD_INSTRUCTION, NO_MAP)
 
 
 def test_what_the_card_does_not_know_moves_nothing(rich: World) -> None:

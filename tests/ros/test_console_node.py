@@ -39,6 +39,7 @@ from outrider.nodes.navigator.server_watch import ServerWatch
 from outrider.nodes.observers.console_messages import picture_of, sights_of
 from outrider.nodes.observers.console_node import INACTIVE, ConsoleNode
 from outrider.nodes.simulation.simulation_node import SimulationNode
+from outrider.runtime.plans.understanding import UNSEEN
 from outrider.runtime.wiring.robot_pair import Edge
 
 pytestmark = pytest.mark.ros
@@ -143,6 +144,7 @@ def test_the_emergency_stop_of_another_is_shown(teleop: Teleop, client: Client) 
 def test_a_page_sees_the_camera_the_floor_and_the_text(teleop: Teleop) -> None:
     page = teleop.open_page()
     teleop.decoder.script += ["turn left small\napproach: red chair left 20 at 2.0 m."]
+    teleop.decoder.script += ["stop\nthere: red chair left 5 at 2.0 m."]
     assert page.read_picture()[1].startswith(b"\xff\xd8")
     page.send(do="say", text="find the red chair")
     seen = page.read_all("goal", state="done")
@@ -158,6 +160,24 @@ def test_a_page_sees_the_camera_the_floor_and_the_text(teleop: Teleop) -> None:
     assert page.read("state", link="local", goal="")["pose"]
     welcome = teleop.open_page().welcome
     assert welcome["trail"]["points"] and welcome["walls"]["cells"]
+    assert {box["what"] for box in page.read("boxes")["boxes"]} == {"red chair"}
+
+
+def test_a_point_of_the_map_is_gone_to_and_one_that_was_not_seen_is_refused(teleop: Teleop) -> None:
+    page, here = teleop.open_page(), teleop.pose()
+    page.read("walls")
+    ends = []
+    for bearing in (0.0, math.pi / 2, math.pi, -math.pi / 2):
+        there = here.compose(Pose2D(0.8 * math.cos(bearing), 0.8 * math.sin(bearing), 0.0))
+        page.send(do="go_to", x=there.x, y=there.y)
+        page.read("goal", state="running")
+        ends.append(page.read("state", goal="") and teleop.pose().distance_to(there.x, there.y))
+        if ends[-1] < 0.5:
+            break
+    assert min(ends) < 0.5 and teleop.states[-1].collisions == 0
+    page.send(do="go_to", x=here.x + 15.0, y=here.y)
+    assert page.read("goal", state="failed")["message"] == UNSEEN
+    assert teleop.decoder.script == [], "no model was asked"
 
 
 def test_a_command_the_navigator_does_not_know_comes_back_with_the_reason(teleop: Teleop) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from websockets.sync.client import ClientConnection, connect
 
-from outrider.console.messages import picture_number
+from outrider.console.drawn.frames import picture_number
 from outrider.console.robot import GoalEnd
 from outrider.core.values import Velocity
 

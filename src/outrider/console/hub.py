@@ -13,22 +13,24 @@ import msgspec
 
 from outrider.console import messages as m
 from outrider.console.commands import Command, Commands
-from outrider.console.floor import CELL_M, FloorSketch
+from outrider.console.drawn.floor import CELL_M
+from outrider.console.drawn.frames import picture_frame
+from outrider.console.drawn.pictures import Pictures, sentence_to_go
+from outrider.console.kept import Kept
 from outrider.console.notes import Note, note_nothing
 from outrider.console.robot import GoalEnd, RobotPort
-from outrider.console.seat import Seat
+from outrider.console.seat import Hand, Seat
 from outrider.console.viewer import Names, Viewer
 from outrider.core.language.planner import says_to_stop
+from outrider.core.sensors.camera import CameraModel
 from outrider.core.values import Pose2D, RangeScan, Velocity
 
-HOLD_S = 0.15
-"""A drive command holds for this long: less than the robot's own deadman, so that the stop is an order."""
 STALE_S = 0.5
 """A driver who has not heard of the robot for this long drives blind, and does not drive."""
 STATE_PERIOD_S = 0.1
 BEATS_KEPT = 64
 MAX_VIEWERS, MAX_AGENTS = 32, 4
-KEPT_TEXTS, KEPT_ROUNDS, KEPT_MOTIONS = 30, 120, 30
+NO_FLOOR = "no floor is known there: point at the floor, nearer to the robot"
 
 
 class Hub:
@@ -50,14 +52,22 @@ class Hub:
         self._state = m.State()
         self._beats: deque[float] = deque(maxlen=BEATS_KEPT)
         self._stop_beat = 0
-        self._hold: asyncio.TimerHandle | None = None
+        self._hand = Hand(robot.drive)
         self._commands = Commands(robot, self._on_start, self._on_end)
-        self._texts: deque[m.Text] = deque(maxlen=KEPT_TEXTS)
-        self._rounds: deque[m.Round] = deque(maxlen=KEPT_ROUNDS)
-        self._motions: deque[m.Motion] = deque(maxlen=KEPT_MOTIONS)
-        self._plan, self._sights, self._memories = m.Plan(), m.Sights(), m.Memories()
-        self._floor = FloorSketch()
+        self._kept, self._pictures = Kept(), Pictures()
         self._picture = 0
+        self._boxed = False
+        self._heeds: dict[type, Callable[[Viewer, Any], object]] = {
+            m.Drive: self._drive,
+            m.Seen: lambda viewer, message: viewer.mailbox.on_seen(message.picture),
+            m.Ping: lambda viewer, message: viewer.mailbox.put(m.write(m.Pong(message.sent_ms))),
+            m.Say: lambda viewer, message: self._say(viewer, message.text),
+            m.GoTo: lambda viewer, message: self._say(viewer, sentence_to_go(message.x, message.y)),
+            m.GoToSeen: self._go_to_seen,
+            m.Take: lambda viewer, message: self._claims(viewer),
+            m.Leave: self._leave,
+            m.EStop: self._release_e_stop,
+        }
         says_to_stop("stop")  # reads the phrases now, so that no stop waits for them
 
     @property
@@ -70,7 +80,7 @@ class Hub:
         while True:
             await asyncio.sleep(STATE_PERIOD_S)
             if self._seat.check(self._clock()):
-                self._let_go()
+                self._hand.let_go()
             if self._viewers:
                 self._tell_state()
 
@@ -86,60 +96,52 @@ class Hub:
 
     def show(self, event: m.ToPage) -> None:
         """Tell all, and remember it for those who come later."""
-        if isinstance(event, m.Text):
-            self._show_text(event)
-            return
-        if isinstance(event, m.Round):
-            self._rounds.append(event)
-        elif isinstance(event, m.Motion):
-            self._motions.append(event)
+        if isinstance(event, m.Motion):
             self._note("action", "moved", f"{event.action}: {event.outcome}")
-        elif isinstance(event, m.Plan):
-            self._plan = event
-        elif isinstance(event, m.Sights):
-            self._sights = event
-        elif isinstance(event, m.Memories):
-            self._memories = event
-        self._tell(event)
+        news = self._kept.keep(event)
+        if isinstance(news, m.Text):
+            self._tell_text(news)
+        elif news is not None:
+            self._tell(news)
 
     def show_picture(self, jpeg: bytes) -> None:
-        """One frame for all: it is packed once."""
+        """One frame for all: it is packed once. What is on it goes before it."""
         self._picture += 1
-        frame = m.picture_frame(self._picture, jpeg)
+        frame = picture_frame(self._picture, jpeg)
+        boxes = self._pictures.take(self._picture, self._pose(), self._kept.placed())
+        told = m.write(m.Boxes(self._picture, boxes)) if boxes or self._boxed else ""
+        self._boxed = bool(boxes)
         for viewer in self._viewers.values():
+            if told:
+                viewer.mailbox.put_latest("boxes", told)
             viewer.mailbox.put_picture(self._picture, frame)
+
+    def see_by(self, lens: CameraModel) -> None:
+        """The pictures are this camera's from now on."""
+        self._pictures.lens = lens
 
     def show_pose(self, pose: Pose2D) -> None:
         """Shows the robot's pose, and extends its trail."""
         self.update(pose=(round(pose.x, 3), round(pose.y, 3), round(pose.yaw, 3)))
-        points = self._floor.go(pose)
+        points = self._kept.floor.go(pose)
         if points:
             self._tell(m.Trail(points))
 
     def show_scan(self, pose: Pose2D, scan: RangeScan) -> None:
         """Adds the walls of a range scan to the map."""
-        cells = self._floor.see(pose, scan)
+        cells = self._kept.floor.see(pose, scan)
         if cells:
             self._tell(m.Walls(CELL_M, cells))
 
-    def _show_text(self, text: m.Text) -> None:
-        """A text is repeated as a sign of life; only what is new in it is told."""
-        last = self._texts[-1] if self._texts else None
-        if last is not None and (last.session, last.step) == (text.session, text.step):
-            if text.state == "withdrawn":
-                text = msgspec.structs.replace(last, state=text.state, note=text.note)
-            if text == last:
-                return
-            self._texts.pop()
-        self._texts.append(text)
-        if text.state != "decoding":
-            for viewer in self._viewers.values():
-                viewer.mailbox.drop_latest("text")
-            self._tell(text)
-            return
+    def _tell_text(self, text: m.Text) -> None:
         content = m.write(text)
         for viewer in self._viewers.values():
-            viewer.mailbox.put_latest("text", content)
+            if text.state == "decoding":
+                viewer.mailbox.put_latest("text", content)
+            else:
+                viewer.mailbox.drop_latest("text")
+        if text.state != "decoding":
+            self._tell(text)
 
     def _tell_state(self) -> None:
         self._state = msgspec.structs.replace(
@@ -183,7 +185,7 @@ class Hub:
             return
         del self._viewers[viewer.secret]
         if self._seat.driver == viewer.name:
-            self._let_go()
+            self._hand.let_go()
         if viewer.is_agent:
             self._seat.leave(viewer.name)
             if self._commands.runs_for(viewer.secret):
@@ -197,14 +199,7 @@ class Hub:
             secret=viewer.secret,
             limits=(limits.vx, limits.vy, limits.wz),
             state=self._state,
-            texts=tuple(self._texts),
-            rounds=tuple(self._rounds),
-            motions=tuple(self._motions),
-            plan=self._plan,
-            sights=self._sights,
-            memories=self._memories,
-            trail=m.Trail(tuple(self._floor.points)),
-            walls=m.Walls(CELL_M, tuple(sorted(self._floor.cells))),
+            **self._kept.told(),
         )
 
     # What viewers ask for.
@@ -222,35 +217,23 @@ class Hub:
         self._seat.heard(viewer.name, self._clock())
         if viewer.is_agent and m.is_for_persons(message):
             self._warn(viewer, "an agent says what to do in words: a person drives and releases the stop")
-        elif isinstance(message, m.Drive):
-            self._drive(viewer, message)
-        elif isinstance(message, m.Seen):
-            viewer.mailbox.on_seen(message.picture)
-        elif isinstance(message, m.Ping):
-            viewer.mailbox.put(m.write(m.Pong(message.sent_ms)))
-        elif isinstance(message, m.Say):
-            self._say(viewer, message.text)
-        elif isinstance(message, m.Take):
-            self._claims(viewer)
-        elif isinstance(message, m.Leave) and self._seat.leave(viewer.name):
-            self._let_go()
-            self._note(viewer.name, "leave")
-            self._tell_state()
-        elif isinstance(message, m.EStop) and not message.engaged and self._claims(viewer):
-            self._release_e_stop(viewer, message)
+        else:
+            self._heeds.get(type(message), _heed_not)(viewer, message)
 
     def e_stop(self, who: str = "somebody") -> None:
         """Engage the emergency stop, for whoever asks, and end all commands: none goes on after a release."""
         heard = self._robot.set_e_stop(True)
         if not self._state.e_stop:
             self._note(who, "e_stop", "" if heard else "nobody listens")
-        self._disarm()
+        self._hand.take_off()
         self._commands.cancel()
         self._stop_beat = self._state.beat
         self.update(e_stop=True, unheard=not heard)
 
     def _release_e_stop(self, viewer: Viewer, message: m.EStop) -> None:
-        """Unless it was on its way for long, or its sender cannot have seen the newest stop."""
+        """By the driver, who must have seen the newest stop, and not long ago."""
+        if message.engaged or not self._claims(viewer):
+            return
         if message.beat <= self._stop_beat or self._age_of(message.beat) > STALE_S:
             self._warn(viewer, "the release came too late to be sure of it: release again")
             return
@@ -277,24 +260,22 @@ class Hub:
         still = not (message.forward or message.left or message.turn)
         if still:
             if self._seat.driver == viewer.name:
-                self._let_go()
+                self._hand.let_go()
             return
         if not self._claims(viewer):
             return
         if self._state.e_stop:
             self._warn(viewer, "the emergency stop is engaged: release it first")
         elif self._age_of(message.beat) > STALE_S:
-            self._let_go()
+            self._hand.let_go()
             self._warn(viewer, "the link to your browser is too slow to drive by")
         else:
             limits = self._robot.limits
             velocity = Velocity(
                 message.forward * limits.vx, message.left * limits.vy, message.turn * limits.wz
             )
-            if not self._disarm():
+            if self._hand.drive(velocity):
                 self._note(viewer.name, "drive")
-            self._robot.drive(velocity)
-            self._hold = asyncio.get_running_loop().call_later(HOLD_S, self._let_go)
 
     def _age_of(self, beat: int) -> float:
         """Seconds since this beat was told; infinite for one that was not, or too long ago."""
@@ -303,17 +284,6 @@ class Hub:
             return float("inf")
         return self._clock() - self._beats[-1 - behind]
 
-    def _disarm(self) -> bool:
-        """Whether a hand was on the robot."""
-        hold, self._hold = self._hold, None
-        if hold is not None:
-            hold.cancel()
-        return hold is not None
-
-    def _let_go(self) -> None:
-        if self._disarm():
-            self._robot.drive(Velocity())
-
     def _say(self, viewer: Viewer, text: str) -> None:
         if says_to_stop(text):
             self._cancel(viewer)
@@ -321,8 +291,25 @@ class Hub:
             self._note(viewer.name, "say", said=text)
             self._commands.give(Command(viewer.secret, text))
 
+    def _go_to_seen(self, viewer: Viewer, message: m.GoToSeen) -> None:
+        """Pointing is said in words, so that it is gated as any command."""
+        sentence = self._pictures.sentence(message.picture, message.across, message.down)
+        if sentence:
+            self._say(viewer, sentence)
+        else:
+            self._warn(viewer, NO_FLOOR)
+
+    def _leave(self, viewer: Viewer, message: m.Leave) -> None:
+        if self._seat.leave(viewer.name):
+            self._hand.let_go()
+            self._note(viewer.name, "leave")
+            self._tell_state()
+
+    def _pose(self) -> Pose2D | None:
+        return Pose2D(*self._state.pose) if self._state.pose is not None else None
+
     def _cancel(self, viewer: Viewer) -> None:
-        self._let_go()
+        self._hand.let_go()
         cancelled = self._commands.cancel()
         if cancelled is not None:
             self._note(viewer.name, "cancel", said=cancelled.text)
@@ -347,3 +334,7 @@ class Hub:
             self._note(viewer.name, "refused", text)
         if is_due or viewer.is_agent:
             viewer.mailbox.put(m.write(m.Notice("warning", text)))
+
+
+def _heed_not(viewer: Viewer, message: m.FromPage) -> None:
+    """A stop has been heeded before, and speech is for the ear."""

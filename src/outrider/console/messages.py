@@ -1,26 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What page and server say to each other: JSON of a strict schema, and pictures as bytes.
+"""What page and server say to each other: JSON of a strict schema. Pictures go as bytes: see `drawn.frames`.
 
 Metres, radians, seconds; left is positive. Fields of the page's messages are bounded, unknown ones refused.
 """
 
 from __future__ import annotations
 
-import struct
 from typing import Annotated
 
 import msgspec
 
+from outrider.console.drawn.boxes import Box
 from outrider.core.errors import ProtocolError
 
 MAX_MESSAGE_BYTES = 2048
 MAX_COMMAND_CHARACTERS = 400
 MAX_SAMPLE_BYTES = 1280
 """Of sound in one message: 40 ms."""
-_PICTURE_HEADER = struct.Struct(">I")
 
 Fraction = Annotated[float, msgspec.Meta(ge=-1.0, le=1.0)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+Metres = Annotated[float, msgspec.Meta(ge=-1e4, le=1e4)]
 
 
 class _FromPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="do"):
@@ -72,6 +73,21 @@ class Say(_FromPage, frozen=True, tag="say"):
     text: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_COMMAND_CHARACTERS)]
 
 
+class GoTo(_FromPage, frozen=True, tag="go_to"):
+    """A command to go to a point of the floor, as on the map."""
+
+    x: Metres
+    y: Metres
+
+
+class GoToSeen(_FromPage, frozen=True, tag="go_to_seen"):
+    """A command to go to what is seen at a place in a picture, from its upper left corner."""
+
+    picture: Count
+    across: Share
+    down: Share
+
+
 class Cancel(_FromPage, frozen=True, tag="cancel"):
     """End the running command and stand."""
 
@@ -102,7 +118,8 @@ class Listened(_FromPage, frozen=True, tag="listened"):
 
 
 Speech = Listen | Samples | Listened
-FromPage = Hello | Seen | Ping | Take | Leave | Drive | Say | Cancel | EStop | Listen | Samples | Listened
+Command = Say | GoTo | GoToSeen
+FromPage = Hello | Seen | Ping | Take | Leave | Drive | Command | Cancel | EStop | Speech
 
 
 class _ToPage(msgspec.Struct, frozen=True, tag_field="is"):
@@ -208,6 +225,13 @@ class Sights(_ToPage, frozen=True, tag="sights"):
     goal: Thing | None = None
 
 
+class Boxes(_ToPage, frozen=True, tag="boxes"):
+    """Where the newest text's things may be on the picture of this number: estimates."""
+
+    picture: int
+    boxes: tuple[Box, ...]
+
+
 class Memories(_ToPage, frozen=True, tag="memories"):
     """Shareable memories that have a place."""
 
@@ -267,23 +291,9 @@ class Welcome(_ToPage, frozen=True, tag="welcome"):
     walls: Walls
 
 
-ToPage = (
-    State
-    | Text
-    | Tokens
-    | Round
-    | Motion
-    | Goal
-    | Plan
-    | Sights
-    | Memories
-    | Trail
-    | Walls
-    | Heard
-    | Pong
-    | Notice
-    | Welcome
-)
+Run = State | Text | Tokens | Round | Motion | Goal | Plan
+Drawn = Sights | Boxes | Memories | Trail | Walls
+ToPage = Run | Drawn | Heard | Pong | Notice | Welcome
 
 _decoder = msgspec.json.Decoder(FromPage)
 _encoder = msgspec.json.Encoder()
@@ -305,20 +315,11 @@ def is_stop(message: FromPage) -> bool:
 
 
 def is_for_persons(message: FromPage) -> bool:
-    """What no agent may say: to drive by hand, and to release the emergency stop."""
-    return isinstance(message, Drive) or (isinstance(message, EStop) and not message.engaged)
+    """What no agent may say: to drive by hand, to point, and to release the emergency stop."""
+    is_release = isinstance(message, EStop) and not message.engaged
+    return is_release or isinstance(message, (Drive, GoTo, GoToSeen))
 
 
 def write(message: ToPage) -> str:
     """Returns a message to the page as JSON."""
     return _encoder.encode(message).decode()
-
-
-def picture_frame(number: int, jpeg: bytes) -> bytes:
-    """A picture as it goes over the wire: its number in four bytes, then the JPEG."""
-    return _PICTURE_HEADER.pack(number % 2**32) + jpeg
-
-
-def picture_number(frame: bytes) -> int:
-    """Returns the number of a picture that `picture_frame` has packed."""
-    return int(_PICTURE_HEADER.unpack_from(frame)[0])

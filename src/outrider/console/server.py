@@ -26,6 +26,7 @@ from outrider.console.notes import Note, note_nothing
 from outrider.console.robot import RobotPort
 from outrider.core.errors import ConfigError
 from outrider.core.hearing import AsrEngine
+from outrider.core.sensors.camera import CameraModel
 from outrider.core.values import Pose2D, RangeScan
 
 START_S, STOP_S = 10.0, 5.0
@@ -184,6 +185,10 @@ class ConsoleServer:
     def show_picture(self, jpeg: bytes) -> None:
         """Shows a camera picture to all viewers."""
         self._web.call(self._hub.show_picture, jpeg)
+
+    def see_by(self, lens: CameraModel) -> None:
+        """The pictures are this camera's from now on; without one nothing is drawn on them."""
+        self._web.call(self._hub.see_by, lens)
 
     def show_pose(self, pose: Pose2D) -> None:
         """Shows the robot's pose to all viewers."""

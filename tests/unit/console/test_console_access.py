@@ -82,7 +82,7 @@ def test_the_token_opens_the_console(guarded: ConsoleServer, token_file: Path) -
     attributes = (response.getheader("set-cookie") or "").lower()
     assert "httponly" in attributes and "samesite=strict" in attributes
     page, text = ask(guarded, "/", Cookie=cookie_of(response))
-    assert page.status == 200 and "Outrider" in text
+    assert page.status == 200 and "e-stop" in text
     assert Page(guarded, cookie=cookie_of(response)).name == "viewer 1"
 
 

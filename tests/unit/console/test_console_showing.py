@@ -10,7 +10,8 @@ import pytest
 from support.consoles import FakeRobot, Page, wait_until
 
 from outrider.console import messages as m
-from outrider.console.floor import MAX_CELLS, MAX_POINTS, FloorSketch
+from outrider.console.drawn.floor import MAX_CELLS, MAX_POINTS, FloorSketch
+from outrider.console.drawn.frames import picture_frame, picture_number
 from outrider.console.hub import Hub
 from outrider.console.mailbox import MAX_EVENTS, MAX_UNSEEN_PICTURES, Mailbox
 from outrider.console.server import ConsoleServer, ConsoleSettings
@@ -177,4 +178,4 @@ def test_the_floor_sketch_is_bounded() -> None:
 
 
 def test_picture_numbers_wrap() -> None:
-    assert m.picture_number(m.picture_frame(2**32 + 5, b"x")) == 5
+    assert picture_number(picture_frame(2**32 + 5, b"x")) == 5

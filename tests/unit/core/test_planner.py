@@ -6,7 +6,7 @@ import pytest
 
 from outrider.core.errors import InstructionError
 from outrider.core.language.grammar import COMMANDS, FIND_PHRASINGS, Vocabulary
-from outrider.core.language.plan import Ask, Find, Follow, Forget, Remember, Stop, Where
+from outrider.core.language.plan import Ask, Find, Follow, Forget, Go, Remember, Stop, Where
 from outrider.core.language.planner import plan_of, says_to_stop
 from outrider.core.language.refusals import MOST_CHARACTERS
 from outrider.core.language.things import SHAPES
@@ -77,6 +77,8 @@ def test_every_trained_sentence_is_a_plan_or_a_question() -> None:
         ("forget what i said about my keys", Forget("keys")),
         ("forget everything", Forget()),
         ("turn left at the door", Follow("turn left at the door")),
+        ("Go to the point 1.25 -0.5, please", Go(1.25, -0.5)),
+        (Go(-12.34, 0.07).words, Go(-12.34, 0.07)),
     ],
 )
 def test_steps(sentence: str, step: object) -> None:

@@ -48,7 +48,7 @@ def after(
     """What a sentence comes to after another one."""
     (wanted,) = plan_of(asked, vocabulary).steps
     assert isinstance(wanted, Find)
-    understanding = Understanding(vocabulary, recollection, True, RunLog(wanted=wanted))
+    understanding = Understanding(vocabulary, recollection, lambda point: 0, RunLog(wanted=wanted))
     return understanding.plan(said, HERE).intent
 
 

@@ -17,6 +17,7 @@ from websockets.exceptions import ConnectionClosed, WebSocketException
 
 from outrider.console import messages as m
 from outrider.console.agents.address import CONNECT_S, ConsoleAddress, no_console
+from outrider.console.drawn.frames import picture_number
 from outrider.core.errors import LinkError
 
 PING_PERIOD_S, TAKEN_S, STOP_S = 1.0, 5.0, 2.0
@@ -189,7 +190,7 @@ class ConsoleLink:
 
     def _take(self, content: str | bytes) -> None:
         if isinstance(content, bytes):
-            self._picture, self._jpeg = m.picture_number(content), content[4:]
+            self._picture, self._jpeg = picture_number(content), content[4:]
         else:
             self._on_message(_to_agent.decode(content))
         self._news.set()

@@ -17,6 +17,7 @@ from starlette.websockets import WebSocketDisconnect
 
 from outrider.console import messages as m
 from outrider.console.app import GOING, MAX_REASON, MAX_WEBSOCKETS, UNREADABLE, Console
+from outrider.console.drawn.frames import picture_number
 from outrider.console.relay import frames as f
 from outrider.core.errors import LinkError, ProtocolError
 from outrider.core.frames import MAX_JPEG_BYTES
@@ -210,7 +211,7 @@ class _PageChannel:
     async def _show(self, picture: bytes) -> None:
         if len(picture) > MAX_JPEG_BYTES:
             await self.close(UNREADABLE, "the pictures are too large for a relay: lower picture_width")
-        number = m.picture_number(picture)
+        number = picture_number(picture)
         if number not in self._pictures:
             await self._cross(f.Picture(number, picture))
             self._pictures.append(number)

@@ -1,35 +1,34 @@
-// The newest picture, and the action drawn into it.
+// The newest picture, what is known to be on it, and the action. A click says where on the picture it was.
 
-import { fit } from "./canvas.js";
+import { color, fit } from "./canvas.js";
 import { words } from "./words.js";
 
 const SILENT_MS = 1500;
+const DASH = [7, 4];
 
 export class Camera {
-  constructor(canvas, empty) {
-    this.canvas = canvas;
-    this.empty = empty;
-    this.next = null;
-    this.busy = false;
-    this.bitmap = null;
-    this.action = "";
-    this.shownMs = 0;
+  constructor(canvas, empty, onPoint) {
+    Object.assign(this, { canvas, empty, next: null, busy: false, bitmap: null, action: "", shownMs: 0 });
+    this.number = 0;
+    this.boxes = [{ picture: 0, boxes: [] }];
+    canvas.addEventListener("click", (event) => this.point(event, onPoint));
     setInterval(() => this.watch(), 500);
     new ResizeObserver(() => this.draw()).observe(canvas);
   }
 
   // Where pictures come faster than they can be decoded, those in between are left out.
-  async show(blob) {
-    this.next = blob;
+  async show(blob, number) {
+    this.next = [blob, number];
     if (this.busy) return;
     this.busy = true;
     while (this.next) {
-      const newest = this.next;
+      const [newest, shown] = this.next;
       this.next = null;
       try {
         const bitmap = await createImageBitmap(newest);
         this.bitmap?.close();
         this.bitmap = bitmap;
+        this.number = shown;
         this.shownMs = performance.now();
         this.watch();
         this.draw();
@@ -49,6 +48,30 @@ export class Camera {
     if (this.bitmap && silent) this.empty.textContent = words("camera.old", { s: Math.round(silentMs / 1000) });
   }
 
+  // They are told of before their picture comes, and hold until the next ones.
+  setBoxes(message) {
+    this.boxes.push(message);
+  }
+
+  boxesNow() {
+    while (this.boxes.length > 1 && this.boxes[1].picture <= this.number) this.boxes.shift();
+    return this.boxes[0].boxes;
+  }
+
+  // The picture covers the canvas: what is beyond one of its sides is cut off.
+  frame(width, height) {
+    const scale = Math.max(width / this.bitmap.width, height / this.bitmap.height);
+    const w = this.bitmap.width * scale, h = this.bitmap.height * scale;
+    return [(width - w) / 2, (height - h) / 2, w, h];
+  }
+
+  point(event, onPoint) {
+    if (!this.bitmap) return;
+    const [x, y, w, h] = this.frame(this.canvas.clientWidth, this.canvas.clientHeight);
+    const share = (value) => Math.max(0, Math.min(1, value));
+    onPoint(this.number, share((event.offsetX - x) / w), share((event.offsetY - y) / h));
+  }
+
   setAction(action) {
     this.action = action;
     this.draw();
@@ -57,12 +80,31 @@ export class Camera {
   draw() {
     const { context, width, height } = fit(this.canvas);
     if (this.bitmap) {
-      const scale = Math.max(width / this.bitmap.width, height / this.bitmap.height);
-      const w = this.bitmap.width * scale, h = this.bitmap.height * scale;
-      context.drawImage(this.bitmap, (width - w) / 2, (height - h) / 2, w, h);
+      const frame = this.frame(width, height);
+      context.drawImage(this.bitmap, ...frame);
+      for (const box of this.boxesNow()) drawBox(context, frame, box);
     }
     drawAction(context, width, height, this.action);
   }
+}
+
+// Dashed, for it is an estimate: of a place that was said in words, and of a usual size.
+function drawBox(context, [x, y, w, h], { what, left, top, right, bottom }) {
+  const u = x + left * w, v = y + top * h;
+  context.save();
+  context.strokeStyle = color("goal");
+  context.lineWidth = 2;
+  context.setLineDash(DASH);
+  context.strokeRect(u, v, (right - left) * w, (bottom - top) * h);
+  context.font = "600 13px system-ui, sans-serif";
+  const label = words("camera.estimate", { what });
+  const wide = context.measureText(label).width + 8, high = 18;
+  const at = Math.max(high, v);
+  context.fillStyle = "#07131ccc";
+  context.fillRect(u, at - high, wide, high);
+  context.fillStyle = color("goal");
+  context.fillText(label, u + 4, at - 5);
+  context.restore();
 }
 
 const SIZES = { small: 1, medium: 2, large: 3 };

@@ -12,7 +12,7 @@ const AWAY = 4002;
 const SECRET = "outrider.viewer";
 
 export class Link {
-  // `on` has: event(message), picture(blob), state("open" | "lost" | "away" | "silent" | "replaced"), delay(ms),
+  // `on` has: event(message), picture(blob, number), state("open" | "lost" | "away" | "silent" | "replaced"), delay(ms),
   // stop("" | why nobody is known to have heard it).
   constructor(on) {
     this.on = on;
@@ -51,8 +51,9 @@ export class Link {
   receive(data) {
     this.heardMs = performance.now();
     if (data instanceof ArrayBuffer) {
-      this.send({ do: "seen", picture: new DataView(data).getUint32(0) });
-      this.on.picture(new Blob([new Uint8Array(data, 4)], { type: "image/jpeg" }));
+      const number = new DataView(data).getUint32(0);
+      this.send({ do: "seen", picture: number });
+      this.on.picture(new Blob([new Uint8Array(data, 4)], { type: "image/jpeg" }), number);
       return;
     }
     const message = JSON.parse(data);

@@ -15,9 +15,13 @@ const ACCEPTANCE_OVER = 10;
 const TOAST_MS = 6000;
 const $ = (id) => document.getElementById(id);
 
-const camera = new Camera($("camera"), $("camera-empty"));
+const camera = new Camera($("camera"), $("camera-empty"), (picture, across, down) => {
+  point({ do: "go_to_seen", picture, across, down });
+});
 const texts = new Texts($("texts"));
-const map = new FloorMap($("map"));
+const map = new FloorMap($("map"), (x, y) => {
+  if (point({ do: "go_to", x, y })) map.setTarget([x, y]);
+});
 const milliseconds = (value) => words("unit.ms", { n: Math.round(value) });
 const percent = (value) => words("unit.percent", { n: Math.round(value) });
 const charts = {
@@ -31,7 +35,7 @@ let state = {};
 let stopFailure = "";
 
 const link = new Link({
-  event: onEvent, picture: (blob) => camera.show(blob), state: onLink, delay: onDelay, stop: onStop,
+  event: onEvent, picture: (blob, number) => camera.show(blob, number), state: onLink, delay: onDelay, stop: onStop,
 });
 const commands = new Commands(link, $("command"), $("words"), $("quick"), $("cancel"), $("answer"), $("meant"), $("plan"));
 const voice = new Voice(link, $("talk"), $("words"), $("speaks"), (kind, text) => commands.show(kind, text));
@@ -74,16 +78,24 @@ const handlers = {
   },
   goal(message) {
     commands.onGoal(message);
+    if (message.state !== "running") map.setTarget(null);
     if (message.state !== "running" && message.message) voice.speak(message.message);
   },
   heard: (message) => voice.onHeard(message),
   plan: (message) => commands.onPlan(message),
   sights: (message) => map.setSights(message),
+  boxes: (message) => camera.setBoxes(message),
   memories: (message) => map.setMemories(message.things),
   trail: (message) => map.addTrail(message.points),
   walls: (message) => map.addWalls(message.cell_m, message.cells),
   notice: (message) => toast(message.level, message.text),
 };
+
+function point(message) {
+  const sent = link.send(message);
+  if (!sent) commands.show("bad", words("command.unsent"));
+  return sent;
+}
 
 function onEvent(message) {
   handlers[message.is]?.(message);

@@ -1,4 +1,4 @@
-// The floor from above: x, the way the robot looked at first, is up; y is left.
+// The floor from above: x, the way the robot looked at first, is up; y is left. A click says which point it was at.
 
 import { color, fit } from "./canvas.js";
 import { words } from "./words.js";
@@ -7,9 +7,12 @@ const MARGIN_M = 0.7;
 const FIELD_OF_VIEW = 1.27;
 
 export class FloorMap {
-  constructor(canvas) {
+  constructor(canvas, onPoint) {
     this.canvas = canvas;
     this.clear();
+    canvas.addEventListener("click", ({ offsetX, offsetY }) => {
+      if (this.pose) onPoint(...this.pointAt(offsetX, offsetY));
+    });
     new ResizeObserver(() => this.draw()).observe(canvas);
   }
 
@@ -21,6 +24,7 @@ export class FloorMap {
     this.memories = [];
     this.goal = null;
     this.pose = null;
+    this.target = null;
     this.bounds = [-1, -1, 1, 1];
   }
 
@@ -53,6 +57,12 @@ export class FloorMap {
     this.later();
   }
 
+  // Where the person has pointed; null once that has ended.
+  setTarget(point) {
+    this.target = point;
+    this.later();
+  }
+
   setMemories(things) {
     this.memories = things;
     this.later();
@@ -65,17 +75,30 @@ export class FloorMap {
     });
   }
 
-  draw() {
-    const { context, width, height } = fit(this.canvas);
+  // Pixels a metre, and the point in the middle.
+  scene(width, height) {
     const [x0, y0, x1, y1] = this.bounds;
     const scale = Math.min(width / (y1 - y0 + 2 * MARGIN_M), height / (x1 - x0 + 2 * MARGIN_M));
-    const at = (x, y) => [width / 2 - (y - (y0 + y1) / 2) * scale, height / 2 - (x - (x0 + x1) / 2) * scale];
+    return [scale, (x0 + x1) / 2, (y0 + y1) / 2];
+  }
+
+  pointAt(u, v) {
+    const { clientWidth: width, clientHeight: height } = this.canvas;
+    const [scale, x, y] = this.scene(width, height);
+    return [x + (height / 2 - v) / scale, y + (width / 2 - u) / scale];
+  }
+
+  draw() {
+    const { context, width, height } = fit(this.canvas);
+    const [scale, x0, y0] = this.scene(width, height);
+    const at = (x, y) => [width / 2 - (y - y0) * scale, height / 2 - (x - x0) * scale];
     this.drawWalls(context, at, scale);
     this.drawTrail(context, at);
     this.labels = [];
     if (this.goal) this.mark(context, at, this.goal, "goal", "ring");
     for (const thing of this.memories) this.mark(context, at, thing, "memory", "diamond");
     for (const thing of this.things) this.mark(context, at, thing, "dim", "dot");
+    if (this.target) drawCross(context, ...at(...this.target));
     if (this.pose) this.drawRobot(context, at, scale);
     drawScale(context, scale, height);
   }
@@ -146,6 +169,17 @@ export class FloorMap {
     context.fill();
     context.restore();
   }
+}
+
+function drawCross(context, u, v) {
+  context.strokeStyle = color("goal");
+  context.lineWidth = 2.5;
+  context.beginPath();
+  for (const [a, b] of [[-6, -6], [-6, 6]]) {
+    context.moveTo(u + a, v + b);
+    context.lineTo(u - a, v - b);
+  }
+  context.stroke();
 }
 
 function drawScale(context, scale, height) {

@@ -162,6 +162,11 @@ class Clauses:
         step = self.forward(slots, said)
         return p.Move(-step.metres) if isinstance(step, p.Move) else None
 
+    def point(self, slots: _Slots, said: _Said) -> p.Step | None:
+        """Returns the step to a point of the floor, wherever that is."""
+        x, y = (float(slots[axis].replace(" ", "")) for axis in ("x", "y"))
+        return p.Go(x, y)
+
     def wait(self, slots: _Slots, said: _Said) -> p.Step | None:
         """Returns a pause in seconds; notes a problem for one that is too long."""
         seconds = self._amount(slots.get("seconds"), self.book.seconds)
@@ -335,6 +340,7 @@ _BUILDERS: dict[str, _Builder] = {
     "quarter": Clauses.quarter,
     "forward": Clauses.forward,
     "back": Clauses.back,
+    "point": Clauses.point,
     "wait": Clauses.wait,
     "other": Clauses.other,
     "which": Clauses.which,

@@ -2,7 +2,7 @@
 """The phrases of a language, read from its file in `phrases/`, and the words of a sentence.
 
 A phrase holds words, `[optional ones]`, `(this|or that)` and slots: {thing}, {text}, {side}, {size},
-{which}, {angle}, {distance} and {seconds}. Accents and case do not count.
+{which}, {angle}, {distance}, {seconds}, {x} and {y}. Accents and case do not count.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ _TOKEN = re.compile(r"\d+(?:[.,]\d+)?|[^\W\d_]+(?:['-][^\W\d_]+)*|\S")
 _JOINT = re.compile(r"(?<=[^\W\d_])['-](?=[^\W\d_])")
 _PART = re.compile(r"\{(\w+)\}|([()\[\]|])|([^\s()\[\]|{}]+)")
 _SIGNS = {"(": "(?:", "[": "(?:", "|": "|", ")": ")", "]": ")?"}
+_COORDINATE = r"(?:- )?\d+(?:\.\d+)? "
 _MOST_THING_WORDS, _MOST_TELLING_WORDS = 10, 4
 
 
@@ -251,6 +252,8 @@ class Phrasebook:
             "angle": rf"(?:{self._amount(self._data['degrees'])}|\d+(?:[.,]\d+)? )",
             "distance": self._amount(self.metres),
             "seconds": self._amount(self.seconds),
+            "x": _COORDINATE,
+            "y": _COORDINATE,
         }
         return f"(?P<{slot}>{known[slot]})"
 

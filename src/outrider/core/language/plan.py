@@ -20,10 +20,14 @@ _UNCHECKED = '"{}": a general model takes any words; whether it knows these is n
 
 @dataclass(frozen=True)
 class Step:
-    """One step. `moves`: it may move the robot; `tells`: it answers, and changes nothing."""
+    """One step. `moves`: it may move the robot; `tells`: it answers, and changes nothing.
+
+    `said`: its plain words, with its fields in braces.
+    """
 
     moves: ClassVar[bool] = False
     tells: ClassVar[bool] = False
+    said: ClassVar[str] = ""
 
     @property
     def intent(self) -> str:
@@ -33,7 +37,7 @@ class Step:
     @property
     def words(self) -> str:
         """The step in plain words."""
-        return self.intent
+        return self.said.format(**vars(self))
 
     def note(self, is_general: bool) -> str:
         """What is assumed in the step, for a general model or one made for few words; empty for nothing."""
@@ -93,10 +97,7 @@ class Return(Step):
     """Come back to where the plan began."""
 
     moves: ClassVar[bool] = True
-
-    @property
-    def words(self) -> str:
-        return "come back to where this plan began"
+    said: ClassVar[str] = "come back to where this plan began"
 
 
 @dataclass(frozen=True)
@@ -104,10 +105,21 @@ class Home(Step):
     """Go home: to the place told as home, or to where the robot started."""
 
     moves: ClassVar[bool] = True
+    said: ClassVar[str] = "go home"
+
+
+@dataclass(frozen=True)
+class Go(Step):
+    """Go to a point of the floor: metres ahead and to the left of where odometry began."""
+
+    x: float
+    y: float
+    moves: ClassVar[bool] = True
+    said: ClassVar[str] = "go to the point {x:g} {y:g}"
 
     @property
-    def words(self) -> str:
-        return "go home"
+    def intent(self) -> str:
+        return f"go({self.x:g}, {self.y:g})"
 
 
 @dataclass(frozen=True)
@@ -167,23 +179,18 @@ class Wait(Step):
     """Stand for some seconds."""
 
     seconds: float
+    said: ClassVar[str] = "wait {seconds:g} s"
 
     @property
     def intent(self) -> str:
         return f"wait({self.seconds:g})"
-
-    @property
-    def words(self) -> str:
-        return f"wait {self.seconds:g} s"
 
 
 @dataclass(frozen=True)
 class Stop(Step):
     """Stand still, now."""
 
-    @property
-    def words(self) -> str:
-        return "stop at once"
+    said: ClassVar[str] = "stop at once"
 
 
 @dataclass(frozen=True)
@@ -191,10 +198,7 @@ class See(Step):
     """Say what the newest picture shows."""
 
     tells: ClassVar[bool] = True
-
-    @property
-    def words(self) -> str:
-        return "say what is in sight, without moving"
+    said: ClassVar[str] = "say what is in sight, without moving"
 
 
 @dataclass(frozen=True)
@@ -204,14 +208,11 @@ class Where(Step):
     what: str
     question: str = field(default="", compare=False)
     tells: ClassVar[bool] = True
+    said: ClassVar[str] = "say where the {what} is, without moving"
 
     @property
     def intent(self) -> str:
         return f"where({self.what})"
-
-    @property
-    def words(self) -> str:
-        return f"say where the {self.what} is, without moving"
 
 
 @dataclass(frozen=True)
@@ -219,10 +220,7 @@ class Did(Step):
     """Say what was done."""
 
     tells: ClassVar[bool] = True
-
-    @property
-    def words(self) -> str:
-        return "say what was done, without moving"
+    said: ClassVar[str] = "say what was done, without moving"
 
 
 @dataclass(frozen=True)
@@ -231,14 +229,11 @@ class Ask(Step):
 
     question: str
     tells: ClassVar[bool] = True
+    said: ClassVar[str] = 'answer "{question}" from memory, without moving'
 
     @property
     def intent(self) -> str:
         return "ask"
-
-    @property
-    def words(self) -> str:
-        return f'answer "{self.question}" from memory, without moving'
 
 
 @dataclass(frozen=True)

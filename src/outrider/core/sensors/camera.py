@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from outrider.core.values import Pose2D
+
 
 @dataclass(frozen=True)
 class CameraModel:
@@ -40,3 +42,38 @@ SIM_CAMERA = GO2_FRONT_CAMERA.scaled_to(504, 280)
 MODEL_IMAGE_WIDTH = 252
 MODEL_IMAGE_HEIGHT = 140
 JPEG_QUALITY = 90
+_NEAREST_M = 0.1
+
+
+@dataclass(frozen=True)
+class CameraView:
+    """What the robot's camera, which looks level, sees from a pose of the base.
+
+    Places in the picture are shares of its width and height, from the upper left corner.
+    """
+
+    camera: CameraModel
+    pose: Pose2D
+
+    def share_of(self, x: float, y: float, height_m: float) -> tuple[float, float, float] | None:
+        """Where a point of the world is in the picture, and metres ahead; None for one that is not ahead.
+
+        The place may lie beyond the picture's edge.
+        """
+        distance, bearing = self.pose.distance_to(x, y), self.pose.bearing_to(x, y)
+        ahead_m = distance * math.cos(bearing) - CAMERA_FORWARD_M
+        if ahead_m < _NEAREST_M:
+            return None
+        focal_px = self.camera.focal_px / ahead_m
+        across_px, down_px = -distance * math.sin(bearing) * focal_px, (CAMERA_HEIGHT_M - height_m) * focal_px
+        return 0.5 + across_px / self.camera.width, 0.5 + down_px / self.camera.height, ahead_m
+
+    def floor_at(self, across: float, down: float) -> tuple[float, float, float] | None:
+        """The point of the floor at a place in the picture, and metres ahead; None from the horizon up."""
+        down_px = (down - 0.5) * self.camera.height
+        if down_px <= 0.0:
+            return None
+        ahead_m = CAMERA_HEIGHT_M * self.camera.focal_px / down_px
+        left_m = (0.5 - across) * self.camera.width * ahead_m / self.camera.focal_px
+        point = self.pose.compose(Pose2D(CAMERA_FORWARD_M + ahead_m, left_m, 0.0))
+        return point.x, point.y, ahead_m

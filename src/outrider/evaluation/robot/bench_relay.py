@@ -22,7 +22,7 @@ from rich.table import Table
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
-from outrider.console.messages import picture_number
+from outrider.console.drawn.frames import picture_number
 from outrider.console.relay.robot_end import RobotEnd
 from outrider.console.robot import GoalEnd
 from outrider.console.server import ConsoleServer, ConsoleSettings

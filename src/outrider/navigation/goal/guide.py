@@ -71,7 +71,7 @@ class Guide:
         goal = (self._destination.x, self._destination.y)
         way = self._floor.way(pose, goal, self._destination.reach_m)
         if way is None:
-            raise MotionError("no way leads to the remembered place: clear one, or lead the robot nearer")
+            raise MotionError("no way leads there: clear one, or lead the robot nearer")
         # With the place in reach the way is the cell underfoot.
         if pose.distance_to(*goal) <= self._destination.reach_m and len(way) == 1:
             bearing = pose.bearing_to(*goal)

@@ -76,6 +76,14 @@ class FloorMap:
         reached = _search(costs, evidence > 0, first, last, reach_m / CELL_M)
         return None if reached is None else [_point(origin, cell) for cell in reached]
 
+    def evidence_at(self, point: Point) -> int:
+        """Returns the evidence of a point's cell; 0 beyond the map."""
+        with self._lock:
+            if self._origin is None or not all(map(math.isfinite, point)):
+                return 0
+            cell = _cell(self._origin, point)
+            return int(self._evidence[cell]) if _inside(cell) else 0
+
     def is_clear(self, start: Point, end: Point) -> bool:
         """Whether the body can go straight from one point to another, as far as is known."""
         with self._lock:

@@ -186,6 +186,14 @@ def camera_info_message(camera: CameraModel, stamp: Time, frame_id: str) -> Came
     )
 
 
+def lens_of(message: CameraInfo) -> CameraModel | None:
+    """The camera of a message as a pinhole; None for one that is not calibrated."""
+    focal_px = float(message.k[0])
+    if not (message.width > 0 and message.height > 0 and 0.0 < focal_px < math.inf):
+        return None
+    return CameraModel(message.width, message.height, focal_px)
+
+
 def transform(parent: str, child: str, stamp: Time, pose: Pose2D, height_m: float = 0.0) -> TransformStamped:
     """Returns the transform from a child frame to its parent."""
     message = TransformStamped(header=header(stamp, parent), child_frame_id=child)

@@ -14,12 +14,11 @@ from geometry_msgs.msg import Twist
 from nav_msgs.msg import Odometry as OdometryMsg
 from outrider_interfaces.msg import DecodedTokens, MotionReport, PlanProgress, SpeculationStats, VerifiedText
 from outrider_interfaces.srv import Recall
-from sensor_msgs.msg import Image, LaserScan
+from sensor_msgs.msg import LaserScan
 from std_msgs.msg import Bool
 
 from outrider.console.robot import GoalEnd
 from outrider.console.server import ConsoleServer
-from outrider.core.errors import FrameError
 from outrider.core.files.journal import Journal, journal_at
 from outrider.core.files.notary import Notary
 from outrider.core.language.brief import brief
@@ -34,6 +33,7 @@ from outrider.nodes.common.scan_input import ScanInput
 from outrider.nodes.common.twist_input import TwistInput
 from outrider.nodes.navigator.goal_sender import GoalSender
 from outrider.nodes.observers import console_messages as shown
+from outrider.nodes.observers.console_camera import ConsoleCamera
 from outrider.runtime.mission.words import vocabulary_of
 from outrider.runtime.node_graph.namespaces import diagnostics_name
 from outrider.runtime.wiring.binding import SERVED, settings_of
@@ -75,7 +75,6 @@ class ConsoleNode(OutriderNode):
         self._paces: dict[tuple[str, float], TokenBucket] = {}
         self._active = self._driving = False
         self._warnings = {"": INACTIVE}
-        self._camera: Any = None
         self._e_stop_s = -math.inf
         self._moved_s: dict[str, float] = {}
         self._sending = threading.Lock()
@@ -88,6 +87,7 @@ class ConsoleNode(OutriderNode):
         beside = self._relay.run if self._relay is not None else None
         settings = settings_of({name: self.value(name) for name in SERVED})
         self._console = ConsoleServer(self, settings, self._notary.note, self._engine, beside)
+        self._camera = ConsoleCamera(self, self._console, self._picture_is_due)
         self._tell_warnings()
         self._open_inputs()
         self.get_logger().info(f"console at {self._console.url}{self._console.login_hint}")
@@ -126,9 +126,9 @@ class ConsoleNode(OutriderNode):
         self._looking = self.living_timer(LOOK_PERIOD_S, self._look)
 
     def deactivate(self) -> None:
-        self._watch_camera(False)
         if not getattr(self, "_active", False):
             return
+        self._camera.watch(False)
         with self._sending:
             self._active = False
             if self._driving:
@@ -188,36 +188,18 @@ class ConsoleNode(OutriderNode):
         watched = self._console.num_viewers > 0
         self._sensors.is_open = watched
         pace(self._looking, LOOK_PERIOD_S if watched else UNWATCHED_PERIOD_S)
-        self._watch_camera(watched)
+        self._camera.watch(watched)
         if watched and self._is_due("memories", MEMORY_PERIOD_S):
             self._ask_memories()
 
-    def _watch_camera(self, watched: bool) -> None:
-        if watched and self._camera is None:
-            self._camera = self.create_subscription(
-                Image, "camera/image_raw", self._on_image, qos.LATEST_SENSOR
-            )
-        elif not watched and getattr(self, "_camera", None) is not None:
-            self.destroy_subscription(self._camera)
-            self._camera = None
+    def _picture_is_due(self) -> bool:
+        return self._is_due("picture", 1.0 / self.value("picture_hz"))
 
     def _is_due(self, what: str, period_s: float) -> bool:
         """Once a period on average."""
         now_s = time.monotonic()
         pace = self._paces.setdefault((what, period_s), TokenBucket(1.0 / period_s, AT_ONCE, now_s))
         return pace.take(1.0, now_s)
-
-    def _on_image(self, message: Image) -> None:
-        if not self._is_due("picture", 1.0 / self.value("picture_hz")):
-            return
-        try:
-            jpeg = shown.picture_of(
-                convert.rgb_of(message), self.value("picture_width"), self.value("quality")
-            )
-        except FrameError as error:
-            self.get_logger().error(str(error), throttle_duration_sec=5.0)
-            return
-        self._console.show_picture(jpeg)
 
     def _on_odometry(self, message: OdometryMsg, waited_s: float = 0.0) -> None:
         came_s = self.now_s() - waited_s

@@ -18,6 +18,7 @@ from outrider.core.files.terminal import Pulse
 from outrider.core.files.writing import checked_animation, checked_folder, writing_to
 from outrider.core.language.grammar import Vocabulary
 from outrider.decoding.config import DecodingConfig
+from outrider.navigation.sensing.floor_map import Point
 from outrider.runtime.common.endings import NOT_REACHED, STOPPED, stopping_on_signals
 from outrider.runtime.common.json_figures import REPORT_FILE
 from outrider.runtime.common.made_with import made_with
@@ -96,6 +97,11 @@ def run_in_one_process(
     return 0 if record.success else NOT_REACHED
 
 
+def _free(_: Point) -> int:
+    """Of a point in a home that the robot has not seen yet: whether it is free shows on the way."""
+    return -1
+
+
 @dataclass(frozen=True)
 class _Demo:
     """One run. `world` holds the simulation's parameters, as its node has them."""
@@ -113,7 +119,7 @@ class _Demo:
         from outrider.runtime.plans.understanding import Understanding
 
         try:
-            Understanding(self.vocabulary, None, True, RunLog()).plan(self.instruction)
+            Understanding(self.vocabulary, None, _free, RunLog()).plan(self.instruction)
         except MemoryStoreError:
             raise InstructionError(
                 "with --no-ros the robot has no memory: use `outrider memory`, or leave --no-ros away"

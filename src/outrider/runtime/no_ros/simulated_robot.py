@@ -19,6 +19,7 @@ from outrider.console.server import ConsoleServer
 from outrider.core.errors import Cancelled, OutriderError, SimulationError
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.ports import TextDecoder
+from outrider.core.sensors.camera import SIM_CAMERA
 from outrider.core.values import Pose2D, Velocity, Visibility
 from outrider.decoding.config import DecodingConfig
 from outrider.memory.store.records import RecordFilter
@@ -92,6 +93,7 @@ class SimulatedRobot:
         """Tell this console how the robot stands, from now on."""
         self._console = console
         console.update(link="local")
+        console.see_by(SIM_CAMERA)
 
     def close(self) -> None:
         """End what runs, and the thread."""
@@ -140,7 +142,7 @@ class SimulatedRobot:
         watch = _Watch(self._console, world.simulator, lambda: False)
         while True:
             watch.console = self._console
-            watch.look(world.simulator.truth())
+            watch.look(world.simulator.odometry().pose)
             try:
                 return self._goals.get(timeout=IDLE_PERIOD_S)
             except queue.Empty:
@@ -249,10 +251,10 @@ class _Watch:
             raise Cancelled("cancelled")
         time.sleep(max(0.0, state.time_s - (time.monotonic() - self._began_s)))
         self._show_text(state)
-        self.look(self.simulator.truth())
+        self.look(self.simulator.odometry().pose)
 
     def look(self, pose: Pose2D) -> None:
-        """Show where the robot is; its picture now and then."""
+        """Show where the robot is by its odometry, as its map has it; its picture now and then."""
         if self.console is None:
             return
         self.console.show_pose(pose)
@@ -275,7 +277,7 @@ class _Watch:
         """Show where the robot stands."""
         if self.console is not None:
             self.console.show(m.Plan(self._plan.steps, self._plan.current))
-            self.console.show_pose(self.simulator.truth())
+            self.console.show_pose(self.simulator.odometry().pose)
             self.console.update(moving=False)
 
     def _show_text(self, state: LiveState) -> None:

@@ -71,7 +71,8 @@ class Errand:
 
     def plan(self, sentence: str) -> p.Plan:
         """What the sentence asks for. Raises Refusal and MemoryStoreError; nothing moves."""
-        understanding = Understanding(self.vocabulary, self.recollection, self.floor is not None, self.log)
+        evidence = self.floor.evidence_at if self.floor is not None else None
+        understanding = Understanding(self.vocabulary, self.recollection, evidence, self.log)
         return understanding.plan(sentence, self._pose())
 
     def run(self, sentence: str, cancelled: Callable[[], bool]) -> GoalResult:
@@ -116,6 +117,7 @@ class Errand:
             p.Follow: moves.follow,
             p.Return: moves.come_back,
             p.Home: moves.home,
+            p.Go: moves.go,
             p.Turn: moves.turn,
             p.Move: moves.move,
             p.Wait: moves.wait,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from outrider.core.errors import Cancelled
 from outrider.core.language.actions import Motion
-from outrider.core.language.plan import Find, Follow, Home, Move, Return, Turn, Wait
+from outrider.core.language.plan import Find, Follow, Go, Home, Move, Return, Turn, Wait
 from outrider.core.ports import TextDecoder
 from outrider.core.values import Pose2D, Sighting
 from outrider.navigation.goal.guide import Destination, Guide, LedDecoder
@@ -21,7 +21,7 @@ from outrider.runtime.mission.memory_queries import Recollection
 from outrider.runtime.mission.robot_side import GoalError, GoalResult, RobotSide
 from outrider.runtime.plans.run_log import RunLog
 
-RETURN_REACH_M = 0.4
+RETURN_REACH_M, POINT_REACH_M = 0.4, 0.3
 HALF_TURN = Motion(turn_rad=math.pi)
 Cancelling = Callable[[], bool]
 
@@ -88,6 +88,10 @@ class Moves:
         """To the place that somebody has told as home, else to where the robot started."""
         told = self._told_place("home")
         return self._lead(told, cancelled) if told else self._lead_back(self.log.start, cancelled)
+
+    def go(self, step: Go, cancelled: Cancelling) -> GoalResult:
+        """To a point of the floor that the robot has seen."""
+        return self._lead(Destination(step.x, step.y, POINT_REACH_M), cancelled, "stands at the point")
 
     def turn(self, step: Turn, cancelled: Cancelling) -> GoalResult:
         """Turns on the spot, as far as told."""

@@ -3,19 +3,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from outrider.core.errors import InstructionError, MemoryStoreError
 from outrider.core.language.grammar import Vocabulary
-from outrider.core.language.plan import Ask, Correct, Find, Forget, Home, Plan, Remember, Return, Step, Where
+from outrider.core.language.plan import (
+    Ask,
+    Correct,
+    Find,
+    Forget,
+    Go,
+    Home,
+    Plan,
+    Remember,
+    Return,
+    Step,
+    Where,
+)
 from outrider.core.language.planner import plan_of
 from outrider.core.values import Pose2D
+from outrider.navigation.sensing.floor_map import Point
 from outrider.runtime.mission.memory_queries import Recollection
 from outrider.runtime.plans.corrections import Corrections
 from outrider.runtime.plans.run_log import RunLog
 
 NO_MEMORY = "this robot remembers nothing: start it with use_memory=true"
-NO_MAP = "this robot keeps no map of its ways, and cannot go back by itself: lead it"
+NO_MAP = "this robot keeps no map of its ways, and cannot go by itself: lead it"
+UNSEEN = "the robot has not seen the floor there: choose a point that it has looked at"
+TAKEN = "something stands there: choose a point beside it"
 
 
 class Refusal(InstructionError):
@@ -28,11 +44,14 @@ class Refusal(InstructionError):
 
 @dataclass
 class Understanding:
-    """What sentences mean to a robot. `has_map`: it can lead itself to places."""
+    """What sentences mean to a robot. `evidence`: that of its map for a point; None for one without a map.
+
+    By its map it leads itself to places.
+    """
 
     vocabulary: Vocabulary | None
     recollection: Recollection | None
-    has_map: bool
+    evidence: Callable[[Point], int] | None
     log: RunLog
 
     def plan(self, sentence: str, pose: Pose2D | None = None) -> Plan:
@@ -40,7 +59,7 @@ class Understanding:
 
         Raises Refusal, and MemoryStoreError where the robot has no memory that it needs.
         """
-        places = _Places(self.recollection if self.has_map else None)
+        places = _Places(self.recollection if self.evidence is not None else None)
         try:
             plan = plan_of(sentence, self.vocabulary, places.knows)
             plan = self._corrected(plan, places, pose)
@@ -68,14 +87,22 @@ class Understanding:
         for step in plan.steps:
             if self.recollection is None and self._is_for_memory(step):
                 raise MemoryStoreError(NO_MEMORY)
-            if not self.has_map and isinstance(step, (Return, Home)):
+            if self.evidence is None and isinstance(step, (Return, Home, Go)):
                 raise InstructionError(NO_MAP)
+            if self.evidence is not None and isinstance(step, Go):
+                _check_point(self.evidence((step.x, step.y)))
 
     def _is_for_memory(self, step: Step) -> bool:
         """Whether nothing but a memory helps; where a thing is that the models know, they may see."""
         if isinstance(step, Where):
             return self.vocabulary is None or not self.vocabulary.names(step.what)
         return isinstance(step, (Remember, Forget, Ask))
+
+
+def _check_point(evidence: int) -> None:
+    """Raises InstructionError for a point that is not known to be free."""
+    if evidence >= 0:
+        raise InstructionError(TAKEN if evidence > 0 else UNSEEN)
 
 
 @dataclass

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is told to those who come later, bounded; and of a text that is repeated, what is new in it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from outrider.console import messages as m
+from outrider.console.drawn.floor import CELL_M, FloorSketch
+
+KEPT_TEXTS, KEPT_ROUNDS, KEPT_MOTIONS = 30, 120, 30
+
+
+class Kept:
+    """The newest events of each kind, and the floor as far as it is known."""
+
+    def __init__(self) -> None:
+        self.floor = FloorSketch()
+        self._texts: deque[m.Text] = deque(maxlen=KEPT_TEXTS)
+        self._rows: dict[type, deque[Any]] = {
+            m.Round: deque(maxlen=KEPT_ROUNDS),
+            m.Motion: deque(maxlen=KEPT_MOTIONS),
+        }
+        self._newest: dict[type, Any] = {m.Plan: m.Plan(), m.Sights: m.Sights(), m.Memories: m.Memories()}
+
+    def placed(self) -> Iterator[tuple[str, float, float]]:
+        """Yields what the newest text says it sees, each with its place on the floor."""
+        return ((thing.what, thing.x, thing.y) for thing in self._newest[m.Sights].things)
+
+    def keep(self, event: m.ToPage) -> m.ToPage | None:
+        """Keeps an event; returns what is to be told of it, None where it says nothing new."""
+        if isinstance(event, m.Text):
+            return self._text(event)
+        kind = type(event)
+        if kind in self._newest:
+            self._newest[kind] = event
+        elif kind in self._rows:
+            self._rows[kind].append(event)
+        return event
+
+    def told(self) -> dict[str, Any]:
+        """Returns the fields of a welcome that are kept here."""
+        return {
+            "texts": tuple(self._texts),
+            "rounds": tuple(self._rows[m.Round]),
+            "motions": tuple(self._rows[m.Motion]),
+            "plan": self._newest[m.Plan],
+            "sights": self._newest[m.Sights],
+            "memories": self._newest[m.Memories],
+            "trail": m.Trail(tuple(self.floor.points)),
+            "walls": m.Walls(CELL_M, tuple(sorted(self.floor.cells))),
+        }
+
+    def _text(self, text: m.Text) -> m.Text | None:
+        """A text is repeated as a sign of life; only what is new in it is told."""
+        last = self._texts[-1] if self._texts else None
+        if last is not None and (last.session, last.step) == (text.session, text.step):
+            if text.state == "withdrawn":
+                text = msgspec.structs.replace(last, state=text.state, note=text.note)
+            if text == last:
+                return None
+            self._texts.pop()
+        self._texts.append(text)
+        return text
