@@ -133,7 +133,7 @@ class Simulator:
         truth, last, pose = self.truth(), self._last_truth, self._odometry_pose
         dx, dy, dyaw = truth.x - last.x, truth.y - last.y, wrap_angle(truth.yaw - last.yaw)
         if self._noise > 0.0:
-            scale, turn_scale = 1.0 + self._noise * self._rng.standard_normal(2)
+            scale, turn_scale = (1.0 + self._noise * self._rng.standard_normal(2)).tolist()
             dx, dy, dyaw = dx * scale, dy * scale, dyaw * turn_scale
         drift = pose.yaw - last.yaw
         self._odometry_pose = Pose2D(

@@ -198,7 +198,7 @@ def test_the_camera_and_the_map_are_drawn(page: Any, server: ConsoleServer) -> N
     for x in range(5):
         server.show_pose(Pose2D(float(x), 0.0, 0.0))
     drawn = "c => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(v => v > 0)"
-    page.wait_for_function(f"({drawn})(document.getElementById('map'))")
+    wait_until(lambda: page.evaluate(f"({drawn})(document.getElementById('map'))"), "a map")
 
 
 def test_no_part_of_the_page_covers_another(page: Any, server: ConsoleServer) -> None:

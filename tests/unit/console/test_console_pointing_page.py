@@ -58,7 +58,7 @@ def page(browser: Any, server: ConsoleServer, request: pytest.FixtureRequest) ->
     server.show(m.Sights((m.Thing("red chair", 3.0, 0.0),)))
     picture = np.full((SIM_CAMERA.height, SIM_CAMERA.width, 3), 90, np.uint8)
     server.show_picture(bytes(cv2.imencode(".jpg", picture)[1]))
-    opened.wait_for_function("window.drawn.length > 0")
+    wait_until(lambda: opened.evaluate("window.drawn.length"), "a box")
     yield opened
     opened.close()
 
