@@ -105,7 +105,7 @@ class _Scene:
         self._poses = [record.truth for record in run.poses]
         self._view = fit_view(SIDE_WIDTH, HEIGHT - CAMERA_HEIGHT - SCALE_HEIGHT, run.home, self._poses)
         below = np.full((SCALE_HEIGHT, SIDE_WIDTH, 3), PAPER, np.uint8)
-        self._ground = np.vstack([draw_map(self._view, run.home, self._poses), below])
+        self._ground = np.vstack([draw_map(self._view, run.home), below])
         draw_scale(self._ground, self._view)
         self._outside = None
         if run.home is not None and self._poses:
