@@ -269,7 +269,8 @@ def test_a_sentence_that_says_stop_ends_what_runs(console: ConsoleServer, robot:
                 assert await call(session, "goal", sentence=sentence) == (True, "cancelled: the robot stands")
 
     asyncio.run(run())
-    assert robot.cancels >= 3 and robot.goals == []
+    wait_until(lambda: robot.cancels >= 3, "each has ended what runs")
+    assert robot.goals == []
 
 
 def test_an_agent_that_leaves_takes_its_command_along(console: ConsoleServer, robot: FakeRobot) -> None:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout, suppress
 
+import anyio
 import uvicorn
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
@@ -38,9 +39,16 @@ async def _serve_pipe(settings: AgentSettings, note: Note) -> None:
         os.fdopen(os.dup(sys.stdout.fileno()), "wb") as sink,
         redirect_stdout(sys.stderr),
     ):
-        async with pipe_streams(source, sink, stop.set) as (incoming, outgoing):
-            await server.run(incoming, outgoing, server.create_initialization_options())
-    stopping.cancel()
+        try:
+            async with pipe_streams(source, sink, stop.set) as (incoming, outgoing):
+                await server.run(incoming, outgoing, server.create_initialization_options())
+        except Exception as error:
+            if not _is_of_the_end(error):
+                raise
+        finally:
+            stopping.cancel()
+            if stop.is_set():  # it came with the last of the input
+                await _stop(settings)
 
 
 async def _stop_when_told(settings: AgentSettings, stop: asyncio.Event) -> None:
@@ -48,8 +56,20 @@ async def _stop_when_told(settings: AgentSettings, stop: asyncio.Event) -> None:
     while True:
         await stop.wait()
         stop.clear()
-        with suppress(LinkError):
-            await asyncio.to_thread(settings.address.e_stop)
+        await _stop(settings)
+
+
+async def _stop(settings: AgentSettings) -> None:
+    with suppress(LinkError):
+        await asyncio.to_thread(settings.address.e_stop)
+
+
+def _is_of_the_end(error: BaseException) -> bool:
+    """Whether nothing failed but answers that nobody listens to any more: the SDK sends them all the same."""
+    inner = getattr(error, "exceptions", None)
+    if inner is not None:
+        return all(map(_is_of_the_end, inner))
+    return isinstance(error, (anyio.ClosedResourceError, anyio.BrokenResourceError))
 
 
 def serve_http(
