@@ -17,8 +17,8 @@ from outrider.core.language.things import ORDER
 
 CORRECTIONS = ("other", "which", "side", "beside")
 """Groups of phrases before which a word such as "no" may stand."""
-UNSPOKEN = ("again", "described", "ask", *CORRECTIONS)
-"""Groups of phrases that begin no sentence, or hold free text."""
+UNSPOKEN = ("again", "described", "ask", "point", *CORRECTIONS)
+"""Groups of phrases that begin no sentence, hold free text, or stand for a click."""
 COMMON = ("find", "turn", "forward", "back", "wait", "return", "home", "stop", "where")
 COMMON_SHARE, POLITE_SHARE, PLAN_SHARE, CORRECTION_SHARE, WHOLE_SHARE = 0.85, 0.1, 0.3, 0.03, 0.95
 FORM_SHARE, FIND_SHARE, ROOM_SHARE = 0.4, 0.7, 0.1

