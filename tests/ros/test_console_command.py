@@ -59,7 +59,7 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def test_a_console_that_cannot_start_says_why_in_one_line() -> None:
     command = [sys.executable, "-m", "outrider.cli", "console", "--port", "0", "--tls-cert", "none.pem"]
     process = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
-    assert process.returncode == 1
+    assert process.returncode == 2
     assert process.stdout == "error: tls_cert and tls_key belong together: give both files, or none\n"
 
 

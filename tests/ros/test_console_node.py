@@ -329,19 +329,23 @@ def test_an_agent_has_real_nodes_carry_out_its_words_and_stops_them(teleop: Tele
         picture = (await session.call_tool("picture", {})).content[0]
         assert base64.b64decode(picture.data).startswith(b"\xff\xd8")
 
-    async def told_the_end(session: Any) -> None:
+    async def last_goal(session: Any) -> str:
+        return json.loads((await call(session, "status"))[1])["last_goal"]
+
+    async def told_the_end(session: Any, before: str) -> None:
         """Until the agent has heard how its goal ended: the robot stands before the goal is over."""
-        while "emergency stop" not in json.loads((await call(session, "status"))[1])["last_goal"]:
+        while await last_goal(session) == before:
             await asyncio.sleep(0.2)
 
     async def stop_under_way(session: Any) -> None:
         teleop.decoder.script += ["turn left large\nlook: nothing"] * 30
+        ended = await last_goal(session)
         assert (await call(session, "goal", sentence="find the red chair"))[0]
         before = teleop.pose()
         await asyncio.to_thread(wait_until, lambda: abs(teleop.pose().yaw - before.yaw) > 0.1, "motion")
         assert (await call(session, "stop"))[0]
         await asyncio.to_thread(wait_until, teleop.stands, "the robot stands")
-        await asyncio.wait_for(told_the_end(session), 30.0)
+        await asyncio.wait_for(told_the_end(session, ended), 30.0)
         await call(session, "goal", sentence="release the emergency stop")
         said = (await call(session, "goal", sentence="turn left", wait_s=60.0))[1]
         assert "emergency stop is engaged" in said, "an agent releases nothing"
