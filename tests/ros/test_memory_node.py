@@ -207,7 +207,7 @@ def test_a_question_is_answered_by_robot_and_cloud_together(
             return Edge(ScriptedDecoder([]), Vocabulary({}))
 
     corpus = tmp_path / "corpus.db"
-    with opened_corpus(str(corpus)) as opened:
+    with opened_corpus(str(corpus), may_make=True) as opened:
         opened.add(["Keys are cut at the kiosk."])
     endpoint = f"tcp://127.0.0.1:{free_port()}"
     cloud = {"endpoint": endpoint, "model": str(tiny_model_folder / "target"), "corpus": str(corpus)}
