@@ -180,6 +180,18 @@ def test_a_sentence_that_no_model_knows_is_wrong_usage_and_starts_nothing(senten
     assert not (tmp_path / "out").exists()
 
 
+def test_a_refused_sentence_imports_neither_models_nor_physics():
+    code = (
+        "import sys; from typer.testing import CliRunner; from outrider import cli; "
+        "error = CliRunner().invoke(cli.app, ['demo', 'red']).exception; "
+        "assert type(error).__name__ == 'InstructionError', error; "
+        "heavy = {'torch', 'transformers', 'mujoco', 'onnxruntime', 'uvicorn', 'rclpy'} & set(sys.modules); "
+        "assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

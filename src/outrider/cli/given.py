@@ -93,9 +93,9 @@ def looks(names: str) -> None:
 
 def legs(asked: bool) -> None:
     """Raises ConfigError where the package with the robot's legs is missing."""
-    from outrider.simulation.legs import legs_folder
-
     if asked:
+        from outrider.simulation.legs import legs_folder  # a physics engine, for a demo that walks alone
+
         legs_folder()
 
 
