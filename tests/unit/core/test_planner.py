@@ -441,6 +441,31 @@ def test_a_stop_that_is_denied_is_none(said: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "said",
+    [
+        "I don't like this, make it stop",
+        "make it stop, I don't want this",
+        "please do not hit it, stop",
+        "oh no, it doesn't see me, stop it now",
+        "never mind, stop",
+        "don't! stop!",
+        "do not move, halt",
+        "nicht weiter, bitte anhalten",
+        "ne bouge pas, arrête",
+    ],
+)
+def test_a_negation_of_something_else_denies_no_stop(said: str) -> None:
+    assert says_to_stop(said)
+
+
+@pytest.mark.parametrize(
+    "said", ["don't stop", "hey, don't stop now", "please do not ever stop", "nicht anhalten", "不要停"]
+)
+def test_a_negation_just_before_it_denies_a_stop(said: str) -> None:
+    assert not says_to_stop(said)
+
+
+@pytest.mark.parametrize(
     ("said", "limit"), [("turn left 400", "360"), ("turn 90", "which side"), ("walk 100 m ahead", "5 m")]
 )
 def test_what_is_over_a_limit_is_not_mended_to_something_else(said: str, limit: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice, takewhile
 
 from outrider.core.edit_distance import closest
 from outrider.core.errors import InstructionError
@@ -27,6 +28,8 @@ from outrider.core.language.refusals import EXAMPLE, MOST_CHARACTERS, MOST_WORDS
 
 AFTER_A_STOP = "after a stop nothing else is done: say the rest anew"
 ANY_QUESTION = Ask("").intent
+DENIAL_REACH = 2
+"""Words before a stop word that may deny it: "do not ever stop"."""
 ASKS_AND_ORDERS = "asks and orders at once: end the question with a question mark, or say one at a time"
 _MOST_RESPELT = 14
 
@@ -69,7 +72,8 @@ def _one_by_one(likely: Sequence[_Reading], readings: Sequence[_Reading]) -> Ite
 def says_to_stop(sentence: str) -> bool:
     """Whether a sentence orders a stop, in any language, however long or strange the rest of it is.
 
-    A plan in any language is one if its first step is; else a stop word counts, unless it is denied.
+    A plan in any language is one if it begins with a stop word, or says nothing but to stop; else a stop word
+    counts that no negation denies.
     """
     books = [phrasebook(language) for language in LANGUAGES]
     stop_words = frozenset(word for book in books for word in book.words("stop_words"))
@@ -80,17 +84,30 @@ def says_to_stop(sentence: str) -> bool:
         ]
         if plans:
             starts = any(_first_word(book, sentence) in stop_words for book in books)
-            return any(says_stop(plan) and (starts or len(plan) == 1) for plan in plans)
-    said = [_words(book.tokens(sentence[: 4 * MOST_CHARACTERS])) for book in books]
-    denied = any(word in book.denials for book in books for words in said for word in words)
-    return any(_holds_a_stop(words, stop_words, denied) for words in said)
+            return any(says_stop(plan) and (starts or set(plan) == {Stop()}) for plan in plans)
+    if len(words) == 1 and closest(words[0], sorted(stop_words)):
+        return True
+    denials = frozenset(word for book in books for word in book.denials)
+    said = [book.tokens(sentence[: 4 * MOST_CHARACTERS]) for book in books]
+    # A language's own tokens alone show its negations whole: "don't" is two words to others.
+    held = [_stops(tokens, stop_words, denials) for tokens in said]
+    return any(held) and all(any(stops) for stops in held if stops)
 
 
-def _holds_a_stop(words: Sequence[str], stop_words: frozenset[str], denied: bool) -> bool:
-    """Whether what is no plan begins with a stop word, or holds one and is not `denied`."""
-    if len(words) == 1:
-        return bool(closest(words[0], sorted(stop_words)))
-    return any(word in stop_words for word in (words[:1] if denied else words))
+def _stops(tokens: Sequence[Token], stop_words: frozenset[str], denials: frozenset[str]) -> list[bool]:
+    """Each stop word among them: whether it stands, or a negation just before it in its clause denies it.
+
+    A negation of something else denies nothing: a needless stop does less harm than a missed one.
+    """
+    words = [token.word for token in tokens]
+    clauses = (
+        takewhile(lambda word: word not in PUNCTUATION, reversed(words[:at])) for at in range(len(words))
+    )
+    return [
+        denials.isdisjoint(islice(before, DENIAL_REACH))
+        for word, before in zip(words, clauses, strict=True)
+        if word in stop_words
+    ]
 
 
 def _first_word(book: Phrasebook, sentence: str) -> str:
