@@ -45,11 +45,6 @@ Notes = list[tuple[str, ...]]
 
 
 @pytest.fixture
-def robot() -> FakeRobot:
-    return FakeRobot()
-
-
-@pytest.fixture
 def console(robot: FakeRobot) -> Iterator[ConsoleServer]:
     server = ConsoleServer(robot, ConsoleSettings(port=0))
     yield server
@@ -266,7 +261,8 @@ def test_a_sentence_that_says_stop_ends_what_runs(console: ConsoleServer, robot:
     async def run() -> None:
         async with connected(console) as session:
             for sentence in ("stop", "halt sofort an", "stop and then turn left"):
-                assert await call(session, "goal", sentence=sentence) == (True, "cancelled: the robot stands")
+                taken, said = await call(session, "goal", sentence=sentence)
+                assert taken and said.startswith("cancelled")
 
     asyncio.run(run())
     wait_until(lambda: robot.cancels >= 3, "each has ended what runs")

@@ -28,11 +28,6 @@ STATIC = Path(__file__).resolve().parents[3] / "src" / "outrider" / "console" / 
 
 
 @pytest.fixture
-def robot() -> FakeRobot:
-    return FakeRobot()
-
-
-@pytest.fixture
 def token_file(tmp_path: Path) -> Path:
     return tmp_path / "keys" / "console.token"
 

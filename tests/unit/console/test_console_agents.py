@@ -13,11 +13,6 @@ from outrider.console.server import ConsoleServer, ConsoleSettings
 
 
 @pytest.fixture
-def robot() -> FakeRobot:
-    return FakeRobot()
-
-
-@pytest.fixture
 def server(robot: FakeRobot) -> Iterator[ConsoleServer]:
     server = ConsoleServer(robot, ConsoleSettings(port=0))
     yield server

@@ -10,23 +10,11 @@ from support.consoles import FakeRobot, Page, wait_until
 from outrider.console import commands
 from outrider.console.robot import GoalEnd
 from outrider.console.seat import Seat
-from outrider.console.server import ConsoleServer, ConsoleSettings
+from outrider.console.server import ConsoleServer
 from outrider.core.values import Velocity
 
 STILL = Velocity()
 Open = Callable[..., Page]
-
-
-@pytest.fixture
-def robot() -> FakeRobot:
-    return FakeRobot()
-
-
-@pytest.fixture
-def server(robot: FakeRobot) -> Iterator[ConsoleServer]:
-    made = ConsoleServer(robot, ConsoleSettings(port=0))
-    yield made
-    made.close()
 
 
 @pytest.fixture

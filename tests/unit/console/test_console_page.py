@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.browsers import PHONE, open_browser
+from support.browsers import PHONE
 from support.consoles import FakeRobot, wait_until
 
 from outrider.console import messages as m
@@ -18,24 +18,6 @@ from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.core.values import Pose2D, Velocity
 
 STILL = Velocity()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with open_browser() as opened:
-        yield opened
-
-
-@pytest.fixture
-def robot() -> FakeRobot:
-    return FakeRobot()
-
-
-@pytest.fixture
-def server(robot: FakeRobot) -> Iterator[ConsoleServer]:
-    made = ConsoleServer(robot, ConsoleSettings(port=0))
-    yield made
-    made.close()
 
 
 @pytest.fixture(params=[{}, PHONE], ids=["desktop", "phone"])

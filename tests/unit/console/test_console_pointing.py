@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import pytest
 from support.consoles import FakeRobot, Page, wait_until
@@ -12,7 +11,7 @@ from outrider.console import messages as m
 from outrider.console.drawn.boxes import SIZES_M, box_of
 from outrider.console.drawn.pictures import FARTHEST_M, KEPT, Pictures, sentence_to_go
 from outrider.console.hub import NO_FLOOR
-from outrider.console.server import ConsoleServer, ConsoleSettings
+from outrider.console.server import ConsoleServer
 from outrider.core.language.plan import Go
 from outrider.core.language.planner import plan_of
 from outrider.core.sensors.camera import CAMERA_FORWARD_M, SIM_CAMERA, CameraView
@@ -24,18 +23,6 @@ from outrider.simulation.simulator import Simulator
 
 HERE = Pose2D(1.0, -2.0, 0.7)
 VIEW = CameraView(SIM_CAMERA, HERE)
-
-
-@pytest.fixture
-def robot() -> FakeRobot:
-    return FakeRobot()
-
-
-@pytest.fixture
-def server(robot: FakeRobot) -> Iterator[ConsoleServer]:
-    made = ConsoleServer(robot, ConsoleSettings(port=0))
-    yield made
-    made.close()
 
 
 def shown(server: ConsoleServer, *things: m.Thing) -> Page:

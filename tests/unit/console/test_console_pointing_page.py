@@ -8,12 +8,12 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
-from support.browsers import PHONE, open_browser
+from support.browsers import PHONE
 from support.consoles import FakeRobot, wait_until
 
 from outrider.console import messages as m
 from outrider.console.robot import GoalEnd
-from outrider.console.server import ConsoleServer, ConsoleSettings
+from outrider.console.server import ConsoleServer
 from outrider.core.language.plan import Go
 from outrider.core.language.planner import plan_of
 from outrider.core.sensors.camera import SIM_CAMERA, CameraView
@@ -26,24 +26,6 @@ CanvasRenderingContext2D.prototype.fillText = function (text, ...at) {
   if (this.canvas.id === "camera") window.drawn.push(text);
   fillText.call(this, text, ...at);
 };"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with open_browser() as opened:
-        yield opened
-
-
-@pytest.fixture
-def robot() -> FakeRobot:
-    return FakeRobot()
-
-
-@pytest.fixture
-def server(robot: FakeRobot) -> Iterator[ConsoleServer]:
-    made = ConsoleServer(robot, ConsoleSettings(port=0))
-    yield made
-    made.close()
 
 
 @pytest.fixture(params=[{}, PHONE], ids=["desktop", "phone"])

@@ -15,11 +15,6 @@ from outrider.console.server import ConsoleServer, ConsoleSettings
 
 
 @pytest.fixture
-def robot() -> FakeRobot:
-    return FakeRobot()
-
-
-@pytest.fixture
 def engine() -> FakeEngine:
     made = FakeEngine()
     made.may_end.set()

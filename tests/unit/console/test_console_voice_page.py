@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.browsers import PHONE, open_browser
+from support.browsers import PHONE
 from support.consoles import FakeRobot, wait_until
 from support.speakers import FakeEngine
 
@@ -19,17 +19,6 @@ MICROPHONE = """navigator.mediaDevices.getUserMedia = async () => {
   return out.stream;
 };"""
 NO_MICROPHONE = "navigator.mediaDevices.getUserMedia = async () => { throw new Error('permission denied'); };"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with open_browser() as opened:
-        yield opened
-
-
-@pytest.fixture
-def robot() -> FakeRobot:
-    return FakeRobot()
 
 
 @pytest.fixture

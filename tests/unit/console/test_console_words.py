@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import Any
 
 import pytest
-from support.browsers import PHONE, open_browser
+from support.browsers import PHONE
 from support.consoles import FakeRobot, Page, wait_until
 
 from outrider.console import messages as m
@@ -76,12 +75,6 @@ def test_all_states_and_outcomes_of_a_robot_have_a_text() -> None:
     names = [f"link.{state.value}" for state in LinkState]
     names += [f"outcome.{ending.name.lower().replace('_', ' ')}" for ending in Ending]
     assert [name for name in names if name not in WORDS] == []
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with open_browser() as opened:
-        yield opened
 
 
 def foreign(text: Any) -> Any:

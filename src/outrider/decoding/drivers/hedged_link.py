@@ -28,7 +28,7 @@ class HedgedLink:
         self._hedge = Hedge(len(links))
         self._inbox: deque[tuple[CloudFrame, int]] = deque()
         self._kept_bytes = 0
-        """Received in frames of which nobody was told."""
+        """Bytes of frames that were received and not passed on."""
         self._turns = cycle(range(len(links)))
 
     @property
@@ -42,13 +42,8 @@ class HedgedLink:
         """Returns how many times a connection has come up."""
         return sum(link.generation for link in self._links)
 
-    @property
-    def num_hedged(self) -> int:
-        """Returns how often a verifier was asked beside the one that led."""
-        return self._hedge.num_hedged
-
     def send(self, frame: EdgeFrame) -> int:
-        """Sends a frame to whom it concerns; returns the bytes of all that was sent."""
+        """Sends a frame to the verifiers that lead; returns the bytes of all that was sent."""
         self._watch()
         return self._send(self._hedge.send(frame, self._clock()))
 
@@ -80,11 +75,11 @@ class HedgedLink:
         if received is None:
             return
         frame, num_bytes = received
-        tell, send = self._hedge.receive(number, frame, self._clock())
+        forward, send = self._hedge.receive(number, frame, self._clock())
         self._send(send)
         self._kept_bytes += num_bytes
-        if tell is not None:
-            self._inbox.append((tell, self._kept_bytes))
+        if forward is not None:
+            self._inbox.append((forward, self._kept_bytes))
             self._kept_bytes = 0
 
     def _send(self, frames: Iterable[Directed]) -> int:

@@ -50,16 +50,16 @@ class Directed(NamedTuple):
 
 
 class News(NamedTuple):
-    """What a frame leads to: `tell` is for the edge's machine, if anything is."""
+    """What a received frame leads to: one for the edge's machine, or None, and frames to send."""
 
-    tell: CloudFrame | None
+    forward: CloudFrame | None
     send: list[Directed]
 
 
 @dataclass
 class _Verifier:
-    """What is known of one. `held`: how many tokens of the text it has for sure; `is_opening`: it has been
-    sent the prompt and has not answered.
+    """The state of one verifier. `held`: how many tokens of the text it has verified or been sent;
+    `is_opening`: it has been sent the prompt and has not answered; `refused`: it has refused this text.
     """
 
     is_up: bool = False
@@ -77,10 +77,10 @@ class _Verifier:
 
 
 class Hedge:
-    """Says what goes to which verifier, and what of theirs the edge's machine is told.
+    """Directs frames of one session to the verifiers that lead, and passes on what is new in their answers.
 
-    The first verifier that can be reached leads, in their order; after another was quicker, that one does to
-    the text's end. For schemes that need no evidence.
+    The first verifier that can be reached leads; where another answers sooner, that one leads to the end of
+    the text. For acceptance schemes that need no evidence.
     """
 
     def __init__(self, num_verifiers: int = 2) -> None:
@@ -93,10 +93,10 @@ class Hedge:
         self._early: dict[int, Verdict | Unsettled] = {}
         self._asked_s: float | None = None
         self.num_hedged = 0
-        """How often a verifier was asked beside the one that led."""
+        """How often a second verifier was asked."""
 
     def send(self, frame: EdgeFrame, now_s: float) -> list[Directed]:
-        """Return where a frame of the edge's machine goes, and what goes with it."""
+        """Return the frames to send for a frame of the edge's machine."""
         if isinstance(frame, Open):
             return self._on_open(frame, now_s)
         if not isinstance(frame, (Draft, Resume)):
@@ -128,8 +128,8 @@ class Hedge:
             self._verifiers[number].is_opening = False
             is_first, self._is_opened = not self._is_opened, True
             return News(frame if is_first else None, [])
-        is_heard = not isinstance(frame, Hint) or self._verifiers[number].leads
-        return News(frame if is_heard else None, [])
+        is_current = not isinstance(frame, Hint) or self._verifiers[number].leads
+        return News(frame if is_current else None, [])
 
     def watch(self, up: Sequence[bool], generations: Sequence[int], now_s: float) -> list[Directed]:
         """Return what to send at this moment: to a verifier that is back, or to one more where those that
@@ -168,13 +168,13 @@ class Hedge:
         return [verifier for verifier in self._verifiers if verifier.leads]
 
     def _can_help(self, verifier: _Verifier) -> bool:
-        """Whether one that stands by is known to serve the same model."""
+        """Whether a verifier stands by, can be reached, and has named the same model."""
         fits = verifier.is_up and not verifier.refused and verifier.model == self._model != ""
         return fits and not verifier.leads
 
     @property
     def _model(self) -> str:
-        """What is served, by the first that has said it."""
+        """The name of the model that is served; empty until a verifier has named it."""
         return next((verifier.model for verifier in self._verifiers if verifier.model), "")
 
     def _on_open(self, frame: Open, now_s: float) -> list[Directed]:
@@ -199,7 +199,7 @@ class Hedge:
         return frames
 
     def _reopened(self, number: int) -> list[Directed]:
-        """The text as far as it is final, for a verifier that has none of it; unless it is under way."""
+        """The frames that open the text so far at a verifier; none while one is unanswered."""
         verifier, opened = self._verifiers[number], self._open
         if opened is None or verifier.is_opening:
             return []
@@ -209,7 +209,7 @@ class Hedge:
         return [Directed(number, frame) for frame in (now, *after)]
 
     def _keep(self, frame: Draft) -> None:
-        """A draft for whoever leads later, with the digest of the text that it follows."""
+        """Keep a draft for a verifier that leads later, with the digest of the text that it follows."""
         if frame.digest is None:
             if frame.base > len(self._text):
                 return
@@ -217,7 +217,7 @@ class Hedge:
         self._drafts = [*self._drafts, frame][-KEPT_DRAFTS:]
 
     def _hedged(self) -> list[Directed]:
-        """Ask all that can help, beside those that lead."""
+        """The frames that make all verifiers lead that can help."""
         frames: list[Directed] = []
         for number, verifier in enumerate(self._verifiers):
             if self._can_help(verifier):
@@ -227,7 +227,7 @@ class Hedge:
         return frames
 
     def _asked(self, number: int) -> list[Directed]:
-        """What a verifier needs that stood by: the text since it last wrote, as a draft, and the drafts."""
+        """The frames for one that stood by: the text that it lacks, as a draft, and the kept drafts."""
         verifier, opened = self._verifiers[number], self._open
         assert opened is not None
         tail = self._text.tokens[verifier.held :]
@@ -245,23 +245,23 @@ class Hedge:
         verifier, text = self._verifiers[number], self._text
         verifier.is_opening = False
         verifier.passes = max(verifier.passes, frame.passes)
-        told = structs.replace(frame, passes=sum(one.passes for one in self._verifiers))
+        counted = structs.replace(frame, passes=sum(one.passes for one in self._verifiers))
         end = frame.base + len(frame.tokens)
         if frame.base > len(text):
             self._early[frame.base] = frame
         if not self._fits(frame):
-            return News(told, [])
+            return News(counted, [])
         verifier.held = max(verifier.held, min(end, len(text)))
         new = frame.tokens[len(text) - frame.base :]
         if not new:
-            return News(told if verifier.leads else None, [])
+            return News(counted if verifier.leads else None, [])
         self._learn(now_s)
         text.extend(new)
         verifier.held = len(text)
         early = self._early.pop(len(text), None)
         if early is not None and early.digest == text.digest:  # the machine has kept it too
             text.extend(early.tokens)
-        return News(told, self._led_by(number))
+        return News(counted, self._led_by(number))
 
     def _fits(self, frame: Verdict | Unsettled) -> bool:
         """Whether a verdict follows from the text as it is known here."""
@@ -272,14 +272,14 @@ class Hedge:
         return frame.tokens[: len(known)] == known[: len(frame.tokens)]
 
     def _learn(self, now_s: float) -> None:
-        """Note how long the answer took. A target that writes by itself owes the next one from now on."""
+        """Note how long the answer took. From a target that steps by itself the next one is due at once."""
         assert self._open is not None
         if self._asked_s is not None:
             self._patience.add(self._is_first_answer, now_s - self._asked_s)
         self._asked_s = None if self._open.rules.when_idle == "wait" else now_s
 
     def _led_by(self, number: int) -> list[Directed]:
-        """The quickest leads alone. One that stood by, with a late word of before, changes nothing."""
+        """The frames by which a verifier that has answered leads alone; none where it stands by."""
         opened = self._open
         assert opened is not None
         if not self._verifiers[number].leads:
@@ -292,14 +292,14 @@ class Hedge:
         return frames
 
     def _on_refused(self, number: int, frame: Refused) -> News:
-        """One that refuses is left out of this text; the edge is told where nobody else could write it."""
+        """Leave a verifier that refuses out of this text; pass the refusal on where no other can help."""
         verifier = self._verifiers[number]
         verifier.refused, verifier.leads = True, False
         frames = [] if self._leading() else self._hedged()
         return News(None if self._leading() else frame, frames)
 
     def _on_pong(self, number: int, frame: Pong) -> News:
-        """Who answers. Verifiers of different models cannot write one text."""
+        """Note the model of a verifier. Those of different models are refused: they cannot write one text."""
         verifier, opened = self._verifiers[number], self._open
         verifier.model = frame.model
         names = [one.model for one in self._verifiers if one.model]

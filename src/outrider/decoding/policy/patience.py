@@ -7,16 +7,17 @@ from collections import deque
 
 KEPT = 32
 ENOUGH = 8
+"""Answers before the quantile is used; until then AT_FIRST_S holds."""
 SHARE = 0.75
-"""Of the answers: what they take at most is usual. One in four may be late without its being so."""
+"""The quantile of recent answer times that is taken as usual: one answer in four may be late."""
 FACTOR = 1.5
-"""Times what is usual is late."""
+"""An answer is late after so many times the usual time."""
 AT_FIRST_S = 0.25
 AT_LEAST_S = 0.01
 
 
 class Patience:
-    """Learns from the last answers. First ones, for which a prompt is read, are counted apart."""
+    """Keeps the times of the last KEPT answers; those of first answers, which include the prompt, apart."""
 
     def __init__(self) -> None:
         self._waits = {is_first: deque[float](maxlen=KEPT) for is_first in (True, False)}

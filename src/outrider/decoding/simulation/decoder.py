@@ -226,13 +226,13 @@ class VirtualDecoder:
 
     def _receive_down(self, number: int, frame: CloudFrame, num_bytes: int) -> None:
         self._transcript.on_received(frame, num_bytes)
-        told: CloudFrame | None = frame
+        forward: CloudFrame | None = frame
         if self._hedge is not None:
-            told, frames = self._hedge.receive(number, frame, self.now_s)
+            forward, frames = self._hedge.receive(number, frame, self.now_s)
             self._send_to(frames)
-        if told is not None:
-            self._patience.on_heard(told, self.now_s)
-            self._perform(self._machine.receive(told, self.now_s))
+        if forward is not None:
+            self._patience.on_heard(forward, self.now_s)
+            self._perform(self._machine.receive(forward, self.now_s))
             self._leave_edge_job()
         self._watch_text()
 
