@@ -221,6 +221,27 @@ def test_hostile_frames_over_a_real_socket_harm_nobody(endpoint, peer_sockets):
     assert "internal" not in server.counters.refused
 
 
+def test_a_connection_that_takes_frames_again_counts_as_a_new_one(endpoint, peer_sockets):
+    """What was dropped meanwhile is lost, as after a break: whoever looks at the generation asks again."""
+    server = peer_sockets.socket(zmq.ROUTER)
+    server.setsockopt(zmq.RCVHWM, 1)
+    server.bind(endpoint)
+    large = structs.replace(OPENING, jpeg=b"\xff" * 500_000)
+    with closing(DealerLink(endpoint)) as link:
+        while link.state is not LinkState.CONNECTED or not link.send(large):
+            link.receive(0.01)
+        while link.send(large):
+            pass
+        before = link.generation
+        link.receive(0.0)
+        assert link.generation == before, "nothing has changed yet"
+        while link.generation == before:
+            assert server.poll(NEWS_MS)
+            server.recv_multipart()
+            link.receive(0.001)
+        assert link.generation == before + 1 and link.send(large)
+
+
 def test_a_peer_that_does_not_read_blocks_nothing(endpoint, peer_sockets):
     server = RouterServer(endpoint)
     stalled = peer_sockets.socket(zmq.DEALER)

@@ -30,7 +30,7 @@ _QUEUED_REPLIES = 16_384
 ends whose inbox is full.
 """
 _WAKE_BYTES = 4096
-_READABLE = int(zmq.POLLIN)
+_READABLE, _WRITABLE = int(zmq.POLLIN), int(zmq.POLLOUT)
 _WATCHED_EVENTS = zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_FAILED_AUTH
 
 
@@ -51,6 +51,9 @@ class DealerLink:
         for source in (self._socket, self._woken):
             self._poller.register(source, zmq.POLLIN)
         self.malformed_frames = 0
+        self._has_dropped = False
+        self._num_lapses = 0
+        """How often the connection has taken frames again after it had not, though it was up."""
         self._socket.connect(endpoint)
 
     @property
@@ -60,8 +63,11 @@ class DealerLink:
 
     @property
     def generation(self) -> int:
-        """Returns how many times the connection has come up."""
-        return self._watch.generation
+        """Returns how many times the connection has come up, or has taken frames again.
+
+        For a moment after libzmq has told that it is up, and while too much is queued, it takes none.
+        """
+        return self._watch.generation + self._num_lapses
 
     def send(self, frame: EdgeFrame) -> int:
         """Sends a frame without blocking; returns its bytes, or 0 where it was dropped."""
@@ -69,6 +75,7 @@ class DealerLink:
         try:
             self._socket.send(payload, zmq.DONTWAIT)
         except zmq.Again:
+            self._has_dropped |= self.state is LinkState.CONNECTED
             return 0
         return wire_bytes(payload)
 
@@ -76,7 +83,11 @@ class DealerLink:
         """Returns the next frame and its bytes, or None after `timeout_s`. Skips malformed frames."""
         if timeout_s > 0.0:
             self._wait(timeout_s)
-        if not int(self._socket.getsockopt(zmq.EVENTS)) & _READABLE:
+        events = int(self._socket.getsockopt(zmq.EVENTS))
+        if self._has_dropped and events & _WRITABLE:
+            self._has_dropped = False
+            self._num_lapses += 1
+        if not events & _READABLE:
             return None
         try:
             parts = self._socket.recv_multipart(zmq.DONTWAIT)
