@@ -51,7 +51,7 @@ def test_what_is_said_is_shown_corrected_and_sent_by_the_person(
     page.dispatch_event("#talk", "pointerdown")
     wait_until(lambda: engine.utterances and len(engine.utterances[0].heard) > 6400, "sound arrives")
     page.dispatch_event("#talk", "pointerup")
-    page.wait_for_function("document.querySelector('#words').value === 'find the red chair'")
+    wait_until(lambda: page.input_value("#words") == "find the red chair", "what was heard is shown")
     assert any(engine.utterances[0].heard)
     assert robot.goals == []
     page.fill("#words", "find the blue chair")
