@@ -6,6 +6,7 @@ import json
 import os
 import random
 import signal
+import socketserver
 import subprocess
 import sys
 import threading
@@ -288,16 +289,45 @@ def test_garbage_harms_nobody_and_is_answered(endpoint):
         context.destroy(linger=0)
 
 
-def test_keys_let_known_robots_in_and_others_see_silence(endpoint, tmp_path):
-    server_key, robot_key = create_keys(tmp_path / "ours")
-    _, stranger_key = create_keys(tmp_path / "theirs")
+def test_keys_let_known_robots_in(endpoint, tmp_path):
+    server_key, robot_key = create_keys(tmp_path)
     with verifier(endpoint, key_file=server_key):
         with connected(endpoint, key_file=robot_key) as decoder:
             assert decoder.decode(request()).token_ids == own_text(TARGET, request())
         assert probe_verifier(endpoint, key_file=robot_key).open_sessions <= 1
-        for key_file in (stranger_key, None):
-            with connected(endpoint, key_file=key_file) as decoder, pytest.raises(LinkError, match="reached"):
-                decoder.decode(request(deadline_s=0.5))
+
+
+@pytest.mark.parametrize("theirs, ours", [("first", "second"), ("first", None), (None, "first")])
+def test_other_keys_are_named_and_heeded_once_they_are_right(endpoint, tmp_path, theirs, ours):
+    keys = {name: create_keys(tmp_path / name) for name in ("first", "second")} | {None: (None, None)}
+    (wrong_key, _), (right_key, robot_key) = keys[theirs], keys[ours]
+    with connected(endpoint, key_file=robot_key) as decoder:
+        with verifier(endpoint, key_file=wrong_key), pytest.raises(LinkError, match="other keys"):
+            decoder.decode(request(deadline_s=1.0))
+        assert decoder.link_state is LinkState.MISMATCHED
+        with verifier(endpoint, key_file=right_key):
+            assert decoder.decode(request(deadline_s=20.0)).token_ids == own_text(TARGET, request())
+
+
+class _OtherProtocol(socketserver.BaseRequestHandler):
+    """Ends each connection with words of another protocol."""
+
+    def handle(self) -> None:
+        self.request.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
+
+
+def test_what_is_no_verifier_is_named_until_it_has_gone(endpoint):
+    port = int(endpoint.rsplit(":", 1)[1])
+    with connected(endpoint) as decoder:
+        with socketserver.TCPServer(("127.0.0.1", port), _OtherProtocol) as stranger:
+            thread = threading.Thread(target=stranger.serve_forever, args=(0.01,))
+            thread.start()
+            with pytest.raises(LinkError, match="is no verifier"):
+                decoder.decode(request(deadline_s=1.0))
+            stranger.shutdown()
+            thread.join()
+        with pytest.raises(LinkError, match="cannot be reached"):
+            decoder.decode(request(deadline_s=2.5))
 
 
 def test_a_robot_that_is_not_on_the_list_is_told_so(endpoint, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import random
+import socketserver
 import subprocess
 import sys
 import threading
@@ -465,3 +466,34 @@ def test_the_log_tells_what_has_changed(endpoint, peer_sockets, caplog):
         log_figures(verifier, stop)
     assert "malformed 1" in caplog.text and "refused_protocol 1" in caplog.text
     assert "flooded" not in caplog.text
+
+
+class _Oversized(socketserver.BaseRequestHandler):
+    """Completes libzmq's handshake, and then begins a frame that is larger than any may be."""
+
+    READY = b"\x05READY\x0bSocket-Type\x00\x00\x00\x06ROUTER"
+
+    def handle(self) -> None:
+        self.request.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x01NULL" + bytes(48))
+        self.request.sendall(b"\x04" + bytes([len(self.READY)]) + self.READY)
+        self.request.sendall(b"\x02" + (1 << 60).to_bytes(8, "big"))
+        self.server.calls += 1
+        while self.request.recv(4096):
+            pass
+
+
+def test_a_peer_that_breaks_the_protocol_is_tried_again(endpoint):
+    port = int(endpoint.rsplit(":", 1)[1])
+    with (
+        socketserver.TCPServer(("127.0.0.1", port), _Oversized) as server,
+        closing(DealerLink(endpoint)) as link,
+    ):
+        server.calls = 0
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        deadline_s = time.monotonic() + NEWS_MS / 1000
+        while server.calls < 2 and time.monotonic() < deadline_s:
+            link.receive(0.01)
+        server.shutdown()
+        thread.join()
+        assert server.calls >= 2 and link.generation >= 1

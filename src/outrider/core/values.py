@@ -112,12 +112,18 @@ class Successors:
 
 
 class LinkState(str, Enum):
-    """How the edge stands with the verifier. `refused`: it is there but does not accept this robot's key."""
+    """How the edge stands with the verifier.
+
+    `refused`: it is there but does not accept this robot's key. `mismatched`: something is there, but it ends
+    the handshake: it has another verifier's keys, keys where the robot has none or none where the robot has
+    some, or it is no verifier.
+    """
 
     CONNECTED = "connected"
     CONNECTING = "connecting"
     LOST = "lost"
     REFUSED = "refused"
+    MISMATCHED = "mismatched"
     LOCAL = "local"
 
 

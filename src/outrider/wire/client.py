@@ -7,6 +7,8 @@ import contextlib
 import os
 import socket
 import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 import zmq
@@ -31,7 +33,16 @@ ends whose inbox is full.
 """
 _WAKE_BYTES = 4096
 _READABLE, _WRITABLE = int(zmq.POLLIN), int(zmq.POLLOUT)
-_WATCHED_EVENTS = zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+_MISMATCHES = (zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL, zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL)
+_WATCHED_EVENTS = (
+    zmq.EVENT_HANDSHAKE_SUCCEEDED
+    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+    | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+    | zmq.EVENT_DISCONNECTED
+    | zmq.EVENT_CONNECT_RETRIED
+    | zmq.EVENT_CLOSED
+)
 
 
 class DealerLink:
@@ -40,6 +51,7 @@ class DealerLink:
     def __init__(self, endpoint: str, keys: ClientKeys | None = None) -> None:
         """Does not wait for the verifier. Raises ConfigError for a malformed endpoint."""
         check_endpoint(endpoint)
+        self._endpoint = endpoint
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.DEALER)
         configure_dealer(self._socket, keys)
@@ -72,6 +84,7 @@ class DealerLink:
     def send(self, frame: EdgeFrame) -> int:
         """Sends a frame without blocking; returns its bytes, or 0 where it was dropped."""
         payload = encode(frame)
+        self._keep_trying()
         try:
             self._socket.send(payload, zmq.DONTWAIT)
         except zmq.Again:
@@ -83,6 +96,7 @@ class DealerLink:
         """Returns the next frame and its bytes, or None after `timeout_s`. Skips malformed frames."""
         if timeout_s > 0.0:
             self._wait(timeout_s)
+        self._keep_trying()
         events = int(self._socket.getsockopt(zmq.EVENTS))
         if self._has_dropped and events & _WRITABLE:
             self._has_dropped = False
@@ -100,6 +114,13 @@ class DealerLink:
         except ProtocolError:
             self.malformed_frames += 1
             return None
+
+    def _keep_trying(self) -> None:
+        """Connects anew where libzmq does not: for it, a peer that breaks the protocol is gone for good."""
+        if self._watch.is_given_up():
+            with contextlib.suppress(zmq.ZMQError):  # it was forgotten already
+                self._socket.disconnect(self._endpoint)
+            self._socket.connect(self._endpoint)
 
     def _wait(self, timeout_s: float) -> None:
         ready = dict(self._poller.poll(int(timeout_s * 1000)))
@@ -123,12 +144,15 @@ class DealerLink:
 class ConnectionWatch:
     """How the connection of one socket stands, told by libzmq. `close` is for the socket's thread."""
 
-    def __init__(self, socket: zmq.Socket[Any]) -> None:
+    def __init__(self, socket: zmq.Socket[Any], clock: Callable[[], float] = time.monotonic) -> None:
         self._socket = socket
+        self._clock = clock
         self._monitor = socket.get_monitor_socket(_WATCHED_EVENTS)
         self._lock = threading.Lock()
         self._state = LinkState.CONNECTING
         self._generation = 0
+        self._ended_s: float | None = None
+        """When the connection ended; None while it is up, and where libzmq tries again."""
 
     @property
     def state(self) -> LinkState:
@@ -141,6 +165,14 @@ class ConnectionWatch:
         """Returns how many times the connection has come up."""
         self._read()
         return self._generation
+
+    def is_given_up(self) -> bool:
+        """Returns True where libzmq has not connected anew long after an end; the socket has to, then."""
+        self._read()
+        if self._ended_s is None or self._clock() - self._ended_s < _RECONNECT_MAX_MS / 1000:
+            return False
+        self._ended_s = None
+        return True
 
     def close(self) -> bool:
         """Looks no further; returns False where it was closed before. The socket is to be closed next."""
@@ -158,12 +190,17 @@ class ConnectionWatch:
                 self._on_event(parse_monitor_message(self._monitor.recv_multipart())["event"])
 
     def _on_event(self, event: int) -> None:
+        self._ended_s = self._clock() if event == zmq.EVENT_DISCONNECTED else None
         if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
             self._state = LinkState.CONNECTED
             self._generation += 1
         elif event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
             self._state = LinkState.REFUSED
-        elif self._state is LinkState.CONNECTED:
+        elif event in _MISMATCHES and self._state is LinkState.CONNECTING:
+            self._state = LinkState.MISMATCHED
+        elif event == zmq.EVENT_CLOSED and self._state is LinkState.MISMATCHED:  # nothing listens any more
+            self._state = LinkState.CONNECTING
+        elif event == zmq.EVENT_DISCONNECTED and self._state is LinkState.CONNECTED:
             self._state = LinkState.LOST
 
 

@@ -90,6 +90,10 @@ _WORDS = {
         logging.WARNING,
         "it refuses this robot's key: register it there with `outrider keys add`",
     ),
+    LinkState.MISMATCHED: (
+        logging.WARNING,
+        "what listens there has other keys than this robot, or is no relay: see both key files",
+    ),
 }
 
 

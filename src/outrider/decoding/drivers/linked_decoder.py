@@ -202,6 +202,11 @@ class LinkedDecoder:
             return LinkError(f"{self._where} did not finish the text {limit}: raise the deadline")
         if self._link.state is LinkState.REFUSED:
             return LinkError(f"{self._where} refuses this robot's key: check both key files ({limit})")
+        if self._link.state is LinkState.MISMATCHED:
+            return LinkError(
+                f"{self._where} has other keys than this robot, or is no verifier ({limit}): "
+                "give both the keys of one verifier, or none to both"
+            )
         return LinkError(
             f"{self._where} cannot be reached: no full text {limit}. "
             "Start it with `outrider verifier`, or correct the endpoint"

@@ -64,6 +64,7 @@ LINK_WARNINGS = {
     LinkState.CONNECTING: "no verifier has answered at {} yet: is it running there?",
     LinkState.LOST: "the link to the verifier at {} is lost",
     LinkState.REFUSED: "the verifier at {} refuses this robot's key: check both key files",
+    LinkState.MISMATCHED: "what listens at {} has other keys than this robot, or is no verifier",
 }
 
 

@@ -151,7 +151,7 @@ class RelayService:
         assert lane.link is not None
         state = lane.link.state
         overdue = state is LinkState.CONNECTING and self._clock() - lane.begun_s > _CONNECT_S
-        return overdue or state in (LinkState.LOST, LinkState.REFUSED)
+        return overdue or state in (LinkState.LOST, LinkState.REFUSED, LinkState.MISMATCHED)
 
     def _lose(self, peer: Peer, lane: _Lane, send: Callable[[Reply], None]) -> None:
         assert lane.link is not None
