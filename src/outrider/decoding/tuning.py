@@ -90,6 +90,8 @@ class AdaptiveTuning:
     exit_features: bool = _switch("calibrate exits by depth and agreement too, not by confidence alone")
     send_hints: bool = _switch("tell the edge which outcomes the exits predict")
     select_batch: bool = _switch("leave verifications that yield little out of a dear batch")
+    steady_rates: bool = _switch("keep the rates of drafts at both ends for long, until they prove to change")
+    probe_drafts: bool = _switch("try the cloud's draft again where it did not pay, ever more seldom")
     # Mechanisms of the edge.
     second_choices: bool = _switch("draft on from the draft's second choices too")
     draft_levels: bool = _switch("estimate acceptance by the draft's confidence; otherwise one rate for all")

@@ -13,6 +13,7 @@ from msgspec import structs
 from outrider.core.errors import ConfigError
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.tuning import DEFAULT_TUNING, SWITCHES, AdaptiveTuning, ExitPriors
+from outrider.evaluation.decoding.changes import CHANGES, USUAL, write_session
 from outrider.evaluation.decoding.comparison import (
     configuration,
     decode_all,
@@ -77,12 +78,16 @@ def test_a_configuration_takes_nothing_but_a_tuning() -> None:
 
 
 def recorded(tuning: AdaptiveTuning) -> Iterator[Any]:
-    """Texts with their statistics: of made-up pairs, with rows that cost, and of toys of every confidence."""
+    """Texts with their statistics: of made-up pairs, with rows that cost, of toys of every confidence, and
+    with drafts at both ends that are right, wrong and right again.
+    """
     for regime in REGIMES:
         config = configuration(regime, "outrider", tuning=tuning)
         world = world_of(regime, config.scheme, seed=0)
         yield decode_all(config, synthetic_models(regime, seed=0), world, synthetic_requests(2, 80))
     yield schedules.decode_toys(DecodingConfig(tuning=tuning), schedules.rough_worlds()["unordered"])
+    there_and_back = [USUAL, CHANGES["drafts slow and 5 % right"], USUAL]
+    yield write_session(there_and_back, "outrider", tuning=tuning)
 
 
 @pytest.fixture(scope="module")

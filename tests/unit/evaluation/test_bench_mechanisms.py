@@ -120,7 +120,12 @@ def test_regimes_the_shipped_pair_and_fleets_are_conditions() -> None:
     regimes = load_regimes(["lan"])
     models = synthetic_models(regimes["lan"], seed=1)
     conditions = mechanisms.all_conditions(regimes, None, Pair(models.target, models.draft), 1, 0)
-    assert list(conditions) == ["lan", "lan, shipped pair", "fleet of 4", "fleet of 16"]
+    fleets = ["fleet of 4", "fleet of 16"]
+    assert list(conditions) == ["lan", "lan, drafts at both ends", "lan, shipped pair", *fleets]
+    both = conditions["lan, drafts at both ends"]
+    assert both("ar", DEFAULT_TUNING) == pytest.approx(conditions["lan"]("ar", DEFAULT_TUNING), rel=0.01)
+    without = DEFAULT_TUNING.without("steady_rates")
+    assert both("outrider", DEFAULT_TUNING) != both("outrider", without), "the cloud's draft is used"
     assert conditions["fleet of 4"]("outrider", DEFAULT_TUNING) > conditions["fleet of 4"](
         "ar", DEFAULT_TUNING
     )

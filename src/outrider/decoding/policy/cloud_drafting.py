@@ -146,6 +146,8 @@ class CloudDrafting:
         every failure. `tokens_per_s`: what a second is worth; `may_try`: whether one that may fail may begin.
         """
         tuning, seconds = self._tuning, self.draft_s(step_s) + row_s
+        if not tuning.probe_drafts:
+            return False
         if not self._failed_probes:
             return seconds * tokens_per_s < 1.0
         share = tuning.probe_cost / sqrt(min(self._failed_probes, tuning.probes_rarer))

@@ -92,13 +92,17 @@ class SteadyAcceptance:
     """The odds of a draft's first choice, with a long memory as long as nothing changes.
 
     Other estimates have shorter ones. Where one differs from the long by more than chance explains, the draft
-    is another now: all longer memories begin anew with what the short one holds.
+    is another now: all longer memories begin anew with what the short one holds. Without `steady_rates` there
+    is one memory, `rate_memory`.
     """
 
     def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
         self._tuning = tuning
-        self._odds = CalibratedAcceptance(tuning, memory=tuning.steady_memory)
-        self._shorter = [CalibratedAcceptance(tuning, memory=memory) for memory in tuning.change_memories]
+        longest, shorter = tuning.steady_memory, tuning.change_memories
+        if not tuning.steady_rates:
+            longest, shorter = tuning.rate_memory, ()
+        self._odds = CalibratedAcceptance(tuning, memory=longest)
+        self._shorter = [CalibratedAcceptance(tuning, memory=memory) for memory in shorter]
 
     def on_outcome(self, rank: int | None, confidence: float = 1.0) -> None:
         """The target wrote the choice of this rank, or none; the draft was so sure of its first."""
@@ -110,7 +114,7 @@ class SteadyAcceptance:
 
     def begin_anew(self) -> None:
         """Hold for true what the shortest memory does, if that is less."""
-        if self._shorter[-1].rate() < self._odds.rate():
+        if self._shorter and self._shorter[-1].rate() < self._odds.rate():
             self._adopt(len(self._shorter) - 1)
 
     def _adopt(self, place: int) -> None:

@@ -117,9 +117,8 @@ def papers_of(regime: Regime) -> tuple[str, ...]:
 
 
 def cloud_costs(bare: Regime, share: float) -> CloudCosts:
-    """Costs in the cloud of a regime without exits. A draft there is never slower than the robot's."""
-    compute = bare.compute()
-    token_s = min(share * bare.step_s, compute.draft_token_s)
+    """Costs in the cloud of a regime without exits."""
+    compute, token_s = bare.compute(), bare.cloud_token_s(share)
     return CloudCosts(
         step_s=bare.step_s,
         verify_s=compute.verify_s,

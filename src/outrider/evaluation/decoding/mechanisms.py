@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from outrider.evaluation.decoding.comparison import (
     world_of,
 )
 from outrider.evaluation.decoding.fleets import NUM_DRAFT_TOKENS, Batching, published_fleet, tokens_until
-from outrider.evaluation.decoding.regimes import Regime
+from outrider.evaluation.decoding.regimes import Regime, exits_apart
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.datasets.held_out import Pair, load_pair
 
@@ -36,7 +36,8 @@ STRATEGY = "outrider"
 REPLAYED_FRAMES = 10
 FLEET_ROBOTS = (4, 16)
 FLEET_TOKENS = 60
-COLUMNS_OF_A_TABLE = 4
+CLOUD_SHARE = 0.1
+"""What a token of the draft beside the target takes, of a step, where drafts are made at both ends."""
 ALTERNATIVES = tuple(name for name in STRATEGIES if name != STRATEGY)
 ABLATION_COLUMNS = {
     "mean": "geometric_mean",
@@ -60,10 +61,17 @@ def regime_speed(
     seed: int,
     strategy: str,
     tuning: AdaptiveTuning,
+    cloud_share: float | None = None,
 ) -> float:
-    """Tokens per second under one regime."""
+    """Tokens per second under one regime. `cloud_share`: what a token of the same draft beside the target
+    takes, of a step; None where no draft stands there.
+    """
     config = configuration(regime, strategy, tuning=tuning)
-    texts = decode_all(config, pair, world_of(regime, config.scheme, seed), requests)
+    world, cloud = world_of(regime, config.scheme, seed), None
+    if cloud_share is not None:
+        token_s, cloud = regime.cloud_token_s(cloud_share), pair.draft
+        world = replace(world, compute=replace(world.compute, cloud_draft_token_s=token_s))
+    texts = decode_all(config, pair, world, requests, cloud_draft=cloud)
     return sum(len(text.token_ids) for text in texts) / sum(text.elapsed_s for text in texts)
 
 
@@ -76,12 +84,19 @@ def fleet_speed(robots: int, seed: int, strategy: str, tuning: AdaptiveTuning) -
 
 
 def synthetic_conditions(regimes: Mapping[str, Regime], texts: int, seed: int) -> dict[str, Condition]:
-    """Returns what measures the speed under each regime on synthetic texts."""
+    """Returns what measures the speed under each regime on synthetic texts, with drafts of the robot and with
+    drafts at both ends.
+    """
     requests = synthetic_requests(texts)
-    return {
-        name: partial(regime_speed, regime, synthetic_models(regime, seed), requests, seed)
-        for name, regime in regimes.items()
-    }
+    conditions: dict[str, Condition] = {}
+    for name, regime in regimes.items():
+        apart = exits_apart(regime)
+        models, models_apart = synthetic_models(regime, seed), synthetic_models(apart, seed)
+        conditions[name] = partial(regime_speed, regime, models, requests, seed)
+        conditions[f"{name}, drafts at both ends"] = partial(
+            regime_speed, apart, models_apart, requests, seed, cloud_share=CLOUD_SHARE
+        )
+    return conditions
 
 
 def replayed_conditions(regimes: Mapping[str, Regime], pair: Pair, seed: int) -> dict[str, Condition]:

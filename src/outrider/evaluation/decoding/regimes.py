@@ -126,6 +126,11 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             return self.cloud_draft
         return DRAFT_BILLIONS[self.models.draft] / TARGETS[self.models.target].billions
 
+    def cloud_token_s(self, share: float) -> float:
+        """Seconds of a draft token beside the target that takes this share of a step; never more than the
+        robot's."""
+        return min(share * self.step_s, self.draft_token_ms / 1e3)
+
     @property
     def eagle(self) -> Published:
         """What EAGLE-3 prints for a target of about this size at this temperature."""
