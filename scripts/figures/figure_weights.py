@@ -63,10 +63,58 @@ def lossless(results: Results) -> str:
     return markdown_table(("network", "texts", "tokens", "met an outage", "tokens a round", "differ"), rows)
 
 
+def precisions(results: Results) -> str:
+    """Returns the table of accepted drafts by the precision of both models."""
+    rows = [
+        (
+            f"`{one['target']}`",
+            f"`{one['draft']}`",
+            str(one["verifications"]),
+            f"{one['accepted_per_verification']:.2f}",
+            f"{one['relative']:.3f}",
+        )
+        for one in results["precisions"]["rows"]
+    ]
+    return markdown_table(("target", "draft", "verifications", "drafts accepted in one", "over `bf16`"), rows)
+
+
+def answers(results: Results) -> str:
+    """Returns the table of answers by whose documents they were written from."""
+    rows = [
+        (
+            one["documents"],
+            *(f"{one[key]:.2f}" for key in ("both", "private", "public")),
+            "-" if one["perplexity"] is None else f"{one['perplexity']:.2f}",
+        )
+        for one in results["documents"]["answers"]
+    ]
+    return markdown_table(("documents", "both facts", "private", "public", "perplexity"), rows)
+
+
+def answer_times(results: Results) -> str:
+    """Returns the table of how fast the peers answer, by delay."""
+    rows = [
+        (
+            f"{one['one_way_ms']} ms",
+            f"`{one['method']}`",
+            f"{one['first_token_ms']:.0f}",
+            f"{one['token_ms']:.0f}",
+            f"{one['bytes_up_per_token']:.0f} / {one['bytes_down_per_token']:.0f}",
+        )
+        for one in results["documents"]["latencies"]
+    ]
+    return markdown_table(
+        ("one way", "method", "ms to the first token", "ms a token", "B a token, up / down"), rows
+    )
+
+
 WEIGHTS: dict[str, Callable[[Results], str]] = {
     "weights_positions": positions,
     "weights_exits": exits,
     "weights_speeds": speeds,
     "weights_bounds": bounds,
     "weights_lossless": lossless,
+    "weights_precisions": precisions,
+    "documents_answers": answers,
+    "documents_times": answer_times,
 }

@@ -30,7 +30,7 @@ from outrider.core.errors import ConfigError, ProtocolError
 from outrider.core.frames import Peer
 from outrider.core.values import LinkState, Velocity
 from outrider.runtime.wiring.console_relay import robot_end
-from outrider.wire.keys import ClientKeys, create_keys, revoke_robots
+from outrider.wire.keys import create_keys, revoke_robots
 from outrider.wire.tunnel import RobotTunnel
 
 STILL, AHEAD = Velocity(), Velocity(0.5, 0.0, 0.0)
@@ -158,10 +158,10 @@ def test_a_robot_without_a_socket_to_spare_dials_again(
     relays, made = make_relays(tmp_path), RobotTunnel._made
     failures = iter([zmq.ZMQError(errno.EMFILE)])
 
-    def made_later(self: RobotTunnel, keys: ClientKeys, routing_id: bytes) -> zmq.asyncio.Socket:
+    def made_later(self: RobotTunnel, *given: Any) -> zmq.asyncio.Socket:
         for error in failures:
             raise error
-        return made(self, keys, routing_id)
+        return made(self, *given)
 
     monkeypatch.setattr(RobotTunnel, "_made", made_later)
     with relays.serving(), relays.robot():

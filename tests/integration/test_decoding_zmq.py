@@ -6,6 +6,7 @@ import json
 import os
 import random
 import signal
+import socket
 import socketserver
 import subprocess
 import sys
@@ -295,6 +296,23 @@ def test_keys_let_known_robots_in(endpoint, tmp_path):
         with connected(endpoint, key_file=robot_key) as decoder:
             assert decoder.decode(request()).token_ids == own_text(TARGET, request())
         assert probe_verifier(endpoint, key_file=robot_key).open_sessions <= 1
+
+
+@pytest.mark.parametrize("bound, dialled", [("[::1]", "[::1]"), ("[::]", "[::1]"), ("[::]", "127.0.0.1")])
+def test_addresses_may_be_ipv6(endpoint, tmp_path, bound, dialled):
+    _need_ipv6()
+    server_key, robot_key = create_keys(tmp_path)
+    at, to = (endpoint.replace("127.0.0.1", host) for host in (bound, dialled))
+    with verifier(at, key_file=server_key), connected(to, key_file=robot_key) as decoder:
+        assert decoder.decode(request()).token_ids == own_text(TARGET, request())
+
+
+def _need_ipv6() -> None:
+    with socket.socket(socket.AF_INET6) as probe:
+        try:
+            probe.bind(("::1", 0))
+        except OSError as error:
+            pytest.skip(f"no IPv6 here: {error}")
 
 
 @pytest.mark.parametrize("theirs, ours", [("first", "second"), ("first", None), (None, "first")])

@@ -18,7 +18,7 @@ from outrider.core.errors import ProtocolError
 from outrider.core.frames import MAX_FRAME_BYTES, CloudFrame, EdgeFrame
 from outrider.core.values import LinkState
 from outrider.wire.codec import decode_cloud_frame, encode, wire_bytes
-from outrider.wire.endpoint import check_endpoint
+from outrider.wire.endpoint import check_endpoint, is_ipv6
 from outrider.wire.keys import ClientKeys
 
 HEARTBEAT_INTERVAL_MS = 500
@@ -54,7 +54,7 @@ class DealerLink:
         self._endpoint = endpoint
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.DEALER)
-        configure_dealer(self._socket, keys)
+        configure_dealer(self._socket, endpoint, keys)
         self._watch = ConnectionWatch(self._socket)
         self._waker, self._woken = socket.socketpair()
         self._poller = zmq.Poller()
@@ -204,12 +204,13 @@ class ConnectionWatch:
             self._state = LinkState.LOST
 
 
-def configure_dealer(socket: zmq.Socket[Any], keys: ClientKeys | None) -> None:
-    """Sets the options of a robot's socket, before it connects.
+def configure_dealer(socket: zmq.Socket[Any], endpoint: str, keys: ClientKeys | None) -> None:
+    """Sets the options of a robot's socket, before it connects to a checked endpoint.
 
     IMMEDIATE: nothing is queued for a connection that is down; the machines repeat what got lost.
     """
     socket.setsockopt(zmq.ROUTING_ID, b"O" + os.urandom(15))
+    socket.setsockopt(zmq.IPV6, int(is_ipv6(endpoint)))
     socket.setsockopt(zmq.IMMEDIATE, 1)
     socket.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MS)
     socket.setsockopt(zmq.RECONNECT_IVL_MAX, _RECONNECT_MAX_MS)

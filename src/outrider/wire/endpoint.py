@@ -8,7 +8,7 @@ import re
 
 from outrider.core.errors import ConfigError
 
-_TCP = re.compile(r"tcp://(?P<host>\[[0-9a-fA-F:]+\]|[^:/\[\]]+):(?P<port>\d{1,5})")
+_TCP = re.compile(r"tcp://(?P<host>\[[0-9a-fA-F:.]+(?:%[\w.-]+)?\]|[^:/\[\]]+):(?P<port>\d{1,5})")
 
 
 def check_endpoint(endpoint: str) -> None:
@@ -20,6 +20,14 @@ def check_endpoint(endpoint: str) -> None:
         raise ConfigError(
             f"endpoint {endpoint!r} must read tcp://HOST:PORT, for example tcp://127.0.0.1:5757"
         )
+
+
+def is_ipv6(endpoint: str) -> bool:
+    """Whether a checked endpoint names an IPv6 address, which libzmq takes only where it is told so.
+
+    Not for names: libzmq would then try none of their other addresses.
+    """
+    return endpoint.startswith("tcp://[")
 
 
 def check_guarded(endpoint: str, guarded: bool) -> None:

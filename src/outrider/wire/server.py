@@ -16,7 +16,7 @@ from outrider.core.errors import ConfigError, ProtocolError
 from outrider.core.frames import MAX_FRAME_BYTES, MAX_SHORT_TEXT, CloudFrame, EdgeFrame, Peer, Refused
 from outrider.wire.codec import decode_edge_frame, encode
 from outrider.wire.connections import Connections
-from outrider.wire.endpoint import check_guarded
+from outrider.wire.endpoint import check_guarded, is_ipv6
 from outrider.wire.gate import GateLimits, PeerGate
 from outrider.wire.keys import KnownRobots, ServerKeys
 
@@ -98,7 +98,7 @@ class RouterServer:
         self._connections = Connections(known) if known is not None else None
         self._authenticator = start_authenticator(self._context, known) if known is not None else None
         self._socket = self._context.socket(zmq.ROUTER)
-        configure_router(self._socket, keys)
+        configure_router(self._socket, endpoint, keys)
         self._monitor = self._socket.get_monitor_socket(_FAILED_HANDSHAKES)
         try:
             self._socket.bind(endpoint)
@@ -202,14 +202,15 @@ def _frame(parts: list[zmq.Frame]) -> EdgeFrame:
     return decode_edge_frame(parts[1].bytes)
 
 
-def configure_router(socket: zmq.Socket[Any], keys: ServerKeys | None) -> None:
-    """Sets the options of a socket that robots connect to, before it is bound.
+def configure_router(socket: zmq.Socket[Any], endpoint: str, keys: ServerKeys | None) -> None:
+    """Sets the options of a socket that robots connect to, before it is bound to a checked endpoint.
 
     HANDOVER: a robot that reconnects with its secret random routing id takes its old place at once.
 
     MANDATORY: a reply that cannot be sent is told, not swallowed. Who has gone without a word is found by the
     heartbeats that a robot has promised (their TTL), else by TCP.
     """
+    socket.setsockopt(zmq.IPV6, int(is_ipv6(endpoint)))
     socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
     socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
     socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_TIMEOUT_MS)

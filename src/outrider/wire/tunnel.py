@@ -46,7 +46,7 @@ class RobotTunnel:
         check_endpoint(endpoint)
         self._context, run = zmq.Context(), os.urandom(_RUN_BYTES)
         try:
-            self._lanes = {lane: self._made(keys, lane + run) for lane in (_URGENT, _ORDINARY)}
+            self._lanes = {lane: self._made(endpoint, keys, lane + run) for lane in (_URGENT, _ORDINARY)}
             self._watch = ConnectionWatch(self._lanes[_ORDINARY])
             for socket in self._lanes.values():
                 socket.connect(endpoint)
@@ -77,9 +77,9 @@ class RobotTunnel:
                 socket.close(linger=0)
             self._context.term()
 
-    def _made(self, keys: ClientKeys, routing_id: bytes) -> zmq.asyncio.Socket:
+    def _made(self, endpoint: str, keys: ClientKeys, routing_id: bytes) -> zmq.asyncio.Socket:
         socket = zmq.asyncio.Socket(self._context, zmq.DEALER)
-        configure_dealer(socket, keys)
+        configure_dealer(socket, endpoint, keys)
         socket.setsockopt(zmq.ROUTING_ID, routing_id)
         socket.setsockopt(zmq.MAXMSGSIZE, MAX_TO_ROBOT_BYTES)
         socket.setsockopt(zmq.SNDHWM, _QUEUED_TO_RELAY)
@@ -105,7 +105,7 @@ class RelayTunnel:
         self._context = zmq.Context()
         self._authenticator = start_authenticator(self._context, self._known)
         self._socket = zmq.asyncio.Socket(self._context, zmq.ROUTER)
-        configure_router(self._socket, keys)
+        configure_router(self._socket, endpoint, keys)
         self._socket.setsockopt(zmq.SNDHWM, _QUEUED_TO_ROBOT)
         try:
             self._socket.bind(endpoint)

@@ -113,6 +113,8 @@ def test_malformed_endpoints_are_refused(endpoint):
         ("tcp://0.0.0.0:5757", False),
         ("tcp://*:5757", False),
         ("tcp://192.168.1.2:5757", False),
+        ("tcp://[::]:5757", False),
+        ("tcp://[fe80::1%eth0]:5757", False),
         ("tcp://robot:5757", False),
     ],
 )
