@@ -60,6 +60,12 @@ class ConsoleSettings:
         """Returns the file of the login token."""
         return (Path(self.token_file) if self.token_file else DEFAULT_TOKEN_FILE).expanduser()
 
+    def url_at(self, port: int) -> str:
+        """Returns the address of what is served at a port, for who opens it from this machine or another."""
+        host = socket.gethostname() if self.host in ("0.0.0.0", "::") else self.host
+        scheme = "https" if self.tls_cert else "http"
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}/"
+
 
 class WebServer:
     """Serves one application in a thread of its own, from construction until `close`.
@@ -86,10 +92,7 @@ class WebServer:
     @property
     def url(self) -> str:
         """Where a person opens it."""
-        host = self.settings.host
-        host = socket.gethostname() if host in ("0.0.0.0", "::") else host
-        scheme = "https" if self.settings.tls_cert else "http"
-        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}/"
+        return self.settings.url_at(self.port)
 
     @property
     def login_hint(self) -> str:

@@ -300,3 +300,16 @@ def test_a_server_that_closes_says_so_to_its_pages(robot: FakeRobot) -> None:
     assert page.closed() in (1001, 1006, 1012)
     with pytest.raises(OSError), socket.create_connection(("127.0.0.1", port), timeout=1.0):
         pass
+
+
+@pytest.mark.parametrize(
+    ("host", "certificate", "expected"),
+    [
+        ("127.0.0.1", "", "http://127.0.0.1:8088/"),
+        ("::1", "", "http://[::1]:8088/"),
+        ("192.0.2.7", "console.pem", "https://192.0.2.7:8088/"),
+        ("0.0.0.0", "", f"http://{socket.gethostname()}:8088/"),
+    ],
+)
+def test_the_address_that_is_told_can_be_opened(host: str, certificate: str, expected: str) -> None:
+    assert ConsoleSettings(host=host, tls_cert=certificate).url_at(8088) == expected
