@@ -102,4 +102,5 @@ def _settings(options: AgentOptions, url: str, vocabulary: Vocabulary | None) ->
 def _say_where(at: ConsoleSettings, port: int) -> None:
     encrypted = at.tls_cert or is_loopback(at.host)
     plain = "" if encrypted else "; it goes over the network unencrypted without --tls-cert"
-    print(f"agents at {at.url_at(port)}mcp, the token is in {at.token_path}{plain}", file=sys.stderr, flush=True)
+    where = f"{at.url_at(port)}mcp"
+    print(f"agents at {where}, the token is in {at.token_path}{plain}", file=sys.stderr, flush=True)
