@@ -13,6 +13,7 @@ from support.consoles import FakeRobot
 from support.relays import make_relays
 
 from outrider.console import messages as m
+from outrider.console.robot import GoalEnd
 from outrider.console.server import ConsoleServer, ConsoleSettings
 
 DEVICES = pytest.mark.parametrize("options", [{}, PHONE], ids=["desktop", "phone"])
@@ -26,8 +27,13 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture
-def server() -> Iterator[ConsoleServer]:
-    made = ConsoleServer(FakeRobot(), ConsoleSettings(port=0))
+def robot() -> FakeRobot:
+    return FakeRobot()
+
+
+@pytest.fixture
+def server(robot: FakeRobot) -> Iterator[ConsoleServer]:
+    made = ConsoleServer(robot, ConsoleSettings(port=0))
     yield made
     made.close()
 
@@ -41,11 +47,20 @@ def faults(page: Any) -> str:
 
 
 @DEVICES
-def test_the_console_has_no_fault(browser: Any, server: ConsoleServer, options: dict[str, Any]) -> None:
+def test_the_console_has_no_fault(
+    browser: Any, robot: FakeRobot, server: ConsoleServer, options: dict[str, Any]
+) -> None:
     page = browser.new_page(**options)
     page.goto(server.url)
     page.wait_for_selector("#page-link.good")
     assert faults(page) == ""
+    for said in ("find the red ball", "turn left"):
+        page.fill("#words", said)
+        page.press("#words", "Enter")
+        page.wait_for_selector("#answer.running")
+        robot.goals[-1][1](GoalEnd(said == "turn left", "no ball is in sight"))
+        page.wait_for_selector(f"#history >> text={said}", state="attached")
+    page.click("#past summary")
     server.show(m.Plan(("find the red ball", "turn left 90 degrees", "come back"), 1, True))
     server.show(m.Tokens("s", 1, 0, ("turn", " right", " left", " small\n", "ok", " then"), "arwadd"))
     server.show(m.Text("s", 1, "decoding", "turn left small\n", "turn left small", 0.2, 0.0, 0.0))

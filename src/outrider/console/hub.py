@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +18,7 @@ from outrider.console.drawn.pictures import Pictures, sentence_to_go
 from outrider.console.kept import Kept
 from outrider.console.notes import Note, note_nothing
 from outrider.console.robot import GoalEnd, RobotPort
-from outrider.console.seat import Hand, Seat
+from outrider.console.seat import Beats, Hand, Seat
 from outrider.console.viewer import Names, Viewer
 from outrider.core.language.planner import says_to_stop
 from outrider.core.sensors.camera import CameraModel
@@ -28,7 +27,6 @@ from outrider.core.values import Pose2D, RangeScan, Velocity
 STALE_S = 0.5
 """A driver who has not heard of the robot for this long drives blind, and does not drive."""
 STATE_PERIOD_S = 0.1
-BEATS_KEPT = 64
 MAX_VIEWERS, MAX_AGENTS = 32, 4
 NO_FLOOR = "no floor is known there: point at the floor, nearer to the robot"
 
@@ -50,8 +48,8 @@ class Hub:
         self._names = Names()
         self._seat = Seat()
         self._state = m.State()
-        self._beats: deque[float] = deque(maxlen=BEATS_KEPT)
-        self._stop_beat = 0
+        self._beats = Beats(clock)
+        self._stop_beat, self._stopping = 0, False
         self._hand = Hand(robot.drive)
         self._commands = Commands(robot, self._on_start, self._on_end)
         self._kept, self._pictures = Kept(), Pictures()
@@ -81,6 +79,9 @@ class Hub:
             await asyncio.sleep(STATE_PERIOD_S)
             if self._seat.check(self._clock()):
                 self._hand.let_go()
+            if self._stopping and self._state.stands and not self._state.goal:
+                self._stopping = False
+                self._tell(m.Halt(stands=True))
             if self._viewers:
                 self._tell_state()
 
@@ -91,7 +92,8 @@ class Hub:
         before, self._state = self._state, msgspec.structs.replace(self._state, **fields)
         if self._state.e_stop and not before.e_stop:
             self._stop_beat = before.beat
-        if (before.e_stop, before.moving) != (self._state.e_stop, self._state.moving):
+        urgent = ("e_stop", "moving", "stands")
+        if any(getattr(before, name) != getattr(self._state, name) for name in urgent):
             self._tell_state()
 
     def show(self, event: m.ToPage) -> None:
@@ -147,7 +149,7 @@ class Hub:
         self._state = msgspec.structs.replace(
             self._state, beat=self._state.beat + 1, driver=self._seat.driver, viewers=len(self._viewers)
         )
-        self._beats.append(self._clock())
+        self._beats.tell(self._state.beat)
         content = m.write(self._state)
         for viewer in self._viewers.values():
             viewer.mailbox.put_latest("state", content)
@@ -199,7 +201,7 @@ class Hub:
             secret=viewer.secret,
             limits=(limits.vx, limits.vy, limits.wz),
             state=self._state,
-            **self._kept.told(),
+            **self._kept.told(viewer.secret),
         )
 
     # What viewers ask for.
@@ -234,7 +236,7 @@ class Hub:
         """By the driver, who must have seen the newest stop, and not long ago."""
         if message.engaged or not self._claims(viewer):
             return
-        if message.beat <= self._stop_beat or self._age_of(message.beat) > STALE_S:
+        if message.beat <= self._stop_beat or self._beats.age_s(message.beat) > STALE_S:
             self._warn(viewer, "the release came too late to be sure of it: release again")
             return
         self._robot.set_e_stop(False)
@@ -266,7 +268,7 @@ class Hub:
             return
         if self._state.e_stop:
             self._warn(viewer, "the emergency stop is engaged: release it first")
-        elif self._age_of(message.beat) > STALE_S:
+        elif self._beats.age_s(message.beat) > STALE_S:
             self._hand.let_go()
             self._warn(viewer, "the link to your browser is too slow to drive by")
         else:
@@ -276,13 +278,6 @@ class Hub:
             )
             if self._hand.drive(velocity):
                 self._note(viewer.name, "drive")
-
-    def _age_of(self, beat: int) -> float:
-        """Seconds since this beat was told; infinite for one that was not, or too long ago."""
-        behind = self._state.beat - beat
-        if not 0 <= behind < len(self._beats):
-            return float("inf")
-        return self._clock() - self._beats[-1 - behind]
 
     def _say(self, viewer: Viewer, text: str) -> None:
         if says_to_stop(text):
@@ -313,15 +308,20 @@ class Hub:
         cancelled = self._commands.cancel()
         if cancelled is not None:
             self._note(viewer.name, "cancel", said=cancelled.text)
+        if not self._stopping:
+            self._stopping = True
+            self._tell(m.Halt())
 
     def _on_start(self, command: Command | None) -> None:
         self.update(goal=command.text if command else "")
         if command is not None:
+            self._stopping = False
             self._tell(m.Goal("running", command.text))
 
     def _on_end(self, command: Command, end: GoalEnd) -> None:
         """All learn how it ended; what was said about it goes to who gave the command."""
         state = "done" if end.success else "failed"
+        self._kept.end(command, end)
         self._note("navigator", state, said=command.text)
         for secret, viewer in self._viewers.items():
             message = end.message if secret == command.secret else ""

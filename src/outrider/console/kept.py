@@ -10,9 +10,11 @@ from typing import Any
 import msgspec
 
 from outrider.console import messages as m
+from outrider.console.commands import Command
 from outrider.console.drawn.floor import CELL_M, FloorSketch
+from outrider.console.robot import GoalEnd
 
-KEPT_TEXTS, KEPT_ROUNDS, KEPT_MOTIONS = 30, 120, 30
+KEPT_TEXTS, KEPT_ROUNDS, KEPT_MOTIONS, KEPT_COMMANDS = 30, 120, 30, 50
 
 
 class Kept:
@@ -21,6 +23,8 @@ class Kept:
     def __init__(self) -> None:
         self.floor = FloorSketch()
         self._texts: deque[m.Text] = deque(maxlen=KEPT_TEXTS)
+        self._ended: deque[tuple[str, m.Ended, m.Ended]] = deque(maxlen=KEPT_COMMANDS)
+        self._planned: tuple[str, ...] = ()
         self._rows: dict[type, deque[Any]] = {
             m.Round: deque(maxlen=KEPT_ROUNDS),
             m.Motion: deque(maxlen=KEPT_MOTIONS),
@@ -35,6 +39,8 @@ class Kept:
         """Keeps an event; returns what is to be told of it, None where it says nothing new."""
         if isinstance(event, m.Text):
             return self._text(event)
+        if isinstance(event, m.Plan) and event.running:
+            self._planned = event.steps
         kind = type(event)
         if kind in self._newest:
             self._newest[kind] = event
@@ -42,9 +48,17 @@ class Kept:
             self._rows[kind].append(event)
         return event
 
-    def told(self) -> dict[str, Any]:
-        """Returns the fields of a welcome that are kept here."""
+    def end(self, command: Command, end: GoalEnd) -> None:
+        """Keeps how a command ended: its own words for whoever gave it, the plan's for others."""
+        state, plan = "done" if end.success else "failed", "; ".join(self._planned)
+        self._planned = ()
+        own = m.Ended(state, command.text, end.message)
+        self._ended.append((command.secret, own, m.Ended(state, plan)))
+
+    def told(self, secret: str) -> dict[str, Any]:
+        """Returns the fields of a welcome that are kept here, for the page with this secret."""
         return {
+            "ended": tuple(own if secret == gave else others for gave, own, others in self._ended),
             "texts": tuple(self._texts),
             "rounds": tuple(self._rows[m.Round]),
             "motions": tuple(self._rows[m.Motion]),

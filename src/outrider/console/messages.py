@@ -129,7 +129,8 @@ class _ToPage(msgspec.Struct, frozen=True, tag_field="is"):
 class State(_ToPage, frozen=True, tag="state"):
     """How things stand, several times a second; `beat` counts these messages. `driver` is a viewer's name.
 
-    `unheard`: the emergency stop was engaged here, and nobody on the robot's side listens.
+    `unheard`: the emergency stop was engaged here, and nobody on the robot's side listens. `stands`: odometry
+    of now shows no motion, and nothing is commanded; neither it nor `moving` where no odometry comes.
     """
 
     beat: int = 0
@@ -139,6 +140,7 @@ class State(_ToPage, frozen=True, tag="state"):
     e_stop: bool = False
     unheard: bool = False
     moving: bool = False
+    stands: bool = False
     goal: str = ""
     pose: tuple[float, float, float] | None = None
     warning: str = ""
@@ -197,6 +199,23 @@ class Goal(_ToPage, frozen=True, tag="goal"):
     state: str
     instruction: str
     message: str = ""
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """A command of the past: done or failed. Its words and the message go to whoever gave it alone.
+
+    Others have the words of its plan, empty where there was none.
+    """
+
+    state: str
+    instruction: str
+    message: str = ""
+
+
+class Halt(_ToPage, frozen=True, tag="halt"):
+    """Somebody asked the robot to stop; told again with `stands` once it has been seen to stand."""
+
+    stands: bool = False
 
 
 class Plan(_ToPage, frozen=True, tag="plan"):
@@ -284,6 +303,7 @@ class Welcome(_ToPage, frozen=True, tag="welcome"):
     texts: tuple[Text, ...]
     rounds: tuple[Round, ...]
     motions: tuple[Motion, ...]
+    ended: tuple[Ended, ...]
     plan: Plan
     sights: Sights
     memories: Memories
@@ -291,7 +311,7 @@ class Welcome(_ToPage, frozen=True, tag="welcome"):
     walls: Walls
 
 
-Run = State | Text | Tokens | Round | Motion | Goal | Plan
+Run = State | Text | Tokens | Round | Motion | Goal | Halt | Plan
 Drawn = Sights | Boxes | Memories | Trail | Walls
 ToPage = Run | Drawn | Heard | Pong | Notice | Welcome
 

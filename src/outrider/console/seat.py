@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
+from collections import deque
 from collections.abc import Callable
 
 from outrider.core.values import Velocity
 
 SILENCE_S = 3.0
+BEATS_KEPT = 64
 HOLD_S = 0.15
 """A drive command holds for this long: less than the robot's own deadman, so that the stop is an order."""
 
@@ -49,6 +52,26 @@ class Seat:
             return False
         self.driver = ""
         return True
+
+
+class Beats:
+    """When states were told, by their numbers, which follow one another."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock, self._newest = clock, 0
+        self._told_s: deque[float] = deque(maxlen=BEATS_KEPT)
+
+    def tell(self, beat: int) -> None:
+        """The next state is told now."""
+        self._newest = beat
+        self._told_s.append(self._clock())
+
+    def age_s(self, beat: int) -> float:
+        """Seconds since this beat was told; infinite for one that was not, or too long ago."""
+        behind = self._newest - beat
+        if not 0 <= behind < len(self._told_s):
+            return math.inf
+        return self._clock() - self._told_s[-1 - behind]
 
 
 class Hand:

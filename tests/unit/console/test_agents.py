@@ -262,10 +262,12 @@ def test_a_sentence_that_says_stop_ends_what_runs(console: ConsoleServer, robot:
         async with connected(console) as session:
             for sentence in ("stop", "halt sofort an", "stop and then turn left"):
                 taken, said = await call(session, "goal", sentence=sentence)
-                assert taken and said.startswith("cancelled")
+                assert taken and said.startswith("the robot was asked to stop")
+            console.update(stands=True)
+            assert await call(session, "cancel") == (True, "cancelled: the robot stands")
 
     asyncio.run(run())
-    wait_until(lambda: robot.cancels >= 3, "each has ended what runs")
+    wait_until(lambda: robot.cancels >= 4, "each has ended what runs")
     assert robot.goals == []
 
 

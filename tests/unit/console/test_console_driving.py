@@ -8,6 +8,8 @@ import pytest
 from support.consoles import FakeRobot, Page, wait_until
 
 from outrider.console import commands
+from outrider.console import messages as m
+from outrider.console.kept import KEPT_COMMANDS
 from outrider.console.robot import GoalEnd
 from outrider.console.seat import Seat
 from outrider.console.server import ConsoleServer
@@ -162,6 +164,63 @@ def test_what_a_command_came_to_is_told_to_who_gave_it(robot: FakeRobot, open_pa
     on_end(GoalEnd(True, "they hang by the door"))
     assert asker.read("goal", state="done")["message"] == "they hang by the door"
     assert watcher.read("goal", state="done")["message"] == ""
+
+
+def test_past_commands_are_told_to_who_comes_later_and_their_reasons_to_who_gave_them(
+    robot: FakeRobot, server: ConsoleServer, open_page: Open
+) -> None:
+    page = open_page()
+    for number, (text, end) in enumerate(
+        [
+            ("find the red chair", GoalEnd(False, "no chair is in sight")),
+            ("remember that the safe opens by 1234", GoalEnd(True, "remembered")),
+        ]
+    ):
+        page.send(do="say", text=text)
+        page.read("goal", state="running", instruction=text)
+        server.show(m.Plan(("step in words",), 0, running=number == 0))
+        robot.goals[number][1](end)
+        page.read("goal", instruction=text, message=end.message)
+    again = open_page(resume=page.welcome["secret"]).welcome["ended"]
+    assert [one["instruction"] for one in again] == [said for said, _ in robot.goals], "the oldest first"
+    assert [one["state"] for one in again] == ["failed", "done"]
+    assert [one["message"] for one in again] == ["no chair is in sight", "remembered"]
+    others = open_page().welcome["ended"]
+    assert [one["instruction"] for one in others] == ["step in words", ""]
+    assert [one["message"] for one in others] == ["", ""]
+
+
+def test_of_past_commands_the_newest_are_kept(robot: FakeRobot, open_page: Open) -> None:
+    page, number = open_page(), KEPT_COMMANDS + 2
+    for index in range(number):
+        page.send(do="say", text=f"turn left {index + 1} degrees")
+        wait_until(lambda least=index: len(robot.goals) > least, "a command")
+        robot.goals[index][1](GoalEnd(True, ""))
+        page.read("state", goal="")
+    ended = open_page(resume=page.welcome["secret"]).welcome["ended"]
+    assert len(ended) == KEPT_COMMANDS and ended[-1]["instruction"] == f"turn left {number} degrees"
+
+
+def test_a_cancel_says_that_the_robot_stands_only_once_that_is_seen(
+    robot: FakeRobot, server: ConsoleServer, open_page: Open
+) -> None:
+    page, watcher = open_page(), open_page()
+    server.update(moving=True, stands=False)
+    page.send(do="say", text="turn left")
+    wait_until(lambda: robot.goals, "a command")
+    watcher.send(do="cancel")
+    assert page.read("halt")["stands"] is False
+    server.update(moving=False, stands=True)
+    before = page.read("state", stands=True)
+    assert before["goal"] == "turn left", "it may still begin another motion"
+    server.update(moving=True, stands=False)
+    robot.goals[0][1](GoalEnd(False, "cancelled"))
+    beat = page.read("state", goal="")["beat"]
+    news = page.read_all("state", beat=beat + 3)
+    server.update(moving=False, stands=True)
+    news += page.read_all("halt")
+    assert [one["stands"] for one in news if one["is"] == "halt"] == [True], "only once it is seen"
+    assert watcher.read("halt", stands=True)
 
 
 def test_a_new_command_takes_the_place_of_the_running_one(robot: FakeRobot, open_page: Open) -> None:

@@ -172,6 +172,29 @@ def test_a_command_its_text_and_its_end(page: Any, server: ConsoleServer, robot:
     assert page.input_value("#words") == "find the red chair"
 
 
+def test_past_commands_survive_a_reload_and_a_cancel_says_what_is_seen(
+    page: Any, server: ConsoleServer, robot: FakeRobot
+) -> None:
+    ends = [GoalEnd(False, "no chair is in sight"), GoalEnd(False, "cancelled")]
+    for number, (said, end) in enumerate(zip(("find the red chair", "turn left"), ends, strict=True)):
+        page.fill("#words", said)
+        page.press("#words", "Enter")
+        wait_until(lambda least=number: len(robot.goals) > least, "the command")
+        if end is ends[-1]:
+            page.click("#cancel")
+            page.wait_for_selector("#answer >> text=asked to stop")
+        robot.goals[number][1](end)
+        page.wait_for_selector(f"#answer.bad >> text={end.message}")
+    server.update(stands=True)
+    page.wait_for_selector("#answer.good >> text=the robot stands")
+    for _ in range(2):
+        page.click("#past summary")
+        past = [one.inner_text() for one in page.query_selector_all("#history li")]
+        assert past == ["turn left: failed (cancelled)", "find the red chair: failed (no chair is in sight)"]
+        page.reload()
+        page.wait_for_selector("#page-link.good")
+
+
 def test_the_camera_and_the_map_are_drawn(page: Any, server: ConsoleServer) -> None:
     server.show_picture(jpeg())
     page.wait_for_selector("#camera-empty", state="hidden")

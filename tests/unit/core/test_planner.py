@@ -79,6 +79,14 @@ def test_every_trained_sentence_is_a_plan_or_a_question() -> None:
         ("turn left at the door", Follow("turn left at the door")),
         ("Go to the point 1.25 -0.5, please", Go(1.25, -0.5)),
         (Go(-12.34, 0.07).words, Go(-12.34, 0.07)),
+        ("Geh bitte zum Punkt 1,25 -0,5", Go(1.25, -0.5)),
+        ("fahr zu dem Punkt 1.25 -0.5!", Go(1.25, -0.5)),
+        ("Va au point 1,25 -0,5, s'il te plaît", Go(1.25, -0.5)),
+        ("marche jusqu'au point -2 0.5", Go(-2.0, 0.5)),
+        ("Ve al punto 1,25 -0,5", Go(1.25, -0.5)),
+        ("camina hasta el punto 3 -0.5", Go(3.0, -0.5)),
+        ("去坐标 1.25 -0.5", Go(1.25, -0.5)),
+        ("请走到点1.25 -0.5。", Go(1.25, -0.5)),
     ],
 )
 def test_steps(sentence: str, step: object) -> None:

@@ -22,7 +22,7 @@ from outrider.core.language.plan import Plan
 from outrider.core.language.planner import says_to_stop
 from outrider.core.language.things import seen_as
 
-ANSWER_S, MOST_WAIT_S = 60.0, 600.0
+ANSWER_S, MOST_WAIT_S, STAND_S = 60.0, 600.0, 3.0
 MOST_RECALLED = 20
 
 
@@ -68,11 +68,16 @@ class Agent:
         return f"the emergency stop is engaged{heard}; a person releases it, at the console"
 
     async def cancel(self) -> str:
-        """End the running command, whoever gave it."""
+        """End the running command, whoever gave it, and say whether the robot has been seen to stand."""
         await self._open()
         await self._link.cancel()
         self._note_stop("cancel")
-        return "cancelled: what runs ends now; `status` says whether the robot moves"
+        if await self._link.stands(STAND_S):
+            return "cancelled: the robot stands"
+        return (
+            "the robot was asked to stop, and has not been seen to stand: `status` says whether it moves, "
+            "`stop` is the emergency stop"
+        )
 
     async def goal(self, sentence: str, wait_s: float = 0.0) -> str:
         """Have a sentence carried out; wait for its end for so many seconds."""

@@ -120,6 +120,21 @@ class ConsoleLink:
         """End whatever command runs, whoever gave it."""
         await self._send(m.Cancel())
 
+    async def stands(self, wait_s: float) -> bool:
+        """Whether, once the console tells that nothing runs or moves, it tells that the robot stands.
+
+        False too where it tells neither within `wait_s`.
+        """
+        before = self.seen.state.beat
+
+        def is_over() -> bool:
+            state = self.seen.state
+            return state.beat != before and not (state.goal or state.moving)
+
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._until(is_over), wait_s)
+        return is_over() and self.seen.state.stands
+
     async def say(self, sentence: str) -> asyncio.Future[m.Goal]:
         """Give a command; the future is how it ends. Raises LinkError where the console does not take it."""
         if self._said is not None:

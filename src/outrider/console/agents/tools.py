@@ -72,7 +72,7 @@ def _add_stops(server: FastMCP) -> None:
 
     @server.tool(annotations=STOPS)
     async def cancel(context: _Context) -> str:
-        """End the running command, whoever gave it; the robot stands. Always allowed."""
+        """End the running command, whoever gave it; answers once the robot stands. Always allowed."""
         return await _done(_agent(context).cancel())
 
 

@@ -5,9 +5,17 @@ import { list, words } from "./words.js";
 const HISTORY = "outrider.history";
 const KEPT = 50;
 
+const pastCommand = ({ state, instruction, message }) => {
+  const item = document.createElement("li");
+  item.className = state === "done" ? "good" : "bad";
+  const said = instruction || words("history.other");
+  item.textContent = words(`goal.${state}`, { said }) + (message ? ` (${message})` : "");
+  return item;
+};
+
 export class Commands {
-  constructor(link, form, input, quick, cancel, answer, meant, plan) {
-    Object.assign(this, { link, input, answer, cancel, meant, plan });
+  constructor(link, form, input, quick, cancel, answer, meant, plan, past) {
+    Object.assign(this, { link, input, answer, cancel, meant, plan, past });
     this.history = JSON.parse(localStorage.getItem(HISTORY) ?? "[]");
     this.at = this.history.length;
     form.addEventListener("submit", (event) => {
@@ -51,6 +59,7 @@ export class Commands {
   onGoal({ state, instruction, message }) {
     const kind = { running: "running", done: "good", failed: "bad" }[state];
     this.show(kind, words(message ? "goal.said" : `goal.${state}`, { said: instruction, message }));
+    if (state !== "running") this.addPast({ state, instruction, message });
     this.offer(message?.match(/did you mean "(.+)"\?$/)?.[1] ?? "");
   }
 
@@ -59,6 +68,22 @@ export class Commands {
     this.meant.hidden = !said;
     this.meant.dataset.said = said;
     this.meant.textContent = said ? words("command.meant", { said }) : "";
+  }
+
+  onHalt({ stands }) {
+    this.show(stands ? "good" : "running", words(`halt.${stands ? "stands" : "asked"}`));
+  }
+
+  // The newest first, whatever came in which order.
+  setPast(ended) {
+    this.past.replaceChildren(...ended.map(pastCommand).reverse());
+    this.past.parentElement.hidden = !ended.length;
+  }
+
+  addPast(ended) {
+    this.past.prepend(pastCommand(ended));
+    while (this.past.children.length > KEPT) this.past.lastElementChild.remove();
+    this.past.parentElement.hidden = false;
   }
 
   onPlan({ steps, current, running }) {

@@ -37,7 +37,8 @@ let stopFailure = "";
 const link = new Link({
   event: onEvent, picture: (blob, number) => camera.show(blob, number), state: onLink, delay: onDelay, stop: onStop,
 });
-const commands = new Commands(link, $("command"), $("words"), $("quick"), $("cancel"), $("answer"), $("meant"), $("plan"));
+const commands = new Commands(link, $("command"), $("words"), $("quick"), $("cancel"), $("answer"), $("meant"), $("plan"),
+  $("history"));
 const voice = new Voice(link, $("talk"), $("words"), $("speaks"), (kind, text) => commands.show(kind, text));
 const drive = new Drive(link, document.querySelectorAll("[data-drive]"));
 
@@ -51,6 +52,7 @@ const handlers = {
     message.rounds.forEach(handlers.round);
     message.motions.forEach((motion) => texts.onMotion(motion));
     commands.onPlan(message.plan);
+    commands.setPast(message.ended);
     map.addTrail(message.trail.points);
     map.addWalls(message.walls.cell_m, message.walls.cells);
     map.setSights(message.sights);
@@ -81,6 +83,7 @@ const handlers = {
     if (message.state !== "running") map.setTarget(null);
     if (message.state !== "running" && message.message) voice.speak(message.message);
   },
+  halt: (message) => commands.onHalt(message),
   heard: (message) => voice.onHeard(message),
   plan: (message) => commands.onPlan(message),
   sights: (message) => map.setSights(message),
@@ -119,7 +122,7 @@ function onStop(failure) {
 
 function showState() {
   const { link: robot, e_stop: stopped, driver, moving, viewers, goal } = state;
-  const kind = { connected: "good", local: "good", lost: "bad", refused: "bad" }[robot] ?? "warn";
+  const kind = { connected: "good", local: "good", lost: "bad", refused: "bad", mismatched: "bad" }[robot] ?? "warn";
   pill("robot-link", words(`link.${robot || "unknown"}`), kind);
   pill("motion", words(`motion.${stopped ? "stopped" : moving ? "moving" : "standing"}`), stopped ? "bad" : moving ? "warn" : "");
   pill("viewers", words(`viewers.${viewers === 1 ? "one" : "other"}`, { n: viewers }));

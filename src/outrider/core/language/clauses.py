@@ -164,7 +164,7 @@ class Clauses:
 
     def point(self, slots: _Slots, said: _Said) -> p.Step | None:
         """Returns the step to a point of the floor, wherever that is."""
-        x, y = (float(slots[axis].replace(" ", "")) for axis in ("x", "y"))
+        x, y = (float(slots[axis].replace(" ", "").replace(",", ".")) for axis in ("x", "y"))
         return p.Go(x, y)
 
     def wait(self, slots: _Slots, said: _Said) -> p.Step | None:

@@ -31,7 +31,9 @@ _TOKEN = re.compile(r"\d+(?:[.,]\d+)?|[^\W\d_]+(?:['-][^\W\d_]+)*|\S")
 _JOINT = re.compile(r"(?<=[^\W\d_])['-](?=[^\W\d_])")
 _PART = re.compile(r"\{(\w+)\}|([()\[\]|])|([^\s()\[\]|{}]+)")
 _SIGNS = {"(": "(?:", "[": "(?:", "|": "|", ")": ")", "]": ")?"}
-_COORDINATE = r"(?:- )?\d+(?:\.\d+)? "
+_SIGNED = r"(?:- )?\d+{}"
+_FRACTION = {"point": r"(?:\.\d+)? ", "comma": r"(?:[.,]\d+)? "}
+"""Of a coordinate: where a comma parts decimals, a point does so too."""
 _MOST_THING_WORDS, _MOST_TELLING_WORDS = 10, 4
 
 
@@ -252,10 +254,14 @@ class Phrasebook:
             "angle": rf"(?:{self._amount(self._data['degrees'])}|\d+(?:[.,]\d+)? )",
             "distance": self._amount(self.metres),
             "seconds": self._amount(self.seconds),
-            "x": _COORDINATE,
-            "y": _COORDINATE,
+            "x": self._coordinate,
+            "y": self._coordinate,
         }
         return f"(?P<{slot}>{known[slot]})"
+
+    @property
+    def _coordinate(self) -> str:
+        return _SIGNED.format(_FRACTION[self._data.get("decimals", "point")])
 
     def _amount(self, units: Iterable[str]) -> str:
         """A number and its unit, which may stand within it: "one metre and a half" is not said here."""

@@ -75,7 +75,7 @@ class ConsoleNode(OutriderNode):
         self._paces: dict[tuple[str, float], TokenBucket] = {}
         self._active = self._driving = False
         self._warnings = {"": INACTIVE}
-        self._e_stop_s = -math.inf
+        self._e_stop_s = self._odometry_s = -math.inf
         self._moved_s: dict[str, float] = {}
         self._sending = threading.Lock()
         self._told: dict[str, object] = {}
@@ -208,6 +208,7 @@ class ConsoleNode(OutriderNode):
         if odometry is None:
             return
         self._turning = abs(odometry.velocity.wz) > MAP_MAX_YAW_RPS
+        self._odometry_s = time.monotonic()
         self._see_motion("odometry", _moves(odometry))
         if self._is_due("pose", 1.0 / POSE_HZ):
             self._console.show_pose(odometry.pose)
@@ -234,9 +235,10 @@ class ConsoleNode(OutriderNode):
         self._tell_motion()
 
     def _tell_motion(self) -> None:
-        """A source that has fallen silent says nothing of a motion."""
+        """A source that has fallen silent says nothing of a motion, nor that the robot stands."""
         now_s = time.monotonic()
-        self._update(moving=any(now_s - moved_s < MOTION_S for moved_s in self._moved_s.values()))
+        moving = any(now_s - moved_s < MOTION_S for moved_s in self._moved_s.values())
+        self._update(moving=moving, stands=not moving and now_s - self._odometry_s < MOTION_S)
 
     def _on_e_stop(self, message: Bool) -> None:
         self._e_stop_s = time.monotonic()

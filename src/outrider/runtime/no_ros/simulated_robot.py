@@ -258,7 +258,8 @@ class _Watch:
         if self.console is None:
             return
         self.console.show_pose(pose)
-        self.console.update(moving=self._pose is not None and pose != self._pose)
+        moving = self._pose is not None and pose != self._pose
+        self.console.update(moving=moving, stands=not moving)
         self._pose = pose
         if time.monotonic() - self._looked_s >= PICTURE_PERIOD_S:
             self.console.show_picture(self.simulator.frame_jpeg())
@@ -278,7 +279,7 @@ class _Watch:
         if self.console is not None:
             self.console.show(m.Plan(self._plan.steps, self._plan.current))
             self.console.show_pose(self.simulator.odometry().pose)
-            self.console.update(moving=False)
+            self.console.update(moving=False, stands=True)
 
     def _show_text(self, state: LiveState) -> None:
         update = state.update
