@@ -210,6 +210,20 @@ def test_a_general_model_takes_unknown_things_and_the_plan_says_so() -> None:
         refused(text, None)
 
 
+@pytest.mark.parametrize(
+    "said", ["no, that one", "find the one", "find the ones", "不是那个", "nein, das da", "non, celle-là"]
+)
+def test_a_word_that_only_points_names_nothing(said: str) -> None:
+    for vocabulary in (WORDS, None):
+        refused(said, vocabulary)
+
+
+def test_next_to_parts_no_steps() -> None:
+    assert "next to" in str(refused("find the red cup next to the blue cup"))
+    assert len(plan_of("find the red cup next to the blue cup", None).steps) == 1
+    assert len(plan_of("find the red cup, and next the silver bottle", WORDS).steps) == 2
+
+
 def test_a_model_without_things_takes_commands_alone() -> None:
     assert plan_of("turn left", Vocabulary({})).intent == "turn(30)"
     assert "move forward" in str(refused("find the red cup", Vocabulary({})))
@@ -221,7 +235,7 @@ def test_a_model_without_things_takes_commands_alone() -> None:
         *(("turn left 361 degrees", "360"), ("move forward 6 m", "5 m"), ("go forward 1 cm", "0.1")),
         *(
             ("wait an hour", "600 s"),
-            ("turn 90 degrees", "which side"),
+            ("turn 90 degrees", "no side"),
             ("find the red cup, " * 9, "8 are taken"),
         ),
     ],
@@ -435,6 +449,19 @@ def test_a_correction_needs_no_comma_which_no_recogniser_writes(said: str, inten
         "ça suffit",
         "basta",
         "够了",
+        *(
+            "emergency!",
+            "watch out",
+            "careful!",
+            "danger",
+            "no no no!",
+            "stay",
+            "brake",
+            "turn it off",
+            "shut down",
+        ),
+        *("Notaus!", "Achtung", "nein", "stehen bleiben", "urgence", "au secours", "non!"),
+        *("cuidado", "no", "¡emergencia!", "小心", "救命", "不"),
     ],
 )
 def test_a_cry_is_a_stop(said: str) -> None:
@@ -474,7 +501,7 @@ def test_a_negation_just_before_it_denies_a_stop(said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "limit"), [("turn left 400", "360"), ("turn 90", "which side"), ("walk 100 m ahead", "5 m")]
+    ("said", "limit"), [("turn left 400", "360"), ("turn 90", "no side"), ("walk 100 m ahead", "5 m")]
 )
 def test_what_is_over_a_limit_is_not_mended_to_something_else(said: str, limit: str) -> None:
     error = refused(said, ANY_WORDS)

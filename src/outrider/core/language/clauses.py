@@ -142,7 +142,7 @@ class Clauses:
         if not 1.0 <= degrees <= p.MOST_TURN_DEG:
             return self._refuse(f"turns from 1 to {p.MOST_TURN_DEG:g} degrees, not {degrees:g}")
         if slots.get("side") is None and degrees not in _EITHER_SIDE_DEG:
-            return self._refuse("say to which side to turn: left or right")
+            return self._refuse("names no side to turn to: say left or right")
         return p.Turn(self._sign(slots) * degrees)
 
     def quarter(self, slots: _Slots, said: _Said) -> p.Step | None:
@@ -185,7 +185,7 @@ class Clauses:
     def which(self, slots: _Slots, said: _Said) -> p.Step | None:
         """Returns a correction of what tells the object from others; None for words that do not."""
         told = [self._translated(word) for word in self.book.grouped(slots["which"].split())]
-        if len(told) == 1:
+        if len(told) == 1 and self._bare_thing(slots["which"]) and self._is_english(slots["which"]):
             told = [(slot or "colour", word) for slot, word in told]
         filled = dict(told)
         tells = len(filled) == len(told) and all(self._tells(*one) for one in told)

@@ -143,7 +143,8 @@ class Phrasebook:
     def connector(self) -> re.Pattern[str]:
         """What parts the steps of a plan: a word such as "then", or punctuation."""
         signs = f"(?:[{re.escape(PUNCTUATION)}] )"
-        return re.compile(f"(?<!\\S){signs}*(?:{self._any(self._data['then'])}){signs}*|{signs}+")
+        others = f"(?!{self._any(self._data['not_then'])})" if self._data["not_then"] else ""
+        return re.compile(f"(?<!\\S){signs}*{others}(?:{self._any(self._data['then'])}){signs}*|{signs}+")
 
     @cached_property
     def lexicon(self) -> frozenset[str]:
