@@ -43,6 +43,23 @@ def speeds(results: Results) -> str:
     return markdown_table((*heads, "B a token, up / down"), rows)
 
 
+def drawn(results: Results) -> str:
+    """Returns the table of strategies for texts that are drawn, and of how many are not those of `ar`."""
+    rows = [
+        (
+            f"`{row['network']}`",
+            f"`{row['strategy']}`",
+            f"{row['speedup_vs_ar']:.2f}",
+            span(row["speedup_interval"]),
+            f"{row['over_colocated']:.2f}",
+            f"{row['different']} of {row['texts']}",
+        )
+        for row in results["weights-t1"]["rows"]
+        if row["strategy"] != "ar"
+    ]
+    return markdown_table(("network", "strategy", "over `ar`", "95 %", "over co-located", "other texts"), rows)
+
+
 def bounds(results: Results) -> str:
     """Returns the most that any schedule can reach over `ar`, by delay."""
     found = results["weights"]["bounds_vs_ar"]
@@ -112,6 +129,7 @@ WEIGHTS: dict[str, Callable[[Results], str]] = {
     "weights_positions": positions,
     "weights_exits": exits,
     "weights_speeds": speeds,
+    "weights_drawn": drawn,
     "weights_bounds": bounds,
     "weights_lossless": lossless,
     "weights_precisions": precisions,
