@@ -57,7 +57,9 @@ def drawn(results: Results) -> str:
         for row in results["weights-t1"]["rows"]
         if row["strategy"] != "ar"
     ]
-    return markdown_table(("network", "strategy", "over `ar`", "95 %", "over co-located", "other texts"), rows)
+    return markdown_table(
+        ("network", "strategy", "over `ar`", "95 %", "over co-located", "other texts"), rows
+    )
 
 
 def bounds(results: Results) -> str:
