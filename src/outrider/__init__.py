@@ -4,8 +4,8 @@
 What programs may use; all else may change without notice. A name is imported when it is first used, so that
 `import outrider` takes milliseconds and needs neither torch nor ROS.
 
-Decoding     load_pair, load_model, local_decoder, connect_decoder, DecodingConfig, DecodeRequest, Decoded,
-             Verified, Prompt, PromptContext, render_prompt
+Decoding     load_pair, load_model, local_decoder, connect_decoder, emulation_of, DecodingConfig,
+             DecodeRequest, Decoded, Verified, Prompt, PromptContext, render_prompt
 Drafters     Drafter, Continuation, register_drafter
 Simulation   target_of, generate_home, open_simulator, run_episode, model_answerer, NavigatorSettings,
              EpisodeResult
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from outrider.runtime.mission.episode import EpisodeResult, model_answerer, run_episode
     from outrider.runtime.reports.recording import RecordedStep, read_steps
     from outrider.runtime.reports.replay import replay_steps
-    from outrider.runtime.wiring.decoders import connect_decoder, local_decoder
+    from outrider.runtime.wiring.decoders import connect_decoder, emulation_of, local_decoder
     from outrider.simulation.homes.home import generate_home
     from outrider.simulation.homes.vocabulary import target_of
     from outrider.simulation.simulator import open_simulator
@@ -57,6 +57,7 @@ _MODULES = {
     "TextDecoder": "outrider.core.ports",
     "Verified": "outrider.core.values",
     "connect_decoder": "outrider.runtime.wiring.decoders",
+    "emulation_of": "outrider.runtime.wiring.decoders",
     "generate_home": "outrider.simulation.homes.home",
     "load_model": "outrider.models.loading",
     "load_pair": "outrider.runtime.datasets.held_out",
@@ -89,6 +90,7 @@ __all__ = [
     "Verified",
     "__version__",
     "connect_decoder",
+    "emulation_of",
     "generate_home",
     "load_model",
     "load_pair",

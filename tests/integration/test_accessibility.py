@@ -61,6 +61,8 @@ def test_the_console_has_no_fault(
         robot.goals[-1][1](GoalEnd(said == "turn left", "no ball is in sight"))
         page.wait_for_selector(f"#history >> text={said}", state="attached")
     page.click("#past summary")
+    server.show(m.Switches("lte", 55.0, ("lan", "lte"), (1.0, 600.0), "outrider", ("ar", "outrider")))
+    page.wait_for_selector("#switches:visible")
     server.show(m.Plan(("find the red ball", "turn left 90 degrees", "come back"), 1, True))
     server.show(m.Tokens("s", 1, 0, ("turn", " right", " left", " small\n", "ok", " then"), "arwadd"))
     server.show(m.Text("s", 1, "decoding", "turn left small\n", "turn left small", 0.2, 0.0, 0.0))

@@ -23,15 +23,17 @@ from support.toys import own_text, request, toy_pair
 from outrider.core.errors import LinkError
 from outrider.core.frames import PROTOCOL_VERSION, Cancel, Close, Open, Peer, Ping, Refused, Rules
 from outrider.core.values import LinkState
-from outrider.decoding.config import DecodingConfig
+from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.drivers.verifier_service import VerifierService, serve_frames
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.decoding.protocol.prefix_digest import prompt_digest
-from outrider.runtime.wiring.decoders import connect_decoder
+from outrider.runtime.common.links import load_network
+from outrider.runtime.wiring.decoders import connect_decoder, emulation_of
 from outrider.runtime.wiring.probe import probe_verifier
 from outrider.runtime.wiring.verifier import Verifier, log_figures, open_verifier
 from outrider.wire.client import DealerLink
 from outrider.wire.codec import encode
+from outrider.wire.emulator import Emulation
 from outrider.wire.gate import GateLimits
 from outrider.wire.keys import create_keys, load_client_keys, load_server_keys, revoke_robots
 from outrider.wire.server import RouterServer
@@ -132,7 +134,7 @@ def test_over_an_emulated_network_the_text_is_the_same_and_takes_its_round_trips
     asked = request(max_new_tokens=24)
     with (
         serving(endpoint, key_file=keys[0]),
-        connected(endpoint, strategy, key_file=keys[1], link_profile=link) as decoder,
+        connected(endpoint, strategy, key_file=keys[1], emulation=emulation_of(link)) as decoder,
     ):
         for _ in range(2):
             decoded = decoder.decode(asked)
@@ -147,7 +149,7 @@ def test_frames_that_are_lost_for_good_or_overtake_each_other_change_nothing(end
     asked = request(max_new_tokens=24, deadline_s=120.0)
     config = DecodingConfig(silence_s=0.05)
     with serving(endpoint):
-        decoder = connect_decoder(endpoint, DRAFT, config, link_profile=link)
+        decoder = connect_decoder(endpoint, DRAFT, config, emulation=emulation_of(link))
         assert decoder.decode(asked).token_ids == own_text(TARGET, asked)
         decoder.close()
 
@@ -158,7 +160,7 @@ def test_a_text_survives_blackouts_without_a_token_lost_or_repeated(endpoint, tm
     asked = request(max_new_tokens=80, deadline_s=120.0)
     told: list[int] = []
     states = set()
-    with serving(endpoint), connected(endpoint, link_profile=link) as decoder:
+    with serving(endpoint), connected(endpoint, emulation=emulation_of(link)) as decoder:
         decoded = decoder.decode(
             asked,
             lambda verified: told.extend(verified.token_ids),
@@ -168,11 +170,64 @@ def test_a_text_survives_blackouts_without_a_token_lost_or_repeated(endpoint, tm
     assert {LinkState.CONNECTED, LinkState.LOST} <= states
 
 
-def test_no_verifier_behind_an_emulated_network_is_told_with_its_name(endpoint, tmp_path):
+def test_a_link_may_change_under_a_text_and_between_texts_and_no_token_does(endpoint, tmp_path):
+    """From a LAN to a satellite and back, through networks that lose, reorder and black out."""
+    figures: dict[str, dict[str, object]] = {
+        "lan": {"rtt_ms": 1},
+        "satellite": {"rtt_ms": 600},
+        "lossy": {"rtt_ms": 5, "jitter_ms": 10, "loss": 0.05, "ordered": "false"},
+        "dark": {"rtt_ms": 5, "blackouts": "[{start_s: 0.05, length_s: 0.05}]", "blackouts_repeat_s": 0.15},
+    }
+    networks = {
+        name: load_network(describe_link(tmp_path / f"{name}.yaml", **one)) for name, one in figures.items()
+    }
+    emulation, turns = Emulation(networks["lan"]), itertools.cycle(networks.values())
+    asked, told = request(max_new_tokens=80, deadline_s=120.0), list[int]()
+
+    def switch(verified):
+        told.extend(verified.token_ids)
+        emulation.follow(next(turns))
+
+    with serving(endpoint):
+        config = DecodingConfig(silence_s=0.2)
+        decoder = connect_decoder(endpoint, DRAFT, config, emulation=emulation)
+        assert decoder.decode(asked, switch).token_ids == tuple(told) == own_text(TARGET, asked)
+        emulation.follow(networks["lan"])
+        fast = decoder.decode(asked)
+        emulation.follow(networks["satellite"])
+        slow = decoder.decode(asked)
+        decoder.close()
+    assert fast.token_ids == slow.token_ids == own_text(TARGET, asked)
+    assert slow.elapsed_s >= 0.6
+
+
+def test_the_strategy_may_change_between_texts_of_one_session(endpoint):
+    asked = request(max_new_tokens=24)
+    with serving(endpoint), connected(endpoint, "outrider") as decoder:
+        for strategy in (*STRATEGIES, "outrider"):
+            decoder.use(DecodingConfig(strategy=strategy))
+            assert decoder.decode(asked).token_ids == own_text(TARGET, asked), strategy
+            assert decoder.strategy == strategy
+
+
+def test_a_strategy_that_is_asked_for_within_a_text_waits_for_the_next(endpoint):
+    asked = request(max_new_tokens=24)
+    with serving(endpoint), connected(endpoint, "outrider") as decoder:
+
+        def switch(verified):
+            decoder.use(DecodingConfig(strategy="ar"))
+            assert decoder.strategy == "outrider"
+
+        assert decoder.decode(asked, switch).token_ids == own_text(TARGET, asked)
+        drafted = [sum(one.drafted for one in decoder.decode(asked).rounds), decoder.strategy]
+    assert drafted == [0, "ar"]
+
+
+def test_no_verifier_behind_an_emulated_network_is_told_with_that(endpoint, tmp_path):
     link = describe_link(tmp_path / "lab.yaml")
     with (
-        connected(endpoint, link_profile=link) as decoder,
-        pytest.raises(LinkError, match="over an emulated lab link cannot be reached"),
+        connected(endpoint, emulation=emulation_of(link)) as decoder,
+        pytest.raises(LinkError, match="over an emulated link cannot be reached"),
     ):
         decoder.decode(request(deadline_s=0.3))
 

@@ -14,6 +14,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from outrider.console.drawn.frames import picture_number
 from outrider.console.robot import GoalEnd
+from outrider.console.switched.switches import Switch
 from outrider.core.values import Velocity
 
 WAIT_S = 10.0
@@ -41,6 +42,7 @@ class FakeRobot:
     e_stops: list[bool] = field(default_factory=list)
     goals: list[tuple[str, Callable[[GoalEnd], None]]] = field(default_factory=list)
     cancels: int = 0
+    switches: list[tuple[Switch, Callable[[str], None]]] = field(default_factory=list)
 
     def drive(self, velocity: Velocity) -> None:
         self.drives.append(velocity)
@@ -54,6 +56,9 @@ class FakeRobot:
 
     def cancel_goal(self) -> None:
         self.cancels += 1
+
+    def switch(self, asked: Switch, on_end: Callable[[str], None]) -> None:
+        self.switches.append((asked, on_end))
 
 
 class Served(Protocol):

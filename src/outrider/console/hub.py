@@ -19,6 +19,7 @@ from outrider.console.kept import Kept
 from outrider.console.notes import Note, note_nothing
 from outrider.console.robot import GoalEnd, RobotPort
 from outrider.console.seat import Beats, Hand, Seat
+from outrider.console.switched.switching import Switching
 from outrider.console.viewer import Names, Viewer
 from outrider.core.language.planner import says_to_stop
 from outrider.core.sensors.camera import CameraModel
@@ -53,6 +54,7 @@ class Hub:
         self._hand = Hand(robot.drive)
         self._commands = Commands(robot, self._on_start, self._on_end)
         self._kept, self._pictures = Kept(), Pictures()
+        self._switching = Switching(robot, self._kept, self._claims, self._note, self._refuse_switch)
         self._picture = 0
         self._boxed = False
         self._heeds: dict[type, Callable[[Viewer, Any], object]] = {
@@ -62,6 +64,7 @@ class Hub:
             m.Say: lambda viewer, message: self._say(viewer, message.text),
             m.GoTo: lambda viewer, message: self._say(viewer, sentence_to_go(message.x, message.y)),
             m.GoToSeen: self._go_to_seen,
+            m.Switch: self._switching.heed,
             m.Take: lambda viewer, message: self._claims(viewer),
             m.Leave: self._leave,
             m.EStop: self._release_e_stop,
@@ -293,6 +296,10 @@ class Hub:
             self._say(viewer, sentence)
         else:
             self._warn(viewer, NO_FLOOR)
+
+    def _refuse_switch(self, viewer: Viewer, reason: str) -> None:
+        self._warn(viewer, reason)
+        viewer.mailbox.put(m.write(self._kept.switches))
 
     def _leave(self, viewer: Viewer, message: m.Leave) -> None:
         if self._seat.leave(viewer.name):

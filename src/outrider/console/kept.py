@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -29,7 +29,13 @@ class Kept:
             m.Round: deque(maxlen=KEPT_ROUNDS),
             m.Motion: deque(maxlen=KEPT_MOTIONS),
         }
-        self._newest: dict[type, Any] = {m.Plan: m.Plan(), m.Sights: m.Sights(), m.Memories: m.Memories()}
+        newest = (m.Plan(), m.Switches(), m.Sights(), m.Memories())
+        self._newest: dict[type, Any] = {type(event): event for event in newest}
+
+    @property
+    def switches(self) -> m.Switches:
+        """What may be switched, and what is in force."""
+        return cast(m.Switches, self._newest[m.Switches])
 
     def placed(self) -> Iterator[tuple[str, float, float]]:
         """Yields what the newest text says it sees, each with its place on the floor."""
@@ -63,6 +69,7 @@ class Kept:
             "rounds": tuple(self._rows[m.Round]),
             "motions": tuple(self._rows[m.Motion]),
             "plan": self._newest[m.Plan],
+            "switches": self._newest[m.Switches],
             "sights": self._newest[m.Sights],
             "memories": self._newest[m.Memories],
             "trail": m.Trail(tuple(self.floor.points)),

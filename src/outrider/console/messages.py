@@ -11,6 +11,7 @@ from typing import Annotated
 import msgspec
 
 from outrider.console.drawn.boxes import Box
+from outrider.console.switched.switches import Switch, Switches
 from outrider.core.errors import ProtocolError
 
 MAX_MESSAGE_BYTES = 2048
@@ -119,7 +120,7 @@ class Listened(_FromPage, frozen=True, tag="listened"):
 
 Speech = Listen | Samples | Listened
 Command = Say | GoTo | GoToSeen
-FromPage = Hello | Seen | Ping | Take | Leave | Drive | Command | Cancel | EStop | Speech
+FromPage = Hello | Seen | Ping | Take | Leave | Drive | Command | Switch | Cancel | EStop | Speech
 
 
 class _ToPage(msgspec.Struct, frozen=True, tag_field="is"):
@@ -304,6 +305,7 @@ class Welcome(_ToPage, frozen=True, tag="welcome"):
     rounds: tuple[Round, ...]
     motions: tuple[Motion, ...]
     ended: tuple[Ended, ...]
+    switches: Switches
     plan: Plan
     sights: Sights
     memories: Memories
@@ -313,7 +315,7 @@ class Welcome(_ToPage, frozen=True, tag="welcome"):
 
 Run = State | Text | Tokens | Round | Motion | Goal | Halt | Plan
 Drawn = Sights | Boxes | Memories | Trail | Walls
-ToPage = Run | Drawn | Heard | Pong | Notice | Welcome
+ToPage = Run | Drawn | Switches | Heard | Pong | Notice | Welcome
 
 _decoder = msgspec.json.Decoder(FromPage)
 _encoder = msgspec.json.Encoder()
@@ -335,9 +337,9 @@ def is_stop(message: FromPage) -> bool:
 
 
 def is_for_persons(message: FromPage) -> bool:
-    """What no agent may say: to drive by hand, to point, and to release the emergency stop."""
+    """What no agent may say: to drive by hand, to point, to switch, and to release the emergency stop."""
     is_release = isinstance(message, EStop) and not message.engaged
-    return is_release or isinstance(message, (Drive, GoTo, GoToSeen))
+    return is_release or isinstance(message, (Drive, GoTo, GoToSeen, Switch))
 
 
 def write(message: ToPage) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from outrider.console.switched.switches import Switch
 from outrider.core.values import Velocity
 
 
@@ -35,3 +36,8 @@ class RobotPort(Protocol):
 
     def cancel_goal(self) -> None:
         """End the running command; harmless where there is none."""
+
+    def switch(self, asked: Switch, on_end: Callable[[str], None]) -> None:
+        """Have another link emulated, or another strategy used. `on_end` is called once, from any thread,
+        with why not, or with nothing.
+        """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -16,6 +16,8 @@ from msgspec import Meta, Struct
 from outrider.core.errors import ConfigError
 
 _BYTES_PER_MEGABIT = 125_000.0
+LEAST_RETRANSMIT_S = 0.2
+"""The shortest retransmission timeout of Linux."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +73,14 @@ class Channel:
     """Decides when a frame arrives: after a queue at the link's rate, the delay, jitter and losses."""
 
     def __init__(self, profile: LinkProfile, rng: random.Random) -> None:
-        self._profile = profile
         self._rng = rng
         self._free_s = 0.0
         self._last_arrival_s = 0.0
+        self.follow(profile)
+
+    def follow(self, profile: LinkProfile) -> None:
+        """Treat frames by another profile from now on; what was sent before is not overtaken if `ordered`."""
+        self._profile = profile
         self._burst_s = (0.0, 0.0) if profile.burst_s else (math.inf, math.inf)
         """From when to when the present burst lasts, or the next."""
 
@@ -116,6 +122,21 @@ class Network:
         last_s = max((outage.end_s for outage in self.outages), default=0.0)
         if self.repeat_s is not None and not max(last_s, 1e-3) <= self.repeat_s < math.inf:
             raise ConfigError(f"repeat_s={self.repeat_s} must not be shorter than the outages it repeats")
+
+    @property
+    def round_trip_s(self) -> float:
+        """Returns the shortest round trip."""
+        return self.uplink.delay_s + self.downlink.delay_s
+
+    def with_round_trip(self, round_trip_s: float) -> Network:
+        """Returns this network with another shortest round trip, half of it each way; its name says so."""
+
+        def at(profile: LinkProfile) -> LinkProfile:
+            late_s = None if profile.retransmit_s is None else max(round_trip_s, LEAST_RETRANSMIT_S)
+            return replace(profile, delay_s=round_trip_s / 2.0, retransmit_s=late_s)
+
+        name = f"{self.name} at {round_trip_s * 1000.0:g} ms"
+        return replace(self, name=name, uplink=at(self.uplink), downlink=at(self.downlink))
 
     def is_up(self, start_s: float, end_s: float) -> bool:
         """Whether no outage touches the interval."""

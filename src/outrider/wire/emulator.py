@@ -13,6 +13,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from outrider.core.frames import CloudFrame, EdgeFrame
@@ -46,6 +47,11 @@ class Direction(Generic[_Item]):
         self._in_flight: list[tuple[float, int, _Item]] = []
         self._count = 0
 
+    def follow(self, profile: LinkProfile, network: Network) -> None:
+        """Send by another network from now on; what is in flight arrives as it would have."""
+        self._channel.follow(profile)
+        self._network = network
+
     @property
     def next_s(self) -> float:
         """When the next frame arrives; infinity where none is in flight."""
@@ -66,11 +72,19 @@ class Direction(Generic[_Item]):
         return heapq.heappop(self._in_flight)[2] if self.next_s <= now_s else None
 
 
+@dataclass(frozen=True)
+class _Over:
+    """The network in force; `outages_before` are those of the networks before it."""
+
+    network: Network
+    outages_before: int = 0
+
+
 class EmulatedLink:
     """A FrameLink over another one, which it owns and serves from a thread of its own.
 
     So frames leave on time while the edge computes. During an outage the state is LOST, and each outage that
-    has ended counts as a new generation. For one thread, but for `state` and `generation`.
+    has ended counts as a new generation. For one thread, but for `state`, `generation` and `follow`.
     """
 
     def __init__(
@@ -81,7 +95,7 @@ class EmulatedLink:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._inner = inner
-        self._network = network
+        self._over = _Over(network)
         self._clock = clock
         self._start_s = clock()
         self._news = threading.Condition()
@@ -95,14 +109,29 @@ class EmulatedLink:
     def state(self) -> LinkState:
         """Returns the state of the connection; LOST during an emulated outage."""
         now_s = self._now_s()
-        if not self._pump.is_alive() or not self._network.is_up(now_s, now_s):
+        if not self._pump.is_alive() or not self._over.network.is_up(now_s, now_s):
             return LinkState.LOST
         return self._inner.state
 
     @property
     def generation(self) -> int:
         """Returns how many times the connection has come up, emulated outages included."""
-        return self._inner.generation + self._network.outages_over(self._now_s())
+        over = self._over
+        return self._inner.generation + over.outages_before + over.network.outages_over(self._now_s())
+
+    def follow(self, network: Network) -> None:
+        """Emulate another network from now on. For any thread.
+
+        Nothing that is in flight is lost by it. What an outage of the old network may have lost is asked for
+        again: a network that had any counts as a new generation.
+        """
+        with self._news:
+            now_s, old = self._now_s(), self._over
+            ended = old.network.outages_over(now_s) + bool(old.network.outages)
+            before = old.outages_before + ended - network.outages_over(now_s)
+            self._over = _Over(network, before)
+            self._up.follow(network.uplink, network)
+            self._down.follow(network.downlink, network)
 
     def send(self, frame: EdgeFrame) -> int:
         """Queues a frame for the emulated uplink; returns its bytes, or 0 where it was dropped."""
@@ -142,7 +171,7 @@ class EmulatedLink:
                 self._receive_once()
             self._send_until(math.inf)
         except Exception:  # the edge then sees a lost link, and decides by its policy
-            _log.exception("the emulated link %s broke", self._network.name)
+            _log.exception("the emulated link %s broke", self._over.network.name)
 
     def _send_until(self, time_s: float) -> None:
         while True:
@@ -166,3 +195,22 @@ class EmulatedLink:
         with self._news:
             self._down.put(received, received[1], self._now_s())
             self._news.notify()
+
+
+class Emulation:
+    """The network between one robot and its verifiers, which may change under way, on all links over it."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self._links: list[EmulatedLink] = []
+
+    def over(self, inner: WakeableLink, seed: int = 0) -> EmulatedLink:
+        """Returns a link over the network; it owns the inner one."""
+        self._links.append(EmulatedLink(inner, self.network, seed))
+        return self._links[-1]
+
+    def follow(self, network: Network) -> None:
+        """Emulate another network from now on. For any thread."""
+        self.network = network
+        for link in self._links:
+            link.follow(network)

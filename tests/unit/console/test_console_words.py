@@ -144,6 +144,7 @@ def show_all(server: ConsoleServer) -> None:
     server.show(m.Plan((FOREIGN, FOREIGN), 1, True))
     server.show(m.Sights((m.Thing(FOREIGN, 1.0, 0.5),), m.Thing(FOREIGN, 1.0, 0.5)))
     server.show(m.Memories((m.Thing(FOREIGN, 2.0, 0.5),)))
+    server.show(m.Switches(FOREIGN, 55.0, (FOREIGN,), (1.0, 600.0), FOREIGN, (FOREIGN,)))
     server.show(m.Round(4, 3, 4, 0.1, 0.05))
     server.show(m.Notice("warning", FOREIGN))
     for step, ending in enumerate(Ending):

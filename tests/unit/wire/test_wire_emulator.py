@@ -71,6 +71,17 @@ def test_the_queue_is_bounded_and_lost_frames_count_as_sent():
     assert lossy.put(1, 10, 0.0) and lossy.take(9.0) is None
 
 
+def test_another_network_holds_for_what_is_sent_from_then_on_and_nothing_is_overtaken():
+    direction: Direction[str] = Direction(DELAYED, Network(), "0")
+    direction.put("slow", 10, 0.0)
+    direction.follow(LinkProfile(), Network())
+    direction.put("fast", 10, 0.01)
+    assert arrivals(direction, [0.05, 0.1]) == [[], ["slow", "fast"]]
+    direction.follow(DELAYED, Network())
+    direction.put("slow again", 10, 1.0)
+    assert arrivals(direction, [1.05, 1.1]) == [[], ["slow again"]]
+
+
 class Clock:
     """Seconds that pass when told to."""
 

@@ -6,6 +6,7 @@ import { Commands } from "./commands.js";
 import { Drive } from "./drive.js";
 import { Link } from "./link.js";
 import { FloorMap } from "./map.js";
+import { Switches } from "./switches.js";
 import { Texts } from "./texts.js";
 import { Voice } from "./voice.js";
 import { words } from "./words.js";
@@ -39,6 +40,9 @@ const link = new Link({
 });
 const commands = new Commands(link, $("command"), $("words"), $("quick"), $("cancel"), $("answer"), $("meant"), $("plan"),
   $("history"));
+const switches = new Switches(link, $("switches"), {
+  link: $("link"), slider: $("round-trip-ms"), value: $("round-trip-value"), strategy: $("strategy"), emulated: $("emulated"),
+});
 const voice = new Voice(link, $("talk"), $("words"), $("speaks"), (kind, text) => commands.show(kind, text));
 const drive = new Drive(link, document.querySelectorAll("[data-drive]"));
 
@@ -53,6 +57,7 @@ const handlers = {
     message.motions.forEach((motion) => texts.onMotion(motion));
     commands.onPlan(message.plan);
     commands.setPast(message.ended);
+    switches.show(message.switches);
     map.addTrail(message.trail.points);
     map.addWalls(message.walls.cell_m, message.walls.cells);
     map.setSights(message.sights);
@@ -91,6 +96,7 @@ const handlers = {
   memories: (message) => map.setMemories(message.things),
   trail: (message) => map.addTrail(message.points),
   walls: (message) => map.addWalls(message.cell_m, message.cells),
+  switches: (message) => switches.show(message),
   notice: (message) => toast(message.level, message.text),
 };
 

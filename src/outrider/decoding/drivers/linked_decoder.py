@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from outrider.core.errors import Cancelled, LinkError, OutriderError
+from outrider.core.errors import Cancelled, ConfigError, LinkError, OutriderError
 from outrider.core.frames import Close
 from outrider.core.ports import FrameLink, LanguageModel, Pause, Tokenizer
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Verified
@@ -35,7 +35,10 @@ def never_cancelled() -> bool:
 
 
 class LinkedDecoder:
-    """A TextDecoder. `where` names the verifier in messages. For one thread; `link_state` is for any."""
+    """A TextDecoder. `where` names the verifier in messages.
+
+    For one thread, but for `link_state`, `strategy` and `use`.
+    """
 
     def __init__(
         self,
@@ -48,10 +51,10 @@ class LinkedDecoder:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._link = link
-        self._worker = DraftWorker(draft) if draft is not None and config.needs_model else None
+        self._worker = DraftWorker(draft) if draft is not None else None
         self._draft_name = "" if draft is None else draft.name
         self._tokenizer = tokenizer
-        self._config = config
+        self._config = self._next_config = config
         self._session = session
         self._machine = EdgeMachine(session, config, tokenizer)
         self._where = where
@@ -61,6 +64,23 @@ class LinkedDecoder:
     def link_state(self) -> LinkState:
         """Returns the state of the link to the verifier."""
         return self._link.state
+
+    @property
+    def strategy(self) -> str:
+        """Returns the strategy of the text that is being decoded, or of the last one."""
+        return self._config.strategy
+
+    def use(self, config: DecodingConfig) -> None:
+        """Decode by another configuration from the next text on.
+
+        Raises ConfigError where that needs a draft model, and there is none.
+        """
+        if config.needs_model and self._worker is None:
+            raise ConfigError(
+                f"strategy={config.strategy} needs a draft model, and none was loaded: start with a strategy "
+                "that drafts"
+            )
+        self._next_config = config
 
     def decode(
         self,
@@ -73,7 +93,7 @@ class LinkedDecoder:
         self._cancelled = cancelled
         self._deadline_s = request.deadline_s
         self._transcript = DecodeRecorder(self._tokenizer, on_verified)
-        config = self._config
+        config = self._take_config()
         self._patience = RetryTimer(config.silence_s, self._link.generation, 0.0, config.link_grace_s)
         self._watch_s = 0.0
         try:
@@ -85,6 +105,14 @@ class LinkedDecoder:
             self._abandon()
             raise
         return self._transcript.decoded(self._machine, self._now(), self._link.state)
+
+    def _take_config(self) -> DecodingConfig:
+        """The configuration of the text that begins; the verifier reads it with the text."""
+        config = self._next_config
+        if config is not self._config:
+            epoch, self._config = self._machine.epoch, config
+            self._machine = EdgeMachine(self._session, config, self._tokenizer, epoch)
+        return config
 
     def forget(self) -> None:
         """Keep nothing of the texts so far: no drafts, no cache, and none at the verifier.

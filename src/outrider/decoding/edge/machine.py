@@ -45,7 +45,8 @@ class EdgeMachine:
     Asking for work changes nothing, so a driver may do it before, instead of or after handing in news.
     """
 
-    def __init__(self, session: int, config: DecodingConfig, tokenizer: Tokenizer) -> None:
+    def __init__(self, session: int, config: DecodingConfig, tokenizer: Tokenizer, epoch: int = 0) -> None:
+        """`epoch` is that of the session's last text, decoded by another machine."""
         self._session = session
         self._config = config
         self._vocab_size = tokenizer.vocab_size
@@ -54,7 +55,7 @@ class EdgeMachine:
         self._fingerprint = tokenizer.fingerprint
         self._policy = send_policy_of(config, EdgeEstimator(config, token_bytes(tokenizer.vocab_size)))
         self._drafting = Drafting(config, tokenizer, self._policy.estimates.odds)
-        self._epoch = 0
+        self._epoch = epoch
         self.done = True
 
     def begin(self, prompt: Prompt, max_new_tokens: int, now_s: float) -> list[EdgeAction]:
@@ -78,6 +79,11 @@ class EdgeMachine:
         self.target_prefill_s = 0.0
         self.target_passes = self._passes_before = 0
         return [*self._reopen(now_s), *self._send_drafts(now_s)]
+
+    @property
+    def epoch(self) -> int:
+        """The number of the session's newest text."""
+        return self._epoch
 
     @property
     def tokens(self) -> tuple[int, ...]:

@@ -20,6 +20,7 @@ from rich.table import Table
 from outrider.console.agents.address import ConsoleAddress
 from outrider.console.robot import GoalEnd, RobotPort
 from outrider.console.server import ConsoleServer, ConsoleSettings
+from outrider.console.switched.switches import NOT_EMULATED, Switch
 from outrider.core.errors import InstructionError, LinkError
 from outrider.core.files.terminal import tracked
 from outrider.core.language.grammar import Vocabulary
@@ -120,6 +121,11 @@ class Witness:
     def cancel_goal(self) -> None:
         """End the robot's goal."""
         self.robot.cancel_goal()
+
+    def switch(self, asked: Switch, on_end: Callable[[str], None]) -> None:
+        """Note any: no agent may switch."""
+        self.outside.append("a switch")
+        on_end(NOT_EMULATED)
 
     def see(self, pose: Pose2D) -> None:
         """Where the robot is now."""

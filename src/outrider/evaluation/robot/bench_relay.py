@@ -26,6 +26,7 @@ from outrider.console.drawn.frames import picture_number
 from outrider.console.relay.robot_end import RobotEnd
 from outrider.console.robot import GoalEnd
 from outrider.console.server import ConsoleServer, ConsoleSettings
+from outrider.console.switched.switches import NOT_EMULATED, Switch
 from outrider.core.errors import LinkError
 from outrider.core.values import LinkState, Velocity
 from outrider.evaluation.common.legends import LEGENDS
@@ -70,6 +71,10 @@ class _NotingRobot:
 
     def cancel_goal(self) -> None:
         """Has nothing to end."""
+
+    def switch(self, asked: Switch, on_end: Callable[[str], None]) -> None:
+        """Has nothing to switch."""
+        on_end(NOT_EMULATED)
 
 
 class _Page:

@@ -85,6 +85,9 @@ class OutriderNode(AnsweringNode):
         """A warning (empty when all is well) and values for /diagnostics."""
         return "", {}
 
+    def heed(self, changed: Mapping[str, Value]) -> None:
+        """Act at once on live parameters that are about to hold; raise ConfigError to refuse all of them."""
+
     def value(self, name: str) -> Any:
         """Returns the value of a parameter."""
         return self.get_parameter(name).value
@@ -254,6 +257,7 @@ class OutriderNode(AnsweringNode):
     def _judge_parameters(self, changed: list[RosParameter]) -> SetParametersResult:
         """Refuse what is no value, and what would be said to hold and would not."""
         specs = {parameter.name: parameter for parameter in self.spec.parameters}
+        values: dict[str, Value] = {}
         for parameter in changed:
             spec = specs.get(parameter.name)
             if spec is None:
@@ -262,9 +266,13 @@ class OutriderNode(AnsweringNode):
                 reason = f"{spec.name} is read when the node is configured: clean it up, set it, configure it"
                 return SetParametersResult(successful=False, reason=reason)
             try:
-                spec.checked(parameter.value, self.spec.name)
+                values[spec.name] = spec.checked(parameter.value, self.spec.name)
             except ConfigError as error:
                 return SetParametersResult(successful=False, reason=str(error))
+        try:
+            self.heed(values if self._configured else {})
+        except ConfigError as error:
+            return SetParametersResult(successful=False, reason=str(error))
         return SetParametersResult(successful=True)
 
     def _destroy_kept(self) -> None:

@@ -75,6 +75,7 @@ class MissionNode(Node):
         self._travelled_m = 0.0
         self._server: ServerWatch | None = None
         self._navigator = NodeParameters(self, "navigator", SHOWN_PARAMETERS)
+        self._networks: list[str] = []
         self._record: RunRecord | None = None
         self._stages = Stages()
         self._goals = ActionClient(self, Navigate, "navigate")
@@ -142,6 +143,7 @@ class MissionNode(Node):
             "seed": truth.seed if truth else None,
             "placement": truth.placement if truth else None,
             "link": settings.get("link_profile") or None,
+            "links": list(self._networks),
             "drafters": settings.get("drafters"),
             "draft_model": settings.get("draft_model"),
             "versions": versions(),
@@ -253,7 +255,7 @@ class MissionNode(Node):
             self._link_state,
             self._travelled_m,
             self._recorder.target_distance_m,
-            self._navigator.values.get("link_profile", ""),
+            self._networks[-1] if self._networks else self._navigator.values.get("link_profile", ""),
         )
 
     def _time_s(self) -> float:
@@ -263,6 +265,15 @@ class MissionNode(Node):
         for status in message.status:
             if status.name.startswith(diagnostics_name(self.get_namespace(), "")):
                 self._stages.take(spec_of_status(status.name), status.message)
+            if status.name == diagnostics_name(self.get_namespace(), "navigator"):
+                self._on_network(next((one.value for one in status.values if one.key == "emulated"), ""))
+
+    def _on_network(self, name: str) -> None:
+        """The network that is emulated now: the first is that of the goal's begin, others came under way."""
+        if self._started_s is None:
+            self._networks.clear()
+        if name and self._networks[-1:] != [name]:
+            self._networks.append(name)
 
     def _on_text(self, message: VerifiedText) -> None:
         self._link_state = message.link_state

@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 import time
 import traceback
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -40,11 +41,13 @@ from outrider.nodes.common.scan_input import ScanInput
 from outrider.nodes.navigator.client_watch import LOOK_PERIOD_S, ClientWatch
 from outrider.nodes.navigator.navigator_settings import edge_settings, goal_settings
 from outrider.nodes.navigator.robot_side import RosRobotSide
+from outrider.nodes.navigator.switches import Switches
 from outrider.runtime.mission.forgetting_decoder import MindfulDecoder
 from outrider.runtime.mission.goal_run import GoalSettings
 from outrider.runtime.mission.memory_queries import Recollection
 from outrider.runtime.mission.peer_answers import PeerAnswers, open_peer_answers
 from outrider.runtime.mission.robot_side import GoalError, GoalResult
+from outrider.runtime.node_graph.parameters import Value
 from outrider.runtime.plans.errand import STANDS, Errand
 from outrider.runtime.plans.run_log import RunLog
 from outrider.runtime.wiring.memory_stores import default_store, open_memory, this_home
@@ -78,6 +81,7 @@ class NavigatorNode(OutriderNode):
         self._sensors_were_read = threading.Event()
         self._active = False
         self._edge = self.open_edge()
+        self._switches = Switches(self._edge, self.value)
         self._robot = RosRobotSide(self, self._link_state, self.value("camera_silence_s"))
         self._errand: Errand | None = None
         self._log = RunLog()
@@ -93,7 +97,7 @@ class NavigatorNode(OutriderNode):
         self._robot.prompts = self.publisher(StepPrompt, "step_prompt", qos.EVENTS)
         self._robot.rounds = self.publisher(SpeculationStats, "speculation_stats", qos.EVENTS)
         self._robot.tokens = self.publisher(DecodedTokens, "decoded_tokens", qos.EVENTS)
-        self._robot.strategy = self.value("strategy")
+        self._robot.strategy = self._switches.strategy
         self._sensors = Gate(self)
         listen = partial(self._sensors.subscription, alone=True)
         listen(OdometryMsg, "odom", self._robot.on_odometry, qos.RECENT_SENSOR)
@@ -158,7 +162,7 @@ class NavigatorNode(OutriderNode):
             self.value("answer_model"),
             threads=self.value("threads"),
             key_file=self.value("key_file"),
-            link_profile=self.value("link_profile"),
+            emulation=self._edge.emulation,
             wanted_model=self.value("wanted_answer_model"),
         )
 
@@ -244,13 +248,21 @@ class NavigatorNode(OutriderNode):
             recollection.memory.close()
             self._recollection = None
 
+    def heed(self, changed: Mapping[str, Value]) -> None:
+        if hasattr(self, "_edge"):
+            self._switches.heed(changed)
+
     def health(self) -> tuple[str, dict[str, object]]:
         if not getattr(self, "_active", False):
             return "inactive", {}
         self._read_sensors()
         state = self._edge.link_state
         warning = LINK_WARNINGS.get(state, "").format(self.value("endpoint"))
-        return warning or self._robot.warning(), {"link": state.value, "goal": self._busy.locked()}
+        return warning or self._robot.warning(), {
+            "link": state.value,
+            "goal": self._busy.locked(),
+            **self._switches.in_force(),
+        }
 
     def _on_goal(self, request: Any) -> GoalResponse:
         """Only one goal at a time, and only while active; a bad instruction is accepted, to be told why.

@@ -12,9 +12,9 @@ from outrider.runtime.mission.goal_run import GoalSettings
 from outrider.runtime.wiring.robot_pair import EdgeSettings
 
 
-def edge_settings(value: Callable[[str], Any]) -> EdgeSettings:
-    """Draft model and link, from the value of each parameter. Raises ConfigError."""
-    config = DecodingConfig(
+def decoding_config(value: Callable[[str], Any]) -> DecodingConfig:
+    """The choices of the decoding engine, from the value of each parameter. Raises ConfigError."""
+    return DecodingConfig(
         strategy=value("strategy"),
         drafters=drafter_names(value("drafters")),
         num_draft_tokens=value("num_draft_tokens"),
@@ -26,10 +26,14 @@ def edge_settings(value: Callable[[str], Any]) -> EdgeSettings:
         link_loss=value("link_loss"),
         wanted_model=value("wanted_model"),
     )
+
+
+def edge_settings(value: Callable[[str], Any]) -> EdgeSettings:
+    """Draft model and link, from the value of each parameter. Raises ConfigError."""
     return EdgeSettings(
         value("endpoint"),
         value("draft_model"),
-        config,
+        decoding_config(value),
         value("threads"),
         value("precision"),
         value("runtime"),
@@ -39,6 +43,7 @@ def edge_settings(value: Callable[[str], Any]) -> EdgeSettings:
         value("device"),
         value("key_file"),
         value("link_profile"),
+        value("link_rtt_ms"),
         value("second_endpoint"),
     )
 

@@ -59,7 +59,8 @@ class RosRobotSide:
     prompts: Any
     rounds: Any
     tokens: Any
-    strategy: str
+    strategy: Callable[[], str]
+    """Of the newest text."""
 
     def __init__(
         self, node: OutriderNode, link_state: Callable[[], LinkState], camera_silence_s: float
@@ -224,7 +225,7 @@ class RosRobotSide:
         stamp = self._header(update)
         for round_ in decoded.rounds:
             self.rounds.publish(
-                step_messages.round_message(update, self.strategy, decoded.link, round_, stamp)
+                step_messages.round_message(update, self.strategy(), decoded.link, round_, stamp)
             )
 
     def tell_progress(self, progress: Progress) -> None:

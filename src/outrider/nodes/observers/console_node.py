@@ -19,6 +19,7 @@ from std_msgs.msg import Bool
 
 from outrider.console.robot import GoalEnd
 from outrider.console.server import ConsoleServer
+from outrider.console.switched.switches import Switch
 from outrider.core.files.journal import Journal, journal_at
 from outrider.core.files.notary import Notary
 from outrider.core.language.brief import brief
@@ -34,6 +35,7 @@ from outrider.nodes.common.twist_input import TwistInput
 from outrider.nodes.navigator.goal_sender import GoalSender
 from outrider.nodes.observers import console_messages as shown
 from outrider.nodes.observers.console_camera import ConsoleCamera
+from outrider.nodes.observers.console_switches import ConsoleSwitches
 from outrider.runtime.mission.words import vocabulary_of
 from outrider.runtime.node_graph.namespaces import diagnostics_name
 from outrider.runtime.wiring.binding import SERVED, settings_of
@@ -100,6 +102,7 @@ class ConsoleNode(OutriderNode):
         self._joystick = self.publisher(Twist, "cmd_vel_console", qos.COMMAND)
         self._e_stop = self.publisher(Bool, "e_stop", qos.LATCHED)
         self._goals = GoalSender(self, INACTIVE)
+        self._switches = ConsoleSwitches(self)
         self._recalls = self.create_client(Recall, "recall")
         self.keep(self._recalls, self.destroy_client)
 
@@ -177,6 +180,13 @@ class ConsoleNode(OutriderNode):
     def cancel_goal(self) -> None:
         """Cancels the goal that is running."""
         self._goals.cancel()
+
+    def switch(self, asked: Switch, on_end: Callable[[str], None]) -> None:
+        """Has another link emulated, or another strategy used; `on_end` is given why not, or nothing."""
+        if self._active:
+            self._switches.ask(asked, on_end)
+        else:
+            on_end(INACTIVE)
 
     # What the robot tells.
 
@@ -280,6 +290,9 @@ class ConsoleNode(OutriderNode):
                 self._console.update(e_stop=values["emergency_stop"] == "True", unheard=False)
             if "link" in values:
                 self._update(link=values["link"])
+            switches = self._switches.news(values)
+            if switches is not None:
+                self._console.show(switches)
             self._warnings[status.name] = "" if status.message == "ok" else status.message
         self._tell_warnings()
 

@@ -12,11 +12,26 @@ from outrider.core.link_profile import Network, NetworkDescription
 from outrider.runtime.common.paths import config_file
 
 LINKS_FILE = "links.yaml"
+LOOPBACK = "loopback"
+"""The network that delays nothing: emulated where people are to switch to others."""
+ROUND_TRIP_MS = 1.0, 600.0
+"""From a LAN's to a geostationary satellite's."""
 
 
 def named_networks() -> dict[str, Network]:
     """Every network that comes with the package."""
     return _read(config_file(LINKS_FILE))
+
+
+def network_at(name_or_file: str, round_trip_ms: float) -> Network:
+    """A network at another shortest round trip; at its own where that is 0. Raises ConfigError."""
+    network, (least, most) = load_network(name_or_file), ROUND_TRIP_MS
+    if round_trip_ms and not least <= round_trip_ms <= most:
+        raise ConfigError(
+            f"a round trip of {round_trip_ms:g} ms cannot be emulated: give one from {least:g} to "
+            f"{most:g} ms, or 0 for the link's own"
+        )
+    return network.with_round_trip(round_trip_ms / 1000.0) if round_trip_ms else network
 
 
 def load_network(name_or_file: str) -> Network:

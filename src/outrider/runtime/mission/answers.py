@@ -14,6 +14,7 @@ from outrider.core.language.plan import Ask, Where
 from outrider.core.values import Pose2D
 from outrider.runtime.mission.memory_queries import Recollection
 from outrider.runtime.mission.questions import question_to_memory
+from outrider.runtime.wiring.decoders import emulation_of
 from outrider.runtime.wiring.memory_stores import open_known_memory
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ def ask_once(
         if answers == "aggregate":
             from outrider.runtime.mission.peer_answers import open_peer_answers  # seconds to import
 
-            peers = open_peer_answers(endpoint, answer_model, key_file=key_file, link_profile=link_profile)
+            emulation = emulation_of(link_profile)
+            peers = open_peer_answers(endpoint, answer_model, key_file=key_file, emulation=emulation)
         try:
             return Answers(Recollection(memory, "", time.time), peers).reply(asked, None)
         finally:

@@ -18,6 +18,7 @@ from outrider.decoding.aggregation.driver import PeerDecoder
 from outrider.decoding.aggregation.worker import Context
 from outrider.runtime.wiring.decoders import SESSION, open_link
 from outrider.runtime.wiring.knowledge import ANSWER_TOKENS, fitting_context, load_reader
+from outrider.wire.emulator import Emulation
 
 ANSWER_DEADLINE_S = 20.0
 
@@ -64,10 +65,10 @@ def open_peer_answers(
     *,
     threads: int = 1,
     key_file: str = "",
-    link_profile: str = "",
+    emulation: Emulation | None = None,
     wanted_model: str = "",
 ) -> PeerAnswers:
     """Load the answering model and prepare the link, which need not be up. Raises ModelError, ConfigError."""
     reader = load_reader(model, threads)
-    link, where = open_link(endpoint, Path(key_file) if key_file else None, link_profile)
+    link, where = open_link(endpoint, Path(key_file) if key_file else None, emulation)
     return PeerAnswers(link, reader, where, wanted_model)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from outrider.console import messages as m
 from outrider.console.robot import GoalEnd
 from outrider.console.server import ConsoleServer
+from outrider.console.switched.switches import NOT_EMULATED, Switch
 from outrider.core.errors import Cancelled, OutriderError, SimulationError
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.ports import TextDecoder
@@ -122,6 +123,10 @@ class SimulatedRobot:
         """End the goal that runs, and those that wait."""
         with self._lock:
             self._ended_before = self._newest
+
+    def switch(self, asked: Switch, on_end: Callable[[str], None]) -> None:
+        """Nothing: both models are in this process, with no link between them."""
+        on_end(NOT_EMULATED)
 
     # In the thread of the simulation, which draws its pictures there alone.
 

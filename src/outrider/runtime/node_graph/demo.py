@@ -20,7 +20,7 @@ from outrider.runtime.common.endings import (
     stopping_on_signals,
 )
 from outrider.runtime.common.json_figures import REPORT_FILE, amend_figures
-from outrider.runtime.common.links import load_network
+from outrider.runtime.common.links import LOOPBACK, load_network
 from outrider.runtime.common.made_with import made_with
 from outrider.runtime.common.paths import config_file, models_folder
 from outrider.runtime.common.ports import check_endpoint_free, free_port
@@ -78,6 +78,7 @@ def run_demo(
         "record": str(record.resolve()) if record else None,
         "animation": str(animation.resolve()) if animation else None,
         "endpoint": arguments.get("endpoint") or f"tcp://127.0.0.1:{free_port()}",
+        "link_profile": arguments.get("link_profile") or (LOOPBACK if arguments.get("console") else None),
         "console_port": _console_port(arguments.get("console_port"), namespace),
     }
     namespace = checked_namespace(namespace)

@@ -19,6 +19,7 @@ from outrider.core.model_options import (
 )
 from outrider.decoding.config import LINK_LOSS_POLICIES, STRATEGIES
 from outrider.decoding.protocol.limits import CloudLimits
+from outrider.runtime.common.links import ROUND_TRIP_MS
 from outrider.runtime.node_graph.parameters import NodeSpec, Parameter
 from outrider.simulation.homes.home import PLACEMENTS
 
@@ -183,12 +184,26 @@ NAVIGATOR = NodeSpec(
             "link_profile",
             "",
             "emulated network to the verifier: a name in config/links.yaml, or a file; empty for none",
-            read_only=True,
+            live=True,
+        ),
+        Parameter(
+            "link_rtt_ms",
+            0.0,
+            "shortest round trip of the emulated network, from 1 to 600 ms; 0 for its own",
+            0.0,
+            ROUND_TRIP_MS[1],
+            live=True,
         ),
         Parameter("draft_model", "models/draft", "the draft model: a folder, or its name on the Hub"),
         Parameter("runtime", "eager", "how the draft model runs", choices=RUNTIMES),
         Parameter("provider", "cpu", "where onnxruntime runs runtime=graphs", choices=PROVIDERS),
-        Parameter("strategy", "outrider", "decoding strategy", choices=tuple(STRATEGIES)),
+        Parameter(
+            "strategy",
+            "outrider",
+            "decoding strategy, from the next text on",
+            choices=tuple(STRATEGIES),
+            live=True,
+        ),
         Parameter(
             "drafters",
             "model,suffix",

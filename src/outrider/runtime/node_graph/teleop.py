@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from outrider.runtime.common.endings import stopping_on_signals
+from outrider.runtime.common.links import LOOPBACK
 from outrider.runtime.common.paths import config_file
 from outrider.runtime.common.ports import free_port
 from outrider.runtime.node_graph.namespaces import checked_namespace
@@ -46,7 +47,8 @@ def run_simulated(settings: Mapping[str, Value], simulation: Mapping[str, Value]
     """
     base: dict[str, dict[str, Any]] = read_parameter_file(config_file(SIM_GRAPH.parameter_file))
     base[CONSOLE.name] = {**base.get(CONSOLE.name, {}), **settings}
-    arguments = {"endpoint": f"tcp://127.0.0.1:{free_port()}", "console": True, **simulation}
+    endpoint = f"tcp://127.0.0.1:{free_port()}"
+    arguments = {"endpoint": endpoint, "console": True, "link_profile": LOOPBACK, **simulation}
     parameters = graph_parameters(SIM_GRAPH, base, arguments)
     check_console(parameters[CONSOLE.name])
     names = tuple(name for name in wanted_nodes(SIM_GRAPH, parameters) if name != MISSION.name)

@@ -26,13 +26,13 @@ from outrider.decoding.drivers.local_link import LocalLink
 from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.runtime.common.endings import on_ending_signals
-from outrider.runtime.common.links import load_network
+from outrider.runtime.common.links import network_at
 from outrider.runtime.wiring.knowledge import Knowledge, open_knowledge
 from outrider.runtime.wiring.metrics import metrics_page, only
 from outrider.runtime.wiring.replicas import check_replicas, serve_replicas
 from outrider.runtime.wiring.verifier import log_figures, open_verifier
 from outrider.wire.client import DealerLink
-from outrider.wire.emulator import EmulatedLink
+from outrider.wire.emulator import Emulation
 from outrider.wire.keys import load_client_keys
 
 DEFAULT_ENDPOINT = "tcp://127.0.0.1:5757"
@@ -58,12 +58,12 @@ def connect_decoder(
     *,
     tokenizer: Tokenizer | None = None,
     key_file: Path | None = None,
-    link_profile: str = "",
+    emulation: Emulation | None = None,
     second_endpoint: str = "",
 ) -> LinkedDecoder:
     """The target is at a verifier, which need not be up yet. `tokenizer` is needed where there is no draft.
 
-    `link_profile` names a network, or a file that describes one, to be emulated on the way there.
+    `emulation` is the network that is emulated on the way there, if any: see `emulation_of`.
     `second_endpoint`: of another verifier with the same target and keys, which is asked where the first is
     late or gone. Raises ConfigError for a malformed endpoint, key file or link.
     """
@@ -71,10 +71,10 @@ def connect_decoder(
     tokenizer = tokenizer or (draft.tokenizer if draft is not None else None)
     if tokenizer is None:
         raise ConfigError("connect_decoder needs a tokenizer where there is no draft model")
-    link, where = open_link(endpoint, key_file, link_profile)
+    link, where = open_link(endpoint, key_file, emulation)
     if second_endpoint:
         check_hedged(config)
-        second, _ = open_link(second_endpoint, key_file, link_profile, seed=1)
+        second, _ = open_link(second_endpoint, key_file, emulation, seed=1)
         link, where = HedgedLink([link, second]), f"{where}, or the one at {second_endpoint},"
     return LinkedDecoder(link, draft, tokenizer, config, SESSION, where)
 
@@ -89,18 +89,25 @@ def check_hedged(config: DecodingConfig) -> None:
 
 
 def open_link(
-    endpoint: str, key_file: Path | None = None, link_profile: str = "", seed: int = 0
+    endpoint: str, key_file: Path | None = None, emulation: Emulation | None = None, seed: int = 0
 ) -> tuple[FrameLink, str]:
     """A link to a verifier, which need not be up, and what it is called; `seed`: of an emulated network.
 
     Raises as `connect_decoder`.
     """
-    network = load_network(link_profile) if link_profile else None
     dealer = DealerLink(endpoint, load_client_keys(key_file) if key_file is not None else None)
     where = f"the verifier at {endpoint}"
-    if network is None:
+    if emulation is None:
         return dealer, where
-    return EmulatedLink(dealer, network, seed), f"{where} over an emulated {network.name} link"
+    return emulation.over(dealer, seed), f"{where} over an emulated link"
+
+
+def emulation_of(link_profile: str, round_trip_ms: float = 0.0) -> Emulation | None:
+    """The network of a name, or of a file that describes one, to be emulated; None for an empty name.
+
+    Raises ConfigError.
+    """
+    return Emulation(network_at(link_profile, round_trip_ms)) if link_profile else None
 
 
 def serve_verifier(

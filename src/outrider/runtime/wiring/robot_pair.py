@@ -15,7 +15,8 @@ from outrider.core.values import LinkState
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drivers.linked_decoder import LinkedDecoder
 from outrider.runtime.common.paths import model_folder
-from outrider.runtime.wiring.decoders import connect_decoder
+from outrider.runtime.wiring.decoders import connect_decoder, emulation_of
+from outrider.wire.emulator import Emulation
 
 
 @dataclass(frozen=True)
@@ -34,15 +35,20 @@ class EdgeSettings:
     device: str = "cpu"
     key_file: str = ""
     link_profile: str = ""
+    link_rtt_ms: float = 0.0
     second_endpoint: str = ""
 
 
 @dataclass(frozen=True)
 class Edge:
-    """What a navigator decodes with. `vocabulary` is None for models that take any sentence."""
+    """What a navigator decodes with. `vocabulary` is None for models that take any sentence.
+
+    `emulation` is the network that is emulated on the way to the verifier, if any.
+    """
 
     decoder: TextDecoder
     vocabulary: Vocabulary | None
+    emulation: Emulation | None = None
 
     @property
     def link_state(self) -> LinkState:
@@ -65,16 +71,17 @@ def open_edge(settings: EdgeSettings) -> Edge:
         draft = load_draft(folder, settings)
     tokenizer = draft.tokenizer if draft else load_tokenizer(folder)
     key_file = Path(settings.key_file) if settings.key_file else None
+    emulation = emulation_of(settings.link_profile, settings.link_rtt_ms)
     decoder = connect_decoder(
         settings.endpoint,
         draft,
         settings.config,
         tokenizer=tokenizer,
         key_file=key_file,
-        link_profile=settings.link_profile,
+        emulation=emulation,
         second_endpoint=settings.second_endpoint,
     )
-    return Edge(decoder, card.vocabulary)
+    return Edge(decoder, card.vocabulary, emulation)
 
 
 def load_draft(folder: Path, settings: EdgeSettings) -> LanguageModel:

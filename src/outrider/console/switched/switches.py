@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The emulated link and the decoding strategy: what is in force, offered, and asked for; pure."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+NOT_EMULATED = "this robot's link is not emulated: there is none to switch"
+NO_STRATEGY = "the navigator has not told its strategy: is it running?"
+Name = Annotated[str, msgspec.Meta(max_length=64)]
+
+
+class Switch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="switch"):
+    """Ask for another link or strategy; an empty name leaves it.
+
+    `rtt_ms` is the link's shortest round trip: 0 for its own where a link is named, else for no change.
+    """
+
+    link: Name = ""
+    rtt_ms: Annotated[float, msgspec.Meta(ge=0.0, le=1e6)] = 0.0
+    strategy: Name = ""
+
+    @property
+    def words(self) -> str:
+        """Returns what is asked for, for the journal."""
+        rtt = f"{self.rtt_ms:g} ms" if self.rtt_ms else ""
+        return " ".join(filter(None, ("link" if self.asks_link else "", self.link, rtt, self.strategy)))
+
+    @property
+    def asks_link(self) -> bool:
+        """Whether another link is asked for."""
+        return bool(self.link or self.rtt_ms)
+
+
+class Switches(msgspec.Struct, frozen=True, tag_field="is", tag="switches"):
+    """What is offered and in force. Where no link is emulated `link` is empty, and links are not offered."""
+
+    link: str = ""
+    rtt_ms: float = 0.0
+    links: tuple[str, ...] = ()
+    rtt_limits_ms: tuple[float, float] = (1.0, 600.0)
+    strategy: str = ""
+    strategies: tuple[str, ...] = ()
+
+    def refusal(self, asked: Switch) -> str:
+        """Returns why something cannot be switched to, or nothing."""
+        return (self._link_refusal(asked) if asked.asks_link else "") or (
+            self._strategy_refusal(asked.strategy) if asked.strategy else ""
+        )
+
+    def _link_refusal(self, asked: Switch) -> str:
+        least, most = self.rtt_limits_ms
+        if not self.link:
+            return NOT_EMULATED
+        if asked.link and asked.link not in self.links:
+            return f'there is no link "{asked.link}": choose one of {", ".join(self.links)}'
+        if asked.rtt_ms and not least <= asked.rtt_ms <= most:
+            return f"a round trip lies between {least:g} and {most:g} ms: {asked.rtt_ms:g} ms does not"
+        return ""
+
+    def _strategy_refusal(self, name: str) -> str:
+        if not self.strategy:
+            return NO_STRATEGY
+        known = ", ".join(self.strategies)
+        return "" if name in self.strategies else f'there is no strategy "{name}": choose one of {known}'
