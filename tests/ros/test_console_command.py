@@ -80,6 +80,10 @@ def test_from_opening_the_page_to_the_robot_at_the_object(console: str) -> None:
         page.goto(console)
         page.wait_for_selector("#robot-link.good", timeout=60_000)
         page.wait_for_selector("#camera-empty", state="hidden")
+        page.wait_for_selector("#link:visible")
+        for link, shown in (("satellite", "580 ms"), ("lan", "0.5 ms")):
+            page.select_option("#link", link)
+            page.wait_for_selector(f"#round-trip-value >> text={shown}")
         page.fill("#words", INSTRUCTION)
         page.keyboard.press("Enter")
         page.wait_for_selector("#answer.running")

@@ -167,6 +167,20 @@ def test_an_outage_is_a_lost_link_and_its_end_a_new_generation():
     assert below.sent.empty()
 
 
+def test_another_network_lets_the_generation_go_up_alone_and_counts_what_an_outage_may_have_lost():
+    dark = Network(outages=(Outage(1.0, 2.0), Outage(4.0, 5.0)))
+    link, _, clock = held(dark)
+    clock.now_s = 101.5
+    link.follow(Network())
+    assert (link.state, link.generation) == (LinkState.CONNECTED, 2), "up again, in the midst of an outage"
+    clock.now_s = 106.0
+    link.follow(dark)
+    assert link.generation == 2, "nothing was lost by a network without outages"
+    link.follow(Network())
+    assert link.generation == 3
+    link.close()
+
+
 def test_close_hands_over_what_is_in_flight_and_may_be_repeated():
     link, below, _ = held(Network(uplink=LinkProfile(delay_s=50.0)))
     link.send(Cancel(1, 2))
