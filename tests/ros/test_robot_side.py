@@ -14,8 +14,10 @@ from outrider.core.values import LinkState, Odometry, Pose2D, Velocity
 from outrider.navigation.goal.navigator import Navigator, NavigatorSettings, Outcome
 from outrider.nodes.common import convert
 from outrider.nodes.common.topic_watch import TopicWatch
+from outrider.nodes.navigator import standing
 from outrider.nodes.navigator.robot_side import RosRobotSide
 from outrider.runtime.mission.robot_side import StepState, StepUpdate
+from outrider.runtime.plans.errand import STANDS
 
 pytestmark = pytest.mark.ros
 PERIOD_S = 0.1
@@ -184,3 +186,36 @@ def test_a_driver_that_gives_each_picture_twice_is_not_taken_for_one_that_repeat
     side.begin_goal(lambda _: None)
     show(side, node, 5)
     assert side.warning() == "", "a new goal may have found it mended, or another view"
+
+
+def ride(side: RosRobotSide, node: Any, speed_mps: float) -> None:
+    """Odometry of a speed, one period later."""
+    node.time_s += PERIOD_S
+    odometry = Odometry(Pose2D(0.0, 0.0, 0.0), Velocity(vx=speed_mps), node.time_s)
+    side.on_odometry(convert.odometry_message(odometry, convert.time_of(node.time_s)))
+
+
+def test_a_stop_is_answered_that_the_robot_stands_only_once_that_is_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    node: Any = ClockOnly()
+    side = RosRobotSide(node, lambda: LinkState.CONNECTED, camera_silence_s=0.25)
+    monkeypatch.setattr(standing, "STAND_S", 0.05)
+    assert standing.Standing(side, lambda: None).answer() == standing.ASKED, "without odometry"
+    ride(side, node, 0.0)
+    assert standing.Standing(side, lambda: None).answer() == standing.ASKED, "it stood before the stop"
+    assert standing.Standing(side, lambda: ride(side, node, 0.3)).answer() == standing.ASKED
+    assert standing.Standing(side, lambda: ride(side, node, 0.01)).answer() == STANDS
+
+
+def test_of_many_stops_one_waits_for_the_robot_to_stand() -> None:
+    node: Any = ClockOnly()
+    side = RosRobotSide(node, lambda: LinkState.CONNECTED, camera_silence_s=0.25)
+    others: list[str] = []
+
+    def ask_again() -> None:
+        others.extend(watch.answer() for _ in range(3))
+        ride(side, node, 0.0)
+
+    watch = standing.Standing(side, ask_again)
+    assert watch.answer() == STANDS and others == [standing.ASKED] * 3

@@ -59,6 +59,8 @@ class Velocity:
 
 
 STANDSTILL = Velocity()
+STILL_MPS, STILL_RPS = 0.05, 0.1
+"""Speeds below which odometry counts as that of a robot that stands: it is noisy."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,12 @@ class Odometry:
         pose, velocity = self.pose, self.velocity
         numbers = (pose.x, pose.y, pose.yaw, velocity.vx, velocity.vy, velocity.wz, self.stamp_s)
         return all(map(math.isfinite, numbers))
+
+    @property
+    def stands(self) -> bool:
+        """Whether the robot is seen to stand."""
+        velocity = self.velocity
+        return max(abs(velocity.vx), abs(velocity.vy)) <= STILL_MPS and abs(velocity.wz) <= STILL_RPS
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ from outrider.nodes.common.scan_input import ScanInput
 from outrider.nodes.navigator.client_watch import LOOK_PERIOD_S, ClientWatch
 from outrider.nodes.navigator.navigator_settings import edge_settings, goal_settings
 from outrider.nodes.navigator.robot_side import RosRobotSide
+from outrider.nodes.navigator.standing import ASKED, Standing
 from outrider.nodes.navigator.switches import Switches
 from outrider.runtime.mission.forgetting_decoder import MindfulDecoder
 from outrider.runtime.mission.goal_run import GoalSettings
@@ -48,7 +49,7 @@ from outrider.runtime.mission.memory_queries import Recollection
 from outrider.runtime.mission.peer_answers import PeerAnswers, open_peer_answers
 from outrider.runtime.mission.robot_side import GoalError, GoalResult
 from outrider.runtime.node_graph.parameters import Value
-from outrider.runtime.plans.errand import STANDS, Errand
+from outrider.runtime.plans.errand import Errand
 from outrider.runtime.plans.run_log import RunLog
 from outrider.runtime.wiring.memory_stores import default_store, open_memory, this_home
 from outrider.runtime.wiring.robot_pair import Edge, open_edge
@@ -120,6 +121,7 @@ class NavigatorNode(OutriderNode):
         self._goal_comes = self.keep(
             self.create_guard_condition(self._read_sensors), self.destroy_guard_condition
         )
+        self._standing = Standing(self._robot, self._goal_comes.trigger)
 
     def open_edge(self) -> Edge:
         """Draft model and link, from the parameters; tests replace it."""
@@ -167,9 +169,10 @@ class NavigatorNode(OutriderNode):
         )
 
     def _read_sensors(self) -> None:
-        """Read what the sensors gave; wait for them, and give signs of life, only while a goal runs."""
+        """Read what the sensors gave; wait for them, and give signs of life, only while a goal runs or
+        a stop is watched."""
         self._sensors.read()
-        self._sensors.is_open = self._busy.locked()
+        self._sensors.is_open = self._busy.locked() or self._standing.is_watched
         if self._sensors.is_open:
             self._sensors_were_read.set()
         pace(self._beats, HEARTBEAT_PERIOD_S if self._sensors.is_open else IDLE_HEARTBEAT_PERIOD_S)
@@ -284,8 +287,9 @@ class NavigatorNode(OutriderNode):
 
     def _execute(self, goal: Any) -> Any:
         if says_to_stop(goal.request.instruction):
+            said = self._standing.answer() if self._active else ASKED
             goal.succeed()
-            return Navigate.Result(success=True, message=STANDS)
+            return Navigate.Result(success=True, message=said)
         busy = self._busy
         # Otherwise a goal that is over at once would not know where the robot stands.
         self._sensors_were_read.wait(FIRST_READING_S)

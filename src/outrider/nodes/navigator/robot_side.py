@@ -194,6 +194,18 @@ class RosRobotSide:
             return None
         return odometry
 
+    def stands_after(self, stamp_s: float, timeout_s: float) -> bool:
+        """Whether odometry measured after a time shows that the robot stands; waits for that."""
+        deadline_s = time.monotonic() + timeout_s
+        with self._changed:
+            while not self._is_seen_to_stand(stamp_s):
+                if not self._changed.wait(deadline_s - time.monotonic()):
+                    return False
+            return True
+
+    def _is_seen_to_stand(self, stamp_s: float) -> bool:
+        return self._odometry is not None and self._odometry.stamp_s > stamp_s and self._odometry.stands
+
     def motion_end(self, session_id: str, step: int, timeout_s: float) -> MotionEnd | None:
         """Returns the report of a motion, or None after the timeout."""
         deadline_s = time.monotonic() + timeout_s

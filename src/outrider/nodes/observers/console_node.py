@@ -24,7 +24,7 @@ from outrider.core.files.journal import Journal, journal_at
 from outrider.core.files.notary import Notary
 from outrider.core.language.brief import brief
 from outrider.core.token_bucket import TokenBucket
-from outrider.core.values import Odometry, Pose2D, Velocity
+from outrider.core.values import Pose2D, Velocity
 from outrider.navigation.sensing.odometry_check import OdometryCheck
 from outrider.nodes.common import convert, qos
 from outrider.nodes.common.gate import Gate
@@ -49,7 +49,6 @@ LOOK_PERIOD_S, UNWATCHED_PERIOD_S = 0.25, 0.5
 MEMORY_PERIOD_S = 5.0
 MEMORIES, MEMORY_RADIUS_M = 40, 30.0
 MAP_MAX_YAW_RPS = 0.3
-STILL_MPS, STILL_RPS = 0.05, 0.1
 MOTION_S = 0.5
 """What was last seen of a motion counts for this long."""
 E_STOP_REPEATS = 3
@@ -219,7 +218,7 @@ class ConsoleNode(OutriderNode):
             return
         self._turning = abs(odometry.velocity.wz) > MAP_MAX_YAW_RPS
         self._odometry_s = time.monotonic()
-        self._see_motion("odometry", _moves(odometry))
+        self._see_motion("odometry", not odometry.stands)
         if self._is_due("pose", 1.0 / POSE_HZ):
             self._console.show_pose(odometry.pose)
 
@@ -316,11 +315,6 @@ class ConsoleNode(OutriderNode):
 
     def _on_memories(self, future: Any) -> None:
         self._console.show(shown.memories_of(future.result()))
-
-
-def _moves(odometry: Odometry) -> bool:
-    velocity = odometry.velocity
-    return max(abs(velocity.vx), abs(velocity.vy)) > STILL_MPS or abs(velocity.wz) > STILL_RPS
 
 
 def main() -> int:
