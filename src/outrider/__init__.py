@@ -29,11 +29,12 @@ if TYPE_CHECKING:
     from outrider.decoding.drafting.retrieval.drafts import register_drafter
     from outrider.models.loading import load_model
     from outrider.navigation.goal.navigator import NavigatorSettings
+    from outrider.runtime.common.links import emulation_of
     from outrider.runtime.datasets.held_out import load_pair
     from outrider.runtime.mission.episode import EpisodeResult, model_answerer, run_episode
     from outrider.runtime.reports.recording import RecordedStep, read_steps
     from outrider.runtime.reports.replay import replay_steps
-    from outrider.runtime.wiring.decoders import connect_decoder, emulation_of, local_decoder
+    from outrider.runtime.wiring.decoders import connect_decoder, local_decoder
     from outrider.simulation.homes.home import generate_home
     from outrider.simulation.homes.vocabulary import target_of
     from outrider.simulation.simulator import open_simulator
@@ -57,7 +58,7 @@ _MODULES = {
     "TextDecoder": "outrider.core.ports",
     "Verified": "outrider.core.values",
     "connect_decoder": "outrider.runtime.wiring.decoders",
-    "emulation_of": "outrider.runtime.wiring.decoders",
+    "emulation_of": "outrider.runtime.common.links",
     "generate_home": "outrider.simulation.homes.home",
     "load_model": "outrider.models.loading",
     "load_pair": "outrider.runtime.datasets.held_out",

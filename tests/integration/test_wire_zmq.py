@@ -27,8 +27,8 @@ from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.drivers.verifier_service import VerifierService, serve_frames
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.decoding.protocol.prefix_digest import prompt_digest
-from outrider.runtime.common.links import load_network
-from outrider.runtime.wiring.decoders import connect_decoder, emulation_of
+from outrider.runtime.common.links import emulation_of, load_network
+from outrider.runtime.wiring.decoders import connect_decoder
 from outrider.runtime.wiring.probe import probe_verifier
 from outrider.runtime.wiring.verifier import Verifier, log_figures, open_verifier
 from outrider.wire.client import DealerLink

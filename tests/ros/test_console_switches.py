@@ -20,9 +20,9 @@ from outrider.decoding.drivers.linked_decoder import LinkedDecoder
 from outrider.nodes.navigator.navigator_node import NavigatorNode
 from outrider.nodes.navigator.switches import NOT_EMULATED
 from outrider.nodes.observers.console_node import ConsoleNode
-from outrider.runtime.common.links import LOOPBACK, named_networks
+from outrider.runtime.common.links import LOOPBACK, emulation_of, named_networks
 from outrider.runtime.common.ports import free_port
-from outrider.runtime.wiring.decoders import connect_decoder, emulation_of
+from outrider.runtime.wiring.decoders import connect_decoder
 from outrider.runtime.wiring.robot_pair import Edge
 from outrider.runtime.wiring.verifier import open_verifier
 

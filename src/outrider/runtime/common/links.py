@@ -10,6 +10,7 @@ import msgspec
 from outrider.core.errors import ConfigError
 from outrider.core.link_profile import Network, NetworkDescription
 from outrider.runtime.common.paths import config_file
+from outrider.wire.emulator import Emulation
 
 LINKS_FILE = "links.yaml"
 LOOPBACK = "loopback"
@@ -48,6 +49,14 @@ def load_network(name_or_file: str) -> Network:
     if len(described) != 1:
         raise ConfigError(f"{name_or_file} describes {len(described)} links: leave one in it")
     return described[0]
+
+
+def emulation_of(link_profile: str, round_trip_ms: float = 0.0) -> Emulation | None:
+    """The network of a name, or of a file that describes one, to be emulated; None for an empty name.
+
+    Raises ConfigError.
+    """
+    return Emulation(network_at(link_profile, round_trip_ms)) if link_profile else None
 
 
 def _read(path: Path) -> dict[str, Network]:

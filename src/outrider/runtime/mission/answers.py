@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from outrider.core.errors import Cancelled, LinkError, OutriderError
 from outrider.core.language.plan import Ask, Where
 from outrider.core.values import Pose2D
+from outrider.runtime.common.links import emulation_of
 from outrider.runtime.mission.memory_queries import Recollection
 from outrider.runtime.mission.questions import question_to_memory
-from outrider.runtime.wiring.decoders import emulation_of
 from outrider.runtime.wiring.memory_stores import open_known_memory
 
 if TYPE_CHECKING:

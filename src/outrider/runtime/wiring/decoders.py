@@ -26,7 +26,6 @@ from outrider.decoding.drivers.local_link import LocalLink
 from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.runtime.common.endings import on_ending_signals
-from outrider.runtime.common.links import network_at
 from outrider.runtime.wiring.knowledge import Knowledge, open_knowledge
 from outrider.runtime.wiring.metrics import metrics_page, only
 from outrider.runtime.wiring.replicas import check_replicas, serve_replicas
@@ -100,14 +99,6 @@ def open_link(
     if emulation is None:
         return dealer, where
     return emulation.over(dealer, seed), f"{where} over an emulated link"
-
-
-def emulation_of(link_profile: str, round_trip_ms: float = 0.0) -> Emulation | None:
-    """The network of a name, or of a file that describes one, to be emulated; None for an empty name.
-
-    Raises ConfigError.
-    """
-    return Emulation(network_at(link_profile, round_trip_ms)) if link_profile else None
 
 
 def serve_verifier(

@@ -14,8 +14,9 @@ from outrider.core.ports import LanguageModel, TextDecoder
 from outrider.core.values import LinkState
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drivers.linked_decoder import LinkedDecoder
+from outrider.runtime.common.links import emulation_of
 from outrider.runtime.common.paths import model_folder
-from outrider.runtime.wiring.decoders import connect_decoder, emulation_of
+from outrider.runtime.wiring.decoders import connect_decoder
 from outrider.wire.emulator import Emulation
 
 
