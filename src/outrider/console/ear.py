@@ -2,7 +2,8 @@
 """Push to talk: a viewer's microphone to a speech engine, and the sentence back to that viewer alone.
 
 Lives on one event loop; the engine is called in one thread beside it. What was heard moves nothing: the page
-shows it, and a person sends it. Only a stop acts at once.
+shows it, and a person sends it. Only a stop acts at once; the sentence is heard to its end all the same, for
+nobody may have said that stop.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from typing import TypeVar
 from outrider.console import messages as m
 from outrider.console.viewer import Viewer
 from outrider.core.errors import OutriderError
-from outrider.core.hearing import BYTES_A_SECOND, AsrEngine, Utterance
+from outrider.core.hearing import BYTES_A_SECOND, AsrEngine
+from outrider.core.language.planner import says_to_stop
 
 LONGEST_S = 15.0
 """What is said for longer is cut off here."""
@@ -26,6 +28,8 @@ NO_WORDS = "no words were heard: hold the button while you speak"
 TOO_LONG = f"at most {LONGEST_S:g} s are heard at once: say less"
 TAKEN = "somebody else speaks to the robot: try again"
 DIED = "the microphone has fallen silent: what it sent was dropped"
+STOPPED = "stopped"
+STOPPED_BEFORE = "stopped, as a stop was heard; the whole sentence was heard like this"
 
 T = TypeVar("T")
 
@@ -104,32 +108,37 @@ class Ear:
 
     async def _sentence(self, viewer: Viewer, engine: AsrEngine) -> tuple[str, str]:
         utterance = await self._call(engine.listen)
-        while True:
+        has_stopped = False
+        while not (self._ended and not self._pending):
             try:
                 await asyncio.wait_for(self._wake.wait(), SILENCE_S)
             except asyncio.TimeoutError:
                 raise TimeoutError from None
             self._wake.clear()
             piece, self._pending = bytes(self._pending), bytearray()
-            if await self._stops(viewer, utterance, piece):
-                return "stop", "stopped"
-            if self._ended and not self._pending:
-                break
+            spotted = bool(piece) and await self._call(utterance.feed, piece)
+            if spotted:
+                has_stopped = True
+                self._on_stop(viewer)
+                tell(viewer, "stop", STOPPED, is_whole=False)
         sentence = await self._call(utterance.end)
-        too_long = self._received >= LONGEST_S * BYTES_A_SECOND
-        return sentence, TOO_LONG if too_long else "" if sentence else NO_WORDS
+        if not has_stopped and says_to_stop(sentence):
+            has_stopped = True
+            self._on_stop(viewer)
+        return self._judged(sentence, has_stopped)
 
-    async def _stops(self, viewer: Viewer, utterance: Utterance, piece: bytes) -> bool:
-        """Whether a stop was heard in the next piece; it has been acted on then."""
-        if not piece or not await self._call(utterance.feed, piece):
-            return False
-        self._on_stop(viewer)
-        return True
+    def _judged(self, sentence: str, has_stopped: bool) -> tuple[str, str]:
+        """The sentence, and what is to be said of it. One that orders the stop that was heard is done."""
+        if has_stopped and (not sentence or says_to_stop(sentence)):
+            return "stop", STOPPED
+        if self._received >= LONGEST_S * BYTES_A_SECOND:
+            return sentence, TOO_LONG
+        return sentence, STOPPED_BEFORE if has_stopped else "" if sentence else NO_WORDS
 
     async def _call(self, function: Callable[..., T], *args: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._worker, function, *args)
 
 
-def tell(viewer: Viewer, sentence: str = "", note: str = "") -> None:
-    """Tell a viewer what was heard, or why nothing was."""
-    viewer.mailbox.put(m.write(m.Heard(sentence[: m.MAX_COMMAND_CHARACTERS], note)))
+def tell(viewer: Viewer, sentence: str = "", note: str = "", is_whole: bool = True) -> None:
+    """Tell a viewer what was heard, or why nothing was; `is_whole`: it is heard no further."""
+    viewer.mailbox.put(m.write(m.Heard(sentence[: m.MAX_COMMAND_CHARACTERS], note, is_whole)))

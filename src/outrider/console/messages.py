@@ -272,10 +272,14 @@ class Walls(_ToPage, frozen=True, tag="walls"):
 
 
 class Heard(_ToPage, frozen=True, tag="heard"):
-    """What the person at this page said, to be corrected and sent; `note`: what else there is to say."""
+    """What the person at this page said, to be corrected and sent; `note`: what else there is to say.
+
+    `is_whole` is false for a stop heard while somebody speaks: the sentence follows.
+    """
 
     text: str
     note: str = ""
+    is_whole: bool = True
 
 
 class Pong(_ToPage, frozen=True, tag="pong"):

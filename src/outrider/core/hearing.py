@@ -14,7 +14,7 @@ class Utterance(Protocol):
     """One utterance while it is spoken. For one thread at a time."""
 
     def feed(self, samples: bytes) -> bool:
-        """Take the next samples; whether an order to stop has been heard in those so far."""
+        """Take the next samples; whether one more order to stop has been heard with them."""
 
     def end(self) -> str:
         """Return the whole sentence, in small letters; empty where no words were heard."""

@@ -70,7 +70,7 @@ class _RemoteUtterance:
         self._source, self._sink = source, sink
 
     def feed(self, samples: bytes) -> bool:
-        """Take the next samples; whether an order to stop has been heard in those so far."""
+        """Take the next samples; whether one more order to stop has been heard with them."""
         f.write_frame(self._sink, f.SAMPLES, samples)
         return bool(f.read_frame(self._source)[1])
 

@@ -47,33 +47,39 @@ class StopSpotter:
                 lm=None, kws=str(keywords), dict=str(_dictionary(whole, words, Path(folder, "words")))
             )
         self._means = self._decoder.get_cmn(False)
-        self._is_open = self._has_stopped = False
+        self._is_open = False
         self._rest = b""
 
     def start(self) -> None:
         """Begin anew; what was heard before counts no more."""
         self.close()
-        self._has_stopped, self._is_open, self._rest = False, True, b""
+        self._rest = b""
         self._decoder.set_cmn(self._means)
-        self._decoder.start_utt()
+        self._open()
 
     def feed(self, samples: bytes) -> bool:
-        """Take the next samples; whether an order to stop has been heard since the start."""
-        if not self._is_open:
-            return self._has_stopped
+        """Take the next samples; whether one more order to stop has been heard with them."""
         self._rest += samples
-        while len(self._rest) >= SLICE_BYTES:
+        has_stopped = False
+        while self._is_open and len(self._rest) >= SLICE_BYTES:
             piece, self._rest = self._rest[:SLICE_BYTES], self._rest[SLICE_BYTES:]
             self._decoder.process_raw(piece)
             hypothesis = self._decoder.hyp()
-            self._has_stopped |= hypothesis is not None and bool(hypothesis.hypstr)
-        return self._has_stopped
+            if hypothesis is not None and hypothesis.hypstr:
+                has_stopped = True
+                self.close()
+                self._open()
+        return has_stopped
 
     def close(self) -> None:
         """Hear no further."""
         if self._is_open:
             self._is_open = False
             self._decoder.end_utt()
+
+    def _open(self) -> None:
+        self._is_open = True
+        self._decoder.start_utt()
 
 
 class SphinxEngine:
@@ -113,7 +119,7 @@ class _SphinxUtterance:
         self._heard = bytearray()
 
     def feed(self, samples: bytes) -> bool:
-        """Take the next samples; whether an order to stop has been heard in those so far."""
+        """Take the next samples; whether one more order to stop has been heard with them."""
         self._heard += samples
         return self._stops.feed(samples)
 

@@ -51,7 +51,7 @@ class _WhisperUtterance:
         self._heard = bytearray()
 
     def feed(self, samples: bytes) -> bool:
-        """Take the next samples; whether an order to stop has been heard in those so far."""
+        """Take the next samples; whether one more order to stop has been heard with them."""
         self._heard += samples
         return self._stops.feed(samples)
 

@@ -32,7 +32,7 @@ def serve(source: IO[bytes], sink: IO[bytes]) -> None:
 
 
 def hear(engine: AsrEngine, source: IO[bytes], sink: IO[bytes]) -> None:
-    """Answer each piece of sound by whether a stop was heard, and each end by the sentence."""
+    """Answer each piece of sound by whether a stop was heard with it, and each end by the sentence."""
     utterance: Utterance | None = None
     while True:
         try:

@@ -29,6 +29,10 @@ def server(robot: FakeRobot, engine: FakeEngine) -> Iterator[ConsoleServer]:
     made.close()
 
 
+def heard(text: str, note: str = "", is_whole: bool = True) -> dict[str, object]:
+    return {"is": "heard", "text": text, "note": note, "is_whole": is_whole}
+
+
 def sound(page: Page, samples: bytes) -> None:
     page.send(do="samples", samples=base64.b64encode(samples).decode())
 
@@ -41,7 +45,7 @@ def test_what_was_heard_comes_back_to_its_speaker_and_moves_nothing(
     for _ in range(5):
         sound(page, b"ab" * 100)
     page.send(do="listened")
-    assert page.read("heard") == {"is": "heard", "text": "find the red chair", "note": ""}
+    assert page.read("heard") == heard("find the red chair")
     assert engine.utterances[0].heard == b"ab" * 500
     assert (robot.goals, robot.drives, robot.cancels) == ([], [], 0)
 
@@ -51,8 +55,54 @@ def test_a_stop_acts_while_it_is_said(server: ConsoleServer, robot: FakeRobot, e
     page = Page(server)
     page.send(do="listen")
     sound(page, STOP_SOUND)
-    assert page.read("heard")["text"] == "stop"
+    assert page.read("heard") == heard("stop", ear.STOPPED, is_whole=False)
     assert robot.cancels == 1
+
+
+@pytest.mark.parametrize(
+    ("sentence", "text", "note"),
+    [
+        ("stop", "stop", ear.STOPPED),
+        ("please stop now", "stop", ear.STOPPED),
+        ("", "stop", ear.STOPPED),
+        ("find the red chair", "find the red chair", ear.STOPPED_BEFORE),
+    ],
+)
+def test_after_a_stop_the_sentence_is_heard_to_its_end(
+    server: ConsoleServer, robot: FakeRobot, engine: FakeEngine, sentence: str, text: str, note: str
+) -> None:
+    engine.sentence = sentence
+    page = Page(server)
+    page.send(do="listen")
+    sound(page, STOP_SOUND)
+    assert not page.read("heard")["is_whole"]
+    sound(page, b"ab" * 100)
+    page.send(do="listened")
+    assert page.read("heard") == heard(text, note)
+    assert engine.utterances[0].heard == STOP_SOUND + b"ab" * 100
+    assert robot.cancels == 1
+    assert robot.goals == []
+
+
+def test_a_stop_that_is_recognised_only_at_the_end_acts_too(
+    server: ConsoleServer, robot: FakeRobot, engine: FakeEngine
+) -> None:
+    engine.sentence = "please stop"
+    page = Page(server)
+    page.send(do="listen")
+    sound(page, b"ab")
+    page.send(do="listened")
+    assert page.read("heard") == heard("stop", ear.STOPPED)
+    assert robot.cancels == 1
+
+
+def test_each_stop_in_an_utterance_acts(server: ConsoleServer, robot: FakeRobot) -> None:
+    page = Page(server)
+    page.send(do="listen")
+    for count in (1, 2, 3):
+        sound(page, STOP_SOUND)
+        assert page.read("heard")["note"] == ear.STOPPED
+        assert robot.cancels == count
 
 
 def test_the_button_stops_while_a_sentence_is_recognised(
@@ -76,7 +126,7 @@ def test_a_microphone_that_dies_is_said_and_moves_nothing(
     page = Page(server)
     page.send(do="listen")
     sound(page, b"ab")
-    assert page.read("heard") == {"is": "heard", "text": "", "note": ear.DIED}
+    assert page.read("heard") == heard("", ear.DIED)
     assert robot.goals == []
 
 
@@ -127,7 +177,7 @@ def test_what_lasts_too_long_is_cut_off(server: ConsoleServer, monkeypatch: pyte
     page.send(do="listen")
     for _ in range(3):
         sound(page, bytes(m.MAX_SAMPLE_BYTES))
-    assert page.read("heard") == {"is": "heard", "text": "find the red chair", "note": ear.TOO_LONG}
+    assert page.read("heard") == heard("find the red chair", ear.TOO_LONG)
 
 
 def test_a_larger_piece_of_sound_ends_the_connection(server: ConsoleServer) -> None:

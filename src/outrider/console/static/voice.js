@@ -78,8 +78,8 @@ export class Voice {
     this.stream = this.context = undefined;
   }
 
-  onHeard({ text, note }) {
-    this.end();
+  onHeard({ text, note, is_whole: isWhole }) {
+    if (isWhole) this.end();
     if (text && note !== "stopped") {
       this.input.value = text;
       this.input.focus();
