@@ -84,6 +84,25 @@ PICTURE_SETS = {
 }
 
 
+def voice(results: Results) -> str:
+    """Returns the table of recognised speech, by noise."""
+    rows = [
+        (
+            level["noise"],
+            _counted(level["plans_right"], level["commands"], level["plan_interval"]),
+            _counted(level["stops_in_time"], level["stops"], level["stop_interval"]),
+            f"{level['false_stops']} of {level['commands']}",
+        )
+        for level in results["voice"]["levels"]
+    ]
+    return markdown_table(("noise", "plan right", "stop within 0.5 s", "a stop heard that nobody said"), rows)
+
+
+def _counted(count: int, trials: int, interval: tuple[float, float]) -> str:
+    low, high = interval
+    return f"{count} of {trials} ({100 * low:.0f} to {100 * high:.0f} %)"
+
+
 def gazebo_frames(results: Results) -> str:
     """Returns the table of the target's answers to pictures of Gazebo, beside the expert's."""
     rows = []
@@ -286,6 +305,7 @@ ROBOT: dict[str, Callable[[Results], str]] = {
     "navigation": navigation,
     "motion": motion,
     "signs": signs,
+    "voice": voice,
     "gazebo_frames": gazebo_frames,
     "same_room": _share(_same_room),
     "other_room": _share(_other_room),

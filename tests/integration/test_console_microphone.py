@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import wave
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -44,7 +45,7 @@ class CountingEngine:
 
     engine: AsrEngine
     heard: int = 0
-    name: str = "sphinx"
+    name: str = "moonshine"
 
     def listen(self) -> CountedUtterance:
         self.heard = 0
@@ -54,8 +55,10 @@ class CountingEngine:
 @pytest.fixture(scope="module")
 def engine() -> CountingEngine:
     pytest.importorskip("espeakng_loader", reason="the extra speech is not installed")
-    pytest.importorskip("pocketsphinx", reason="the extra voice is not installed")
-    return CountingEngine(make_engine("sphinx", WORDS))
+    for package in ("pocketsphinx", "moonshine_voice"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip("the extra voice is not installed")
+    return CountingEngine(make_engine("moonshine", WORDS))
 
 
 @contextmanager

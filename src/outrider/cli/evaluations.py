@@ -290,7 +290,7 @@ def eval_voice(
     commands: Annotated[int, typer.Option(min=1, help="Spoken commands, clean and in noise.")] = 200,
     stops: Annotated[int, typer.Option(min=1, help="Spoken orders to stop, clean and in noise.")] = 200,
     seed: Seed = 0,
-    engine: Engine = "sphinx",
+    engine: Engine = "moonshine",
     model: DraftModel = "models/draft",
     json_file: Json = None,
     explain: Explain = False,

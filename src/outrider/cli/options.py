@@ -129,7 +129,7 @@ DraftModel = Annotated[
         callback=given(checks.model),
     ),
 ]
-Engine = Annotated[Literal["sphinx", "whisper"], typer.Option(help="What recognises speech.")]
+Engine = Annotated[Literal["moonshine", "whisper"], typer.Option(help="What recognises speech.")]
 Seed = Annotated[  # no larger than a node's, nor than any generator of numbers takes
     int,
     typer.Option(min=0, max=2**31 - 1, help="Which homes and frames; the same seed gives the same ones."),

@@ -266,8 +266,8 @@ def console(
     tls_cert: Annotated[str, typer.Option(help="Certificate to serve https with.")] = "",
     tls_key: Annotated[str, typer.Option(help="Key of the certificate.")] = "",
     speech: Annotated[
-        Literal["sphinx", "whisper"] | None,
-        typer.Option(help="What recognises speech, such as sphinx (extra `voice`); nothing by default."),
+        Literal["moonshine", "whisper"] | None,
+        typer.Option(help="What recognises speech, such as moonshine (extra `voice`); nothing by default."),
     ] = None,
     relay: Relay = "",
     relay_key_file: RelayKey = "",

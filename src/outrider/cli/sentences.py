@@ -93,7 +93,7 @@ def ask(
 @app.command(epilog="Example:  outrider hear command.wav")
 def hear(
     file: Annotated[Path, typer.Argument(help="A WAV file of one command, at most a minute.")],
-    engine: Engine = "sphinx",
+    engine: Engine = "moonshine",
     model: DraftModel = "models/draft",
 ) -> None:
     """Print what is said in a sound file, and its plan or why it is refused (extra `voice`)."""

@@ -23,7 +23,7 @@ LONGEST_S = 15.0
 """What is said for longer is cut off here."""
 SILENCE_S = 2.0
 """A microphone that sends nothing for this long has died."""
-NO_ENGINE = "nobody listens here: start the console with --speech sphinx (extra voice)"
+NO_ENGINE = "nobody listens here: start the console with --speech moonshine (extra voice)"
 NO_WORDS = "no words were heard: hold the button while you speak"
 TOO_LONG = f"at most {LONGEST_S:g} s are heard at once: say less"
 TAKEN = "somebody else speaks to the robot: try again"

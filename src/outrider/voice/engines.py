@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from outrider.core.errors import ConfigError
 from outrider.core.hearing import AsrEngine
 from outrider.core.language.grammar import Vocabulary
-from outrider.voice.sphinx import SphinxEngine
+from outrider.voice.moonshine import MoonshineEngine
 from outrider.voice.whisper import WhisperEngine
 
 ENGINES: Mapping[str, Callable[[Vocabulary | None], AsrEngine]] = {
-    "sphinx": SphinxEngine,
+    "moonshine": MoonshineEngine,
     "whisper": WhisperEngine,
 }
 

@@ -9,7 +9,7 @@ from typing import Any
 from outrider.core.errors import ConfigError
 from outrider.core.language.grammar import Vocabulary
 from outrider.voice.sound import from_bytes
-from outrider.voice.sphinx import StopSpotter
+from outrider.voice.stop_spotter import StopSpotter
 
 MODEL_VARIABLE = "OUTRIDER_WHISPER_MODEL"
 MISSING = "the engine whisper needs faster-whisper: install the extra, pip install 'outrider[whisper]'"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 import types
 from pathlib import Path
@@ -25,13 +26,15 @@ WORDS = Vocabulary({"colour": ("red", "blue"), "kind": ("chair", "bottle")})
 @pytest.fixture(scope="module")
 def synthesizer() -> Synthesizer:
     pytest.importorskip("espeakng_loader", reason="the extra speech is not installed")
-    pytest.importorskip("pocketsphinx", reason="the extra voice is not installed")
+    for package in ("pocketsphinx", "moonshine_voice"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip("the extra voice is not installed")
     return Synthesizer()
 
 
 @pytest.fixture(scope="module")
 def engine(synthesizer: Synthesizer) -> EngineProcess:
-    return EngineProcess("sphinx", WORDS)
+    return EngineProcess("moonshine", WORDS)
 
 
 def said(synthesizer: Synthesizer, sentence: str) -> bytes:
@@ -61,20 +64,24 @@ def test_an_engine_that_was_ended_is_started_anew(synthesizer: Synthesizer, engi
 def test_what_the_process_cannot_make_is_said_each_time() -> None:
     process = EngineProcess("parrot", WORDS)
     for _ in range(2):
-        with pytest.raises(ConfigError, match="no speech engine 'parrot': choose sphinx or whisper"):
+        with pytest.raises(ConfigError, match="no speech engine 'parrot': choose moonshine or whisper"):
             process.listen()
     process.close()
 
 
 def test_a_general_model_is_refused_by_the_embedded_engine() -> None:
     with pytest.raises(ConfigError, match="names no words"):
-        make_engine("sphinx", None)
+        make_engine("moonshine", None)
 
 
 def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pocketsphinx", None)
     with pytest.raises(ConfigError, match=r"outrider\[voice\]"):
-        make_engine("sphinx", WORDS)
+        make_engine("moonshine", WORDS)
+    monkeypatch.undo()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"outrider\[voice\]"):
+        make_engine("moonshine", WORDS)
     monkeypatch.setitem(sys.modules, "faster_whisper", None)
     with pytest.raises(ConfigError, match=r"outrider\[whisper\]") as raised:
         make_engine("whisper", WORDS)

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The embedded engine: Moonshine's smallest model of English, which its package carries. Extra `voice`.
+
+The model reads the whole utterance once it has ended (Jeffries et al., arXiv 2410.15608). A beam search
+through the graph of the sentences that can be said takes the likeliest one: nothing else can be heard.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from outrider.core.errors import ConfigError
+from outrider.core.hearing import BYTES_A_SECOND
+from outrider.core.language.grammar import Vocabulary
+from outrider.core.language.phrasebook import phrasebook
+from outrider.voice.sentence_graph import sentence_graph
+from outrider.voice.sound import Samples, from_bytes, trimmed
+from outrider.voice.stop_spotter import StopSpotter
+from outrider.voice.token_graph import Pieces, Places, TokenGraph
+
+MISSING = "speech needs Moonshine's model: install the extra, pip install 'outrider[voice]'"
+NO_WORDS = (
+    "the model's card names no words, and the embedded engine hears only words it was given: "
+    "choose the engine whisper, or a model that `outrider words` lists words of"
+)
+BEAM = 16
+TOKENS_A_SECOND = (1.5, 7.0)
+"""Of speech: fewer are the less likely the more are missing, and more are not looked for."""
+MISSING_PENALTY, MOST_BEYOND = 3.0, 3
+TOKEN_BONUS = 0.5
+"""What each further token adds to a sentence's log probability: the model alone prefers short ones."""
+HEADS, HEAD_WIDTH = 8, 36
+_BEGIN, _END = 1, 2
+
+LogProbs = npt.NDArray[np.float32]
+
+
+class Reader(Protocol):
+    """A speech model that writes tokens of what it has heard."""
+
+    def next(self, rows: Sequence[int], tokens: Sequence[int]) -> LogProbs:
+        """Returns log probabilities (len(rows), vocabulary) of what follows each text's newest of `tokens`.
+
+        `rows`: which text of the call before each of them continues; the first call has one, of none.
+        """
+
+
+@dataclass(frozen=True)
+class _Text:
+    log_prob: float
+    tokens: tuple[int, ...]
+    places: Places
+
+
+def likeliest(
+    reader: Reader, graph: TokenGraph, signs: frozenset[int], spoken_s: float, beam: int = BEAM
+) -> tuple[int, ...]:
+    """Returns the tokens of the likeliest sentence of the graph; empty where none ends in time.
+
+    `signs`: tokens of punctuation. `spoken_s`: how long somebody spoke.
+    """
+    fewest, most = (rate * spoken_s for rate in TOKENS_A_SECOND)
+    texts = [_Text(0.0, (), graph.start)]
+    best = _Text(-np.inf, (), graph.start)
+    rows: list[int] = [0]
+    for count in range(round(most) + MOST_BEYOND):
+        penalty = MISSING_PENALTY * max(0.0, fewest - count)
+        log_probs = reader.next(rows, [text.tokens[-1] if text.tokens else _BEGIN for text in texts])
+        longer: list[tuple[_Text, int]] = []
+        for row, text in enumerate(texts):
+            ended = text.log_prob + float(log_probs[row, _END]) - penalty
+            if graph.may_end(text.places) and ended > best.log_prob:
+                best = _Text(ended, text.tokens, text.places)
+            longer += [(one, row) for one in _longer(text, log_probs[row], graph, signs)]
+        longer.sort(key=lambda one: -one[0].log_prob)
+        kept = [one for one in longer[:beam] if one[0].log_prob > best.log_prob - beam * TOKEN_BONUS]
+        if not kept:
+            break
+        texts, rows = [text for text, _ in kept], [row for _, row in kept]
+    return best.tokens
+
+
+def _longer(text: _Text, log_probs: LogProbs, graph: TokenGraph, signs: frozenset[int]) -> list[_Text]:
+    """The text with each token that may come next; a sign may stand between words, once."""
+    nexts = dict(graph.nexts(text.places))
+    between = graph.between_words(text.places)
+    if between and text.tokens and text.tokens[-1] not in signs:
+        nexts |= dict.fromkeys(signs, between)
+    return [
+        _Text(text.log_prob + float(log_probs[token]) + TOKEN_BONUS, (*text.tokens, token), places)
+        for token, places in nexts.items()
+    ]
+
+
+class MoonshineModel:
+    """The encoder and decoder as ONNX graphs, each on one thread. Raises ConfigError without the package."""
+
+    def __init__(self) -> None:
+        folder = _model_folder()
+        from onnxruntime import InferenceSession, SessionOptions
+
+        options = SessionOptions()
+        options.intra_op_num_threads = 1
+        made = partial(InferenceSession, sess_options=options, providers=["CPUExecutionProvider"])
+        self.encoder = made(str(folder / "encoder_model.ort"))
+        self.decoder = made(str(folder / "decoder_model_merged.ort"))
+        self.pieces = Pieces.read(folder / "tokenizer.bin")
+
+    def read(self, samples: Samples) -> Reader:
+        """Returns a reader of an utterance at the port's rate."""
+        return _MoonshineReader(self.encoder, self.decoder, samples)
+
+
+class _MoonshineReader:
+    """Keys and values of every text; those of the utterance are made in the first call and kept."""
+
+    def __init__(self, encoder: Any, decoder: Any, samples: Samples) -> None:
+        sound = samples.astype(np.float32)[None]
+        self._mask = np.ones(sound.shape, np.int64)
+        (self._heard,) = encoder.run(None, {"input_values": sound, "attention_mask": self._mask})
+        self._decoder = decoder
+        self._made = [output.name for output in decoder.get_outputs()][1:]
+        self._past: list[npt.NDArray[np.float32]] = []
+
+    def next(self, rows: Sequence[int], tokens: Sequence[int]) -> LogProbs:
+        """See Reader."""
+        is_first = not self._past
+        logits, *made = self._decoder.run(None, self._inputs(rows, tokens))
+        kept = zip(self._made, made, self._past or made, strict=True)
+        self._past = [old if "encoder" in name and not is_first else new for name, new, old in kept]
+        newest = logits[:, -1] - logits[:, -1].max(-1, keepdims=True)
+        log_probs: LogProbs = newest - np.log(np.exp(newest).sum(-1, keepdims=True))
+        return log_probs
+
+    def _inputs(self, rows: Sequence[int], tokens: Sequence[int]) -> Mapping[str, Any]:
+        none = np.zeros((1, HEADS, 0, HEAD_WIDTH), np.float32)
+        self._past = [one[list(rows)] for one in self._past]
+        past = self._past or [none] * len(self._made)
+        names = (name.replace("present", "past_key_values") for name in self._made)
+        return {
+            "input_ids": np.array(tokens, np.int64)[:, None],
+            "encoder_hidden_states": np.repeat(self._heard, len(rows), 0),
+            "encoder_attention_mask": np.repeat(self._mask, len(rows), 0),
+            "use_cache_branch": np.array([bool(self._past)]),
+            **dict(zip(names, past, strict=True)),
+        }
+
+
+class MoonshineEngine:
+    """Hears the sentences of one vocabulary. Raises ConfigError without the packages or without words."""
+
+    name = "moonshine"
+
+    def __init__(self, vocabulary: Vocabulary | None) -> None:
+        if vocabulary is None:
+            raise ConfigError(NO_WORDS)
+        self._stops = StopSpotter()
+        self._model = MoonshineModel()
+        self._graph = TokenGraph(sentence_graph(phrasebook("en"), vocabulary), self._model.pieces)
+
+    def listen(self) -> _Utterance:
+        """Begin an utterance; the last one is heard no further."""
+        self._stops.start()
+        return _Utterance(self.sentence, self._stops)
+
+    def sentence(self, heard: bytes) -> str:
+        """Returns the likeliest sentence that can be said, in small letters; empty for none."""
+        pieces = self._model.pieces
+        spoken_s = len(trimmed(heard)) / BYTES_A_SECOND
+        if not spoken_s:
+            return ""
+        tokens = likeliest(self._model.read(from_bytes(heard)), self._graph, pieces.signs, spoken_s)
+        return pieces.decode(tokens).strip().lower()
+
+
+class _Utterance:
+    """What is said while a button is held: each piece goes to the spotter, the whole to the model."""
+
+    def __init__(self, sentence: Callable[[bytes], str], stops: StopSpotter) -> None:
+        self._sentence, self._stops = sentence, stops
+        self._heard = bytearray()
+
+    def feed(self, samples: bytes) -> bool:
+        """Take the next samples; whether one more order to stop has been heard with them."""
+        self._heard += samples
+        return self._stops.feed(samples)
+
+    def end(self) -> str:
+        """Return the sentence; empty where no words were heard."""
+        self._stops.close()
+        return self._sentence(bytes(self._heard[: len(self._heard) // 2 * 2]))
+
+
+def _model_folder() -> Path:
+    """Where the package keeps its model; the package itself is not needed, nor the microphone it opens."""
+    found = importlib.util.find_spec("moonshine_voice")
+    folder = Path(next(iter(found.submodule_search_locations or ()), "")) if found else Path()
+    folder = folder / "assets" / "tiny-en"
+    if not (folder / "encoder_model.ort").exists():
+        raise ConfigError(MISSING)
+    return folder

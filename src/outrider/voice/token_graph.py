@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A graph of words as one of a speech model's tokens: which may come next, where words begin alike too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+
+from outrider.core.errors import ConfigError
+from outrider.voice.sentence_graph import WordGraph
+
+SPACE = "\u2581"
+"""What a token begins with where a word begins."""
+SIGNS = (",", ".", "?", "!")
+
+Places = frozenset[int]
+"""Where in the graph what has been said so far may have led."""
+
+
+class Pieces:
+    """The tokens of a model by their spelling; words are joined from letters as in byte pair encoding."""
+
+    def __init__(self, spellings: Sequence[bytes]) -> None:
+        self._spellings = spellings
+        self._ids: dict[bytes, int] = {}
+        for token, spelling in enumerate(spellings):
+            self._ids.setdefault(spelling, token)
+        self.signs = frozenset(self._ids[sign.encode()] for sign in SIGNS if sign.encode() in self._ids)
+        self.encode = lru_cache(None)(self._encode)
+
+    @classmethod
+    def read(cls, path: Path) -> Pieces:
+        """Returns those of a file: each token's length, in a byte or two, and its bytes.
+
+        Raises ConfigError for a file that ends too soon.
+        """
+        content = path.read_bytes()
+        spellings, at = list[bytes](), 0
+        while at < len(content):
+            size, at = content[at], at + 1
+            if size >= 128 and at < len(content):
+                size, at = size - 128 + 128 * content[at], at + 1
+            if at + size > len(content):
+                raise ConfigError(f"{path} ends too soon: install its package again")
+            spellings.append(content[at : at + size])
+            at += size
+        return cls(spellings)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Returns what tokens spell."""
+        return (
+            b"".join(self._spellings[token] for token in tokens).decode(errors="ignore").replace(SPACE, " ")
+        )
+
+    def _encode(self, word: str) -> tuple[int, ...]:
+        parts = [letter.encode() for letter in f"{SPACE}{word}"]
+        while True:
+            joined = [self._ids.get(a + b, len(self._ids)) for a, b in pairwise(parts)]
+            if not joined or min(joined) == len(self._ids):
+                return tuple(self._ids[part] for part in parts)
+            at = joined.index(min(joined))
+            parts[at : at + 2] = [parts[at] + parts[at + 1]]
+
+
+class TokenGraph:
+    """The words of a graph in tokens, with a small first letter or a capital."""
+
+    def __init__(self, words: WordGraph, pieces: Pieces) -> None:
+        self._words, self._num_places = words, len(words.words)
+        self._arcs: list[dict[int, list[int]]] = [{} for _ in words.words]
+        for place, leading in enumerate(words.words):
+            for word, after in leading:
+                for form in dict.fromkeys((word, word.capitalize())):
+                    self._add(place, pieces.encode(form), after)
+        self.start = words.reached([words.start])
+        self._known: dict[Places, dict[int, Places]] = {}
+
+    def nexts(self, places: Places) -> dict[int, Places]:
+        """Returns the tokens that may come next, each with where it leads."""
+        if places not in self._known:
+            led: dict[int, set[int]] = {}
+            for place in places:
+                for token, after in self._arcs[place].items():
+                    led.setdefault(token, set()).update(after)
+            self._known[places] = {token: self._reached(after) for token, after in led.items()}
+        return self._known[places]
+
+    def may_end(self, places: Places) -> bool:
+        """Returns whether what has been said is a whole sentence."""
+        return self._words.end in places
+
+    def between_words(self, places: Places) -> Places:
+        """Returns those of the places at which no word has been begun."""
+        return frozenset(place for place in places if place < self._num_places)
+
+    def _add(self, place: int, tokens: Sequence[int], after: int) -> None:
+        for token in tokens[:-1]:
+            self._arcs.append({})
+            self._arcs[place].setdefault(token, []).append(len(self._arcs) - 1)
+            place = len(self._arcs) - 1
+        self._arcs[place].setdefault(tokens[-1], []).append(after)
+
+    def _reached(self, places: set[int]) -> Places:
+        whole = self._words.reached([place for place in places if place < self._num_places])
+        return whole | frozenset(place for place in places if place >= self._num_places)
