@@ -272,9 +272,8 @@ class Walls(_ToPage, frozen=True, tag="walls"):
 
 
 class Heard(_ToPage, frozen=True, tag="heard"):
-    """What the person at this page said, to be corrected and sent; `note`: what else there is to say.
-
-    `is_whole` is false for a stop heard while somebody speaks: the sentence follows.
+    """What the person at this page said, to be corrected and sent; a stop that is heard before its end is not
+    `is_whole`. `note`: what else there is to say.
     """
 
     text: str

@@ -79,7 +79,10 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
     with pytest.raises(ConfigError, match=r"outrider\[voice\]"):
         make_engine("moonshine", WORDS)
     monkeypatch.undo()
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name, *more: None if "moonshine" in name else found(name, *more)
+    )
     with pytest.raises(ConfigError, match=r"outrider\[voice\]"):
         make_engine("moonshine", WORDS)
     monkeypatch.setitem(sys.modules, "faster_whisper", None)
