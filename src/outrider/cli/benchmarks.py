@@ -259,6 +259,19 @@ def bench_serving(
     bench_serving(frames, seed, models, json_file, plots)
 
 
+@app.command("fleets", epilog="Example:  outrider bench fleets --robots 8 --robots 32 --json fleets.json")
+def bench_fleets(
+    robots: Annotated[list[int] | None, typer.Option(min=1, max=64, help="Of a fleet; repeatable.")] = None,
+    seed: Seed = 0,
+    json_file: Json = None,
+    explain: Explain = False,
+) -> None:
+    """Fleets on a published server: drafts at both ends, and every other way to serve them, tuned."""
+    from outrider.evaluation.serving.fleets_bench import ROBOTS, bench_fleets
+
+    bench_fleets(robots or ROBOTS, seed, json_file)
+
+
 @app.command("memory", epilog="Example:  outrider bench memory --json memory.json")
 def bench_memory(
     records: Annotated[int, typer.Option(min=1, help="Records of the store that is searched.")] = 50_000,

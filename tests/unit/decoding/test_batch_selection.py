@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.decoding.cloud.batch_selection import Candidate, worth_joining
+from outrider.decoding.cloud.batch_selection import Candidate, worth_drafting, worth_joining
 from outrider.decoding.policy.estimators import BatchTime
 from outrider.decoding.tuning import DEFAULT_TUNING
 
 STEP, SHORT, FULL = (Candidate(tokens, 0, can_wait=True) for tokens in (1.0, 1.7, 2.5))
+UNDRAFTED = STEP._replace(next_chance=0.7, later_chance=0.7)
+
+
+def joining(*arguments: Any) -> set[int]:
+    return worth_joining(*arguments)[0]
 
 
 def light(size: int) -> float:
@@ -24,26 +31,26 @@ def loaded(size: int) -> float:
 
 
 def test_all_join_where_further_sessions_cost_next_to_nothing():
-    assert worth_joining([STEP, FULL, SHORT, STEP], light) == {0, 1, 2, 3}
+    assert joining([STEP, FULL, SHORT, STEP], light) == {0, 1, 2, 3}
 
 
 def test_short_drafts_leave_a_loaded_verifier_to_full_ones():
-    assert worth_joining([STEP, FULL, SHORT, FULL, STEP], loaded) == {1, 3}
+    assert joining([STEP, FULL, SHORT, FULL, STEP], loaded) == {1, 3}
 
 
 def test_whoever_is_alone_joins_and_equals_join_together():
-    assert worth_joining([STEP], loaded) == {0}
-    assert worth_joining([STEP] * 5, light) == set(range(5))
-    assert worth_joining([], loaded) == set()
+    assert joining([STEP], loaded) == {0}
+    assert joining([STEP] * 5, light) == set(range(5))
+    assert joining([], loaded) == set()
 
 
 def test_who_cannot_wait_joins():
     first = STEP._replace(can_wait=False)
-    assert worth_joining([first, FULL, STEP], loaded) == {0, 1}
+    assert joining([first, FULL, STEP], loaded) == {0, 1}
 
 
 def test_waiting_makes_a_session_worth_more():
-    joins = [0 in worth_joining([STEP._replace(left_out=count), FULL, FULL], loaded) for count in range(5)]
+    joins = [0 in joining([STEP._replace(left_out=count), FULL, FULL], loaded) for count in range(5)]
     assert joins == sorted(joins) and not joins[0] and joins[-1]
 
 
@@ -51,18 +58,38 @@ def test_a_batch_ends_where_the_next_place_is_dear():
     def stairs(size: int) -> float:
         return 0.02 if size <= 3 else 0.02 + 0.02 * (size - 3)
 
-    assert worth_joining([FULL] * 8, stairs) == {0, 1, 2}, "of equals who has had the least comes first"
+    assert joining([FULL] * 8, stairs) == {0, 1, 2}, "of equals who has had the least comes first"
 
 
 @given(
-    st.lists(st.builds(Candidate, st.floats(1.0, 9.0), st.integers(0, 9), st.booleans()), min_size=1),
+    st.lists(
+        st.builds(
+            Candidate, st.floats(1.0, 9.0), st.integers(0, 9), st.booleans(), st.floats(0, 1), st.floats(0, 1)
+        ),
+        min_size=1,
+    ),
     st.floats(1e-4, 1.0),
     st.floats(0.0, 1.0),
 )
 def test_someone_always_joins_and_nobody_is_left_out_for_ever(candidates, base_s, added_s):
-    joining = worth_joining(candidates, lambda size: base_s + added_s * size)
-    assert joining
-    assert all(place in joining for place, one in enumerate(candidates) if not one.can_wait)
+    chosen = joining(candidates, lambda size: base_s + added_s * size)
+    assert chosen
+    assert all(place in chosen for place, one in enumerate(candidates) if not one.can_wait)
+
+
+def test_the_cloud_drafts_for_who_has_no_draft_where_the_batch_has_room():
+    def stairs(size: int) -> float:
+        return 0.02 if size <= 3 else 0.02 + 0.02 * (size - 3)
+
+    cheap, dear = (lambda size: 0.0006 * size), (lambda size: 0.02)
+    assert joining([UNDRAFTED] * 3, stairs, DEFAULT_TUNING, cheap) == {0, 1, 2}
+    chosen, price = worth_joining([UNDRAFTED, FULL, FULL, FULL], stairs, DEFAULT_TUNING, cheap, 200.0)
+    assert chosen == {1, 2, 3}, "what robots have drafted for nothing comes first"
+    assert price == pytest.approx(3 * (2.5 - DEFAULT_TUNING.place_tokens) / 0.02)
+    batch = {0: UNDRAFTED, 1: FULL, 2: UNDRAFTED._replace(next_chance=0.1)}
+    assert worth_drafting(batch, 200.0, cheap) == {0}, "0.1 tokens are less than the time is worth"
+    assert worth_drafting(batch, 20.0, cheap) == {0, 2}
+    assert worth_drafting(batch, 200.0, dear) == set()
 
 
 def test_batch_times_are_known_by_size_with_straight_lines_between():

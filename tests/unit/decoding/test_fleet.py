@@ -14,13 +14,13 @@ from outrider.core.frames import EdgeFrame, Peer
 from outrider.core.link_profile import LinkProfile
 from outrider.core.ports import Array, Chunk, ExitReader, Pause, Reading
 from outrider.core.values import DecodeRequest, Prompt
-from outrider.decoding.cloud import machine
+from outrider.decoding.cloud import batch_prices
 from outrider.decoding.cloud.batch_selection import Candidate, worth_joining
 from outrider.decoding.cloud.machine import Reply
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.execution.workers import OnHint
 from outrider.decoding.fakes.toy import ToyModel
-from outrider.decoding.jobs import CloudJob, CloudResult, Verify
+from outrider.decoding.jobs import CloudDraft, CloudJob, CloudResult, Verify
 from outrider.decoding.policy.session_estimates import SessionEstimates
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.decoding.protocol.sampling_rules import Sampling
@@ -148,11 +148,11 @@ def test_who_is_ready_is_left_out_of_so_many_batches_and_a_lone_target_of_none(
 ) -> None:
     seen: list[Candidate] = []
 
-    def noted(candidates: Sequence[Candidate], *others: Any) -> set[int]:
+    def noted(candidates: Sequence[Candidate], *others: Any) -> tuple[set[int], float]:
         seen.extend(candidates)
         return worth_joining(candidates, *others)
 
-    monkeypatch.setattr(machine, "worth_joining", noted)
+    monkeypatch.setattr(batch_prices, "worth_joining", noted)
     run_loaded(strategy, 16, 1.0, most_left_out=most)
     assert max(one.left_out for one in seen) == (most if waits else 0)
     assert any(one.can_wait for one in seen) == waits
@@ -230,6 +230,28 @@ def test_what_comes_while_one_chunk_is_verified_is_taken_in_at_an_exit(
         assert record.texts == [own_text(target, DecodeRequest(prompt, 40)) for prompt in prompts(robot, 12)]
     assert len(taken) >= 3 and {num_jobs for num_jobs, _ in taken} == {1}
     assert all(min(abs(after_s - exit_s) for exit_s in (0.1, 0.2, 0.3)) < 1e-9 for _, after_s in taken)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_a_draft_beside_the_target_changes_no_text_and_writes_more(temperature: float) -> None:
+    target, draft = toy_pair(3, 0.8, eos_bias=-9.0)
+    config = DecodingConfig(temperature=temperature)
+
+    def run(cloud_draft: ToyModel | None) -> tuple[list[RobotRecord], Fleet]:
+        def costs(jobs: Sequence[CloudJob]) -> float:
+            return 0.001 if isinstance(jobs[0], CloudDraft) else batch_s([*jobs])
+
+        slow = replace(world(), compute=ComputeProfile(draft_token_s=0.05), batch_s=costs)
+        fleet = Fleet(target, replace(slow, cloud_draft=cloud_draft))
+        records = [fleet.add(texts_of(robot), draft, config) for robot in range(6)]
+        fleet.run()
+        return records, fleet
+
+    (alone, _), (both, fleet) = run(None), run(draft)
+    assert [record.texts for record in both] == [record.texts for record in alone]
+    assert len(fleet.cloud.record.draft_s) > 10
+    ends = [max(record.commits[-1][0] for record in some) for some in (both, alone)]
+    assert ends[0] < 0.8 * ends[1]
 
 
 def test_more_robots_than_places_take_turns() -> None:

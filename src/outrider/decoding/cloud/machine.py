@@ -43,7 +43,8 @@ from outrider.decoding.cloud.admission import (
     make_room,
     to_probe,
 )
-from outrider.decoding.cloud.batch_selection import Candidate, fitting, worth_joining
+from outrider.decoding.cloud.batch_prices import BatchPrices
+from outrider.decoding.cloud.batch_selection import Candidate, fitting
 from outrider.decoding.cloud.fair_queue import StartTimeFairQueue
 from outrider.decoding.cloud.target_sequence import TargetSequence
 from outrider.decoding.jobs import (
@@ -56,7 +57,6 @@ from outrider.decoding.jobs import (
     TargetJob,
     Verify,
 )
-from outrider.decoding.policy.estimators import BatchTime
 from outrider.decoding.policy.session_estimates import SessionEstimates
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.decoding.protocol.refusals import check_served, check_tokenizer, reason_of
@@ -130,7 +130,7 @@ class CloudMachine:
         self._parts_run = 0
         self._alone = True
         """Whether the batch that runs has one job."""
-        self._batch_time = BatchTime(tuning)
+        self._prices = BatchPrices(tuning, drafts)
         self.waited_s: list[float] = []
         """How long frames have waited for the jobs that were asked for last."""
 
@@ -156,6 +156,8 @@ class CloudMachine:
         A prompt's turn comes when its robot has had little more than those that wait for a verification.
         Early exits help a robot to be ready when the model is: while other work waits they are not asked.
         """
+        if self._drafts:
+            self._note_sharing()
         ready = [job for text in self._texts() if (job := text.next_job()) is not None]
         self._shares.advance(job.key.peer.owner for job in ready)
         ready.sort(key=self._standing_s)
@@ -163,12 +165,9 @@ class CloudMachine:
         waiting = [
             job for job in ready if not isinstance(job, PrefillTarget) and self._may_verify(job, now_s)
         ]
-        drafts = [job for job in waiting if isinstance(job, Verify)]
-        to_draft = [job for job in waiting if isinstance(job, CloudDraft)]
-        jobs: list[CloudJob] = list(
-            self._prompt(prompts, waiting) or to_draft or fitting(self._worth_joining(drafts), self._limits)
-        )
-        if len(jobs) < len(prompts) + len(drafts):
+        prompt = self._prompt(prompts, waiting)
+        jobs: list[CloudJob] = [*(prompt or self._next_batch(waiting))]
+        if len(jobs) < len(prompts) + len(waiting):
             jobs = [_without_hints(job) for job in jobs]
         elif len(jobs) == 1:
             jobs = [self._widened(jobs[0])]
@@ -180,6 +179,12 @@ class CloudMachine:
         unfinished = [text for text in self._texts() if not (text.finished or text.stands_by)]
         alone = len(unfinished) == 1 and self._limits.tokens_per_s == math.inf
         return unfinished[0] if alone else None
+
+    def _note_sharing(self) -> None:
+        """Tell every session whether it has the target to itself."""
+        shared = len([session for session in self._sessions.values() if not session.rests]) > 1
+        for session in self._sessions.values():
+            session.estimates.cloud.share(self._prices.odds if shared else None)
 
     def _texts(self) -> list[TargetSequence]:
         return [session.text for session in self._sessions.values() if session.text is not None]
@@ -207,27 +212,45 @@ class CloudMachine:
         lead_s = tuning.prompt_lead_s if earned else 0.0
         return (first,) if self._standing_s(first) <= mean_s + lead_s else None
 
-    def _worth_joining(self, jobs: Sequence[Verify]) -> list[Verify]:
-        """Without those whose time others use better. One that is alone never waits; first tokens, which take
-        no time, never do.
+    def _next_batch(self, jobs: Sequence[Verify | CloudDraft]) -> Sequence[CloudJob]:
+        """The verifications that are worth most together, or before that a token of the cloud's own draft for
+        those of them that gain by it. One that is alone never waits, nor do first tokens, which take no time.
         """
-        dear = [job for job in jobs if job.needs_forward]
+        dear = [job for job in jobs if isinstance(job, CloudDraft) or job.needs_forward]
         if len(dear) < 2:
-            return list(jobs)
-        chosen = worth_joining([self._candidate(job) for job in dear], self._batch_time.seconds, self._tuning)
-        left_out = {job.key for place, job in enumerate(dear) if place not in chosen}
+            return [job for job in jobs if isinstance(job, CloudDraft)] or self._verified(jobs)
+        chosen = self._prices.choose([self._candidate(job) for job in dear])
+        if chosen.drafting:
+            return [job for place, job in enumerate(dear) if place in chosen.drafting]
+        left_out = {job.key for place, job in enumerate(dear) if place not in chosen.joining}
         for key in left_out:
             self._sessions[key].left_out += 1
-        return [job for job in jobs if job.key not in left_out]
+        return self._verified([job for job in jobs if job.key not in left_out])
 
-    def _candidate(self, job: Verify) -> Candidate:
+    def _verified(self, jobs: Sequence[Verify | CloudDraft]) -> list[Verify]:
+        """What lies ready of these texts, as far as it fits a batch."""
+        ready = [job if isinstance(job, Verify) else self._undrafted(job) for job in jobs]
+        return fitting([job for job in ready if job is not None], self._limits)
+
+    def _undrafted(self, job: CloudDraft) -> Verify | None:
+        """What the target verifies of a text that the cloud could draft for."""
+        text = self._text_of(job.key, job.epoch)
+        return None if text is None else text.verification()
+
+    def _candidate(self, job: Verify | CloudDraft) -> Candidate:
         session = self._sessions[job.key]
         assert session.text is not None
-        length = min(len(job.draft), self._limits.shared_tokens - 1)
+        longest = self._limits.shared_tokens - 1
+        if isinstance(job, CloudDraft):
+            begun, prospect = session.verified > 0, session.text.prospect(0, longest)
+        else:
+            ready = session.text.prospect(len(job.draft), longest)
+            begun, prospect = bool(job.tokens), ready._replace(next_chance=0.0)
         # A text's first line is what its robot waits for; and without drafts nobody comes while others wait.
-        can_wait = bool(job.tokens) and not session.text.policy.never_waits
+        can_wait = begun and not session.text.policy.never_waits
         can_wait = can_wait and session.left_out < self._limits.most_left_out
-        return Candidate(session.text.policy.expected_tokens(length), session.left_out, can_wait)
+        tokens, *chances = prospect
+        return Candidate(tokens, session.left_out, can_wait, *chances)
 
     def _widened(self, job: CloudJob) -> CloudJob:
         """Where a robot has the model to itself, other branches of its text may have the places and the rows
@@ -316,14 +339,14 @@ class CloudMachine:
             frames = text.on_prefilled(job, compute_us)
         else:
             assert judgement is not None
-            frames = text.on_judged(job, judgement, compute_us, now_s, self._alone)
+            frames = text.on_judged(job, judgement, compute_us, now_s, self._alone, self._prices.part_alone)
         return [Reply(job.key.peer, frame) for frame in frames]
 
     def drafted(self, job: CloudDraft, choices: Choices | None, compute_s: float) -> None:
         """The cloud's own draft has gone on with a text; None where it cannot draft that one."""
         text = self._text_of(job.key, job.epoch)
         if text is not None:
-            text.on_drafted(job, choices, compute_s)
+            text.on_drafted(job, choices, compute_s * self._prices.part_alone)
 
     def charge(self, jobs: Sequence[CloudJob], used_s: float, whole: bool = True) -> None:
         """So much of the model's time went into a batch, or a part of one; its robots have had it by their
@@ -333,9 +356,9 @@ class CloudMachine:
         row_s = used_s / sum(sizes) if sizes else 0.0
         for job, size in zip(jobs, sizes, strict=True):
             self._shares.charge(job.key.peer.owner, size * row_s)
+        drafted = sum([isinstance(job, CloudDraft) for job in jobs])
         forwarded = sum([isinstance(job, Verify) and job.needs_forward for job in jobs])
-        if whole and forwarded and used_s > 0.0:
-            self._batch_time.add(forwarded, used_s)
+        self._prices.on_batch(forwarded, drafted, used_s, whole)
 
     def fail(self, job: CloudJob, error: Exception) -> list[Reply]:
         """A job could not be done: its text ends, nobody else's does."""

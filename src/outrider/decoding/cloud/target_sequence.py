@@ -34,6 +34,7 @@ from outrider.decoding.jobs import (
     Verify,
 )
 from outrider.decoding.policy.adaptive import policy_of
+from outrider.decoding.policy.cloud_drafting import Prospect
 from outrider.decoding.policy.session_estimates import SessionEstimates, VerificationOutcome
 from outrider.decoding.protocol.branch_codec import unpack_runs
 from outrider.decoding.protocol.prefix_digest import (
@@ -156,6 +157,10 @@ class TargetSequence:
         after = self.policy.draft_after(self._drafts)
         if after is not None:
             return self._cloud_draft(self._text.tokens + after)
+        return self.verification()
+
+    def verification(self) -> Verify | None:
+        """The next verification of what lies ready, or a step; None to wait for a draft."""
         plan = self.policy.plan(self._drafts)
         if plan is None:
             return None
@@ -170,6 +175,10 @@ class TargetSequence:
             self._rules.bonus or not plan.draft,
             plan.read_exits,
         )
+
+    def prospect(self, num_drafted: int, longest: int) -> Prospect:
+        """Return what the next verification yields; see `SpeculationPolicy`."""
+        return self.policy.prospect(self._drafts, num_drafted, longest)
 
     def _cloud_draft(self, prefix: Tokens) -> CloudDraft:
         fixed = self._prompt, self._max_new_tokens, prefix, NUM_CHOICES, self._scheme, self._sampling
@@ -219,10 +228,16 @@ class TargetSequence:
         self._passes += self.policy.on_abort(job, job.tokens == self._text.tokens, now_s)
 
     def on_judged(
-        self, job: Verify, judgement: Judgement, compute_us: int, now_s: float, alone: bool = True
+        self,
+        job: Verify,
+        judgement: Judgement,
+        compute_us: int,
+        now_s: float,
+        alone: bool = True,
+        part_alone: float = 1.0,
     ) -> list[CloudFrame]:
         """Commit a judgement, unless the edge has meanwhile moved the text elsewhere. `alone`: without other
-        robots' work in the same forward.
+        robots' work in the same forward; `part_alone`: what part of its time it would have taken so.
         """
         self._passes += job.needs_forward
         if job.tokens != self._text.tokens:
@@ -243,7 +258,7 @@ class TargetSequence:
             num_committed=len(committed),
             accepted=judgement.accepted,
             num_drafted=drafted,
-            compute_s=compute_us / 1e6 if job.needs_forward else 0.0,
+            compute_s=part_alone * compute_us / 1e6 if job.needs_forward else 0.0,
             alone=alone,
             offered=offered,
             num_ready=None if self.finished else len(self._drafts.best()[0]),

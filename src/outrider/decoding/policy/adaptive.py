@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from outrider.core.frames import Rules
 from outrider.decoding.acceptance.schemes import Choices, Evidence
 from outrider.decoding.jobs import ExitHint, Verify
+from outrider.decoding.policy.cloud_drafting import Prospect
 from outrider.decoding.policy.exit_calibration import ExitObservation
 from outrider.decoding.policy.foretold import Foretold
 from outrider.decoding.policy.hint_filter import HintFilter
@@ -184,9 +185,12 @@ class AdaptivePolicy:
         self._predicted.on_judged(outcome.job.drafts, outcome.new)
         self._filter.on_verdict(outcome.num_committed)
 
-    def expected_tokens(self, num_drafted: int) -> float:
-        """Returns the expected tokens of a verification; see `SpeculationPolicy`."""
-        return self.estimates.expected_tokens(num_drafted)
+    def prospect(self, view: DraftView, num_drafted: int, longest: int) -> Prospect:
+        """Returns what the next verification yields; see `SpeculationPolicy`."""
+        if not self._cloud_drafts or not self.estimates.times.any_known:
+            return Prospect(self.estimates.expected_tokens(min(num_drafted, longest)))
+        _, evidence = self._ready(view)
+        return self.estimates.prospect(evidence, len(self.assumed), min(view.room, longest))
 
 
 def policy_of(

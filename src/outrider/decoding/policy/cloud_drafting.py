@@ -21,6 +21,17 @@ class Extent(NamedTuple):
     gain: float
 
 
+class Prospect(NamedTuple):
+    """Of the next verification: the `tokens` that it is expected to yield; the chance that one more token
+    counts, which the cloud drafts before, 0 where none is wanted; that of each further one, where those
+    before it count.
+    """
+
+    tokens: float
+    next_chance: float = 0.0
+    later_chance: float = 0.0
+
+
 class Ready(NamedTuple):
     """A token of the draft that lies ready: its chance to be right where those before it are, and whether it
     is the cloud's own, which would draft it again.
@@ -105,6 +116,8 @@ class CloudDrafting:
     def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
         self._tuning = tuning
         self.odds = SteadyAcceptance(tuning)
+        self._of_all: SteadyAcceptance | None = None
+        """The odds over the texts of all robots, where they share the target."""
         self._share = ExponentialMean(tuning)
         """What a token of the draft takes, of a step: both run on one device."""
         self._help = ExponentialRatio(tuning.steady_memory, tuning.help_prior_tokens)
@@ -112,6 +125,15 @@ class CloudDrafting:
         self._unused_s, self._unused = 0.0, 0
         """Seconds and number of the target's forwards since a token of the draft was judged."""
         self._failed_probes = 0
+
+    def share(self, of_all: SteadyAcceptance | None) -> None:
+        """From now on what the drafts of all robots' texts show counts; None: this session's own alone."""
+        self._of_all = of_all
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other robots' texts want the target too."""
+        return self._of_all is not None
 
     def begin_text(self) -> None:
         """A text's first draft may have to take in its prompt."""
@@ -136,6 +158,8 @@ class CloudDrafting:
     def on_judged(self, confidence: float, right: bool) -> None:
         """A token that the draft was so sure of was right, or wrong."""
         self.odds.on_outcome(0 if right else None, confidence)
+        if self._of_all is not None:
+            self._of_all.on_outcome(0 if right else None, confidence)
         self._failed_probes = 0 if right else self._failed_probes + 1
         self._unused_s, self._unused = 0.0, 0
 
@@ -164,12 +188,12 @@ class CloudDrafting:
 
     def chance(self, confidence: float) -> float:
         """Return the chance of a token that the draft is so sure of."""
-        return self.odds.chance(confidence)
+        return (self._of_all or self.odds).chance(confidence)
 
     @property
     def rate(self) -> float:
         """Return the chance of a token that is not drafted yet."""
-        return self.odds.rate()
+        return (self._of_all or self.odds).rate()
 
     def draft_s(self, step_s: float) -> float:
         """Return the seconds of one token, where a step takes `step_s`; 0 until one has been timed."""

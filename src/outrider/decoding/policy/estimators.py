@@ -46,6 +46,10 @@ class AcceptanceRates:
             return 0.0
         return self._hits[rank] / self._trials[rank]
 
+    def proves_less_than(self, rate: float, signs: float) -> bool:
+        """Whether first choices are right more seldom than a rate, by so many standard deviations."""
+        return rate - self.rate() > signs * sqrt(rate * (1.0 - rate) / self._trials[0])
+
 
 class CalibratedAcceptance(AcceptanceRates):
     """Odds that know the first choice apart for drafts of different confidence."""
@@ -132,6 +136,10 @@ class SteadyAcceptance:
     def rate(self) -> float:
         """The chance of a first choice."""
         return self._odds.rate()
+
+    def proves_less_than(self, rate: float, signs: float) -> bool:
+        """Whether first choices are right more seldom than a rate; see `AcceptanceRates`."""
+        return self._odds.proves_less_than(rate, signs)
 
     def chance(self, confidence: float) -> float:
         """The chance of a first choice of which the draft is so sure."""
@@ -229,8 +237,8 @@ class BatchTime:
     What has not been seen among so many batches is forgotten: sizes that a hiccup made seem dear come again.
     """
 
-    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
-        self._tuning = tuning
+    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING, unseen_s: float = 1.0) -> None:
+        self._tuning, self._unseen_s = tuning, unseen_s
         self._means: dict[int, ExponentialMean] = {}
         self._seen_at: dict[int, int] = {}
         self._batches = 0
@@ -245,10 +253,10 @@ class BatchTime:
             del self._means[size], self._seen_at[size]
 
     def seconds(self, sessions: int) -> float:
-        """Beyond the sizes seen as at the nearest; 1 while none has been seen."""
+        """Beyond the sizes seen as at the nearest; `unseen_s` while none has been seen."""
         sizes = sorted(self._means)
         if not sizes:
-            return 1.0
+            return self._unseen_s
         at = bisect_left(sizes, sessions)
         low, high = sizes[max(at - 1, 0)], sizes[min(at, len(sizes) - 1)]
         share = (sessions - low) / (high - low) if low < sessions < high else float(sessions >= high)

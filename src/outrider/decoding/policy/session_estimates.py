@@ -11,6 +11,7 @@ from outrider.decoding.policy.cloud_drafting import (
     CloudDrafting,
     Extent,
     Price,
+    Prospect,
     Ready,
     best_extent,
     steady_tokens_per_s,
@@ -204,17 +205,41 @@ class SessionEstimates:
             tokens += survives
         return best
 
+    def prospect(self, evidence: Sequence[float | None], certain: int, room: int) -> Prospect:
+        """What the next verification yields, by the evidence of the draft that lies ready; see `extent`."""
+        extent, own = self.extent(evidence, certain, room), self.cloud.rate
+        tokens = alive = 1.0
+        for token in self._ready_tokens(evidence[: extent.ready], certain):
+            alive *= token.chance
+            tokens += alive
+        return Prospect(tokens, alive * own if extent.more else 0.0, own)
+
+    def _ready_tokens(self, evidence: Sequence[float | None], certain: int) -> list[Ready]:
+        """The tokens that lie ready, of which the first `certain` are verified in any case."""
+        rate = self._edge_rate
+        draft = [
+            Ready(rate, False) if sure is None else Ready(self.cloud.chance(sure), True) for sure in evidence
+        ]
+        draft[:certain] = [Ready(1.0, True)] * min(certain, len(draft))
+        return draft
+
+    @property
+    def _edge_rate(self) -> float:
+        """The chance of a token that the edge has drafted. Where the target is shared, so that drafting it
+        anew would cost everyone, it is thought as good as the cloud's own until it proves less.
+        """
+        rate, own = self._odds.rate(), self.cloud.rate
+        if not self.cloud.is_shared or self._odds.proves_less_than(own, self.tuning.change_signs):
+            return rate
+        return max(rate, own)
+
     def extent(self, evidence: Sequence[float | None], certain: int, room: int) -> Extent:
         """What to verify of the draft that lies ready, by the evidence of its tokens, and how many the cloud
         should draft behind it. The first `certain` tokens are verified in any case.
         """
-        own, rate = self.cloud.rate, self._odds.rate()
-        draft = [
-            Ready(rate, False) if sure is None else Ready(self.cloud.chance(sure), True) for sure in evidence
-        ]
-        draft[:certain] = [Ready(1.0, True)] * certain
+        draft = self._ready_tokens(evidence, certain)
         price = Price(self._cloud_price(room), self.cloud.draft_s(self.times.draft_s(0)))
-        return best_extent(draft, own, room, price, self.times.draft_s)
+        return best_extent(draft, self.cloud.rate, room, price, self.times.draft_s)
 
     def on_cloud_drafted(self, seconds: float) -> None:
         """A token of the cloud's own draft took so long."""

@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 
 from outrider.decoding.acceptance.schemes import Choices, Evidence
 from outrider.decoding.jobs import ExitHint, Verify
+from outrider.decoding.policy.cloud_drafting import Prospect
 from outrider.decoding.policy.session_estimates import SessionEstimates, VerificationOutcome
 from outrider.decoding.protocol.prefix_digest import Tokens
 
@@ -104,8 +105,8 @@ class SpeculationPolicy(Protocol):
     def on_verdict(self, outcome: VerificationOutcome) -> None:
         """Learn from what has come of a verification."""
 
-    def expected_tokens(self, num_drafted: int) -> float:
-        """Return the mean number of tokens that a verification of `num_drafted` tokens yields."""
+    def prospect(self, view: DraftView, num_drafted: int, longest: int) -> Prospect:
+        """Return what the next verification yields, of `num_drafted` tokens by now and `longest` at most."""
 
 
 class FixedPolicy:
@@ -169,6 +170,6 @@ class FixedPolicy:
         """Learns from a verdict; see `SpeculationPolicy`."""
         self.estimates.on_verdict(outcome)
 
-    def expected_tokens(self, num_drafted: int) -> float:
-        """Returns the expected tokens of a verification; see `SpeculationPolicy`."""
-        return self.estimates.expected_tokens(num_drafted)
+    def prospect(self, view: DraftView, num_drafted: int, longest: int) -> Prospect:
+        """Returns the expected tokens; see `SpeculationPolicy`."""
+        return Prospect(self.estimates.expected_tokens(min(num_drafted, longest)))

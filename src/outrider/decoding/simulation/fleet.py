@@ -25,6 +25,7 @@ from outrider.decoding.edge.machine import EdgeMachine
 from outrider.decoding.event_loop import EventLoop
 from outrider.decoding.execution.workers import DraftWorker
 from outrider.decoding.jobs import (
+    CloudDraft,
     CloudJob,
     CloudResult,
     EdgeJob,
@@ -48,7 +49,9 @@ class FleetCloud:
         self._world = world
         self._agenda = agenda
         self._service_s = 0.0
-        self._service = VerifierService(target, world.limits, lambda: self._service_s, tuning=world.tuning)
+        self._service = VerifierService(
+            target, world.limits, lambda: self._service_s, world.tuning, world.cloud_draft
+        )
         self._inbox: list[tuple[Peer, Callable[[], EdgeFrame]]] = []
         self._due_s = 0.0
         """When what waits in the inbox has waited for long enough."""
@@ -154,6 +157,8 @@ class FleetCloud:
         if jobs and isinstance(jobs[0], Verify):
             self.record.batches.append(len(jobs))
             self.record.batch_s.append(took_s)
+        elif jobs and isinstance(jobs[0], CloudDraft):
+            self.record.draft_s.append(took_s)
         elif jobs:
             self.record.prompt_s.append(took_s)
             self.record.prompts += not isinstance(results[0], Unfinished)

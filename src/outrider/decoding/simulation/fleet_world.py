@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from outrider.core.frames import EdgeFrame, Frame
 from outrider.core.link_profile import LinkProfile
+from outrider.core.ports import LanguageModel
 from outrider.core.values import Prompt
 from outrider.decoding.jobs import CloudJob
 from outrider.decoding.protocol.limits import CloudLimits
@@ -32,7 +33,8 @@ class FleetWorld:
 
     `batch_s` says how long the verifier takes for a batch; where it is None, it takes the processor's time
     that it really takes. With `fill` it waits, but for `fill_wait_s` at most, until so many frames have come.
-    `tuning` is the verifier's; each robot has that of its configuration.
+    `tuning` is the verifier's; each robot has that of its configuration. `cloud_draft` stands beside the
+    target.
     """
 
     frame_bytes: Callable[[Frame], int]
@@ -45,6 +47,7 @@ class FleetWorld:
     fill_wait_s: float = 0.05
     unpacking: Callable[[EdgeFrame], Callable[[], EdgeFrame]] = lambda frame: lambda: frame
     tuning: AdaptiveTuning = DEFAULT_TUNING
+    cloud_draft: LanguageModel | None = None
 
 
 @dataclass
@@ -66,7 +69,8 @@ class RobotRecord:
 
 @dataclass
 class CloudRecord:
-    """Sizes and times of the verifier's batches of verifications, and of the parts of `prompts` between.
+    """Sizes and times of the verifier's batches of verifications, times of its own drafts' batches and of the
+    parts of `prompts` between.
 
     `others_s`: the processor's time in the midst of batches that was spent on what robots and links do; it is
     part of no batch's.
@@ -77,3 +81,4 @@ class CloudRecord:
     prompt_s: list[float] = field(default_factory=list)
     prompts: int = 0
     others_s: float = 0.0
+    draft_s: list[float] = field(default_factory=list)

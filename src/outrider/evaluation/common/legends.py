@@ -117,6 +117,15 @@ LEGENDS: Mapping[str, Mapping[str, str]] = {
         "batch": "chunks of a forward, the mean",
         "passes a token": f"forwards of the target {PER_TOKEN}",
     },
+    "bench fleets": {
+        "robots": "on one verifier; below, tokens a second of all of them together",
+        "sd": "drafts of the robots, verified as they come",
+        "sd, filled": "the same in batches that wait to be filled",
+        "csd": "drafts beside the target alone, a token at 5 or 10 % of a forward",
+        "outrider": "drafts of the robots alone",
+        "both": "drafts of the robots and beside the target",
+        "over best": "of both, over the fastest of sd, filled batches and csd",
+    },
     "bench weights": {
         "network": "virtual, or with --live emulated; 0 ms: the draft beside the target",
         "strategy": "of decoding",

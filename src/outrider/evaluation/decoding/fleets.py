@@ -18,7 +18,7 @@ from outrider.decoding.config import DecodingConfig
 from outrider.decoding.fakes.replay import ReplayModel
 from outrider.decoding.fakes.synthetic import SyntheticSettings, synthetic_pair
 from outrider.decoding.fakes.synthetic_fit import draft_confidence
-from outrider.decoding.jobs import CloudJob, Verify
+from outrider.decoding.jobs import CloudDraft, CloudJob, Verify
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.decoding.simulation.compute import ComputeProfile
 from outrider.decoding.simulation.fleet import Fleet
@@ -35,6 +35,8 @@ JETSON_DRAFT_MS = 7.76
 TOKENS_PER_ROUND = 2.5
 """FSD, Table 1, with 4 drafted."""
 NUM_DRAFT_TOKENS = 4
+ONE_WAY_S = 0.005
+"""From a robot to FSD's server, and back."""
 FLOOD_TOKENS = 60
 MOSTLY = 0.95
 """A fleet is served where such a share of its texts is."""
@@ -168,9 +170,8 @@ class BatchCost:
         return self.base_s + len(verifications) * self.session_s + tokens * self.token_s
 
 
-def published_server(jobs: Sequence[CloudJob]) -> float:
-    """FSD's server by the sequences in a batch, between its rows by straight lines; prompts are free."""
-    size = sum(isinstance(job, Verify) and job.needs_forward for job in jobs)
+def server_s(size: int) -> float:
+    """FSD's server by the sequences in a batch, between its rows by straight lines."""
     if size == 0:
         return 0.0
     sizes = sorted(SERVER_MS)
@@ -180,6 +181,15 @@ def published_server(jobs: Sequence[CloudJob]) -> float:
     low, high = sizes[at - 1], sizes[at]
     share = (size - low) / (high - low)
     return (SERVER_MS[low] + share * (SERVER_MS[high] - SERVER_MS[low])) / 1e3
+
+
+def published_server(jobs: Sequence[CloudJob], draft_share: float = 0.0) -> float:
+    """What FSD's server takes for a batch; prompts are free. `draft_share`: what a token of a draft beside
+    the target takes, of a forward of as many sequences.
+    """
+    drafts = sum(isinstance(job, CloudDraft) for job in jobs)
+    verifications = sum(isinstance(job, Verify) and job.needs_forward for job in jobs)
+    return draft_share * server_s(drafts) + server_s(verifications)
 
 
 class Batching(NamedTuple):
@@ -192,13 +202,32 @@ class Batching(NamedTuple):
     most_left_out: int = CloudLimits().most_left_out
 
 
-def published_fleet(
-    config: DecodingConfig, robots: int, tokens: int, texts: int, batching: Batching, seed: int = 0
-) -> list[RobotRecord]:
-    """Robots with Jetsons on FSD's server, 5 ms away each way; both sides have `config`'s tuning."""
-    rows = batching.most_tokens or max(2, CloudLimits().shared_tokens * robots)
+def published_pair(seed: int) -> Pair:
+    """A made-up pair with the acceptance of FSD's Table 1."""
     rate = acceptance_rate(TOKENS_PER_ROUND, NUM_DRAFT_TOKENS)
-    target, draft = synthetic_pair(SyntheticSettings(seed, draft_confidence(rate, 0.5, sampled=False)))
+    return Pair(*synthetic_pair(SyntheticSettings(seed, draft_confidence(rate, 0.5, sampled=False))))
+
+
+def prompts_of(robot: int, texts: int) -> list[Prompt]:
+    """A robot's own prompts."""
+    return [Prompt(f"robot {robot} text {index}", _JPEG) for index in range(texts)]
+
+
+def published_fleet(
+    config: DecodingConfig,
+    robots: int,
+    tokens: int,
+    texts: int,
+    batching: Batching,
+    seed: int = 0,
+    cloud_share: float | None = None,
+) -> list[RobotRecord]:
+    """Robots with Jetsons on FSD's server, 5 ms away each way; both sides have `config`'s tuning.
+
+    `cloud_share`: what a token of the same draft beside the target takes, of a forward; None without one.
+    """
+    rows = batching.most_tokens or max(2, CloudLimits().shared_tokens * robots)
+    pair = published_pair(seed)
     world = FleetWorld(
         frame_bytes,
         ComputeProfile(
@@ -206,19 +235,19 @@ def published_fleet(
             draft_token_s=JETSON_DRAFT_MS / 1e3,
             draft_branch_s=BRANCH_COST * JETSON_DRAFT_MS / 1e3,
         ),
-        LinkProfile(delay_s=0.005),
-        published_server,
+        LinkProfile(delay_s=ONE_WAY_S),
+        partial(published_server, draft_share=cloud_share or 0.0),
         CloudLimits(max_sessions=robots, batch_tokens=rows, most_left_out=batching.most_left_out),
         seed,
         batching.fill,
         tuning=config.tuning,
+        cloud_draft=None if cloud_share is None else pair.draft,
     )
-    fleet = Fleet(target, world)
+    fleet = Fleet(pair.target, world)
     records = []
     for robot in range(robots):
-        prompts = [Prompt(f"robot {robot} text {index}", _JPEG) for index in range(texts)]
-        own = (FleetText(prompt, tokens) for prompt in prompts)
-        records.append(fleet.add(own, draft if config.needs_model else None, config))
+        own = (FleetText(prompt, tokens) for prompt in prompts_of(robot, texts))
+        records.append(fleet.add(own, pair.draft if config.needs_model else None, config))
     fleet.run()
     return records
 

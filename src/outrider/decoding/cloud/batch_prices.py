@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What batches take, and what a second of the target's device is worth where robots share it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+from outrider.decoding.cloud.batch_selection import Candidate, worth_drafting, worth_joining
+from outrider.decoding.policy.estimators import BatchTime, SteadyAcceptance
+from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
+
+_Key = TypeVar("_Key")
+
+
+class Chosen(NamedTuple):
+    """The places of those that make the next batch, and of those of them that the cloud drafts for before."""
+
+    joining: set[int]
+    drafting: set[int]
+
+
+class BatchPrices:
+    """Of one verifier. Times in seconds."""
+
+    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING, drafts: bool = False) -> None:
+        """`drafts`: whether a draft model stands beside the target."""
+        self._tuning, self._drafts = tuning, drafts
+        self._verify, self._draft = BatchTime(tuning), BatchTime(tuning, unseen_s=0.0)
+        self._price = 0.0
+        """Tokens a second of the batch chosen last."""
+        self.odds = SteadyAcceptance(tuning)
+        """Those of the cloud's draft over the texts of all robots."""
+        self.part_alone = 1.0
+        """What part of the time of the last batch it would have taken with one text in it."""
+
+    def on_batch(self, verified: int, drafted: int, used_s: float, whole: bool) -> None:
+        """A batch of so many verifications or drafts took so long; not `whole`: it was left."""
+        if whole and verified and used_s > 0.0:
+            self._verify.add(verified, used_s)
+        if drafted:
+            self._draft.add(drafted, used_s)
+        size = max(1, verified + drafted)
+        self.part_alone = self._verify.seconds(1) / self._verify.seconds(size) if self._drafts else 1.0
+
+    def choose(self, candidates: Sequence[Candidate]) -> Chosen:
+        """Returns the batch of most tokens a second, at what a second is worth."""
+        verify_s, draft_s = self._verify.seconds, self._draft.seconds
+        joining, self._price = worth_joining(candidates, verify_s, self._tuning, draft_s, self._price)
+        taken: Mapping[int, Candidate] = {place: candidates[place] for place in joining}
+        return Chosen(joining, worth_drafting(taken, self._price, draft_s))

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`outrider bench fleets`: robots on FSD's server, against the best of every other way to serve them.
+
+All on one virtual clock, at the costs of FSD's Table 9. Every alternative is tuned for each fleet over its
+draft length and the size of its batches; `outrider` is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from outrider.core.errors import ConfigError
+from outrider.core.files.terminal import tracked
+from outrider.decoding.config import DecodingConfig
+from outrider.evaluation.common.tables import print_results, results_table
+from outrider.evaluation.decoding.fleets import (
+    NUM_DRAFT_TOKENS,
+    Batching,
+    Served,
+    capacity,
+    published_fleet,
+    served,
+)
+from outrider.evaluation.serving.colocated_batches import csd_fleet, fleet_ranks
+from outrider.runtime.common.json_figures import write_figures
+
+ROBOTS = (1, 8, 16, 24, 32, 48, 64)
+TOKENS, TEXTS = 100, 2
+NEEDED_TOKENS_PER_S = (20.0, 10.0)
+LENGTHS = (4, 6, 8)
+CSD_LENGTHS = tuple(range(1, 9))
+CSD_SIZES = (4, 8, 12, 16, 24, 32, 64)
+CLOUD_SHARES = {"5%": 0.05, "10%": 0.10}
+"""What a token of the draft beside the target takes, of a forward of as many sequences."""
+WAITING = {
+    "sd": [Batching()],
+    "sd, filled": [Batching(fill=fill, most_left_out=most) for fill in (8, 16) for most in (0, 4)],
+}
+"""At once, and in batches that wait to be filled (SLED, arXiv 2506.09397)."""
+
+
+@dataclass(frozen=True)
+class Tuned(Served):
+    """The best of a way's settings for one fleet, by tokens/s."""
+
+    settings: str = ""
+
+
+Runs = Iterator[tuple[str, Served]]
+"""Settings, and what they reach."""
+
+
+def bench_fleets(robots: Sequence[int], seed: int, json_file: Path | None = None) -> dict[str, Any]:
+    """Measure fleets of all these sizes; print tables, write JSON as it goes. Raises ConfigError."""
+    if not robots or min(robots) < 1 or seed < 0:
+        raise ConfigError("robots must be at least 1 and seed at least 0")
+    found: dict[str, list[Tuned]] = {}
+    result: dict[str, Any] = {"seed": seed, "robots": list(robots)}
+    for number in tracked(robots, "fleets"):
+        for name, runs in ways(number, seed).items():
+            found.setdefault(name, []).append(best_of(runs()))
+        result["fleets"] = {name: [asdict(one) for one in some] for name, some in found.items()}
+        result["over_best"] = {share: over_best(found, share) for share in CLOUD_SHARES}
+        write_figures(json_file, result)
+    print_results(fleets_table(found), *share_lines(found))
+    return result
+
+
+def ways(robots: int, seed: int) -> dict[str, Callable[[], Runs]]:
+    """Returns what runs each way to serve so many robots, with every setting of its own."""
+    ranks = fleet_ranks(robots, TOKENS, TEXTS, seed)
+    found: dict[str, Callable[[], Runs]] = {
+        name: partial(_sd_runs, robots, seed, some) for name, some in WAITING.items()
+    }
+    for name, share in CLOUD_SHARES.items():
+        found[f"csd {name}"] = partial(_csd_runs, ranks, share)
+    found["outrider"] = partial(_own_run, robots, seed, None)
+    for name, share in CLOUD_SHARES.items():
+        found[f"both {name}"] = partial(_own_run, robots, seed, share)
+    return found
+
+
+def _sd_runs(robots: int, seed: int, some: Sequence[Batching]) -> Runs:
+    for length, batching in product(LENGTHS, some):
+        config = DecodingConfig("sd", num_draft_tokens=length)
+        records = published_fleet(config, robots, TOKENS, TEXTS, batching, seed)
+        settings = f"{length} drafts, {batching.fill} frames, {batching.most_left_out} left out"
+        yield settings, served(records, NEEDED_TOKENS_PER_S)
+
+
+def _csd_runs(ranks: Sequence[Sequence[Sequence[int]]], share: float) -> Runs:
+    for length, most in product(CSD_LENGTHS, CSD_SIZES):
+        yield (
+            f"{length} drafts, {most} texts",
+            served(csd_fleet(ranks, share, length, most), NEEDED_TOKENS_PER_S),
+        )
+
+
+def _own_run(robots: int, seed: int, share: float | None) -> Runs:
+    config = DecodingConfig("outrider", num_draft_tokens=NUM_DRAFT_TOKENS)
+    records = published_fleet(config, robots, TOKENS, TEXTS, Batching(), seed, share)
+    yield "", served(records, NEEDED_TOKENS_PER_S)
+
+
+def best_of(runs: Runs) -> Tuned:
+    """Returns the fastest run. What robots get that need a speed is that of the best of all runs."""
+    found = list(runs)
+    settings, best = max(found, key=lambda run: run[1].tokens_per_s)
+    every = [one for _, one in found]
+    return Tuned(
+        best.robots,
+        best.tokens_per_s,
+        {speed: max(one.kept[speed] for one in every) for speed in NEEDED_TOKENS_PER_S},
+        {speed: max(one.goodput[speed] for one in every) for speed in NEEDED_TOKENS_PER_S},
+        settings,
+    )
+
+
+def alternatives(share: str) -> tuple[str, ...]:
+    """The ways that drafts at both ends are compared with, at a cost of the cloud's draft."""
+    return (*WAITING, f"csd {share}")
+
+
+def over_best(found: Mapping[str, Sequence[Tuned]], share: str) -> list[float]:
+    """Returns the tokens/s of drafts at both ends over the best alternative's, of each fleet."""
+    best = [
+        max(found[name][at].tokens_per_s for name in alternatives(share)) for at in range(len(found["sd"]))
+    ]
+    return [one.tokens_per_s / other for one, other in zip(found[f"both {share}"], best, strict=True)]
+
+
+def fleets_table(found: Mapping[str, Sequence[Tuned]]) -> Table:
+    """Returns the tokens/s of all robots together, by size of the fleet."""
+    over = {f"both {share} over best": over_best(found, share) for share in CLOUD_SHARES}
+    table = results_table("tokens/s of all robots, alternatives tuned", "robots", *found, *over)
+    for at, one in enumerate(found["sd"]):
+        speeds = [f"{some[at].tokens_per_s:.0f}" for some in found.values()]
+        table.add_row(str(one.robots), *speeds, *(f"{ratios[at]:.2f}" for ratios in over.values()))
+    return table
+
+
+def share_lines(found: Mapping[str, Sequence[Tuned]]) -> Iterator[str]:
+    """How many robots are served at the speed that each needs, and what free drafts allow at most."""
+    for needed in NEEDED_TOKENS_PER_S:
+        most = ", ".join(f"{name} {capacity(some, needed)}" for name, some in found.items())
+        yield f"each robot needs {needed:g} tokens/s, robots served: {most}"
+    for name, share in CLOUD_SHARES.items():
+        best = max(found[f"csd {name}"], key=lambda one: one.tokens_per_s)
+        length = int(best.settings.split()[0])
+        yield (
+            f"csd {name} is fastest with {length} drafts; made by robots for nothing, they let it do at most "
+            f"{1.0 + length * share:.2f} times as much (arXiv 2606.25091)"
+        )
