@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.errands import HOME, NOW_S, Listener, World
@@ -13,7 +14,7 @@ from support.simulated_robot import SimulatedSide
 
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.language.things import SHAPES
-from outrider.core.values import Place, Pose2D
+from outrider.core.values import Odometry, Place, Pose2D
 from outrider.memory.embedding import MiniLmEmbedder
 from outrider.memory.observer import Observer
 from outrider.memory.store.store import MemoryStore
@@ -244,3 +245,46 @@ def test_a_broken_store_is_a_result_with_its_reason(world: World) -> None:
     world.memory._connection.pragma("query_only", True)
     result = world.say("remember that my keys hang by the door")
     assert result.error is GoalError.MEMORY_FAILED and "may not be written" in result.message
+
+
+@dataclass
+class LateOdometry:
+    """Implements RobotSide by another, which has no odometry for the first `looks` at it."""
+
+    side: SimulatedSide
+    looks: float
+
+    def odometry(self) -> Odometry | None:
+        self.looks -= 1
+        return None if self.looks >= 0 else self.side.odometry()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.side, name)
+
+
+PLACED = (
+    *("go home", "come back", "turn left", "go forward 0.5 m", "find the silver lamp"),
+    *("remember that my bag is here", "find the silver lamp, then come back"),
+)
+
+
+@pytest.mark.parametrize("sentence", PLACED)
+def test_a_plan_waits_for_the_odometry_that_it_begins_with(world: World, sentence: str) -> None:
+    late = LateOdometry(world.side, 30)
+    told = replace(world, errand=replace(world.errand, robot=late))
+    assert told.say(sentence).success
+    assert late.looks < 0
+
+
+@pytest.mark.parametrize("sentence", PLACED)
+def test_a_plan_without_odometry_ends_with_its_cause_and_moves_nothing(world: World, sentence: str) -> None:
+    blind = replace(world, errand=replace(world.errand, robot=LateOdometry(world.side, math.inf)))
+    result = blind.say(sentence)
+    assert result.error is GoalError.NO_SENSOR and "odom" in result.message
+    assert world.side.texts == []
+
+
+@pytest.mark.parametrize("sentence", ["stop", "what did you do?", "remember that my keys hang by the door"])
+def test_what_needs_no_odometry_waits_for_none(world: World, sentence: str) -> None:
+    late = LateOdometry(world.side, math.inf)
+    assert replace(world, errand=replace(world.errand, robot=late)).say(sentence).success

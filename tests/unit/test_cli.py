@@ -301,3 +301,42 @@ def test_a_disk_that_is_full_is_an_error_without_a_trace(words):
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
     assert done.returncode == 1 and done.stderr.startswith("error: No space left on device")
     assert "Traceback" not in done.stderr and "Exception" not in done.stderr
+
+
+LOADING = """
+import importlib.abc, sys
+class Ends(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, *_):
+        if name in ("torch", "mujoco"):
+            raise SystemExit(7)
+sys.meta_path.insert(0, Ends())
+from outrider import cli
+from outrider.runtime.reports import replay
+replay.read_steps = lambda file: []
+cli.app(sys.argv[1:])
+"""
+"""Ends where models or the simulation would be imported."""
+
+
+@pytest.mark.parametrize(
+    "words", ["graphs", "replay run.mcap", "mcp --simulation", "verifier --endpoint tcp://127.0.0.1:{}"]
+)
+def test_what_loads_models_says_so_before_it_loads(words, tmp_path):
+    (tmp_path / "run.mcap").touch()
+    command = [sys.executable, "-c", LOADING, *words.format(free_port()).split()]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 7, done.stderr
+    assert done.stderr.startswith("loading ")
+
+
+SAY_IT_THEMSELVES = {"demo", "verifier", "console", "relay", "record", "mcp"}
+
+
+@pytest.mark.parametrize("command", sorted(typer.main.get_command(cli.app).commands))
+def test_a_command_shows_life_or_says_itself_what_goes_on(command, monkeypatch):
+    shown = []
+    monkeypatch.setattr(
+        "outrider.cli.options.Pulse", lambda what, **_: shown.append(what) or contextlib.nullcontext()
+    )
+    CliRunner().invoke(cli.app, [command, "--help"])
+    assert shown == ([] if command in SAY_IT_THEMSELVES else [command])

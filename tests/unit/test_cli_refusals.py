@@ -30,6 +30,7 @@ WRONG = {
     "--key-file": MISSING,
     "--relay": "nowhere",
     "--relay-key-file": MISSING,
+    "--console": "nowhere",
     "--link": "no-such-link",
     "--network": "no-such-network",
     "--endpoint": "nowhere",
@@ -56,7 +57,7 @@ WRONG = {
 ELSEWHERE = {
     "any words": {"--name", "--home", "--matching", "--robot"},
     "a node's, or of a server that is opened": {
-        *("--host", "--console", "--namespace", "--speech"),
+        *("--host", "--namespace", "--speech"),
         *("--token-file", "--console-token-file", "--tls-cert", "--tls-key"),
     },
     "looked at beside a journal": {"--journal-key"},

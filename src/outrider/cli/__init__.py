@@ -27,6 +27,7 @@ from outrider.cli import (
     training,
 )
 from outrider.cli.hints import HintingGroup
+from outrider.cli.options import showing_life
 from outrider.core.errors import ConfigError, InstructionError, OutriderError
 
 app = typer.Typer(
@@ -59,14 +60,20 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
+_show_life = showing_life("", but=("demo", "verifier", "console", "relay", "record", "mcp"))
+"""Those that run on and on say themselves what goes on."""
+
+
 @app.callback()
 def options(
+    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True),
     ] = False,
 ) -> None:
     """Lossless edge-cloud decoding of vision-language navigation for a Unitree Go2."""
+    _show_life(context)
 
 
 def main() -> None:

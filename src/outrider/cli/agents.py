@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from outrider.cli.given import not_with, only_with
+from outrider.cli import given as checks
+from outrider.cli.given import given, not_with, only_with
 from outrider.cli.options import DraftModel, Holds, Placement
 
 app = typer.Typer()
@@ -19,7 +20,7 @@ app = typer.Typer()
 def mcp(
     context: typer.Context,
     console: Annotated[
-        str, typer.Option(help="Address of the console of the robot.")
+        str, typer.Option(help="Address of the console of the robot.", callback=given(checks.console))
     ] = "http://127.0.0.1:8088/",
     simulation: Annotated[
         bool, typer.Option("--simulation", help="Instead, a simulated robot in this process, without ROS.")

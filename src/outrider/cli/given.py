@@ -84,6 +84,28 @@ def drafters(names: str) -> None:
     DecodingConfig(drafters=drafter_names(names))
 
 
+def device(name: str) -> None:
+    """Raises ConfigError for a GPU that is not there."""
+    from outrider.runtime.common.present import check_device
+
+    check_device(name)
+
+
+def replicas(number: int) -> None:
+    """Raises ConfigError for several verifiers without the package that starts them."""
+    from outrider.runtime.common.present import check_ray
+
+    if number > 1:
+        check_ray()
+
+
+def console(url: str) -> None:
+    """Raises ConfigError for what is no address of a console."""
+    from outrider.console.agents.address import ConsoleAddress
+
+    ConsoleAddress(url)
+
+
 def looks(names: str) -> None:
     """Raises ConfigError for a look that homes do not have; several have commas between."""
     from outrider.simulation.looks.styles import checked_looks

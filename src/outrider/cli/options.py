@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -205,11 +205,15 @@ StoreKey = Annotated[
 ]
 
 
-def showing_life(group: str) -> Callable[[typer.Context], None]:
-    """The callback of a group of commands that take long: while one runs, piped output shows that it does."""
+def showing_life(group: str, but: Sequence[str] = ()) -> Callable[[typer.Context], None]:
+    """The callback of a group of commands: while one of them runs, lines show that it does.
+
+    `but` are those that show it themselves.
+    """
 
     def begin(context: typer.Context) -> None:
-        if context.invoked_subcommand and not context.resilient_parsing:
-            context.with_resource(Pulse(f"{group} {context.invoked_subcommand}", with_bar=False))
+        command = context.invoked_subcommand
+        if command and command not in but and not context.resilient_parsing:
+            context.with_resource(Pulse(f"{group} {command}".strip(), with_bar=False))
 
     return begin

@@ -36,7 +36,10 @@ def verifier(
     max_length: Annotated[
         int, typer.Option(min=64, help="Room for prompt, image and text, in tokens.")
     ] = DEFAULT_MAX_LENGTH,
-    device: Annotated[Literal["cpu", "cuda"], typer.Option(help="Where the model runs.")] = "cpu",
+    device: Annotated[
+        Literal["cpu", "cuda"],
+        typer.Option(help="Where the model runs.", callback=given(checks.device)),
+    ] = "cpu",
     constrained: Annotated[
         bool, typer.Option("--constrained", help="Begin every text with an action of the table.")
     ] = False,
@@ -47,7 +50,12 @@ def verifier(
     ] = "",
     answer_model: AnswerModel = "quotes",
     replicas: Annotated[
-        int, typer.Option(min=1, help="Verifiers behind the endpoint, by Ray Serve (extra `replicas`).")
+        int,
+        typer.Option(
+            min=1,
+            help="Verifiers behind the endpoint, by Ray Serve (extra `replicas`).",
+            callback=given(checks.replicas),
+        ),
     ] = 1,
     tokens_per_s: Annotated[
         float, typer.Option(min=0.1, help="Tokens of one robot verified a second, right or wrong.")

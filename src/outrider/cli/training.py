@@ -18,7 +18,10 @@ Precision = Annotated[
     Literal["fp32", "bf16", "int8", "int4"], typer.Option(help="What a general checkpoint's weights are.")
 ]
 Device = Annotated[
-    Literal["cpu", "cuda"], typer.Option(help="Where a general checkpoint runs; the fit is on the CPU.")
+    Literal["cpu", "cuda"],
+    typer.Option(
+        help="Where a general checkpoint runs; the fit is on the CPU.", callback=given(checks.device)
+    ),
 ]
 
 app = typer.Typer(help="Make training data and train the small pair.", no_args_is_help=True)
@@ -87,7 +90,10 @@ def train_model(
     ] = None,
     batch: Annotated[int, typer.Option(min=1, help="Frames a step, four tasks each.")] = 32,
     device: Annotated[
-        Literal["cpu", "cuda"], typer.Option(help="On cuda the processes pack batches for one GPU.")
+        Literal["cpu", "cuda"],
+        typer.Option(
+            help="On cuda the processes pack batches for one GPU.", callback=given(checks.device)
+        ),
     ] = "cpu",
     processes: Processes = 1,
 ) -> None:

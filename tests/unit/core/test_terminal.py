@@ -8,7 +8,7 @@ import pytest
 from rich.table import Table
 
 from outrider.core.files import terminal
-from outrider.core.files.terminal import Pulse, make_console, tracked
+from outrider.core.files.terminal import Pulse, loading, make_console, tracked
 
 
 def test_a_piped_table_is_not_cut(
@@ -44,6 +44,26 @@ def test_short_work_says_nothing_and_gives_every_item(capsys: pytest.CaptureFixt
     with Pulse("waiting"):
         pass
     assert capsys.readouterr().err == ""
+
+
+def test_what_loads_says_so_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with loading("both models"):
+        assert capsys.readouterr().err == "loading both models\n"
+    assert capsys.readouterr().err == ""
+
+
+def test_work_without_a_bar_is_seen_on_a_terminal_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr(terminal, "LINE_PERIOD_S", 0.02)
+    deadline_s, printed = time.monotonic() + 20.0, ""
+    assert make_console(stderr=True).is_terminal
+    with Pulse("words", with_bar=False):
+        while "words: after 0 s" not in printed and time.monotonic() < deadline_s:
+            time.sleep(0.01)
+            printed += capsys.readouterr().err
+    assert "words: after 0 s" in printed
 
 
 def test_the_innermost_work_speaks_for_all(

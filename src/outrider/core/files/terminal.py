@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sized
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
@@ -32,6 +33,14 @@ def make_console(stderr: bool = False) -> Console:
     return console
 
 
+@contextmanager
+def loading(what: str) -> Iterator[None]:
+    """Says on stderr, at once, that something is loaded that takes seconds; then shows that this goes on."""
+    print(f"loading {what}", file=sys.stderr, flush=True)
+    with Pulse(f"loading {what}", with_bar=False):
+        yield
+
+
 def tracked(items: Iterable[_T], what: str, total: int | None = None) -> Iterator[_T]:
     """The items, with their progress on stderr. `total` is needed where they have no length."""
     if total is None:
@@ -45,13 +54,14 @@ def tracked(items: Iterable[_T], what: str, total: int | None = None) -> Iterato
 class Pulse:
     """Shows on stderr that work goes on, and how far it is: as a bar, or as a line every LINE_PERIOD_S.
 
-    Of several, one in the other, the innermost prints its lines.
+    Of several, one in the other, the innermost alone shows it. Lines are what a terminal gets too without a
+    bar.
     """
 
     _open: ClassVar[list[Pulse]] = []
 
     def __init__(self, what: str, total: int | None = None, with_bar: bool = True) -> None:
-        """`total`: of the steps of `advance`, if known. Without a bar a terminal shows nothing."""
+        """`total`: of the steps of `advance`, if known."""
         self._what, self._total, self._done, self._with_bar = what, total, 0, with_bar
         self._ended = threading.Event()
         self._began_s = 0.0
@@ -68,7 +78,7 @@ class Pulse:
             self._progress = Progress(*columns, TimeRemainingColumn(), console=self._console)
             self._progress.start()
             self._task = self._progress.add_task(self._what, total=self._total)
-        elif not self._console.is_terminal:
+        else:
             threading.Thread(target=self._print_lines, name="pulse", daemon=True).start()
         return self
 

@@ -7,7 +7,7 @@ behind `RobotSide`, so that the ROS node and the tests' fakes drive the same loo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from outrider.core.errors import Cancelled, FrameError, LinkError, MotionError, OutriderError
@@ -25,14 +25,12 @@ from outrider.navigation.limits import MotionLimits
 from outrider.navigation.motion.step_motions import Ending, MotionEnd
 from outrider.runtime.mission.growing_text import GrowingText
 from outrider.runtime.mission.look_ahead import LookAhead
+from outrider.runtime.mission.patience import NO_ODOMETRY, POLL_S, first_odometry, polls
 from outrider.runtime.mission.robot_side import Frame, GoalError, GoalResult, RobotSide, StepState, StepUpdate
 
-POLL_S = 0.05
 ODOMETRY_POLL_S, ODOMETRY_PATIENCE_S = 0.01, 0.4
 OVERRIDE_PAUSE_S = 0.5
 MAX_FAILED_MOTIONS = 3
-# Simulated seconds in a second, at which waits last their full time on the robot's clock.
-SLOWEST_PACE = 0.1
 
 
 @dataclass(frozen=True)
@@ -151,7 +149,8 @@ class GoalRun:
         """A frame taken after the last motion has settled, or from now on while it is under way."""
         patience_s = self.settings.sensor_patience_s
         settle_s = 0.0 if self._under_way else self.settings.settle_s
-        for _ in self._polls(patience_s, POLL_S * 4):
+        for _ in polls(self.robot, patience_s, POLL_S * 4):
+            self._check_cancelled()
             try:
                 frame = self.robot.frame_after(self._seen_s + settle_s, POLL_S * 4)
             except FrameError as error:
@@ -164,31 +163,17 @@ class GoalRun:
             f"no camera frame for {patience_s:.0f} s: check the camera node and its topic",
         )
 
-    def _polls(self, patience_s: float, poll_s: float) -> Iterator[None]:
-        """Yields before each look of `poll_s` real seconds, until the patience is over on the robot's clock.
-
-        A simulated clock that is slower than SLOWEST_PACE stretches it no further, one that stands still not
-        at all.
-        """
-        started_s, waited_s = self.robot.now_s(), 0.0
-        elapsed_s = 0.0
-        while elapsed_s < patience_s and waited_s < (patience_s / SLOWEST_PACE if elapsed_s else patience_s):
-            self._check_cancelled()
-            yield
-            waited_s += poll_s
-            elapsed_s = abs(self.robot.now_s() - started_s)
-
     def _first_odometry(self) -> Odometry:
-        for _ in self._polls(self.settings.sensor_patience_s, POLL_S):
-            odometry = self.robot.odometry()
-            if odometry is not None:
-                return odometry
-            self.robot.pause(POLL_S)
-        raise _End(GoalError.NO_SENSOR, "no odometry: check that something publishes odom")
+        odometry = first_odometry(self.robot, self.settings.sensor_patience_s, self.cancelled)
+        self._check_cancelled()
+        if odometry is None:
+            raise _End(GoalError.NO_SENSOR, NO_ODOMETRY)
+        return odometry
 
     def _odometry_since(self, after_s: float) -> Odometry:
         """The first odometry from after a time; the newest there is, where none comes soon."""
-        for _ in self._polls(ODOMETRY_PATIENCE_S, ODOMETRY_POLL_S):
+        for _ in polls(self.robot, ODOMETRY_PATIENCE_S, ODOMETRY_POLL_S):
+            self._check_cancelled()
             odometry = self.robot.odometry()
             if odometry is not None and odometry.stamp_s > after_s:
                 return odometry
@@ -297,7 +282,8 @@ class GoalRun:
     ) -> MotionEnd | None:
         """How the motion ended; None once `is_enough` before that."""
         patience_s = self.settings.motion_patience_s
-        for _ in self._polls(patience_s, POLL_S):
+        for _ in polls(self.robot, patience_s, POLL_S):
+            self._check_cancelled()
             end = self.robot.motion_end(self.session_id, update.step, POLL_S)
             if end is not None or is_enough():
                 return end

@@ -19,6 +19,7 @@ from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.core.errors import ConfigError
 from outrider.core.files.journal import Journal, journal_at
 from outrider.core.files.notary import Notary
+from outrider.core.files.terminal import loading
 from outrider.core.language.brief import brief
 from outrider.core.language.grammar import Vocabulary
 from outrider.runtime.common.paths import models_folder
@@ -48,12 +49,12 @@ def serve_agents(
     With `world`, parameters of the simulation, the robot is a simulated one. Raises ConfigError for a bad
     option or a missing package, OutriderError where the simulation fails.
     """
-    try:
-        from outrider.console.agents.serving import serve_http, serve_pipe
-    except ImportError as error:
-        raise ConfigError(f"agents need the package mcp ({error}): pip install 'outrider[mcp]'") from None
     at = _address(http) if http is not None else None
     vocabulary = vocabulary_of(options.model)
+    try:
+        from outrider.console.agents.serving import serve_http, serve_pipe  # slow to import
+    except ImportError as error:
+        raise ConfigError(f"agents need the package mcp ({error}): pip install 'outrider[mcp]'") from None
     notary = Notary(Journal(journal_at()), "agents", brief)
     with closing(notary), _console(options, world, vocabulary, notary.note) as url:
         settings = _settings(options, url, vocabulary)
@@ -78,10 +79,12 @@ def _console(
     if world is None:
         yield options.console
         return
-    from outrider.runtime.no_ros.simulated_robot import SimulatedRobot  # slow to import
+    with loading("both models and the simulation"):
+        from outrider.runtime.no_ros.simulated_robot import SimulatedRobot  # slow to import
 
+        simulated = SimulatedRobot(SIMULATION.checked(world), models_folder(), vocabulary)
     with (
-        closing(SimulatedRobot(SIMULATION.checked(world), models_folder(), vocabulary)) as robot,
+        closing(simulated) as robot,
         closing(ConsoleServer(robot, ConsoleSettings(port=0), note)) as server,
     ):
         robot.show_on(server)

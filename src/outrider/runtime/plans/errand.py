@@ -21,6 +21,7 @@ from outrider.core.values import Pose2D
 from outrider.navigation.sensing.floor_map import FloorMap
 from outrider.runtime.mission.goal_run import GoalSettings
 from outrider.runtime.mission.memory_queries import Recollection
+from outrider.runtime.mission.patience import NO_ODOMETRY, first_odometry
 from outrider.runtime.mission.peer_answers import PeerAnswers
 from outrider.runtime.mission.robot_side import GoalError, GoalResult, RobotSide
 from outrider.runtime.plans.moves import Moves
@@ -86,8 +87,15 @@ class Errand:
         return self.carry_out(plan, cancelled)
 
     def carry_out(self, plan: p.Plan, cancelled: Callable[[], bool]) -> GoalResult:
-        """Step by step, until one fails. Blocks until the plan has ended."""
-        self._moves.begin()
+        """Step by step, until one fails. Blocks until the plan has ended.
+
+        A robot that was started a moment ago has no odometry yet, which a plan that needs it waits for.
+        """
+        if plan.is_placed:
+            patience_s = self.settings.sensor_patience_s
+            if first_odometry(self.robot, patience_s, cancelled) is None and not cancelled():
+                return GoalResult(False, GoalError.NO_SENSOR, NO_ODOMETRY, 0)
+        self._moves.begin(self._pose())
         results: list[GoalResult] = []
         for index, step in enumerate(plan.steps):
             self.on_progress(Progress.of(plan, index))

@@ -16,8 +16,9 @@ from outrider.core.values import Pose2D, Sighting
 from outrider.navigation.goal.guide import Destination, Guide, LedDecoder
 from outrider.navigation.goal.told import ToldMotion
 from outrider.navigation.sensing.floor_map import FloorMap
-from outrider.runtime.mission.goal_run import POLL_S, GoalRun, GoalSettings
+from outrider.runtime.mission.goal_run import GoalRun, GoalSettings
 from outrider.runtime.mission.memory_queries import Recollection
+from outrider.runtime.mission.patience import POLL_S
 from outrider.runtime.mission.robot_side import GoalError, GoalResult, RobotSide
 from outrider.runtime.plans.run_log import RunLog
 
@@ -51,11 +52,10 @@ class Moves:
         led = self._led
         return self._alone or (led is not None and led.leading)
 
-    def begin(self) -> None:
+    def begin(self, pose: Pose2D | None) -> None:
         """A plan begins here: this is where it comes back to."""
-        odometry = self.robot.odometry()
-        self._began_at = odometry.pose if odometry else None
-        self.log.stood(self._began_at)
+        self._began_at = pose
+        self.log.stood(pose)
         self._steps = 0
 
     def find(self, step: Find, cancelled: Cancelling) -> GoalResult:
@@ -124,9 +124,7 @@ class Moves:
         return replace(result, message=told.words) if result.success else result
 
     def _lead_back(self, pose: Pose2D | None, cancelled: Cancelling) -> GoalResult:
-        if pose is None:
-            message = "nobody knows where this began: there was no odometry"
-            return GoalResult(False, GoalError.NO_SENSOR, message, 0)
+        assert pose is not None, "a plan that moves begins once there is odometry"
         return self._lead(Destination(pose.x, pose.y, RETURN_REACH_M), cancelled, "stands where it began")
 
     def _lead(

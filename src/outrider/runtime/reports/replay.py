@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from outrider.core.files.terminal import make_console, tracked
+from outrider.core.files.terminal import loading, make_console, tracked
 from outrider.core.ports import TextDecoder
 from outrider.core.values import Decoded
 from outrider.decoding.config import DecodingConfig
@@ -68,18 +68,18 @@ def replay(
     """
     steps = read_steps(file)
     folder = models_folder(models)
-    from outrider.runtime.wiring.robot_pair import EdgeSettings, open_edge  # seconds to import
+    with ExitStack() as opened:
+        with loading(f"the models of {folder}"):
+            from outrider.runtime.wiring.robot_pair import EdgeSettings, open_edge  # seconds to import
 
-    with _verifier(endpoint, folder, key_file) as where:
-        keys = str(key_file) if endpoint is not None and key_file is not None else ""
-        settings = EdgeSettings(
-            where, str(folder / "draft"), config, key_file=keys, link_profile=link_profile or ""
-        )
-        decoder = open_edge(settings).decoder
-        try:
-            pairs = list(tracked(replay_steps(steps, decoder), "steps", len(steps)))
-        finally:
-            decoder.close()
+            where = opened.enter_context(_verifier(endpoint, folder, key_file))
+            keys = str(key_file) if endpoint is not None and key_file is not None else ""
+            settings = EdgeSettings(
+                where, str(folder / "draft"), config, key_file=keys, link_profile=link_profile or ""
+            )
+            decoder = open_edge(settings).decoder
+        opened.callback(decoder.close)
+        pairs = list(tracked(replay_steps(steps, decoder), "steps", len(steps)))
     figures = figures_of(steps, pairs)
     _show(figures, [comparison for comparison, _ in pairs if not comparison.agrees])
     write_figures(json_file, {"file": str(file), "strategy": config.strategy, **figures})

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from outrider.core.errors import ConfigError
-from outrider.core.files.terminal import Pulse
+from outrider.core.files.terminal import loading
 from outrider.core.language.questions import QUOTES
 from outrider.core.model_options import DEFAULT_MAX_LENGTH, Precision
 from outrider.core.pairs import check_pair
@@ -146,11 +146,11 @@ def serve(
     model in `draft_folder` drafts beside the target.
     """
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
-    loading, stop = True, threading.Event()
+    is_loading, stop = True, threading.Event()
 
     def ask_to_stop(number: int, _: object) -> None:
         stop.set()
-        if loading:
+        if is_loading:
             raise SystemExit(128 + number)  # nobody is served yet
 
     on_ending_signals(ask_to_stop)
@@ -165,15 +165,15 @@ def serve(
     load = partial(_load_target, folder, constrained, **options)
     limits = CloudLimits(max_sessions=max_sessions, tokens_per_s=tokens_per_s).on(device)
     if replicas > 1:
-        loading = False
+        is_loading = False
         check_replicas(folder, replicas, **options)
         _serve_replicas(load, endpoint, replicas, device, stop, limits, key_file, metrics_port)
         return
-    with Pulse(f"loading {folder.name}", with_bar=False):
+    with loading(folder.name):
         model = load()
         draft = None if draft_folder is None else _load_draft(draft_folder, **options)
         knowledge = open_knowledge(corpus, answer_model, threads) if corpus else None
-    loading = False
+    is_loading = False
     verifier = open_verifier(model, endpoint, limits, key_file, knowledge, draft)
     served = threading.Event()
     logger = threading.Thread(target=log_figures, args=(verifier, served), name="figures")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from outrider.core.files.terminal import make_console
+from outrider.core.files.terminal import loading, make_console
 from outrider.core.model_options import Precision
 from outrider.runtime.common.paths import model_folder
 
@@ -15,12 +15,13 @@ def build_graphs(model: str, precision: Precision, provider: str, max_length: in
 
     Raises ModelError, OutOfMemoryError, ConfigError for a provider that is not there.
     """
-    from outrider.models import load_graph_model  # seconds to import
-
     folder = model_folder(model)
-    language = load_graph_model(
-        folder, threads=threads, max_length=max_length, precision=precision, provider=provider
-    ).language
+    with loading(f"{model}, and building what is not there yet"):
+        from outrider.models import load_graph_model  # seconds to import
+
+        language = load_graph_model(
+            folder, threads=threads, max_length=max_length, precision=precision, provider=provider
+        ).language
     times, console = language.profile, make_console()
     table = Table(title=f"{model} in {precision} on {provider}: ms of each block")
     rows = language.blocks.sizes

@@ -23,6 +23,7 @@ from outrider.core.ports import FrameLink, LanguageModel
 from outrider.decoding.drivers.verifier_service import VerifierService, serve_frames
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.runtime.common.ports import free_port
+from outrider.runtime.common.present import NO_RAY
 from outrider.runtime.wiring.metrics import Figures, metrics_page
 from outrider.runtime.wiring.relay import RelayService
 from outrider.runtime.wiring.verifier import Verifier
@@ -257,5 +258,5 @@ def _import_ray() -> tuple[Any, Any, Any]:
         from ray import serve
         from ray.serve import config
     except ImportError:
-        raise ConfigError("replicas need ray: pip install 'outrider[replicas]'") from None
+        raise ConfigError(NO_RAY) from None
     return ray, serve, config

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an option asks this machine to have, looked for without the seconds that importing it would take."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+from outrider.core.errors import ConfigError
+
+NO_RAY = "replicas need ray: pip install 'outrider[replicas]'"
+NVIDIA_DRIVER, AMD_DRIVER = "libcuda.so.1", Path("/dev/kfd")
+
+
+def check_device(device: str) -> None:
+    """Raises ConfigError for a GPU that torch could not find here; where it might, torch has the last word.
+
+    On a cluster of Ray's the devices are those of other machines.
+    """
+    if device == "cpu" or os.environ.get("RAY_ADDRESS"):
+        return
+    if _torch_build().endswith("+cpu"):
+        raise ConfigError(f"device={device}: torch {_torch_build()} runs on no GPU; install another, or use cpu")
+    if not _has_gpu_driver():
+        raise ConfigError(f"device={device}: this machine has no driver of a GPU; install one, or use cpu")
+
+
+def check_ray() -> None:
+    """Raises ConfigError where the extra `replicas` is not installed."""
+    if find_spec("ray") is None:
+        raise ConfigError(NO_RAY)
+
+
+def _torch_build() -> str:
+    try:
+        return version("torch")
+    except PackageNotFoundError:
+        return ""
+
+
+def _has_gpu_driver() -> bool:
+    try:
+        ctypes.CDLL(NVIDIA_DRIVER)
+    except OSError:
+        return AMD_DRIVER.exists()
+    return True
