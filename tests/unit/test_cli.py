@@ -1,3 +1,4 @@
+import contextlib
 import subprocess
 import sys
 import time
@@ -9,6 +10,7 @@ from typer.testing import CliRunner
 
 from outrider import cli
 from outrider.core.errors import ConfigError, InstructionError, LinkError, ModelError
+from outrider.runtime.common.ports import free_port
 
 COMMANDS = [
     ["demo"],
@@ -335,8 +337,7 @@ SAY_IT_THEMSELVES = {"demo", "verifier", "console", "relay", "record", "mcp"}
 @pytest.mark.parametrize("command", sorted(typer.main.get_command(cli.app).commands))
 def test_a_command_shows_life_or_says_itself_what_goes_on(command, monkeypatch):
     shown = []
-    monkeypatch.setattr(
-        "outrider.cli.options.Pulse", lambda what, **_: shown.append(what) or contextlib.nullcontext()
-    )
+    options = sys.modules["outrider.cli.options"]
+    monkeypatch.setattr(options, "Pulse", lambda what, **_: shown.append(what) or contextlib.nullcontext())
     CliRunner().invoke(cli.app, [command, "--help"])
     assert shown == ([] if command in SAY_IT_THEMSELVES else [command])

@@ -298,9 +298,7 @@ def bench_models(
     ] = 12,
     device: Annotated[
         Literal["cpu", "cuda"],
-        typer.Option(
-            help="Where a target of Qwen2-VL-7B's width is tried.", callback=given(checks.device)
-        ),
+        typer.Option(help="Where a target of Qwen2-VL-7B's width is tried.", callback=given(checks.device)),
     ] = "cpu",
     step_layers: Annotated[
         int | None, typer.Option(min=2, help="Layers of that target; all 28 on a GPU, else 3 by default.")

@@ -12,6 +12,7 @@ from outrider.cli import given as checks
 from outrider.cli.given import check_login, given, only_with
 from outrider.cli.options import AnswerModel, Endpoint, KeyFile
 from outrider.core.errors import ConfigError
+from outrider.core.files.terminal import loading
 from outrider.core.model_options import DEFAULT_MAX_LENGTH
 
 app = typer.Typer()
@@ -83,7 +84,8 @@ def verifier(
         from outrider.runtime.wiring.corpora import open_corpus
 
         open_corpus(corpus).close()
-    from outrider.runtime.wiring.decoders import serve
+    with loading("the engine"):
+        from outrider.runtime.wiring.decoders import serve  # seconds to import
 
     serve(
         endpoint,

@@ -91,9 +91,7 @@ def train_model(
     batch: Annotated[int, typer.Option(min=1, help="Frames a step, four tasks each.")] = 32,
     device: Annotated[
         Literal["cpu", "cuda"],
-        typer.Option(
-            help="On cuda the processes pack batches for one GPU.", callback=given(checks.device)
-        ),
+        typer.Option(help="On cuda the processes pack batches for one GPU.", callback=given(checks.device)),
     ] = "cpu",
     processes: Processes = 1,
 ) -> None:

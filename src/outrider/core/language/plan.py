@@ -30,11 +30,6 @@ class Step:
     said: ClassVar[str] = ""
 
     @property
-    def is_placed(self) -> bool:
-        """Whether the step begins where the robot stands, so that this must be known."""
-        return self.moves
-
-    @property
     def intent(self) -> str:
         """The step in short: its name and what it is about."""
         return type(self).__name__.lower()
@@ -250,10 +245,6 @@ class Remember(Step):
     here: bool = False
 
     @property
-    def is_placed(self) -> bool:
-        return self.here
-
-    @property
     def intent(self) -> str:
         return "remember"
 
@@ -314,11 +305,6 @@ class Plan:
     def moves(self) -> bool:
         """Whether any step may move the robot."""
         return any(step.moves for step in self.steps)
-
-    @property
-    def is_placed(self) -> bool:
-        """Whether any step begins where the robot stands."""
-        return any(step.is_placed for step in self.steps)
 
     @property
     def only_tells(self) -> bool:

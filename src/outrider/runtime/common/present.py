@@ -23,7 +23,9 @@ def check_device(device: str) -> None:
     if device == "cpu" or os.environ.get("RAY_ADDRESS"):
         return
     if _torch_build().endswith("+cpu"):
-        raise ConfigError(f"device={device}: torch {_torch_build()} runs on no GPU; install another, or use cpu")
+        raise ConfigError(
+            f"device={device}: torch {_torch_build()} runs on no GPU; install another, or use cpu"
+        )
     if not _has_gpu_driver():
         raise ConfigError(f"device={device}: this machine has no driver of a GPU; install one, or use cpu")
 

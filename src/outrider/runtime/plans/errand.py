@@ -91,7 +91,7 @@ class Errand:
 
         A robot that was started a moment ago has no odometry yet, which a plan that needs it waits for.
         """
-        if plan.is_placed:
+        if any(map(_is_placed, plan.steps)):
             patience_s = self.settings.sensor_patience_s
             if first_odometry(self.robot, patience_s, cancelled) is None and not cancelled():
                 return GoalResult(False, GoalError.NO_SENSOR, NO_ODOMETRY, 0)
@@ -161,3 +161,8 @@ def _whole(plan: p.Plan, results: Sequence[GoalResult]) -> GoalResult:
         step = public_words(plan.steps[len(results) - 1])
         message = f"step {len(results)} of {len(plan.steps)}, {step}: {last.message}"
     return replace(last, message=message, steps=steps, private=private)
+
+
+def _is_placed(step: p.Step) -> bool:
+    """Whether a step begins where the robot stands, so that this must be known."""
+    return step.moves or (isinstance(step, p.Remember) and step.here)
