@@ -223,6 +223,7 @@ def test_a_general_checkpoint_gets_exits_in_the_precision_it_runs_in(
 def test_the_commands_device_is_where_the_target_runs(
     target: Path, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "auto")  # torch has the last word, as where a GPU may be
     command = ["train", "exits", str(data), "--target", str(target), "--device", "cuda"]
     with pytest.raises(ConfigError, match="trained on the cpu"):
         app(command, standalone_mode=False)
