@@ -26,6 +26,23 @@ def models(results: Results) -> str:
     return markdown_table(("what", "ratio", "is to be"), rows)
 
 
+def fleets(results: Results) -> str:
+    """Returns the table of the tokens a second of whole fleets, by how they are served."""
+    found = results["fleets"]
+    over_best = {
+        f"both over best, {share.replace('%', ' %')}": ratios for share, ratios in found["over_best"].items()
+    }
+    rows = [
+        (
+            str(robots),
+            *(f"{way[place]['tokens_per_s']:.0f}" for way in found["fleets"].values()),
+            *(f"{ratios[place]:.2f}" for ratios in over_best.values()),
+        )
+        for place, robots in enumerate(found["robots"])
+    ]
+    return markdown_table(("robots", *(way.replace("%", " %") for way in found["fleets"]), *over_best), rows)
+
+
 def serving(results: Results) -> str:
     """Returns the table of eight robots over one."""
     rows = []
@@ -150,6 +167,7 @@ def measured(results: Results) -> str:
 MODELS: dict[str, Callable[[Results], str]] = {
     "models": models,
     "serving": serving,
+    "fleets": fleets,
     "sharing": sharing,
     "published": published,
     "cost": cost,

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from figure_results import Results, markdown_table, span
+
+SPEED_HEADS = ("network", "strategy", "over `ar`", "95 %", "over co-located")
 
 
 def positions(results: Results) -> str:
@@ -29,37 +32,30 @@ def speeds(results: Results) -> str:
     """Returns the table of strategies on the virtual clock, with measured times."""
     rows = [
         (
-            f"`{row['network']}`",
-            f"`{row['strategy']}`",
-            f"{row['speedup_vs_ar']:.2f}",
-            span(row["speedup_interval"]),
-            f"{row['over_colocated']:.2f}",
+            *_speed(row),
             f"{row['tokens_per_round']:.2f}",
             f"{row['bytes_up_per_token']:.0f} / {row['bytes_down_per_token']:.0f}",
         )
         for row in results["weights"]["rows"]
     ]
-    heads = ("network", "strategy", "over `ar`", "95 %", "over co-located", "tokens a round")
-    return markdown_table((*heads, "B a token, up / down"), rows)
+    return markdown_table((*SPEED_HEADS, "tokens a round", "B a token, up / down"), rows)
 
 
 def drawn(results: Results) -> str:
     """Returns the table of strategies for texts that are drawn, and of how many are not those of `ar`."""
     rows = [
-        (
-            f"`{row['network']}`",
-            f"`{row['strategy']}`",
-            f"{row['speedup_vs_ar']:.2f}",
-            span(row["speedup_interval"]),
-            f"{row['over_colocated']:.2f}",
-            f"{row['different']} of {row['texts']}",
-        )
+        (*_speed(row), f"{row['different']} of {row['texts']}")
         for row in results["weights-t1"]["rows"]
         if row["strategy"] != "ar"
     ]
-    return markdown_table(
-        ("network", "strategy", "over `ar`", "95 %", "over co-located", "other texts"), rows
-    )
+    return markdown_table((*SPEED_HEADS, "other texts"), rows)
+
+
+def _speed(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """The cells below SPEED_HEADS."""
+    speed, beside = row["speedup_vs_ar"], row["over_colocated"]
+    names = (f"`{row[key]}`" for key in ("network", "strategy"))
+    return (*names, f"{speed:.2f}", span(row["speedup_interval"]), f"{beside:.2f}")
 
 
 def bounds(results: Results) -> str:

@@ -147,3 +147,7 @@ class Page:
         """As a browser that crashes: no close is said."""
         with contextlib.suppress(OSError):
             self.socket.socket.shutdown(socket.SHUT_RDWR)
+
+
+OpenPage = Callable[..., Page]
+"""Of the fixture `open_page`."""

@@ -331,7 +331,7 @@ def test_what_loads_models_says_so_before_it_loads(words, tmp_path):
     assert done.stderr.startswith("loading ")
 
 
-SAY_IT_THEMSELVES = {"demo", "verifier", "console", "relay", "record", "mcp"}
+SAY_IT_THEMSELVES = {"demo", "verifier", "console", "relay", "record", "mcp", "plan"}
 
 
 @pytest.mark.parametrize("command", sorted(typer.main.get_command(cli.app).commands))

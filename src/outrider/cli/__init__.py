@@ -60,8 +60,8 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
-_show_life = showing_life("", but=("demo", "verifier", "console", "relay", "record", "mcp"))
-"""Those that run on and on say themselves what goes on."""
+_show_life = showing_life("", but=("demo", "verifier", "console", "relay", "record", "mcp", "plan"))
+"""Most of these run on and on, and print what goes on; `plan` may wait for its person."""
 
 
 @app.callback()

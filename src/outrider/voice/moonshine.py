@@ -2,13 +2,13 @@
 """The embedded engine: Moonshine's smallest model of English, which its package carries. Extra `voice`.
 
 The model reads the whole utterance once it has ended (Jeffries et al., arXiv 2410.15608). A beam search
-through the graph of the sentences that can be said takes the likeliest one: nothing else can be heard.
+through the grammar of what can be said takes the likeliest sentence: no other can be recognised.
 """
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,12 +23,13 @@ from outrider.core.language.grammar import Vocabulary
 from outrider.core.language.phrasebook import phrasebook
 from outrider.voice.sentence_graph import sentence_graph
 from outrider.voice.sound import Samples, from_bytes, trimmed
+from outrider.voice.spotted_utterance import SpottedUtterance
 from outrider.voice.stop_spotter import StopSpotter
-from outrider.voice.token_graph import Pieces, Places, TokenGraph
+from outrider.voice.token_graph import Pieces, States, TokenGraph
 
 MISSING = "speech needs Moonshine's model: install the extra, pip install 'outrider[voice]'"
 NO_WORDS = (
-    "the model's card names no words, and the embedded engine hears only words it was given: "
+    "the model's card names no words, and the embedded engine recognises only words that it was given: "
     "choose the engine whisper, or a model that `outrider words` lists words of"
 )
 BEAM = 16
@@ -44,7 +45,7 @@ LogProbs = npt.NDArray[np.float32]
 
 
 class Reader(Protocol):
-    """A speech model that writes tokens of what it has heard."""
+    """The decoder of a speech model, with an utterance encoded."""
 
     def next(self, rows: Sequence[int], tokens: Sequence[int]) -> LogProbs:
         """Returns log probabilities (len(rows), vocabulary) of what follows each text's newest of `tokens`.
@@ -57,7 +58,7 @@ class Reader(Protocol):
 class _Text:
     log_prob: float
     tokens: tuple[int, ...]
-    places: Places
+    states: States
 
 
 def likeliest(
@@ -77,8 +78,8 @@ def likeliest(
         longer: list[tuple[_Text, int]] = []
         for row, text in enumerate(texts):
             ended = text.log_prob + float(log_probs[row, _END]) - penalty
-            if graph.may_end(text.places) and ended > best.log_prob:
-                best = _Text(ended, text.tokens, text.places)
+            if graph.may_end(text.states) and ended > best.log_prob:
+                best = _Text(ended, text.tokens, text.states)
             longer += [(one, row) for one in _longer(text, log_probs[row], graph, signs)]
         longer.sort(key=lambda one: -one[0].log_prob)
         kept = [one for one in longer[:beam] if one[0].log_prob > best.log_prob - beam * TOKEN_BONUS]
@@ -90,13 +91,13 @@ def likeliest(
 
 def _longer(text: _Text, log_probs: LogProbs, graph: TokenGraph, signs: frozenset[int]) -> list[_Text]:
     """The text with each token that may come next; a sign may stand between words, once."""
-    nexts = dict(graph.nexts(text.places))
-    between = graph.between_words(text.places)
+    nexts = dict(graph.nexts(text.states))
+    between = graph.word_boundaries(text.states)
     if between and text.tokens and text.tokens[-1] not in signs:
         nexts |= dict.fromkeys(signs, between)
     return [
-        _Text(text.log_prob + float(log_probs[token]) + TOKEN_BONUS, (*text.tokens, token), places)
-        for token, places in nexts.items()
+        _Text(text.log_prob + float(log_probs[token]) + TOKEN_BONUS, (*text.tokens, token), states)
+        for token, states in nexts.items()
     ]
 
 
@@ -120,12 +121,12 @@ class MoonshineModel:
 
 
 class _MoonshineReader:
-    """Keys and values of every text; those of the utterance are made in the first call and kept."""
+    """Holds keys and values of each text; those of the utterance are computed in the first call and kept."""
 
     def __init__(self, encoder: Any, decoder: Any, samples: Samples) -> None:
         sound = samples.astype(np.float32)[None]
         self._mask = np.ones(sound.shape, np.int64)
-        (self._heard,) = encoder.run(None, {"input_values": sound, "attention_mask": self._mask})
+        (self._encoded,) = encoder.run(None, {"input_values": sound, "attention_mask": self._mask})
         self._decoder = decoder
         self._made = [output.name for output in decoder.get_outputs()][1:]
         self._past: list[npt.NDArray[np.float32]] = []
@@ -147,7 +148,7 @@ class _MoonshineReader:
         names = (name.replace("present", "past_key_values") for name in self._made)
         return {
             "input_ids": np.array(tokens, np.int64)[:, None],
-            "encoder_hidden_states": np.repeat(self._heard, len(rows), 0),
+            "encoder_hidden_states": np.repeat(self._encoded, len(rows), 0),
             "encoder_attention_mask": np.repeat(self._mask, len(rows), 0),
             "use_cache_branch": np.array([bool(self._past)]),
             **dict(zip(names, past, strict=True)),
@@ -155,7 +156,7 @@ class _MoonshineReader:
 
 
 class MoonshineEngine:
-    """Hears the sentences of one vocabulary. Raises ConfigError without the packages or without words."""
+    """Recognises the sentences of one vocabulary. Raises ConfigError without the packages or words."""
 
     name = "moonshine"
 
@@ -166,37 +167,18 @@ class MoonshineEngine:
         self._model = MoonshineModel()
         self._graph = TokenGraph(sentence_graph(phrasebook("en"), vocabulary), self._model.pieces)
 
-    def listen(self) -> _Utterance:
-        """Begin an utterance; the last one is heard no further."""
-        self._stops.start()
-        return _Utterance(self.sentence, self._stops)
+    def listen(self) -> SpottedUtterance:
+        """Begins an utterance, and ends the last one."""
+        return SpottedUtterance(self.sentence, self._stops)
 
-    def sentence(self, heard: bytes) -> str:
+    def sentence(self, samples: bytes) -> str:
         """Returns the likeliest sentence that can be said, in small letters; empty for none."""
         pieces = self._model.pieces
-        spoken_s = len(trimmed(heard)) / BYTES_A_SECOND
+        spoken_s = len(trimmed(samples)) / BYTES_A_SECOND
         if not spoken_s:
             return ""
-        tokens = likeliest(self._model.read(from_bytes(heard)), self._graph, pieces.signs, spoken_s)
+        tokens = likeliest(self._model.read(from_bytes(samples)), self._graph, pieces.signs, spoken_s)
         return pieces.decode(tokens).strip().lower()
-
-
-class _Utterance:
-    """What is said while a button is held: each piece goes to the spotter, the whole to the model."""
-
-    def __init__(self, sentence: Callable[[bytes], str], stops: StopSpotter) -> None:
-        self._sentence, self._stops = sentence, stops
-        self._heard = bytearray()
-
-    def feed(self, samples: bytes) -> bool:
-        """Take the next samples; whether one more order to stop has been heard with them."""
-        self._heard += samples
-        return self._stops.feed(samples)
-
-    def end(self) -> str:
-        """Return the sentence; empty where no words were heard."""
-        self._stops.close()
-        return self._sentence(bytes(self._heard[: len(self._heard) // 2 * 2]))
 
 
 def _model_folder() -> Path:

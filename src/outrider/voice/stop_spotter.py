@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Words that stop, heard while they are said: by PocketSphinx, whose package carries an acoustic model."""
+"""Words that stop, spotted while they are said: by PocketSphinx, whose package carries an acoustic model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STOP_THRESHOLD = 1e-15
 
 
 class StopSpotter:
-    """Hears the words of an order to stop in a stream. Raises ConfigError without the package."""
+    """Spots the words of an order to stop in a stream. Raises ConfigError without the package."""
 
     def __init__(self, threshold: float = STOP_THRESHOLD) -> None:
         whole = _decoder(lm=None)
@@ -36,14 +36,14 @@ class StopSpotter:
         self._rest = b""
 
     def start(self) -> None:
-        """Begin anew; what was heard before counts no more."""
+        """Begins anew, without what came before."""
         self.close()
         self._rest = b""
         self._decoder.set_cmn(self._means)
         self._open()
 
     def feed(self, samples: bytes) -> bool:
-        """Take the next samples; whether one more order to stop has been heard with them."""
+        """Takes the next samples; returns whether one more order to stop was spotted with them."""
         self._rest += samples
         has_stopped = False
         while self._is_open and len(self._rest) >= SLICE_BYTES:
@@ -57,7 +57,7 @@ class StopSpotter:
         return has_stopped
 
     def close(self) -> None:
-        """Hear no further."""
+        """Ends the stream."""
         if self._is_open:
             self._is_open = False
             self._decoder.end_utt()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A graph of words as one of a speech model's tokens: which may come next, where words begin alike too."""
+"""A finite-state grammar over a speech model's tokens: which may come next, where words begin alike too."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ SPACE = "\u2581"
 """What a token begins with where a word begins."""
 SIGNS = (",", ".", "?", "!")
 
-Places = frozenset[int]
-"""Where in the graph what has been said so far may have led."""
+States = frozenset[int]
+"""Of the grammar, those to which the tokens so far may have led."""
 
 
 class Pieces:
@@ -65,43 +65,43 @@ class Pieces:
 
 
 class TokenGraph:
-    """The words of a graph in tokens, with a small first letter or a capital."""
+    """The words of a graph spelt in tokens, with a small first letter or a capital."""
 
     def __init__(self, words: WordGraph, pieces: Pieces) -> None:
-        self._words, self._num_places = words, len(words.words)
-        self._arcs: list[dict[int, list[int]]] = [{} for _ in words.words]
-        for place, leading in enumerate(words.words):
+        self._words, self._num_states = words, len(words.arcs)
+        self._arcs: list[dict[int, list[int]]] = [{} for _ in words.arcs]
+        for state, leading in enumerate(words.arcs):
             for word, after in leading:
                 for form in dict.fromkeys((word, word.capitalize())):
-                    self._add(place, pieces.encode(form), after)
-        self.start = words.reached([words.start])
-        self._known: dict[Places, dict[int, Places]] = {}
+                    self._add(state, pieces.encode(form), after)
+        self.start = words.closure([words.start])
+        self._known: dict[States, dict[int, States]] = {}
 
-    def nexts(self, places: Places) -> dict[int, Places]:
-        """Returns the tokens that may come next, each with where it leads."""
-        if places not in self._known:
+    def nexts(self, states: States) -> dict[int, States]:
+        """Returns the tokens that may come next, each with the states that it leads to."""
+        if states not in self._known:
             led: dict[int, set[int]] = {}
-            for place in places:
-                for token, after in self._arcs[place].items():
+            for state in states:
+                for token, after in self._arcs[state].items():
                     led.setdefault(token, set()).update(after)
-            self._known[places] = {token: self._reached(after) for token, after in led.items()}
-        return self._known[places]
+            self._known[states] = {token: self._closure(after) for token, after in led.items()}
+        return self._known[states]
 
-    def may_end(self, places: Places) -> bool:
-        """Returns whether what has been said is a whole sentence."""
-        return self._words.end in places
+    def may_end(self, states: States) -> bool:
+        """Returns whether the tokens so far are a whole sentence."""
+        return self._words.end in states
 
-    def between_words(self, places: Places) -> Places:
-        """Returns those of the places at which no word has been begun."""
-        return frozenset(place for place in places if place < self._num_places)
+    def word_boundaries(self, states: States) -> States:
+        """Returns those of the states that lie between words."""
+        return frozenset(state for state in states if state < self._num_states)
 
-    def _add(self, place: int, tokens: Sequence[int], after: int) -> None:
+    def _add(self, state: int, tokens: Sequence[int], after: int) -> None:
         for token in tokens[:-1]:
             self._arcs.append({})
-            self._arcs[place].setdefault(token, []).append(len(self._arcs) - 1)
-            place = len(self._arcs) - 1
-        self._arcs[place].setdefault(tokens[-1], []).append(after)
+            self._arcs[state].setdefault(token, []).append(len(self._arcs) - 1)
+            state = len(self._arcs) - 1
+        self._arcs[state].setdefault(tokens[-1], []).append(after)
 
-    def _reached(self, places: set[int]) -> Places:
-        whole = self._words.reached([place for place in places if place < self._num_places])
-        return whole | frozenset(place for place in places if place >= self._num_places)
+    def _closure(self, states: set[int]) -> States:
+        whole = self._words.closure([state for state in states if state < self._num_states])
+        return whole | frozenset(state for state in states if state >= self._num_states)

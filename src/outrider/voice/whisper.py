@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from outrider.core.errors import ConfigError
 from outrider.core.language.grammar import Vocabulary
 from outrider.voice.sound import from_bytes
+from outrider.voice.spotted_utterance import SpottedUtterance
 from outrider.voice.stop_spotter import StopSpotter
 
 MODEL_VARIABLE = "OUTRIDER_WHISPER_MODEL"
@@ -19,7 +19,7 @@ NO_MODEL = (
 
 
 class WhisperEngine:
-    """Hears any sentence; the words that stop are spotted as by the embedded engine.
+    """Recognises any sentence; the words that stop are spotted as by the embedded engine.
 
     Raises ConfigError without the package, the model's folder, or the extra `voice`.
     """
@@ -39,27 +39,14 @@ class WhisperEngine:
         self._model = WhisperModel(folder, device="cpu", compute_type="int8", local_files_only=True)
         self._stops = StopSpotter()
 
-    def listen(self) -> _WhisperUtterance:
-        """Begin an utterance."""
-        self._stops.start()
-        return _WhisperUtterance(self._model, self._stops, self._hint)
+    def listen(self) -> SpottedUtterance:
+        """Begins an utterance, and ends the last one."""
+        return SpottedUtterance(self.sentence, self._stops)
 
-
-class _WhisperUtterance:
-    def __init__(self, model: Any, stops: StopSpotter, hint: str) -> None:
-        self._model, self._stops, self._hint = model, stops, hint
-        self._heard = bytearray()
-
-    def feed(self, samples: bytes) -> bool:
-        """Take the next samples; whether one more order to stop has been heard with them."""
-        self._heard += samples
-        return self._stops.feed(samples)
-
-    def end(self) -> str:
-        """Return the whole sentence as the model writes it, in small letters."""
-        self._stops.close()
-        samples = from_bytes(bytes(self._heard[: len(self._heard) // 2 * 2])).astype("float32")
-        if not len(samples):
+    def sentence(self, samples: bytes) -> str:
+        """Returns the sentence as the model writes it, in small letters; empty for none."""
+        sound = from_bytes(samples).astype("float32")
+        if not len(sound):
             return ""
-        segments, _ = self._model.transcribe(samples, language="en", beam_size=5, hotwords=self._hint or None)
+        segments, _ = self._model.transcribe(sound, language="en", beam_size=5, hotwords=self._hint or None)
         return " ".join(segment.text.strip() for segment in segments).strip().lower()

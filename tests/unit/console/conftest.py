@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from support.browsers import open_browser
-from support.consoles import FakeRobot
+from support.consoles import FakeRobot, OpenPage, Page
 
 from outrider.console.server import ConsoleServer, ConsoleSettings
 
@@ -28,3 +28,17 @@ def server(robot: FakeRobot) -> Iterator[ConsoleServer]:
     made = ConsoleServer(robot, ConsoleSettings(port=0))
     yield made
     made.close()
+
+
+@pytest.fixture
+def open_page(server: ConsoleServer) -> Iterator[OpenPage]:
+    """Opens pages of the server; all are closed in the end."""
+    pages: list[Page] = []
+
+    def open_(**options: str) -> Page:
+        pages.append(Page(server, **options))
+        return pages[-1]
+
+    yield open_
+    for page in pages:
+        page.socket.close()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-
 import pytest
-from support.consoles import FakeRobot, Page, wait_until
+from support.consoles import FakeRobot, OpenPage, wait_until
 
 from outrider.console import commands
 from outrider.console import messages as m
@@ -16,36 +14,24 @@ from outrider.console.server import ConsoleServer
 from outrider.core.values import Velocity
 
 STILL = Velocity()
-Open = Callable[..., Page]
 
 
-@pytest.fixture
-def open_page(server: ConsoleServer) -> Iterator[Open]:
-    pages: list[Page] = []
-
-    def open_(**options: str) -> Page:
-        pages.append(Page(server, **options))
-        return pages[-1]
-
-    yield open_
-    for page in pages:
-        page.socket.close()
-
-
-def test_held_keys_are_fractions_of_the_limits_and_left_is_left(robot: FakeRobot, open_page: Open) -> None:
+def test_held_keys_are_fractions_of_the_limits_and_left_is_left(
+    robot: FakeRobot, open_page: OpenPage
+) -> None:
     open_page().drive(forward=1.0, left=-0.5, turn=0.25)
     wait_until(lambda: robot.drives, "a velocity")
     assert robot.drives[0] == Velocity(0.5, -0.1, 0.25)
 
 
-def test_a_hand_that_falls_silent_is_taken_off(robot: FakeRobot, open_page: Open) -> None:
+def test_a_hand_that_falls_silent_is_taken_off(robot: FakeRobot, open_page: OpenPage) -> None:
     open_page().drive(forward=1.0)
     wait_until(lambda: robot.drives[1:], "a stop")
     assert robot.drives == [Velocity(0.5, 0.0, 0.0), STILL]
 
 
 def test_a_browser_that_vanishes_stops_the_robot_and_frees_the_seat(
-    robot: FakeRobot, open_page: Open
+    robot: FakeRobot, open_page: OpenPage
 ) -> None:
     driver, watcher = open_page(), open_page()
     driver.drive(forward=1.0)
@@ -58,14 +44,14 @@ def test_a_browser_that_vanishes_stops_the_robot_and_frees_the_seat(
     wait_until(lambda: robot.drives[-1] == Velocity(0.0, 0.0, 1.0), "the other's hand")
 
 
-def test_a_hand_taken_off_is_an_order_to_stand(robot: FakeRobot, open_page: Open) -> None:
+def test_a_hand_taken_off_is_an_order_to_stand(robot: FakeRobot, open_page: OpenPage) -> None:
     page = open_page()
     page.drive(forward=1.0)
     page.drive()
     wait_until(lambda: robot.drives[-1:] == [STILL], "a stop")
 
 
-def test_a_second_driver_is_told_who_drives(robot: FakeRobot, open_page: Open) -> None:
+def test_a_second_driver_is_told_who_drives(robot: FakeRobot, open_page: OpenPage) -> None:
     first, second = open_page(), open_page()
     first.send(do="take")
     second.read("state", driver=first.name)
@@ -81,7 +67,7 @@ def test_a_second_driver_is_told_who_drives(robot: FakeRobot, open_page: Open) -
 
 
 @pytest.mark.parametrize("behind", [-100, 100])
-def test_nobody_drives_blind(robot: FakeRobot, open_page: Open, behind: int) -> None:
+def test_nobody_drives_blind(robot: FakeRobot, open_page: OpenPage, behind: int) -> None:
     page = open_page()
     page.read("state")
     page.send(do="drive", forward=1.0, left=0.0, turn=0.0, beat=max(0, page.beat - behind))
@@ -89,7 +75,7 @@ def test_nobody_drives_blind(robot: FakeRobot, open_page: Open, behind: int) -> 
     assert robot.drives == []
 
 
-def test_the_emergency_stop_is_anybodys(robot: FakeRobot, open_page: Open) -> None:
+def test_the_emergency_stop_is_anybodys(robot: FakeRobot, open_page: OpenPage) -> None:
     driver, watcher = open_page(), open_page()
     driver.drive(forward=1.0)
     watcher.read("state", driver=driver.name)
@@ -102,7 +88,7 @@ def test_the_emergency_stop_is_anybodys(robot: FakeRobot, open_page: Open) -> No
     assert len(robot.drives) == moves
 
 
-def test_only_the_driver_releases_the_emergency_stop(robot: FakeRobot, open_page: Open) -> None:
+def test_only_the_driver_releases_the_emergency_stop(robot: FakeRobot, open_page: OpenPage) -> None:
     driver, watcher = open_page(), open_page()
     driver.send(do="take")
     watcher.read("state", driver=driver.name)
@@ -116,7 +102,7 @@ def test_only_the_driver_releases_the_emergency_stop(robot: FakeRobot, open_page
 
 @pytest.mark.parametrize("beat", ["none", "old", "of a stop before"])
 def test_a_release_that_was_not_meant_for_this_stop_is_refused(
-    robot: FakeRobot, open_page: Open, beat: str
+    robot: FakeRobot, open_page: OpenPage, beat: str
 ) -> None:
     driver, watcher = open_page(), open_page()
     driver.send(do="e_stop", engaged=True)
@@ -134,7 +120,7 @@ def test_a_release_that_was_not_meant_for_this_stop_is_refused(
     watcher.read("state", e_stop=False)
 
 
-def test_an_emergency_stop_ends_commands(robot: FakeRobot, open_page: Open) -> None:
+def test_an_emergency_stop_ends_commands(robot: FakeRobot, open_page: OpenPage) -> None:
     page = open_page()
     page.send(do="say", text="find the red chair")
     page.send(do="say", text="find the blue cup")
@@ -147,7 +133,7 @@ def test_an_emergency_stop_ends_commands(robot: FakeRobot, open_page: Open) -> N
     assert [words for words, _ in robot.goals] == ["find the red chair"]
 
 
-def test_an_emergency_stop_that_nobody_hears_is_said(robot: FakeRobot, open_page: Open) -> None:
+def test_an_emergency_stop_that_nobody_hears_is_said(robot: FakeRobot, open_page: OpenPage) -> None:
     robot.hears = False
     page = open_page()
     page.send(do="e_stop", engaged=True)
@@ -156,7 +142,7 @@ def test_an_emergency_stop_that_nobody_hears_is_said(robot: FakeRobot, open_page
     page.read("state", e_stop=False, unheard=False)
 
 
-def test_what_a_command_came_to_is_told_to_who_gave_it(robot: FakeRobot, open_page: Open) -> None:
+def test_what_a_command_came_to_is_told_to_who_gave_it(robot: FakeRobot, open_page: OpenPage) -> None:
     asker, watcher = open_page(), open_page()
     asker.send(do="say", text="where are my keys?")
     assert watcher.read("goal", state="running")["instruction"] == "where are my keys?"
@@ -167,7 +153,7 @@ def test_what_a_command_came_to_is_told_to_who_gave_it(robot: FakeRobot, open_pa
 
 
 def test_past_commands_are_told_to_who_comes_later_and_their_reasons_to_who_gave_them(
-    robot: FakeRobot, server: ConsoleServer, open_page: Open
+    robot: FakeRobot, server: ConsoleServer, open_page: OpenPage
 ) -> None:
     page = open_page()
     for number, (text, end) in enumerate(
@@ -190,7 +176,7 @@ def test_past_commands_are_told_to_who_comes_later_and_their_reasons_to_who_gave
     assert [one["message"] for one in others] == ["", ""]
 
 
-def test_of_past_commands_the_newest_are_kept(robot: FakeRobot, open_page: Open) -> None:
+def test_of_past_commands_the_newest_are_kept(robot: FakeRobot, open_page: OpenPage) -> None:
     page, number = open_page(), KEPT_COMMANDS + 2
     for index in range(number):
         page.send(do="say", text=f"turn left {index + 1} degrees")
@@ -202,7 +188,7 @@ def test_of_past_commands_the_newest_are_kept(robot: FakeRobot, open_page: Open)
 
 
 def test_a_cancel_says_that_the_robot_stands_only_once_that_is_seen(
-    robot: FakeRobot, server: ConsoleServer, open_page: Open
+    robot: FakeRobot, server: ConsoleServer, open_page: OpenPage
 ) -> None:
     page, watcher = open_page(), open_page()
     server.update(moving=True, stands=False)
@@ -223,7 +209,7 @@ def test_a_cancel_says_that_the_robot_stands_only_once_that_is_seen(
     assert watcher.read("halt", stands=True)
 
 
-def test_a_new_command_takes_the_place_of_the_running_one(robot: FakeRobot, open_page: Open) -> None:
+def test_a_new_command_takes_the_place_of_the_running_one(robot: FakeRobot, open_page: OpenPage) -> None:
     page = open_page()
     page.send(do="say", text="find the red chair")
     page.send(do="say", text="find the blue cup")
@@ -236,7 +222,7 @@ def test_a_new_command_takes_the_place_of_the_running_one(robot: FakeRobot, open
 
 
 def test_a_navigator_that_does_not_end_a_command_keeps_no_other_from_running(
-    robot: FakeRobot, open_page: Open, monkeypatch: pytest.MonkeyPatch
+    robot: FakeRobot, open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commands, "CANCEL_S", 0.05)
     page = open_page()
@@ -259,7 +245,7 @@ def test_a_navigator_that_does_not_end_a_command_keeps_no_other_from_running(
         {"do": "say", "text": "arrête-toi, vite"},
     ],
 )
-def test_anybody_may_cancel(robot: FakeRobot, open_page: Open, message: dict[str, str]) -> None:
+def test_anybody_may_cancel(robot: FakeRobot, open_page: OpenPage, message: dict[str, str]) -> None:
     driver, watcher = open_page(), open_page()
     driver.send(do="say", text="find the red chair")
     wait_until(lambda: robot.goals, "a command")
@@ -267,7 +253,7 @@ def test_anybody_may_cancel(robot: FakeRobot, open_page: Open, message: dict[str
     wait_until(lambda: robot.cancels, "a cancel")
 
 
-def test_a_page_that_comes_back_is_who_it_was(robot: FakeRobot, open_page: Open) -> None:
+def test_a_page_that_comes_back_is_who_it_was(robot: FakeRobot, open_page: OpenPage) -> None:
     page = open_page()
     page.send(do="say", text="where are my keys?")
     wait_until(lambda: robot.goals, "a command")
@@ -278,7 +264,7 @@ def test_a_page_that_comes_back_is_who_it_was(robot: FakeRobot, open_page: Open)
     assert again.read("goal", state="done")["message"] == "by the door"
 
 
-def test_a_page_opened_twice_lives_once(open_page: Open) -> None:
+def test_a_page_opened_twice_lives_once(open_page: OpenPage) -> None:
     page = open_page()
     open_page(resume=page.welcome["secret"])
     assert page.closed() == 4001

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from support.browsers import PHONE
-from support.consoles import FakeRobot, Page, wait_until
+from support.consoles import FakeRobot, OpenPage, Page, wait_until
 
 from outrider.console import messages as m
 from outrider.console.server import ConsoleServer, ConsoleSettings
@@ -15,20 +14,6 @@ from outrider.console.switched.switches import NO_STRATEGY, NOT_EMULATED, Switch
 
 LAN = m.Switches("lan", 1.0, ("lan", "lte", "satellite"), (1.0, 600.0), "outrider", ("ar", "outrider"))
 REAL = m.Switches(strategy="outrider", strategies=("ar", "outrider"))
-Open = Callable[..., Page]
-
-
-@pytest.fixture
-def open_page(server: ConsoleServer) -> Iterator[Open]:
-    pages: list[Page] = []
-
-    def open_(**options: str) -> Page:
-        pages.append(Page(server, **options))
-        return pages[-1]
-
-    yield open_
-    for page in pages:
-        page.socket.close()
 
 
 def told(server: ConsoleServer, page: Page, switches: m.Switches) -> None:
@@ -41,7 +26,7 @@ def told(server: ConsoleServer, page: Page, switches: m.Switches) -> None:
     [{"link": "satellite"}, {"rtt_ms": 600.0}, {"link": "lte", "rtt_ms": 1.0}, {"strategy": "ar"}],
 )
 def test_a_driver_switches_and_what_holds_is_told_to_all(
-    robot: FakeRobot, server: ConsoleServer, open_page: Open, asked: dict[str, Any]
+    robot: FakeRobot, server: ConsoleServer, open_page: OpenPage, asked: dict[str, Any]
 ) -> None:
     page = open_page()
     told(server, page, LAN)
@@ -69,7 +54,7 @@ def test_a_driver_switches_and_what_holds_is_told_to_all(
 def test_what_cannot_be_switched_to_is_refused_by_name(
     robot: FakeRobot,
     server: ConsoleServer,
-    open_page: Open,
+    open_page: OpenPage,
     offered: m.Switches,
     asked: dict[str, Any],
     reason: str,
@@ -82,7 +67,7 @@ def test_what_cannot_be_switched_to_is_refused_by_name(
 
 
 def test_who_does_not_drive_and_an_agent_switch_nothing(
-    robot: FakeRobot, server: ConsoleServer, open_page: Open
+    robot: FakeRobot, server: ConsoleServer, open_page: OpenPage
 ) -> None:
     driver, watcher, agent = open_page(), open_page(), open_page(agent="mcp")
     driver.send(do="take")

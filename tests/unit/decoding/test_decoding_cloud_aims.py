@@ -151,7 +151,7 @@ def test_a_verification_given_up_is_no_batch_to_learn_from():
     cloud.finish_all([job], [GivenUp()], 0.01)
     again = next_job(cloud)
     cloud.finish_all([again], [run(cloud, again)], 0.1)
-    assert cloud._machine._prices._verify.seconds(1) == pytest.approx(0.1)
+    assert cloud._machine._prices.verify_time.seconds(1) == pytest.approx(0.1)
     stats = cloud.stats
     assert (stats.batches, stats.rounds, stats.compute_s) == (2, 1, pytest.approx(0.11))
 

@@ -36,8 +36,8 @@ class TableReader:
 
 def made() -> tuple[TokenGraph, Pieces]:
     words = WordGraph()
-    words.start = words.place()
-    words.end = words.one_of(words.start, SENTENCES)
+    words.start = words.add_state()
+    words.end = words.add_choice(words.start, SENTENCES)
     pieces = Pieces(SPELLINGS)
     return TokenGraph(words, pieces), pieces
 
@@ -47,14 +47,14 @@ def best_by_trying_all(seed: int, graph: TokenGraph, signs: frozenset[int], spok
     reader, best = TableReader(seed), -np.inf
     open_ones = [(0.0, (1,), graph.start)]
     while open_ones:
-        score, text, places = open_ones.pop()
+        score, text, states = open_ones.pop()
         after, count = reader.after(text), len(text) - 1
-        if graph.may_end(places):
+        if graph.may_end(states):
             missing = max(0.0, TOKENS_A_SECOND[0] * spoken_s - count)
             best = max(best, score + float(after[2]) - MISSING_PENALTY * missing)
-        nexts = dict(graph.nexts(places))
-        if count and text[-1] not in signs and graph.between_words(places):
-            nexts |= dict.fromkeys(signs, graph.between_words(places))
+        nexts = dict(graph.nexts(states))
+        if count and text[-1] not in signs and graph.word_boundaries(states):
+            nexts |= dict.fromkeys(signs, graph.word_boundaries(states))
         open_ones += [
             (score + float(after[one]) + TOKEN_BONUS, (*text, one), led) for one, led in nexts.items()
         ]

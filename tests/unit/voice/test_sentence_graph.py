@@ -16,21 +16,19 @@ SIZED = Vocabulary({**WORDS.slots, "size": ("small", "large"), "side": ("left", 
 
 
 def has(graph: WordGraph, sentence: str) -> bool:
-    places = graph.reached([graph.start])
+    states = graph.closure([graph.start])
     for word in sentence.split():
-        places = graph.reached(
-            after for place in places for said, after in graph.words[place] if said == word
-        )
-    return graph.end in places
+        states = graph.closure(after for state in states for said, after in graph.arcs[state] if said == word)
+    return graph.end in states
 
 
 def walk(graph: WordGraph, rng: random.Random, most: int = 12) -> str:
-    place, said = graph.start, list[str]()
-    while place != graph.end and len(said) <= most:
-        ways = [("", after) for after in graph.free[place]] + graph.words[place]
-        word, place = rng.choice(ways)
+    state, said = graph.start, list[str]()
+    while state != graph.end and len(said) <= most:
+        ways = [("", after) for after in graph.epsilons[state]] + graph.arcs[state]
+        word, state = rng.choice(ways)
         said += [word] if word else []
-    return " ".join(said) if place == graph.end else walk(graph, rng, most)
+    return " ".join(said) if state == graph.end else walk(graph, rng, most)
 
 
 def test_what_people_say_is_in_the_graph() -> None:

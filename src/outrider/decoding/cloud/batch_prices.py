@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from outrider.decoding.cloud.batch_selection import Candidate, worth_drafting, worth_joining
 from outrider.decoding.policy.estimators import BatchTime, SteadyAcceptance
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
-
-_Key = TypeVar("_Key")
 
 
 class Chosen(NamedTuple):
@@ -26,7 +24,7 @@ class BatchPrices:
     def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING, drafts: bool = False) -> None:
         """`drafts`: whether a draft model stands beside the target."""
         self._tuning, self._drafts = tuning, drafts
-        self._verify, self._draft = BatchTime(tuning), BatchTime(tuning, unseen_s=0.0)
+        self.verify_time, self._draft_time = BatchTime(tuning), BatchTime(tuning, unseen_s=0.0)
         self._price = 0.0
         """Tokens a second of the batch chosen last."""
         self.odds = SteadyAcceptance(tuning)
@@ -37,15 +35,16 @@ class BatchPrices:
     def on_batch(self, verified: int, drafted: int, used_s: float, whole: bool) -> None:
         """A batch of so many verifications or drafts took so long; not `whole`: it was left."""
         if whole and verified and used_s > 0.0:
-            self._verify.add(verified, used_s)
+            self.verify_time.add(verified, used_s)
         if drafted:
-            self._draft.add(drafted, used_s)
+            self._draft_time.add(drafted, used_s)
         size = max(1, verified + drafted)
-        self.part_alone = self._verify.seconds(1) / self._verify.seconds(size) if self._drafts else 1.0
+        if self._drafts:
+            self.part_alone = self.verify_time.seconds(1) / self.verify_time.seconds(size)
 
     def choose(self, candidates: Sequence[Candidate]) -> Chosen:
         """Returns the batch of most tokens a second, at what a second is worth."""
-        verify_s, draft_s = self._verify.seconds, self._draft.seconds
+        verify_s, draft_s = self.verify_time.seconds, self._draft_time.seconds
         joining, self._price = worth_joining(candidates, verify_s, self._tuning, draft_s, self._price)
         taken: Mapping[int, Candidate] = {place: candidates[place] for place in joining}
         return Chosen(joining, worth_drafting(taken, self._price, draft_s))
