@@ -17,7 +17,7 @@ from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.acceptance.schemes import GREEDY
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.execution.workers import TargetWorker
-from outrider.decoding.jobs import GivenUp, Judgement, PrefillTarget, SessionKey, Verify
+from outrider.decoding.jobs import Aborted, Judgement, PrefillTarget, SessionKey, Verify
 from outrider.decoding.protocol.sampling_rules import Sampling
 from outrider.decoding.simulation.decoder import VirtualDecoder
 from outrider.decoding.simulation.fleet import Fleet
@@ -128,12 +128,12 @@ def test_a_verification_left_in_mid_forward_leaves_no_trace_in_the_next(tmp_path
     workers = TargetWorker(target), TargetWorker(target)
     key, sampling = SessionKey(Peer("", b"robot"), 1), Sampling()
 
-    def judged(tokens: tuple[int, ...], draft: tuple[int, ...], *given_up: tuple[int, ...]) -> Judgement:
+    def judged(tokens: tuple[int, ...], draft: tuple[int, ...], *aborted: tuple[int, ...]) -> Judgement:
         """Of both workers, the first of which has left the verification of other drafts before."""
-        for other in given_up:
+        for other in aborted:
             job = Verify(key, 1, tokens, other, (None,) * len(other), GREEDY, sampling, True, True)
             [left] = workers[0].run([job], lambda job, hint: True)
-            assert isinstance(left, GivenUp)
+            assert isinstance(left, Aborted)
         job = Verify(key, 1, tokens, draft, (None,) * len(draft), GREEDY, sampling, True, True)
         [one], [other] = (worker.run([job], lambda job, hint: False) for worker in workers)
         assert isinstance(one, Judgement) and one == other
@@ -143,8 +143,8 @@ def test_a_verification_left_in_mid_forward_leaves_no_trace_in_the_next(tmp_path
         while worker.run([PrefillTarget(key, 1, asked(0).prompt, 24)], lambda job, hint: False) != [None]:
             pass
     text: tuple[int, ...] = ()
-    for draft, *given_up in (((7, 8),), ((7,), (9, 10, 11)), ((), (7, 8), (9,)), ((12, 13), ())):
-        one = judged(text, draft, *given_up)
+    for draft, *aborted in (((7, 8),), ((7,), (9, 10, 11)), ((), (7, 8), (9,)), ((12, 13), ())):
+        one = judged(text, draft, *aborted)
         text += (*draft[: one.accepted], one.next_token)
     assert len(text) >= 4
 

@@ -16,7 +16,7 @@ from std_srvs.srv import SetBool
 from support_ros import FakeBase, result_of
 
 from outrider.nodes.common import qos
-from outrider.runtime.common.endings import ENDING_SIGNALS, PARENT_VARIABLE
+from outrider.runtime.common.ending_signals import ENDING_SIGNALS, PARENT_VARIABLE
 from outrider.runtime.node_graph.ros_env import ros_environment
 
 pytestmark = pytest.mark.ros

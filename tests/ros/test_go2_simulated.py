@@ -19,7 +19,7 @@ from outrider.core.values import Velocity
 from outrider.nodes.base.action_node import ActionNode
 from outrider.nodes.camera.camera_node import CameraNode
 from outrider.nodes.common import convert, qos
-from outrider.nodes.common.pictures import decode_picture
+from outrider.nodes.common.picture_encodings import decode_picture
 from outrider.nodes.go2 import go2_api
 from outrider.nodes.simulation.simulation_node import SimulationNode
 

@@ -15,7 +15,7 @@ launch = pytest.importorskip("launch")
 pytest.importorskip("launch_ros")
 
 from outrider.core.errors import ConfigError  # noqa: E402
-from outrider.runtime.common.endings import COULD_NOT_START  # noqa: E402
+from outrider.runtime.common.ending_signals import COULD_NOT_START  # noqa: E402
 from outrider.runtime.node_graph.node_graphs import (  # noqa: E402
     CLOUD_GRAPH,
     GAZEBO_GRAPH,

@@ -11,7 +11,7 @@ from sensor_msgs.msg import CompressedImage, Image
 
 from outrider.core.errors import FrameError
 from outrider.nodes.common import convert
-from outrider.nodes.common.pictures import LAYOUTS, rgb_of_opencv
+from outrider.nodes.common.picture_encodings import LAYOUTS, rgb_of_opencv
 
 pytestmark = pytest.mark.ros
 HEIGHT, WIDTH = 8, 12
@@ -72,15 +72,24 @@ def colour_cases() -> dict[str, Image]:
     orders |= {name: np.dstack([orders[name[:3] + "8"], alpha]) for name in ("rgba8", "bgra8")}
     orders["8UC4"] = orders["bgra8"]
     cases = {name: image(name, data, WIDTH * data.shape[2]) for name, data in orders.items()}
-    for name in ("rgb16", "bgr16", "rgba16", "bgra16"):
-        data = orders[name.replace("16", "8")].astype(np.uint16) * 257
+    for name in ("rgb16", "bgr16", "rgba16", "bgra16", "16UC3", "16UC4"):
+        data = (
+            orders[f"8{name[2:]}" if name.startswith("16") else name.replace("16", "8")].astype(np.uint16)
+            * 257
+        )
         cases[name] = image(name, data.astype("<u2"), WIDTH * data.shape[2] * 2)
         cases[f"{name} big-endian"] = image(name, data.astype(">u2"), WIDTH * data.shape[2] * 2, big=True)
     for pattern in ("rggb", "bggr", "gbrg", "grbg"):
         cases[f"bayer_{pattern}8"] = image(f"bayer_{pattern}8", mosaic(pattern), WIDTH)
         deep = mosaic(pattern).astype("<u2") * 257
         cases[f"bayer_{pattern}16"] = image(f"bayer_{pattern}16", deep, WIDTH * 2)
-    for name, order in (("yuv422", "uyvy"), ("uyvy", "uyvy"), ("yuv422_yuy2", "yuyv"), ("yuyv", "yuyv")):
+    for name, order in (
+        ("yuv422", "uyvy"),
+        ("uyvy", "uyvy"),
+        ("yuv422_yuy2", "yuyv"),
+        ("yuyv", "yuyv"),
+        ("yuy2", "yuyv"),
+    ):
         cases[name] = image(name, packed(order), WIDTH * 2)
     cases |= {name: image(name, planar(name), WIDTH) for name in ("nv12", "nv21", "nv24")}
     padded = np.zeros((HEIGHT, WIDTH * 3 + 4), np.uint8)
@@ -98,7 +107,17 @@ def test_the_colours_of_every_encoding_come_out(name: str) -> None:
     assert rgb[4, -3].tolist() == pytest.approx(BLUE, abs=4)
 
 
-@pytest.mark.parametrize(("encoding", "factor"), [("mono8", 1), ("8UC1", 1), ("mono16", 257)])
+GREYS = {"mono8": 1, "8UC1": 1, "mono16": 257}
+
+
+def test_every_encoding_that_is_read_has_a_case() -> None:
+    shown = (
+        {name.split()[0].lower() for name in colour_cases()} | {name.lower() for name in GREYS} | {"16uc1"}
+    )
+    assert shown == set(LAYOUTS)
+
+
+@pytest.mark.parametrize(("encoding", "factor"), GREYS.items())
 @pytest.mark.parametrize("big", [False, True])
 def test_grey_comes_out_as_grey(encoding: str, factor: int, big: bool) -> None:
     grey = np.arange(HEIGHT * WIDTH, dtype=np.uint16).reshape(HEIGHT, WIDTH)

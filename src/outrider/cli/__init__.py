@@ -26,7 +26,7 @@ from outrider.cli import (
     servers,
     training,
 )
-from outrider.cli.hints import HintingGroup
+from outrider.cli.mistyped import HintingGroup
 from outrider.cli.options import showing_life
 from outrider.core.errors import ConfigError, InstructionError, OutriderError
 

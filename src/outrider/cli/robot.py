@@ -10,7 +10,7 @@ import typer
 
 from outrider.cli import given as checks
 from outrider.cli.given import check_login, given, not_with, only_with, refuse
-from outrider.cli.hints import SentenceCommand
+from outrider.cli.mistyped import SentenceCommand
 from outrider.cli.options import (
     Drafters,
     Holds,

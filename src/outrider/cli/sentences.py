@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from outrider.cli.given import only_with
-from outrider.cli.hints import SentenceCommand
+from outrider.cli.mistyped import SentenceCommand
 from outrider.cli.options import AnswerModel, DraftModel, Endpoint, Engine, KeyFile, Link, Store, StoreKey
 from outrider.core.errors import InstructionError
 

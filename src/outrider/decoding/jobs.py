@@ -156,8 +156,8 @@ class Unfinished:
     """A prompt of which another part is to run: the job comes again."""
 
 
-class GivenUp(Exception):
-    """A verification or a draft was left in its midst, for what is of more use. No failure."""
+class Aborted(Exception):
+    """A verification or a draft was aborted for what is of more use. No failure."""
 
 
 class Interrupted(Exception):

@@ -10,10 +10,10 @@ from outrider.decoding.policy.session_estimates import SessionEstimates
 @pytest.fixture
 def aims_pay_where_a_branch_is_ready(monkeypatch):
     monkeypatch.setattr(
-        SessionEstimates, "gain_of_aim", lambda pace, chance, *sizes: (1.0 + chance) * (sizes[2] > 0)
+        SessionEstimates, "gain_of_restart", lambda pace, chance, *sizes: (1.0 + chance) * (sizes[2] > 0)
     )
 
 
 @pytest.fixture
 def every_aim_pays(monkeypatch):
-    monkeypatch.setattr(SessionEstimates, "gain_of_aim", lambda pace, chance, *sizes: 1.0 + chance)
+    monkeypatch.setattr(SessionEstimates, "gain_of_restart", lambda pace, chance, *sizes: 1.0 + chance)

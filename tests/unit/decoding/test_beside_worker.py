@@ -17,8 +17,8 @@ from outrider.decoding.execution.cached_sequence import CachedSequence
 from outrider.decoding.execution.workers import TargetWorker
 from outrider.decoding.fakes.toy import ToyModel
 from outrider.decoding.jobs import (
+    Aborted,
     ExitHint,
-    GivenUp,
     Judgement,
     PrefillTarget,
     SessionKey,
@@ -122,7 +122,7 @@ def test_a_verification_left_in_its_midst_leaves_all_as_they_were():
 
     one.run([verify(0, TEXT[:2], TEXT[:3])], never)
     [left] = one.run([verify(3, (7, 7), (8, 8), TEXT[3:6])], at_first_exit)
-    assert isinstance(left, GivenUp)
+    assert isinstance(left, Aborted)
     [judged] = one.run([verify(3, (7, 7), (8, 8), TEXT[3:6])], never)
     assert outcome(judged) == (2, 3, TEXT[6])
     [hint] = heard
@@ -130,7 +130,7 @@ def test_a_verification_left_in_its_midst_leaves_all_as_they_were():
 
 
 def test_who_hears_an_exit_is_told_what_is_verified_beside():
-    """Else a verification is given up for what it judges already."""
+    """Else a verification is aborted for what it judges already."""
     one, heard = worker(), []
 
     def note(job: Verify, hint: ExitHint) -> bool:

@@ -63,7 +63,7 @@ def test_drafts_that_are_tested_may_grow_without_harm(acceptance):
     one.cloud.receive(ALICE, first)
     one.arriving = [(ALICE, grown)]
     assert len(one.step()) >= 1 and one.arriving == []
-    assert one.cloud.stats.given_up == one.cloud.stats.failed_jobs == 0
+    assert one.cloud.stats.aborted == one.cloud.stats.failed_jobs == 0
 
 
 def test_a_draft_that_grows_early_in_its_verification_is_verified_whole():
@@ -73,4 +73,4 @@ def test_a_draft_that_grows_early_in_its_verification_is_verified_whole():
     assert verdicts(one.step()) == []
     [verdict] = one.step()
     assert (verdict.tokens, verdict.drafted) == (text[at : at + 7], 6)
-    assert one.cloud.stats.given_up == 1
+    assert one.cloud.stats.aborted == 1

@@ -29,7 +29,7 @@ def test_a_branch_that_comes_in_mid_forward_is_aimed_at_in_that_very_run():
     one.cloud.receive(ALICE, draft(0, branched(text)[0]))
     one.arriving = [(ALICE, draft(2, text[2:6], digest=extend_digest(ROOT, text[:2])))]
     assert verdicts(one.step()) == []
-    assert one.cloud.stats.given_up == 1 and one.cloud.stats.failed_jobs == 0
+    assert one.cloud.stats.aborted == 1 and one.cloud.stats.failed_jobs == 0
     [verdict] = one.step()
     assert (verdict.tokens, verdict.passes) == (text[:7], 2)
 
@@ -43,18 +43,18 @@ def test_where_nothing_is_ready_the_target_goes_on_from_its_own_exits_to_the_end
     assert verdicts(one.step()) == [text[:1]], "the prompt's last row, of which no exit speaks"
     for _ in range(max_new_tokens - 2):
         assert verdicts(one.step()) == []
-    assert one.cloud.stats.given_up == max_new_tokens - 2
+    assert one.cloud.stats.aborted == max_new_tokens - 2
     verdict = one.step()[-1]
     assert verdict.tokens == text[1:max_new_tokens]
     assert verdict.drafted == 0, "the exits' own tokens are no drafts"
 
 
-@pytest.mark.parametrize(("most", "given_up"), [(72, 1), (4, 0)])
-def test_no_verification_is_given_up_for_one_that_would_be_cut_to_the_same(every_aim_pays, most, given_up):
+@pytest.mark.parametrize(("most", "aborted"), [(72, 1), (4, 0)])
+def test_no_verification_is_given_up_for_one_that_would_be_cut_to_the_same(every_aim_pays, most, aborted):
     one, text = running(CloudLimits(batch_tokens=most, shared_tokens=min(most, 8)))
     one.cloud.receive(ALICE, draft(0, text[:3]))
     one.step()
-    assert one.cloud.stats.given_up == given_up
+    assert one.cloud.stats.aborted == aborted
 
 
 def test_beyond_the_end_of_a_text_nothing_is_foretold(every_aim_pays):
@@ -64,7 +64,7 @@ def test_beyond_the_end_of_a_text_nothing_is_foretold(every_aim_pays):
     target.exit_row = lambda index, digest: torch.eye(target.vocab_size)[min(target.end_ids)] * 50.0
     one.cloud.receive(ALICE, draft(0, text[:2]))
     assert verdicts(one.step()) == [text[:3]]
-    assert one.cloud.stats.given_up == 0
+    assert one.cloud.stats.aborted == 0
 
 
 @pytest.mark.parametrize("wrong_from", [0, 1, 3])
@@ -79,7 +79,7 @@ def test_where_its_exits_are_wrong_the_target_has_its_word(every_aim_pays, wrong
             for tokens in verdicts(one.step()):
                 written += tokens
                 assert written == text[: len(written)]
-    assert written == text[:9] and one.cloud.stats.given_up > 9
+    assert written == text[:9] and one.cloud.stats.aborted > 9
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_text_that_ends_in_mid_forward_frees_the_model_and_nothing_that_runs(e
     one.cloud.receive(ALICE, draft(0, branched(text)[0]))
     one.arriving = [(ALICE, ending)]
     assert one.step() == []
-    assert one.cloud.stats.given_up == 1 and one.cloud.stats.failed_jobs == 0
+    assert one.cloud.stats.aborted == 1 and one.cloud.stats.failed_jobs == 0
     one.cloud.receive(ALICE, opening(epoch=3, **USEFUL))
     one.step()
     one.cloud.receive(ALICE, draft(0, text[:4], epoch=3))
@@ -140,4 +140,4 @@ def test_drafts_that_are_tested_are_not_aimed(acceptance):
     one.arriving = [(ALICE, proposal((), beside))]
     one.cloud.receive(ALICE, proposal((), main))
     assert len(one.step()) >= 1
-    assert one.cloud.stats.given_up == one.cloud.stats.failed_jobs == 0
+    assert one.cloud.stats.aborted == one.cloud.stats.failed_jobs == 0

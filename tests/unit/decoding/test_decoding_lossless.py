@@ -1,4 +1,4 @@
-"""Whatever the link does, every strategy writes the target's own text, token for token."""
+"""Through loss, delay, outages, exits, hints and restarts every strategy writes the target's own text."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def aims(monkeypatch) -> Counter[str]:
     """
     seen: Counter[str] = Counter()
 
-    def on_given_up(text, job, now_s, plain=TargetSequence.on_given_up):
+    def on_aborted(text, job, now_s, plain=TargetSequence.on_aborted):
         seen["drafts" if job.draft else "steps"] += 1
         foretold = text.policy.assumed
         plain(text, job, now_s)
@@ -112,9 +112,9 @@ def aims(monkeypatch) -> Counter[str]:
     def gain(pace, chance, drafted, named, ready, elapsed_s):
         return (1.0 + chance) * (ready > 0 or chance > 0.2)
 
-    monkeypatch.setattr(SessionEstimates, "gain_of_aim", gain)
+    monkeypatch.setattr(SessionEstimates, "gain_of_restart", gain)
     monkeypatch.setattr(SessionEstimates, "gain_of_more", lambda pace, chance, *sizes: 3.0)
-    monkeypatch.setattr(TargetSequence, "on_given_up", on_given_up)
+    monkeypatch.setattr(TargetSequence, "on_aborted", on_aborted)
     monkeypatch.setattr(TargetSequence, "on_judged", on_judged)
     return seen
 
@@ -138,7 +138,7 @@ near_worlds = st.builds(
 )
 
 
-def test_whatever_is_aimed_at_the_text_is_the_targets_own(aims):
+def test_hints_and_restarts_change_no_token(aims):
     """Foretold rightly or wrongly, at a draft or at a step, by an edge that is quick to draft or not."""
 
     @settings(schedules, max_examples=240)

@@ -31,10 +31,10 @@ def test_a_draft_that_no_verdict_can_want_is_left():
     machine = edge(strategy="picospec", acceptance="greedy")
     draft(machine, 3)
     job = machine.next_job()
-    assert not machine.gives_up(job)
+    assert not machine.should_abort(job)
     machine.receive(verdict((9,), 0), 1.0)
-    assert machine.gives_up(job)
-    assert not machine.gives_up(machine.next_job())
+    assert machine.should_abort(job)
+    assert not machine.should_abort(machine.next_job())
 
 
 def test_a_draft_that_the_verdict_leads_to_is_kept():
@@ -44,7 +44,7 @@ def test_a_draft_that_the_verdict_leads_to_is_kept():
     job = machine.next_job()
     machine.receive(verdict((3,), 0), 1.0)
     assert (3,) in job.prefixes
-    assert not machine.gives_up(job)
+    assert not machine.should_abort(job)
 
 
 @pytest.mark.parametrize("strategy", ["fsd", "outrider"])
@@ -53,7 +53,7 @@ def test_what_a_verdict_may_want_is_finished_though_a_hint_is_surer(strategy: st
     draft(machine, 3)
     job = machine.next_job()
     machine.receive(hint((5,), confidence=99), 1.0)
-    assert not machine.gives_up(job)
+    assert not machine.should_abort(job)
 
 
 @pytest.mark.parametrize("ended", ["cancelled", "next text"])
@@ -65,7 +65,7 @@ def test_nothing_is_drafted_for_a_text_that_is_over(ended: str):
         machine.cancel()
     else:
         machine.begin(request().prompt, 20, 2.0)
-    assert machine.gives_up(job)
+    assert machine.should_abort(job)
 
 
 class Clock:

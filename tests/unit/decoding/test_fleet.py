@@ -181,7 +181,7 @@ class SlowExits(ToyModel):
 def test_a_verification_given_up_takes_the_time_to_its_exit(
     modelled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(SessionEstimates, "gain_of_aim", lambda pace, chance, *sizes: 1.0 + chance)
+    monkeypatch.setattr(SessionEstimates, "gain_of_restart", lambda pace, chance, *sizes: 1.0 + chance)
     target, draft = SlowExits(toy_pair(3, 0.7, -9.0)[0].settings), toy_pair(3, 0.7, -9.0)[1]
     monkeypatch.setattr(time, "thread_time", lambda: target.spent_s)
     config = DecodingConfig(temperature=1.0)
@@ -191,9 +191,9 @@ def test_a_verification_given_up_takes_the_time_to_its_exit(
     for prompt, text in zip(prompts(0), record.texts, strict=True):
         assert text == own_text(target, DecodeRequest(prompt, 40), config.sampling_for(prompt))
     took_s = [took_s for took_s in fleet.cloud.record.batch_s if took_s > 0.0]
-    given_up = [took_s for took_s in took_s if took_s < 0.39]
-    assert len(given_up) == fleet.cloud._service.stats.given_up > 5
-    for one_s in given_up:
+    aborted = [took_s for took_s in took_s if took_s < 0.39]
+    assert len(aborted) == fleet.cloud._service.stats.aborted > 5
+    for one_s in aborted:
         assert min(abs(one_s - exit_s) for exit_s in (0.1, 0.2, 0.3)) < 1e-9
     assert max(took_s) == pytest.approx(0.4)
     assert sum(record.finished_s) >= sum(took_s)

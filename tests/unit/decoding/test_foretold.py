@@ -8,7 +8,7 @@ from outrider.core.frames import Peer
 from outrider.decoding.acceptance.schemes import GREEDY
 from outrider.decoding.jobs import ExitHint, SessionKey, Verify, Word
 from outrider.decoding.policy.exit_calibration import heard_after
-from outrider.decoding.policy.foretold import AbortedVerification, Foretold, learn_from_left
+from outrider.decoding.policy.foretold import AbortedVerification, Foretold, learn_from_one
 from outrider.decoding.policy.session_estimates import SessionEstimates, VerificationOutcome
 from outrider.decoding.protocol.sampling_rules import Sampling
 from outrider.decoding.tuning import AdaptiveTuning
@@ -24,14 +24,14 @@ def word(*choices: int, exit: int = 0) -> ExitHint:
     return ExitHint(exit, 0, choices[0], 0.9, (Word(choices, (0.9,) * len(choices)),))
 
 
-def given_up(pace: SessionEstimates) -> Foretold:
+def aborted(pace: SessionEstimates) -> Foretold:
     """An exit said 1, 9 of DRAFT, after which a branch lay ready, so that the verification was left."""
     foretold = Foretold(pace)
     foretold.begin(0.0)
     said = foretold.hear(word(1, 9, 3, 4))
     foretold.look((DRAFT,), foretold.outcomes(said, (DRAFT,)), lambda tokens: READY * (tokens == (1, 9)), 0.1)
     assert foretold.is_better and foretold.tokens == ()
-    foretold.leave((DRAFT,))
+    foretold.on_aborted((DRAFT,))
     return foretold
 
 
@@ -60,7 +60,7 @@ def test_an_outcome_that_is_hardly_trusted_is_none():
 
 
 def test_what_was_left_names_what_the_next_verification_begins_with():
-    foretold = given_up(SessionEstimates())
+    foretold = aborted(SessionEstimates())
     assert foretold.tokens == (1, 9)
     foretold.forget()
     assert foretold.tokens == ()
@@ -69,7 +69,7 @@ def test_what_was_left_names_what_the_next_verification_begins_with():
 def test_the_exits_of_a_verification_that_was_left_are_judged_by_the_next():
     right, wrong = SessionEstimates(), SessionEstimates()
     for pace, new in ((right, (1, 9, 7, 8, 5)), (wrong, (1, 2, 6))):
-        foretold = given_up(pace)
+        foretold = aborted(pace)
         judged(foretold, pace, ((1, 9, *READY),), new)
         assert foretold.tokens == (), "the text is another"
     heard = heard_after(word(1, 9), None)
@@ -84,7 +84,7 @@ def test_of_what_had_been_foretold_nothing_is_learnt_of_drafts(monkeypatch):
         SessionEstimates, "on_draft_judged", lambda pace, stood, fell: learnt.append((stood, fell))
     )
     pace = SessionEstimates()
-    foretold = given_up(pace)
+    foretold = aborted(pace)
     judged(foretold, pace, ((1, 9, *READY),), (1, 9, 7, 5))
     assert learnt == [(1, True), (1, True)], "of the draft that was left, and of the branch"
 
@@ -100,14 +100,14 @@ def test_a_judgement_of_rows_that_were_known_is_no_trial_of_a_draft(monkeypatch)
 
 
 def test_the_tokens_that_exits_put_in_place_of_drafts_are_known():
-    foretold = given_up(SessionEstimates(AdaptiveTuning(min_outcome_prob=0.0)))
+    foretold = aborted(SessionEstimates(AdaptiveTuning(min_outcome_prob=0.0)))
     assert [foretold.num_own(stood, 4) for stood in range(4)] == [1, 1, 0, 0]
     assert [foretold.num_own(stood, 2) for stood in range(3)] == [1, 1, 1], "no draft lay ready after it"
     foretold.begin(1.0)
     draft = (1, 9, *READY)
     said = foretold.hear(word(1, 9, 7, 6, 5))
     foretold.look((draft,), foretold.outcomes(said, (draft,)), lambda tokens: (2,) * (tokens[-1] == 6), 1.1)
-    foretold.leave((draft,))
+    foretold.on_aborted((draft,))
     assert foretold.tokens == (1, 9, 7, 6)
     assert [foretold.num_own(stood, 5) for stood in range(5)] == [2, 2, 1, 1, 0]
     assert [foretold.num_own(0, judged) for judged in range(5)] == [0, 0, 1, 1, 2], "cut within them"
@@ -125,5 +125,5 @@ def test_what_came_tells_how_far_a_draft_would_have_stood(monkeypatch, new, expe
     monkeypatch.setattr(
         SessionEstimates, "on_draft_judged", lambda pace, stood, fell: learnt.append((stood, fell))
     )
-    learn_from_left(SessionEstimates(), AbortedVerification((DRAFT,), 0, []), new)
+    learn_from_one(SessionEstimates(), AbortedVerification((DRAFT,), 0, []), new)
     assert learnt == [expected]

@@ -1,4 +1,4 @@
-"""When a running verification should be given up: an aim alone, with a pace that has been taught."""
+"""When a running verification should be aborted: the rule alone, with a pace that has been taught."""
 
 from __future__ import annotations
 
@@ -70,13 +70,13 @@ def test_that_is_left_to_drafts_where_they_lie_ready_in_time():
 
 def test_what_it_takes_to_begin_again_is_learnt_and_counts():
     pace = taught()
-    gain = pace.gain_of_aim(0.95, 4, 2, 0, 0.01)
+    gain = pace.gain_of_restart(0.95, 4, 2, 0, 0.01)
     aim = aiming(pace, ((1, 7), 0.95))
     assert aim.is_better
     aim.take()
     aim.begin(7.01 + STEP_S)
     aim.begin(9.0)
-    assert gain > 0.0 > pace.gain_of_aim(0.95, 4, 2, 0, 0.01)
+    assert gain > 0.0 > pace.gain_of_restart(0.95, 4, 2, 0, 0.01)
     assert not aiming(pace, ((1, 7), 0.95)).is_better
     for _ in range(DEFAULT_TUNING.forward_window + 1):
         pace.on_verified(0, STEP_S)
@@ -152,30 +152,30 @@ def test_the_gain_falls_with_time_and_doubt_and_is_a_loss_at_the_end(right):
     pace = taught(right=right)
     times_s = [share * VERIFY_S for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
     for chance in (0.3, 0.9):
-        gains = [pace.gain_of_aim(chance, 4, 2, 4, time_s) for time_s in times_s]
+        gains = [pace.gain_of_restart(chance, 4, 2, 4, time_s) for time_s in times_s]
         assert gains == sorted(gains, reverse=True) and len(set(gains)) == 5
         assert gains[-1] < 0.0
-    by_chance = [pace.gain_of_aim(chance, 4, 2, 4, 0.01) for chance in (0.1, 0.5, 0.9)]
+    by_chance = [pace.gain_of_restart(chance, 4, 2, 4, 0.01) for chance in (0.1, 0.5, 0.9)]
     assert by_chance == sorted(by_chance) and len(set(by_chance)) == 3
-    assert pace.gain_of_aim(1.0, 4, 2, 4, 0.0) > 0.0
+    assert pace.gain_of_restart(1.0, 4, 2, 4, 0.0) > 0.0
 
 
 def test_a_branch_that_is_short_gains_less_where_more_would_come():
     pace = taught()
     pace.on_ready(4, 4, 1)
-    gains = [pace.gain_of_aim(0.9, 4, 2, ready, 0.01) for ready in (1, 2, 4)]
+    gains = [pace.gain_of_restart(0.9, 4, 2, ready, 0.01) for ready in (1, 2, 4)]
     assert gains == sorted(gains) and len(set(gains)) == 3
 
 
 def test_nothing_is_aimed_at_before_a_step_has_been_timed():
     for pace in (SessionEstimates(), taught(steps=False)):
-        assert pace.gain_of_aim(1.0, 4, 2, 4, 0.0) == 0.0
+        assert pace.gain_of_restart(1.0, 4, 2, 4, 0.0) == 0.0
         assert not aiming(pace, ((1, 9), 1.0), elapsed_s=0.0).is_better
 
 
 def test_where_no_draft_has_ever_come_steps_are_left_for_what_exits_say():
     """A verification, which has not been timed then, is taken to be as long as a step."""
-    assert taught(drafts=False).gain_of_aim(1.0, 0, 1, 0, 0.0) > 0.0
+    assert taught(drafts=False).gain_of_restart(1.0, 0, 1, 0, 0.0) > 0.0
 
 
 def test_all_of_a_draft_that_has_grown_is_begun_with_where_the_time_lost_is_little():
@@ -210,12 +210,12 @@ def test_more_of_a_draft_gains_less_as_time_goes_by_and_costs_only_time(drafted,
     gains = [pace.gain_of_more(chance, drafted, 4, 0.01) for chance in (0.1, 0.5, 0.9)]
     assert gains == sorted(gains) and len(set(gains)) == 3
     in_vain = pace.gain_of_more(0.0, drafted, 4, 0.0)
-    assert in_vain > pace.gain_of_aim(0.0, drafted, drafted + 1, 3, 0.0) + 0.9, "no token is lost"
+    assert in_vain > pace.gain_of_restart(0.0, drafted, drafted + 1, 3, 0.0) + 0.9, "no token is lost"
 
 
 def test_a_wrong_aim_loses_what_the_draft_has_right_beyond_it():
     pace = taught(right=0.9)
-    early, late = (pace.gain_of_aim(0.0, 8, named, 0, 0.01) for named in (1, 8))
+    early, late = (pace.gain_of_restart(0.0, 8, named, 0, 0.01) for named in (1, 8))
     assert early < late - 2.0
 
 
@@ -262,6 +262,6 @@ def test_a_verification_is_aimed_anew_while_its_exits_are_sure():
 @pytest.mark.parametrize(("added", "leaves"), [(-0.1, False), (0.1, True)])
 def test_a_verification_is_left_only_for_a_gain_that_is_worth_it(monkeypatch, added, leaves):
     monkeypatch.setattr(
-        SessionEstimates, "gain_of_aim", lambda *sizes: DEFAULT_TUNING.min_restart_gain + added
+        SessionEstimates, "gain_of_restart", lambda *sizes: DEFAULT_TUNING.min_restart_gain + added
     )
     assert aiming(taught(), ((1, 9), 0.9)).is_better is leaves

@@ -57,7 +57,7 @@ def test_a_running_verification_is_left_for_it() -> None:
     one.cloud.receive(ALICE, draft(0, text[:4]))
     one.arriving = [(ALICE, STAND_BY)]
     assert verdicts(one.step()) == []
-    assert one.cloud.stats.given_up == 1 and next_job(one.cloud) is None
+    assert one.cloud.stats.aborted == 1 and next_job(one.cloud) is None
 
 
 def test_a_text_that_stands_by_leaves_the_model_to_others() -> None:

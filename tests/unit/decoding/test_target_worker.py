@@ -1,4 +1,4 @@
-"""The target worker alone: a verification that runs alone can be left in its midst, and nothing is lost."""
+"""The target worker alone: a verification that runs alone can be aborted, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from outrider.decoding.execution import batch_verification
 from outrider.decoding.execution.workers import TargetWorker
 from outrider.decoding.fakes.toy import ToyModel, ToySession
 from outrider.decoding.jobs import (
+    Aborted,
     ExitHint,
-    GivenUp,
     Judgement,
     PrefillTarget,
     SessionKey,
@@ -94,7 +94,7 @@ def test_a_verification_left_in_its_midst_leaves_the_session_as_it_was(sessions,
     for length, draft in ((5, (*TEXT[5:7], 29, 3)), (5, ()), (5, TEXT[5:12])):
         before, heard = sessions[0].length, []
         [left] = one.run([verify(length, draft)], at_exit(index, heard))
-        assert isinstance(left, GivenUp) and heard == list(range(index + 1))
+        assert isinstance(left, Aborted) and heard == list(range(index + 1))
         assert sessions[0].length == before
     [judged] = one.run([verify(5, TEXT[5:8])], never)
     assert stands(judged, TEXT[5:9])
@@ -105,7 +105,7 @@ def test_what_was_rolled_back_for_a_verification_that_was_left_is_forgotten():
     one = worker(ALICE)
     one.run([verify(0, TEXT[:8])], never)
     [left] = one.run([verify(5, TEXT[5:7])], at_exit(0, []))
-    assert isinstance(left, GivenUp)
+    assert isinstance(left, Aborted)
     [judged] = one.run([verify(4, ())], never)
     assert stands(judged, TEXT[4:5])
 

@@ -9,7 +9,7 @@ import torch
 from support.tiny_models import add_exits, build_tiny_pair, random_prompt
 
 from outrider.core.ports import Chunk, Reading
-from outrider.decoding.jobs import GivenUp
+from outrider.decoding.jobs import Aborted
 from outrider.evaluation.serving import host_overhead
 from outrider.evaluation.serving.host_overhead import TimedModel, measure_host
 from outrider.models import load_model
@@ -68,9 +68,9 @@ def test_a_batch_that_is_left_in_its_midst_has_run_until_then(monkeypatch: pytes
 
     def leave(chosen):
         clock.spend(2.0)
-        raise GivenUp
+        raise Aborted
 
-    with pytest.raises(GivenUp):
+    with pytest.raises(Aborted):
         timed.forward_together([Chunk(None, [1])], lambda index, rows: Reading(rows[0][1], leave))  # type: ignore[arg-type]
     assert timed.seconds == [5.0]
     assert timed.reading_s == [2.0]

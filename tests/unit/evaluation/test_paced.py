@@ -11,9 +11,9 @@ from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drivers.local_link import LocalLink
 from outrider.decoding.fakes.toy import ToyModel, ToySettings
 from outrider.decoding.jobs import (
+    Aborted,
     DraftTokens,
     ExitHint,
-    GivenUp,
     PrefillDraft,
     PrefillTarget,
     SessionKey,
@@ -111,7 +111,7 @@ def test_a_verification_given_up_takes_the_time_to_its_exit_and_what_runs_on(
         )
     fake.now_s = 0.0
     [left] = worker.run([verify(1, (text[2], 29, 3))], at_the_second)
-    assert isinstance(left, GivenUp) and heard == [0, 1]
+    assert isinstance(left, Aborted) and heard == [0, 1]
     assert fake.now_s == pytest.approx(end_s)
     judged = worker.run([verify(1, text[2:6]), verify(2, text[2:4])], at_the_second)
     assert [(one.accepted, one.next_token) for one in judged] == [(4, text[6]), (2, text[4])]
@@ -130,9 +130,9 @@ def test_a_paced_draft_can_be_left_in_its_midst(fake: FakeTime, segments: int, e
 
     def leave() -> None:
         if fake.now_s > began_s + 0.051:
-            raise GivenUp
+            raise Aborted
 
-    with pytest.raises(GivenUp):
+    with pytest.raises(Aborted):
         worker.run(job, leave)
     assert fake.now_s - began_s == pytest.approx(end_s)
     assert worker.run(job, lambda: None) == whole

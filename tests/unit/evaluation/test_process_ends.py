@@ -119,7 +119,7 @@ sys.exit(run_trials(*sys.argv[1:]))
 """
 TRIALS = """
 import os, signal, sys, time
-from outrider.runtime.common.endings import when_parent_ends
+from outrider.runtime.common.ending_signals import when_parent_ends
 when_parent_ends(lambda: os._exit(9))
 signal.signal(signal.SIGTERM, lambda *_: (time.sleep(0.2), print("in order", flush=True), os._exit(5)))
 print(os.getpid(), flush=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from outrider.runtime.common.endings import COULD_NOT_START
+from outrider.runtime.common.ending_signals import COULD_NOT_START
 from outrider.runtime.node_graph.node_specs import ACTION, MISSION, NODES, RECORD, SIMULATION
 from outrider.runtime.node_graph.restarts import MOST, WITHIN_S, Restarts
 

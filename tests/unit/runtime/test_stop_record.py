@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from outrider.core.errors import ConfigError
-from outrider.runtime.common.endings import PARENT_VARIABLE
+from outrider.runtime.common.ending_signals import PARENT_VARIABLE
 from outrider.runtime.node_graph.stop_record import StopRecord
 
 

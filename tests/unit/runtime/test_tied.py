@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from outrider.runtime.common.endings import PARENT_VARIABLE
+from outrider.runtime.common.ending_signals import PARENT_VARIABLE
 
 # As Gazebo's program does, it starts another.
 PROGRAM = ["sh", "-c", "sleep 60 & echo started; wait"]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a sentence to a plan, or to a refusal that says what to do. Pure: nothing moves, nothing is looked up.
 
-The command line, the console, the navigator and agents all go through `plan_of`.
+The command line, the console, the navigator and agents all go through `plan_of`. It decides what is refused;
+`refusals` says why. "Did you mean" comes of `_Reading.respelt`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a sentence is refused, and what to say instead."""
+"""Why a sentence is refused, and what to say instead. `planner` decides that it is."""
 
 from __future__ import annotations
 

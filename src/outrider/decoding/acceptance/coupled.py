@@ -87,7 +87,7 @@ def draws_on(device: torch.device, draws: Sequence[Draw], vocab_size: int) -> Dr
 
 
 def noise_here(draws: Sequence[Draw], vocab_size: int) -> Array:
-    """float64 (R, V) on the host: `randomness.gumbel_noise` of each draw; 0 where none is drawn."""
+    """float64 (R, V) on the host: `counter_rng.gumbel_noise` of each draw; 0 where none is drawn."""
     return torch.stack(
         [
             gumbel_noise(sampling.seed, position, vocab_size)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Philox-4x64 on any device, of torch's wrapping 64-bit integers: bit for bit what `randomness` has of numpy.
+"""Philox-4x64 on any device, of torch's wrapping 64-bit integers: bit for bit numpy's, as in `counter_rng`.
 
 Many rows at once, so that a device makes its noise itself and none of it crosses from the host. One block
 alone is made of plain numbers: to make numpy's generator takes longer.
@@ -43,7 +43,7 @@ def generator_keys(seeds: Sequence[int], positions: Sequence[int], device: torch
 
 def uniform_rows(keys: Array, purpose: int, count: int) -> Array:
     """float64 (R, count), where the `generator_keys` (2, R) are: row r is
-    `randomness.uniforms(seeds[r], purpose, positions[r], count)`.
+    `counter_rng.uniforms(seeds[r], purpose, positions[r], count)`.
     """
     num_rows, num_blocks = keys.shape[1], -(-count // _WORDS)
     rows_at_once = max(1, _BLOCKS_AT_ONCE // num_blocks)

@@ -46,7 +46,7 @@ def judge_decided(
 ) -> Outcome:
     """`coupled`, which at temperature 0 is `greedy`: accept while the draft equals the target's choice.
 
-    `decided` (`decisions.decide`): of each row the choice and its margin; row i predicts draft[i], the last
+    `decided` (`coupled.decide`): of each row the choice and its margin; row i predicts draft[i], the last
     one what follows a wholly accepted draft, where there is a bonus. Raises ModelError for logits that are no
     numbers.
     """

@@ -311,19 +311,19 @@ class CloudMachine:
         frames = text.on_hint(job, hint, longest, now_s) if text is not None else []
         return [Reply(job.key.peer, frame) for frame in frames]
 
-    def gives_up(self, job: Verify) -> bool:
-        """Whether there is reason to leave a running verification in its midst."""
+    def should_abort(self, job: Verify) -> bool:
+        """Whether a running verification should be aborted."""
         text = self._text_of(job.key, job.epoch)
-        return text is None or text.gives_up(job)
+        return text is None or text.should_abort(job)
 
-    def given_up(self, job: CloudJob, now_s: float) -> None:
-        """A verification was left in its midst: its rows are the robot's to spend again."""
+    def on_aborted(self, job: CloudJob, now_s: float) -> None:
+        """A verification was aborted: its rows are the robot's to spend again."""
         bucket = self._buckets.get(job.key.peer.owner)
         if bucket is not None and isinstance(job, Verify):
             bucket.give_back(job.num_rows)
         text = self._text_of(job.key, job.epoch)
         if text is not None and isinstance(job, Verify):
-            text.on_given_up(job, now_s)
+            text.on_aborted(job, now_s)
 
     def complete(
         self, job: TargetJob, judgement: Judgement | None, compute_s: float, now_s: float

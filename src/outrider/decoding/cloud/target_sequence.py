@@ -219,11 +219,11 @@ class TargetSequence:
             for tokens, chance in outcomes
         ]
 
-    def gives_up(self, job: Verify) -> bool:
+    def should_abort(self, job: Verify) -> bool:
         """Return whether the running verification should be aborted: it is useless, or another is better."""
         return self.policy.should_abort or self.stands_by or job.tokens != self._text.tokens
 
-    def on_given_up(self, job: Verify, now_s: float) -> None:
+    def on_aborted(self, job: Verify, now_s: float) -> None:
         """Note that a verification was aborted."""
         self._passes += self.policy.on_abort(job, job.tokens == self._text.tokens, now_s)
 

@@ -15,7 +15,7 @@ from outrider.decoding.drivers.decode_stats import DecodeRecorder
 from outrider.decoding.edge.actions import Commit, EdgeAction, Fail, Send
 from outrider.decoding.edge.machine import EdgeMachine
 from outrider.decoding.execution.workers import DraftWorker
-from outrider.decoding.jobs import DraftTokens, EdgeJob, GivenUp
+from outrider.decoding.jobs import Aborted, DraftTokens, EdgeJob
 from outrider.decoding.protocol.refusals import with_own_model
 from outrider.decoding.protocol.retry_timer import RetryTimer
 
@@ -163,12 +163,12 @@ class LinkedDecoder:
         return self._clock() - self._start_s
 
     def _work(self, job: EdgeJob) -> None:
-        """A draft that news makes useless is left in its midst: the model begins anew with what is wanted."""
+        """A draft that news makes useless is aborted: the model begins anew with what is wanted."""
         assert self._worker is not None
         started_s = self._now()
         try:
             choices = self._worker.run(job, self._glances_during(job, started_s))
-        except GivenUp:
+        except Aborted:
             self._on_worked(job, started_s, finished=False)
             return
         compute_s = self._on_worked(job, started_s)
@@ -182,7 +182,7 @@ class LinkedDecoder:
         return now_s - started_s
 
     def _glances_during(self, job: EdgeJob, started_s: float) -> Pause:
-        """Looks for news when called, though not too often. Raises GivenUp where the job should be left."""
+        """Looks for news when called, though not too often. Raises Aborted where the job should end."""
         due_s = started_s + GLANCE_S
 
         def glance() -> None:
@@ -192,8 +192,8 @@ class LinkedDecoder:
                 return
             due_s = now_s + GLANCE_S
             self._heed_owner(now_s)
-            if self._hears_news(0.0) and self._machine.gives_up(job):
-                raise GivenUp
+            if self._hears_news(0.0) and self._machine.should_abort(job):
+                raise Aborted
 
         return glance
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cloud side complete: the machine with its model. Drivers hand it frames and carry its replies."""
+"""The verifier: the cloud's machine with its model. `serve_frames` is the loop,
+`VerifierService.step` the order of one verification.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,11 @@ from outrider.decoding.execution.batch_verification import OnHint
 from outrider.decoding.execution.cloud_draft_worker import CloudDraftWorker
 from outrider.decoding.execution.workers import TargetWorker
 from outrider.decoding.jobs import (
+    Aborted,
     CloudDraft,
     CloudJob,
     CloudResult,
     ExitHint,
-    GivenUp,
     PrefillTarget,
     SessionKey,
     Unfinished,
@@ -39,7 +41,7 @@ _IDLE_WAIT_S = 0.1
 
 @dataclass(frozen=True)
 class ServiceStats:
-    """Counters since the start. `given_up`: verifications and steps left in their midst, for better ones, for
+    """Counters since the start. `aborted`: verifications and steps that were aborted, for better ones, for
     other robots, or for nothing where their text has ended. `smallest_margin`: how near to a tie any verified
     decision was.
 
@@ -50,7 +52,7 @@ class ServiceStats:
     frames: int
     jobs: int
     failed_jobs: int
-    given_up: int
+    aborted: int
     open_sessions: int
     smallest_margin: float
     batches: int = 0
@@ -113,7 +115,7 @@ class VerifierService:
         self._clock = clock
         self._take_in: Callable[[], None] = lambda: None
         self._running = False
-        self._frames = self._jobs = self._failed_jobs = self._given_up = 0
+        self._frames = self._jobs = self._failed_jobs = self._aborted = 0
         self._smallest_margin = float("inf")
         self._batches = self._batched = self._rounds = self._tokens = self._waits = 0
         self._compute_s = self._waited_s = 0.0
@@ -153,8 +155,8 @@ class VerifierService:
             self._running = False
         self._jobs += len(jobs)
         for error in results:
-            self._given_up += isinstance(error, GivenUp)
-            if isinstance(error, Exception) and not isinstance(error, GivenUp):
+            self._aborted += isinstance(error, Aborted)
+            if isinstance(error, Exception) and not isinstance(error, Aborted):
                 self._failed_jobs += 1
                 if not isinstance(error, OutriderError):
                     _log.error("a model job failed", exc_info=error)
@@ -171,15 +173,15 @@ class VerifierService:
         """A batch was left after so long by no will of its own: what it was to do is still to be done."""
         self._machine.charge(jobs, compute_s, whole=False)
         for job in jobs:
-            self._machine.given_up(job, self._clock())
+            self._machine.on_aborted(job, self._clock())
 
     def hint(self, job: Verify, hint: ExitHint) -> list[Reply]:
         """What an early exit says to the outside, if anything."""
         return self._machine.hint(job, hint, self._clock())
 
-    def gives_up(self, job: Verify) -> bool:
-        """Whether what early exits have said is reason to leave a verification in its midst."""
-        return self._machine.gives_up(job)
+    def should_abort(self, job: Verify) -> bool:
+        """Whether what early exits have said is reason to abort a verification."""
+        return self._machine.should_abort(job)
 
     def finish(self, job: CloudJob, result: CloudResult, compute_s: float) -> list[Reply]:
         """Tell the machine what came of a job whose batch took so long."""
@@ -191,8 +193,8 @@ class VerifierService:
         if isinstance(result, Unfinished):
             self._prefill_s[job.key] = job.epoch, compute_s
             return []
-        if isinstance(result, GivenUp):
-            self._machine.given_up(job, self._clock())
+        if isinstance(result, Aborted):
+            self._machine.on_aborted(job, self._clock())
             return []
         if isinstance(result, Exception):
             return self._machine.fail(job, result)
@@ -210,7 +212,7 @@ class VerifierService:
         self, jobs: Sequence[CloudJob], results: Sequence[CloudResult], compute_s: float
     ) -> list[Reply]:
         """`finish` for a batch; its robots are charged for their parts of its time."""
-        whole = not any(isinstance(result, GivenUp) for result in results)
+        whole = not any(isinstance(result, Aborted) for result in results)
         self._machine.charge(jobs, compute_s, whole)
         done = zip(jobs, results, strict=True)
         replies = [reply for job, result in done for reply in self.finish(job, result, compute_s)]
@@ -242,10 +244,10 @@ class VerifierService:
         started_s = self._clock()
 
         def on_hint(job: Verify, hint: ExitHint) -> bool:
-            if len(jobs) == 1:  # others are never given up, whatever comes for them
+            if len(jobs) == 1:  # others are never aborted, whatever comes for them
                 self._take_in()
             _send_all(send, self.hint(job, hint))
-            return self.gives_up(job)
+            return self.should_abort(job)
 
         try:
             results = self.run(jobs, on_hint)
@@ -276,7 +278,7 @@ class VerifierService:
             self._frames,
             self._jobs,
             self._failed_jobs,
-            self._given_up,
+            self._aborted,
             len(self._machine.keys),
             self._smallest_margin,
             self._batches,

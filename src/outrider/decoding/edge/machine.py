@@ -94,7 +94,7 @@ class EdgeMachine:
         """What the draft model should do now, if anything."""
         return None if self.done else self._drafting.next_job(self._alone)
 
-    def gives_up(self, job: EdgeJob) -> bool:
+    def should_abort(self, job: EdgeJob) -> bool:
         """Whether the model should leave a job that it has begun: news may have made it useless."""
         if self.done or job.epoch != self._epoch:
             return True

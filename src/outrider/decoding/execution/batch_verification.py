@@ -26,10 +26,10 @@ from outrider.decoding.acceptance.rejection import Outcome, judge_decided
 from outrider.decoding.acceptance.schemes import Residue
 from outrider.decoding.drafting.retrieval.reuse import SHORTEST, longest_run
 from outrider.decoding.execution.cached_sequence import Asked
-from outrider.decoding.jobs import ExitHint, GivenUp, Interrupted, Judgement, Verify, Word
+from outrider.decoding.jobs import Aborted, ExitHint, Interrupted, Judgement, Verify, Word
 
 OnHint = Callable[[Verify, ExitHint], bool]
-"""Called with what an exit says of a job; whether it should be given up, as it is if it runs alone."""
+"""Called with what an exit says of a job; whether it should be aborted, as it is if it runs alone."""
 Decided = Sequence[tuple[int, float]]
 """Of each row a choice, and by how much it was made."""
 _Rows = tuple[int, Array]
@@ -202,17 +202,17 @@ class VerificationBatch:
         self._tell(job, ExitHint(index, accepted, own.choices[accepted], chance, (own, *beside)))
 
     def _tell(self, job: Verify, hint: ExitHint) -> None:
-        """Raises GivenUp, or Interrupted where the listener fails, and so ends the forward. What is no number
+        """Raises Aborted, or Interrupted where the listener fails, and so ends the forward. What is no number
         is not told.
         """
         if math.isnan(hint.confidence):
             return
         try:
-            gives_up = self._on_hint(job, hint)
+            should_abort = self._on_hint(job, hint)
         except Exception as error:
             raise Interrupted(error) from error
-        if gives_up and self._alone:
-            raise GivenUp
+        if should_abort and self._alone:
+            raise Aborted
 
 
 def _outcome(job: Verify, logits: Array) -> Outcome:

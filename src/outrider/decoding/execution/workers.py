@@ -14,10 +14,10 @@ from outrider.core.values import Successors
 from outrider.decoding.execution.batch_verification import OnHint, VerificationBatch
 from outrider.decoding.execution.cached_sequence import Asked, CachedSequence
 from outrider.decoding.jobs import (
+    Aborted,
     CloudResult,
     EdgeJob,
     EdgeResult,
-    GivenUp,
     Interrupted,
     Judgement,
     NoRoom,
@@ -258,8 +258,8 @@ class TargetWorker:
         chunks = [one.chunk for one in asked if one.chunk is not None]
         try:
             return self._run(chunks, batch) if chunks else []
-        except GivenUp as given_up:
-            return [given_up] * len(chunks)
+        except Aborted as aborted:
+            return [aborted] * len(chunks)
         except Interrupted as interrupted:
             raise interrupted.error from None
         except Exception:

@@ -161,7 +161,7 @@ class AdaptivePolicy:
         """See `SpeculationPolicy`. What exits said is compared with what comes of the next verification."""
         share = self.estimates.times.part_of(len(job.draft), self._predicted.running_s(now_s))
         if is_current:
-            self._predicted.leave(job.drafts)
+            self._predicted.on_aborted(job.drafts)
         return share
 
     def on_reset(self) -> None:

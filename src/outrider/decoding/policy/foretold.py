@@ -17,7 +17,7 @@ Outcome = tuple[Tokens, float]
 
 
 class AbortedVerification(NamedTuple):
-    """A verification that was given up: its drafts, of whose first one the first `known` tokens had been
+    """A verification that was aborted: its drafts, of whose first one the first `known` tokens had been
     foretold before, and what exits said of it.
     """
 
@@ -31,19 +31,19 @@ class Foretold:
 
     def __init__(self, pace: SessionEstimates) -> None:
         self._pace = pace
-        self._aim = RestartRule(pace)
+        self._restart = RestartRule(pace)
         self.forget()
 
     def forget(self) -> None:
         """The text is another: nothing is foretold of it yet."""
         self._said: list[ExitObservation] = []
-        self._left: list[AbortedVerification] = []
-        self._aim.drop()
+        self._aborted: list[AbortedVerification] = []
+        self._restart.drop()
 
     @property
     def tokens(self) -> Tokens:
-        """What the next verification begins with, foretold by one that was given up for it."""
-        return self._aim.tokens
+        """What the next verification begins with, foretold by one that was aborted for it."""
+        return self._restart.tokens
 
     def num_own(self, stood: int, judged: int) -> int:
         """How many of `tokens` are the exits' own and no draft of the edge's: of all that were judged so many
@@ -51,23 +51,23 @@ class Foretold:
 
         One that stood and that the edge had gone on from is also the edge's.
         """
-        ends, last = self._aim.ends, judged
+        ends, last = self._restart.ends, judged
         while last - 1 in ends:
             last -= 1
         return sum([min(stood, last) <= end < judged for end in ends])
 
     @property
     def is_better(self) -> bool:
-        """Whether the running verification should be given up for one that is aimed better."""
-        return self._aim.is_better
+        """Whether the running verification should be aborted and begun again with more tokens known."""
+        return self._restart.is_better
 
     def begin(self, now_s: float) -> None:
         """A verification begins."""
-        self._aim.begin(now_s)
+        self._restart.begin(now_s)
 
     def running_s(self, now_s: float) -> float:
         """For how long the verification has run."""
-        return self._aim.running_s(now_s)
+        return self._restart.running_s(now_s)
 
     def hear(self, hint: ExitHint) -> ExitObservation:
         """An exit has spoken."""
@@ -77,9 +77,9 @@ class Foretold:
 
     def outcomes(self, heard: ExitObservation, drafts: Sequence[Tokens]) -> list[Outcome]:
         """How a verification may well end by what an exit said, as far as exits are trusted. An outcome that
-        is less likely is neither told nor worth giving a verification up for.
+        is less likely is neither told nor worth aborting a verification for.
         """
-        known, chance = len(self._aim.tokens), self._aim.chance
+        known, chance = len(self._restart.tokens), self._restart.chance
         return self._pace.trust.outcomes(heard, drafts, known, chance, self._pace.tuning.min_outcome_prob)
 
     def look(
@@ -89,12 +89,12 @@ class Foretold:
         after: Callable[[Tokens], Tokens],
         now_s: float,
     ) -> None:
-        """Whether to give a verification up for one of those outcomes; see `RestartRule.look`."""
+        """Whether to begin again with one of those outcomes; see `RestartRule.look`."""
         if self._pace.tuning.restart:
-            self._aim.look(drafts, outcomes, after, now_s)
+            self._restart.look(drafts, outcomes, after, now_s)
 
     def look_at_more(self, heard: ExitObservation, draft: Tokens, offered: Tokens, now_s: float) -> None:
-        """Whether to give the verification of a draft up for all that is `offered`, where that goes on from
+        """Whether to abort the verification of a draft for all that is `offered`, where that goes on from
         it; see `RestartRule.look_at_more`.
         """
         num_drafted = len(draft)
@@ -102,37 +102,37 @@ class Foretold:
             return
         told_all = len(heard.hint.words[0].choices) > num_drafted
         if told_all and len(offered) > num_drafted and offered[:num_drafted] == draft:
-            tokens, known = offered[: num_drafted + 1], len(self._aim.tokens)
-            chance = self._pace.trust.stands(heard, tokens, known, self._aim.chance)
-            self._aim.look_at_more(num_drafted, len(offered) - num_drafted, chance, now_s)
+            tokens, known = offered[: num_drafted + 1], len(self._restart.tokens)
+            chance = self._pace.trust.stands(heard, tokens, known, self._restart.chance)
+            self._restart.look_at_more(num_drafted, len(offered) - num_drafted, chance, now_s)
 
-    def leave(self, drafts: tuple[Tokens, ...]) -> None:
-        """A verification was given up. What exits said of it will be compared with what comes of the next,
+    def on_aborted(self, drafts: tuple[Tokens, ...]) -> None:
+        """A verification was aborted. What exits said of it will be compared with what comes of the next,
         unless that one begins with the same draft: they will say it again.
         """
-        known = self._aim.tokens
-        self._aim.take()
-        if self._aim.tokens != known:
-            self._left.append(AbortedVerification(drafts, len(known), self._said))
+        known = self._restart.tokens
+        self._restart.take()
+        if self._restart.tokens != known:
+            self._aborted.append(AbortedVerification(drafts, len(known), self._said))
         self._said = []
 
     def learn_from_aborted(self, new: Tokens) -> None:
         """Learn what the `new` tokens say of the verifications that were aborted before."""
-        for left in self._left:
-            learn_from_left(self._pace, left, new)
+        for aborted in self._aborted:
+            learn_from_one(self._pace, aborted, new)
 
     def on_judged(self, drafts: Sequence[Tokens], new: Tokens) -> None:
         """Learn what the `new` tokens say of the exits of the verification that has ended."""
-        known = len(self._aim.tokens)
+        known = len(self._restart.tokens)
         for heard in self._said:
             self._pace.trust.on_judged(heard, drafts, new, known)
         self.forget()
 
 
-def learn_from_left(pace: SessionEstimates, left: AbortedVerification, new: Tokens) -> None:
-    """What came tells how far the draft of a verification would have stood that was given up."""
-    for heard in left.said:
-        pace.trust.on_judged(heard, left.drafts, new, left.known)
-    draft = left.drafts[0]
+def learn_from_one(pace: SessionEstimates, aborted: AbortedVerification, new: Tokens) -> None:
+    """What came tells how far the draft of a verification would have stood that was aborted."""
+    for heard in aborted.said:
+        pace.trust.on_judged(heard, aborted.drafts, new, aborted.known)
+    draft = aborted.drafts[0]
     stood = common_length(draft, new)
-    pace.on_draft_judged(stood - left.known, left.known <= stood < min(len(draft), len(new)))
+    pace.on_draft_judged(stood - aborted.known, aborted.known <= stood < min(len(draft), len(new)))

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a running verification, or step, should be given up for one that is aimed better or goes further.
+"""When a running verification, or step, should be aborted for one that knows more or goes further.
+
+`TargetSequence.should_abort` asks here; the forward ends at an exit (`execution.batch_verification`).
 
 Early exits foretell how a verification ends. One forward can judge that end and what comes after it: it
 begins again, with the end foretold as its draft and the branch that lies ready after it, or none. That costs
@@ -46,20 +48,20 @@ class RestartRule:
         self.tokens: Tokens = ()
         self.chance = 1.0
         self._better: _Better | None = None
-        self._left_s: float | None = None
+        self._aborted_s: float | None = None
         self.ends: tuple[int, ...] = ()
         """Of `tokens` the places whose token is an exit's own: it contradicted the draft or went on."""
 
     def begin(self, now_s: float) -> None:
-        """A verification begins, maybe the one that another was given up for."""
-        if self._left_s is not None:
-            self._pace.times.on_begun_again(now_s - self._left_s)
-        self._begun_s, self._left_s = now_s, None
+        """A verification begins, maybe the one that another was aborted for."""
+        if self._aborted_s is not None:
+            self._pace.times.on_begun_again(now_s - self._aborted_s)
+        self._begun_s, self._aborted_s = now_s, None
         self._better = None
 
     @property
     def is_better(self) -> bool:
-        """Whether the running verification should be given up for another."""
+        """Whether the running verification should be aborted for another."""
         return self._better is not None
 
     def running_s(self, now_s: float) -> float:
@@ -83,7 +85,7 @@ class RestartRule:
                 continue
             followed = max(drafts, key=partial(common_length, tokens))
             lengths = len(followed), len(tokens), len(ready)
-            gain = self._pace.gain_of_aim(chance, *lengths, self.running_s(now_s))
+            gain = self._pace.gain_of_restart(chance, *lengths, self.running_s(now_s))
             self._weigh(_Better(tokens, chance, now_s, gain))
 
     def look_at_more(self, num_drafted: int, num_more: int, chance: float, now_s: float) -> None:
@@ -101,10 +103,10 @@ class RestartRule:
             self._better = found
 
     def take(self) -> None:
-        """The verification has been given up: what was better is what the next one begins with."""
+        """The verification has been aborted: what was better is what the next one begins with."""
         if self._better is None:
             return
-        tokens, chance, self._left_s, _ = self._better
+        tokens, chance, self._aborted_s, _ = self._better
         if tokens != self.tokens:
             self.ends = (*self.ends, len(tokens) - 1)
         self.tokens, self.chance = tokens, chance

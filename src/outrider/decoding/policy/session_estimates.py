@@ -281,10 +281,10 @@ class SessionEstimates:
                 best, most = count, gain
         return best
 
-    def gain_of_aim(
+    def gain_of_restart(
         self, chance: float, num_drafted: int, num_named: int, num_ready: int, elapsed_s: float
     ) -> float:
-        """Tokens gained by giving up a verification after so long for one of its likely outcome, of so many
+        """Tokens gained by aborting a verification after so long for one of its likely outcome, of so many
         tokens, and so many more that lie ready, or none.
 
         With that `chance` one forward does for two, but for what would have come to those ready before the
@@ -294,18 +294,18 @@ class SessionEstimates:
         num_beyond = max(0, num_drafted - num_named + 1)
         lost = expected_tokens(self._odds.rate(), num_beyond)
         to_come = max(0.0, self._usually_ready(num_drafted, num_named) - num_ready)
-        return self._gain_of_leaving(chance, num_drafted, num_named, num_ready, elapsed_s, to_come, lost)
+        return self._gain_of_abort(chance, num_drafted, num_named, num_ready, elapsed_s, to_come, lost)
 
     def gain_of_more(self, chance: float, num_drafted: int, num_more: int, elapsed_s: float) -> float:
-        """Tokens gained by giving up the verification of so many after so long for one that goes on with so
+        """Tokens gained by aborting the verification of so many after so long for one that goes on with so
         many more, the first of which it judges right with that `chance`. Where it does not, only time is
         lost. Drafts have come and go on coming, however many lie ready.
         """
         num_named, num_ready = num_drafted + 1, num_more - 1
         to_come = self._usually_ready(num_drafted, num_named)
-        return self._gain_of_leaving(chance, num_drafted, num_named, num_ready, elapsed_s, to_come, lost=0.0)
+        return self._gain_of_abort(chance, num_drafted, num_named, num_ready, elapsed_s, to_come, lost=0.0)
 
-    def _gain_of_leaving(
+    def _gain_of_abort(
         self,
         chance: float,
         num_drafted: int,

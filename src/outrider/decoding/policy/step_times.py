@@ -75,7 +75,7 @@ class ForwardTimes:
         self._verify, self._wide = _RecentMeans(self._tuning), _RecentMeans(self._tuning)
 
     def on_begun_again(self, after_s: float) -> None:
-        """So long after a forward was given up the next one has begun."""
+        """So long after a forward was aborted the next one has begun."""
         self._leaving.append(after_s)
         self._left_at = self._forwards
 

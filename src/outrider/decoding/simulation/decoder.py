@@ -183,7 +183,7 @@ class VirtualDecoder:
             return
         whole_s = self._compute.draft_s(running.job)
         free_s = running.free_s(self.now_s, self._compute.draft_queue, whole_s)
-        if free_s < running.started_s + whole_s and self._machine.gives_up(running.job):
+        if free_s < running.started_s + whole_s and self._machine.should_abort(running.job):
             running.left = True
             self._agenda.at(free_s, self._end_edge_job, running)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a forward that is given up runs on at a device, in whose queue a part of it waits by then."""
+"""How long a forward that is aborted runs on at a device, in whose queue a part of it waits by then."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class DeviceQueue:
     host_s: float = 0.0
 
     def left_s(self, after_s: float, whole_s: float) -> float:
-        """How long a forward takes that is given up after so long; it would have taken `whole_s`."""
+        """How long a forward takes that is aborted after so long; it would have taken `whole_s`."""
         if not self.segments or whole_s <= 0.0:
             return after_s
         segment_s = whole_s / self.segments

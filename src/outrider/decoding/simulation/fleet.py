@@ -25,13 +25,13 @@ from outrider.decoding.edge.machine import EdgeMachine
 from outrider.decoding.event_loop import EventLoop
 from outrider.decoding.execution.workers import DraftWorker
 from outrider.decoding.jobs import (
+    Aborted,
     CloudDraft,
     CloudJob,
     CloudResult,
     EdgeJob,
     EdgeResult,
     ExitHint,
-    GivenUp,
     Unfinished,
     Verify,
 )
@@ -107,10 +107,10 @@ class FleetCloud:
             new += self._service.hint(job, hint)
             self._send(new, self._service_s)
             said.extend(new)
-            return self._service.gives_up(job)
+            return self._service.should_abort(job)
 
         results = self._service.run(jobs, on_hint) if jobs else []
-        if not any(isinstance(result, GivenUp) for result in results):
+        if not any(isinstance(result, Aborted) for result in results):
             self._service_s = start_s + spent_s(1.0)
         took_s = self._service_s - start_s
         answers = self._service.finish_all(jobs, results, took_s) if jobs else []
@@ -232,7 +232,7 @@ class FleetRobot:
         if isinstance(frame, Verdict) and frame.drafted and not self._machine.done:
             self.record.rounds += 1
         self._perform(self._machine.receive(frame, now_s))
-        if self._drafting is not None and self._machine.gives_up(self._drafting):
+        if self._drafting is not None and self._machine.should_abort(self._drafting):
             self._drafting = None
         self._work()
 

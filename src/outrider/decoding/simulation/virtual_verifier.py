@@ -16,11 +16,11 @@ from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.event_loop import EventLoop
 from outrider.decoding.jobs import (
+    Aborted,
     CloudDraft,
     CloudJob,
     CloudResult,
     ExitHint,
-    GivenUp,
     PrefillTarget,
     Unfinished,
     Verify,
@@ -173,13 +173,13 @@ class VirtualVerifier:
         self._reply(replies)
         whole_s = self._target_s(job)
         free_s = running.free_s(self._now_s, self._world.compute.target_queue, whole_s)
-        if free_s < running.started_s + whole_s and self._service.gives_up(job):
+        if free_s < running.started_s + whole_s and self._service.should_abort(job):
             running.left = True
-            self._agenda.at(free_s, self._finish_job, running, GivenUp())
+            self._agenda.at(free_s, self._finish_job, running, Aborted())
 
     def _finish_job(self, running: Running[CloudJob], result: CloudResult) -> None:
-        """Nothing else comes of a job that was given up, or of a verifier that is no more."""
-        if running is not self._running or (running.left and not isinstance(result, GivenUp)):
+        """Nothing else comes of a job that was aborted, or of a verifier that is no more."""
+        if running is not self._running or (running.left and not isinstance(result, Aborted)):
             return
         self._running = None
         duration_s = self._now_s - running.started_s

@@ -13,11 +13,11 @@ from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.execution.batch_verification import OnHint
 from outrider.decoding.execution.workers import DraftWorker, TargetWorker
 from outrider.decoding.jobs import (
+    Aborted,
     CloudResult,
     EdgeJob,
     EdgeResult,
     ExitHint,
-    GivenUp,
     TargetJob,
     Unfinished,
     Verify,
@@ -81,7 +81,7 @@ class PacedDraftWorker(DraftWorker):
         try:
             choices = super().run(job, glance)
             self._pacer.wait_until(whole_s, glance)
-        except GivenUp:
+        except Aborted:
             self._pacer.wait_until(left_s())
             raise
         return choices
@@ -115,7 +115,7 @@ class PacedTargetWorker(TargetWorker):
             self._pacer.wait_until(after_s)
             if on_hint(job, hint) and len(jobs) == 1:
                 self._pacer.wait_until(self._compute.target_queue.left_s(after_s, duration_s))
-                return [GivenUp()]
+                return [Aborted()]
         self._pacer.wait_until(duration_s)
         return results
 

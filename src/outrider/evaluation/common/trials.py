@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 
-from outrider.runtime.common.endings import belonging_to_this_process, stopping_on_signals
+from outrider.runtime.common.ending_signals import belonging_to_this_process, stopping_on_signals
 from outrider.runtime.node_graph.ros_env import ros_environment
 
 POLL_S = 0.1

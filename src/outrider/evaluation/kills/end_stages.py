@@ -42,7 +42,7 @@ from outrider.evaluation.kills.kill_scene import (
 )
 from outrider.nodes.common import convert, qos
 from outrider.nodes.common.process_exit import Ending
-from outrider.runtime.common.endings import belonging_to_this_process
+from outrider.runtime.common.ending_signals import belonging_to_this_process
 from outrider.runtime.node_graph.node_graphs import GAZEBO_GRAPH
 from outrider.runtime.node_graph.node_specs import MOTIONS
 from outrider.runtime.node_graph.parameter_values import graph_parameters, write_parameter_file

@@ -3,7 +3,7 @@
 
 SQLite in WAL mode, so that several processes may read and write one store: writers wait for each other up to
 `BUSY_TIMEOUT_MS`. A write counts once it is on the disk (`synchronous = FULL`). What is deleted is
-overwritten (`secure_delete`), and the file rewritten (`erase`).
+overwritten (`secure_delete`), and the file rewritten (`erasing`).
 """
 
 from __future__ import annotations
@@ -168,17 +168,6 @@ def create_tables(connection: apsw.Connection, size: int) -> None:
     """The empty tables of this version, for embeddings of `size` numbers."""
     connection.execute(_TABLES.format(size=size))
     connection.pragma("user_version", SCHEMA_VERSION)
-
-
-def erase(connection: apsw.Connection) -> None:
-    """Take what was deleted out of the file and its log. Raises apsw.BusyError while another reads it.
-
-    `secure_delete` alone is not enough: what SQLite moves from page to page leaves copies in their gaps.
-    """
-    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-    connection.execute("VACUUM")
-    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-    connection.execute("UPDATE state SET unerased = 0")
 
 
 @contextlib.contextmanager

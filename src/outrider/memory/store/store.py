@@ -26,6 +26,7 @@ from outrider.core.errors import MemoryStoreError, NotErasedError, StoreInputErr
 from outrider.core.ports import Embedder
 from outrider.core.values import Place, Record, RecordKind, Visibility
 from outrider.memory.store import schema
+from outrider.memory.store.erasing import erase
 from outrider.memory.store.eviction import StoreLimits, count_time, evict
 from outrider.memory.store.migration import migrate
 from outrider.memory.store.ranking import own_words
@@ -36,7 +37,7 @@ from outrider.memory.store.records import (
     checked_text,
 )
 from outrider.memory.store.rows import NewRecord, delete_records, embedded_passages, insert_record, see_again
-from outrider.memory.store.schema import EVICTED, FORGOTTEN, erase, transaction, translated
+from outrider.memory.store.schema import EVICTED, FORGOTTEN, transaction, translated
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ PIECE_BYTES = 20 * 2**20
 CHOICE_BYTES = 4 + 4 + 8
 """Of each of a batch's logits, float32: as a session's own, side by side with the others', and its noise."""
 CHOICE_WORKSPACE_BYTES = 144 * 2**20
-"""What noise and choosing take beside these: both are made in parts (`decoding.philox` and `decisions`)."""
+"""What noise and choosing take beside these: both are made in parts (`acceptance.philox` and `coupled`)."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """From verified text to velocities: one motion at a time, each for one text, and a stop for everything else.
 
-Who may move the robot, from the highest: the emergency stop, the joystick, the text.
+Who may move the robot, from the highest: the emergency stop, the joystick, the text. The base stands after:
+
+| an emergency stop              | at once |
+| a joystick that asks for zero  | at the next tick |
+| a joystick that falls silent   | after `joystick_s` |
+| a text that is withdrawn       | at the next tick |
+
 Sans-IO: the owner hands in texts and measurements, calls `tick` at 20 to 50 Hz and sends what it returns.
 """
 

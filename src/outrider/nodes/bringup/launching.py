@@ -30,7 +30,7 @@ from launch_ros.utilities import prefix_namespace
 from outrider.core.errors import ConfigError
 from outrider.core.files.writing import writing_to
 from outrider.nodes.bringup.report_watch import ReportWatch
-from outrider.runtime.common.endings import belonging_to_this_process
+from outrider.runtime.common.ending_signals import belonging_to_this_process
 from outrider.runtime.common.json_figures import REPORT_FILE
 from outrider.runtime.common.paths import config_file
 from outrider.runtime.common.ports import free_port

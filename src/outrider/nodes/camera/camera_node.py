@@ -15,7 +15,7 @@ from outrider.nodes.camera.picture_source import PictureSource, open_file
 from outrider.nodes.camera.picture_topic import PictureTopic
 from outrider.nodes.common import convert, qos
 from outrider.nodes.common.node import OutriderNode
-from outrider.nodes.common.pictures import Picture
+from outrider.nodes.common.picture_encodings import Picture
 from outrider.nodes.common.running import run_node
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 import cv2
 
 from outrider.core.errors import FrameError
-from outrider.nodes.common.pictures import Picture, rgb_of_opencv
+from outrider.nodes.common.picture_encodings import Picture, rgb_of_opencv
 
 # The front camera of the Go2 sends H.264 to this multicast group.
 RTP_GROUP, RTP_PORT = "230.1.1.1", 1720

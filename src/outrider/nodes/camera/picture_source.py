@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 
 from outrider.core.errors import FrameError
-from outrider.nodes.common.pictures import Picture, decode_picture, rgb_of_opencv
+from outrider.nodes.common.picture_encodings import Picture, decode_picture, rgb_of_opencv
 
 _STILL_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".webp"})
 _JPEG_SUFFIXES = frozenset({".jpg", ".jpeg"})

@@ -11,7 +11,7 @@ from sensor_msgs.msg import CompressedImage, Image
 
 from outrider.nodes.common import qos
 from outrider.nodes.common.node import OutriderNode
-from outrider.nodes.common.pictures import COMPRESSED, republish
+from outrider.nodes.common.picture_encodings import COMPRESSED, republish
 
 RAW_TYPE, COMPRESSED_TYPE = "sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"
 READABLE: Mapping[str, type] = {RAW_TYPE: Image, COMPRESSED_TYPE: CompressedImage}

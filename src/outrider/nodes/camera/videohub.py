@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from outrider.core.errors import FrameError
 from outrider.nodes.common.convert import Time
-from outrider.nodes.common.pictures import Picture, decode_picture
+from outrider.nodes.common.picture_encodings import Picture, decode_picture
 from outrider.nodes.go2 import go2_api
 from outrider.nodes.go2.go2_client import Answer, Calls
 

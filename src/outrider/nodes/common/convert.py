@@ -21,7 +21,7 @@ from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity
 from outrider.navigation.sensing.odometry_check import OdometrySample
 from outrider.navigation.sensing.scan_check import ScanSample
 from outrider.navigation.sensing.transforms import StampedTransform
-from outrider.nodes.common.pictures import RawPicture, decode_compressed, decode_raw
+from outrider.nodes.common.picture_encodings import RawPicture, decode_compressed, decode_raw
 
 BASE_HEIGHT_M = 0.30
 # Of x, y, z, roll, pitch and yaw: of a walk of some metres, on a floor that counts as level.

@@ -13,7 +13,7 @@ import time
 import traceback
 from collections.abc import Iterator
 
-from outrider.runtime.common.endings import on_ending_signals, when_parent_ends
+from outrider.runtime.common.ending_signals import on_ending_signals, when_parent_ends
 
 # What the interpreter ends with after an exception that nobody caught.
 BROKEN = 1

@@ -23,7 +23,7 @@ from rclpy.signals import SignalHandlerOptions
 from outrider.core.errors import ConfigError, OutriderError
 from outrider.nodes.common.node import OutriderNode
 from outrider.nodes.common.process_exit import BROKEN, Ending, end_process_after
-from outrider.runtime.common.endings import COULD_NOT_START
+from outrider.runtime.common.ending_signals import COULD_NOT_START
 
 SPIN_TIMEOUT_S = 0.1
 LEAVE_S = 5.0

@@ -36,7 +36,7 @@ from outrider.nodes.common.node_parameters import NodeParameters
 from outrider.nodes.common.process_exit import BROKEN, Ending
 from outrider.nodes.common.running import init_ros, leave_ros
 from outrider.nodes.navigator.server_watch import ServerWatch
-from outrider.runtime.common.endings import COULD_NOT_START, STOPPED
+from outrider.runtime.common.ending_signals import COULD_NOT_START, STOPPED
 from outrider.runtime.mission.robot_side import GoalError, GoalResult
 from outrider.runtime.node_graph.namespaces import diagnostics_name, spec_of_status
 from outrider.runtime.node_graph.node_specs import MISSION

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 
-from outrider.runtime.common.endings import ENDING_SIGNALS, on_ending_signals, when_parent_ends
+from outrider.runtime.common.ending_signals import ENDING_SIGNALS, on_ending_signals, when_parent_ends
 
 END_S = 5.0
 

@@ -19,7 +19,7 @@ from outrider.core.files.writing import checked_animation, checked_folder, writi
 from outrider.core.language.grammar import Vocabulary
 from outrider.decoding.config import DecodingConfig
 from outrider.navigation.sensing.floor_map import Point
-from outrider.runtime.common.endings import NOT_REACHED, STOPPED, stopping_on_signals
+from outrider.runtime.common.ending_signals import NOT_REACHED, STOPPED, stopping_on_signals
 from outrider.runtime.common.json_figures import REPORT_FILE
 from outrider.runtime.common.made_with import made_with
 from outrider.runtime.common.paths import models_folder

@@ -13,7 +13,7 @@ from outrider.core.errors import ConfigError, OutriderError
 from outrider.core.files.private_files import make_private_folder
 from outrider.core.files.writing import checked_animation, checked_folder, writing_to
 from outrider.decoding.config import DecodingConfig, drafter_names
-from outrider.runtime.common.endings import (
+from outrider.runtime.common.ending_signals import (
     COULD_NOT_START,
     NOT_REACHED,
     STOPPED,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from outrider.runtime.common.endings import COULD_NOT_START
+from outrider.runtime.common.ending_signals import COULD_NOT_START
 from outrider.runtime.node_graph.parameters import NodeSpec
 
 MOST, WITHIN_S = 5, 120.0

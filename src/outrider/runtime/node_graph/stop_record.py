@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from outrider.core.files.private_files import home_folder, make_private_folder, write_private
-from outrider.runtime.common.endings import PARENT_VARIABLE
+from outrider.runtime.common.ending_signals import PARENT_VARIABLE
 
 
 class StopRecord:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from outrider.core.errors import OutriderError
 from outrider.core.files.private_files import make_private_folder, open_private
-from outrider.runtime.common.endings import (
+from outrider.runtime.common.ending_signals import (
     COULD_NOT_START,
     STOPPED,
     belonging_to_this_process,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from outrider.runtime.common.endings import stopping_on_signals
+from outrider.runtime.common.ending_signals import stopping_on_signals
 from outrider.runtime.common.links import LOOPBACK
 from outrider.runtime.common.paths import config_file
 from outrider.runtime.common.ports import free_port

@@ -12,7 +12,7 @@ from outrider.console.relay.server import serve_relay
 from outrider.console.server import ConsoleSettings
 from outrider.core.errors import ConfigError
 from outrider.core.files.private_files import HOME_FOLDER
-from outrider.runtime.common.endings import stopping_on_signals
+from outrider.runtime.common.ending_signals import stopping_on_signals
 from outrider.wire.endpoint import check_endpoint
 from outrider.wire.keys import load_client_keys
 from outrider.wire.tunnel import RelayTunnel, RobotTunnel

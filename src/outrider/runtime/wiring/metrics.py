@@ -24,7 +24,7 @@ _COUNTERS = {
     "rounds": "Drafts that were judged.",
     "jobs": "Verifications, steps and parts of prompts.",
     "failed_jobs": "Jobs that failed.",
-    "given_up": "Verifications and steps left in their midst, for better ones, other robots or ended texts.",
+    "aborted": "Verifications and steps aborted: for better ones, other robots or ended texts.",
     "received": "Frames received.",
     "malformed": "Messages that were no frames.",
     "flooded": "Frames dropped from peers beyond their rate.",

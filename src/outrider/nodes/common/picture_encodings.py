@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures as cameras send them, raw or compressed, as uint8 (H, W, 3) RGB; pure."""
+"""Pictures as cameras send them, raw or compressed, as uint8 (H, W, 3) RGB; pure.
+
+To add an encoding: `LAYOUTS` here, `colour_cases` in tests/ros/test_pictures.py, docs/how-to/camera.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cloud machine and its service alone: verifications given up in their midst for ones aimed better."""
+"""The cloud machine and its service alone: verifications aborted for ones that begin with more."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from cloud_machine import (
 
 from outrider.core.frames import Cancel, Close
 from outrider.decoding.drivers.verifier_service import VerifierService
-from outrider.decoding.jobs import ExitHint, GivenUp, Verify, Word
+from outrider.decoding.jobs import Aborted, ExitHint, Verify, Word
 from outrider.decoding.policy.exit_calibration import ExitCalibrator
 from outrider.decoding.protocol.prefix_digest import extend_digest
 
@@ -52,18 +52,18 @@ def test_what_an_exit_foretells_and_the_branch_after_it_are_verified_at_once(acc
     cloud, text = service(TRUSTING), own(temperature=temperature)
     opened(cloud, acceptance=acceptance, temperature=temperature, **USEFUL)
     job = offer(cloud, text)
-    assert not cloud.gives_up(job)
+    assert not cloud.should_abort(job)
     told = [hint.tokens for hint in frames(cloud.hint(job, names(job, text[:2])))]
     assert told == [text[:2], (*job.draft, 7)], "the draft may yet be right"
-    assert cloud.gives_up(job)
-    assert cloud.finish_all([job], [GivenUp()], 0.01) == []
+    assert cloud.should_abort(job)
+    assert cloud.finish_all([job], [Aborted()], 0.01) == []
     again = next_job(cloud)
     assert (again.tokens, again.draft) == ((), text[:6])
-    assert again.evidence == (None,) * 6 and not cloud.gives_up(again)
+    assert again.evidence == (None,) * 6 and not cloud.should_abort(again)
     [verdict] = frames(cloud.finish(again, run(cloud, again), 0.1))
     assert verdict.tokens == text[:7]
     assert (verdict.drafted, verdict.passes, verdict.kept) == (6, 2, ())
-    assert cloud.stats.given_up == 0, "nothing was stopped by the model itself"
+    assert cloud.stats.aborted == 0, "nothing was stopped by the model itself"
 
 
 def test_an_exit_that_follows_a_draft_beside_foretells_what_comes_after_that(every_aim_pays, monkeypatch):
@@ -78,8 +78,8 @@ def test_an_exit_that_follows_a_draft_beside_foretells_what_comes_after_that(eve
     hint = at_main._replace(words=(*at_main.words, beside))
     told = [hint.tokens for hint in frames(cloud.hint(job, hint))]
     assert text[:5] in told and text[:2] not in told
-    assert cloud.gives_up(job)
-    cloud.finish(job, GivenUp(), 0.01)
+    assert cloud.should_abort(job)
+    cloud.finish(job, Aborted(), 0.01)
     again = next_job(cloud)
     assert again.draft == text[:6], "the draft beside, the exit's own token and the branch that lies after it"
     [verdict] = frames(cloud.finish(again, run(cloud, again), 0.1))
@@ -96,7 +96,7 @@ def test_where_an_exit_was_wrong_the_target_has_its_word():
     job = next_job(cloud)
     assert 29 not in text[:2] and job.draft == main != wrong
     cloud.hint(job, names(job, other[:2]))
-    cloud.finish(job, GivenUp(), 0.01)
+    cloud.finish(job, Aborted(), 0.01)
     again = next_job(cloud)
     assert again.draft == other
     [verdict] = frames(cloud.finish(again, run(cloud, again), 0.1))
@@ -115,7 +115,7 @@ def test_where_a_draft_is_cut_beside_others_no_token_counts_that_was_not_judged(
         cloud.receive(ALICE, draft(0, tokens))
     job = next_job(cloud)
     cloud.hint(job, names(job, other[:2]))
-    cloud.finish(job, GivenUp(), 0.01)
+    cloud.finish(job, Aborted(), 0.01)
     cloud.receive(BOB, draft(0, text[:3]))
     jobs = cloud.next_jobs()
     assert {job.key.peer: job.draft for job in jobs} == {ALICE: text[:1], BOB: text[:1]}
@@ -133,8 +133,8 @@ def test_where_a_draft_is_cut_within_what_was_foretold_an_exits_token_is_no_draf
     for outcome in (first[:2], second[:4]):
         job = next_job(cloud)
         cloud.hint(job, names(job, outcome))
-        assert cloud.gives_up(job)
-        cloud.finish(job, GivenUp(), 0.01)
+        assert cloud.should_abort(job)
+        cloud.finish(job, Aborted(), 0.01)
     cloud.receive(BOB, draft(0, text[:3]))
     jobs = cloud.next_jobs()
     assert {job.key.peer: job.draft for job in jobs} == {ALICE: second[:2], BOB: text[:2]}
@@ -148,7 +148,7 @@ def test_a_verification_given_up_is_no_batch_to_learn_from():
     opened(cloud, **USEFUL)
     job = offer(cloud, text)
     cloud.hint(job, names(job, text[:2]))
-    cloud.finish_all([job], [GivenUp()], 0.01)
+    cloud.finish_all([job], [Aborted()], 0.01)
     again = next_job(cloud)
     cloud.finish_all([again], [run(cloud, again)], 0.1)
     assert cloud._machine._prices.verify_time.seconds(1) == pytest.approx(0.1)
@@ -163,8 +163,8 @@ def test_a_step_is_given_up_for_a_branch_that_lies_ready():
     assert first.draft == ()
     cloud.receive(ALICE, draft(0, text[:5]))
     cloud.hint(first, names(first, text[:1]))
-    assert cloud.gives_up(first)
-    cloud.finish(first, GivenUp(), 0.01)
+    assert cloud.should_abort(first)
+    cloud.finish(first, Aborted(), 0.01)
     assert next_job(cloud).draft == text[:5]
 
 
@@ -175,10 +175,10 @@ def test_without_a_branch_ready_nothing_is_given_up():
     cloud.receive(ALICE, draft(0, main))
     job = next_job(cloud)
     cloud.hint(job, names(job, text[:2]))
-    assert not cloud.gives_up(job)
+    assert not cloud.should_abort(job)
     cloud.receive(ALICE, draft(2, text[2:5], digest=extend_digest(ROOT, text[:2])))
     cloud.hint(job, names(job, text[:2], exit_index=1))
-    assert cloud.gives_up(job), "what came meanwhile counts"
+    assert cloud.should_abort(job), "what came meanwhile counts"
 
 
 @pytest.mark.parametrize("when_idle", ["wait", "step"])
@@ -188,7 +188,7 @@ def test_others_end_what_they_have_begun(when_idle, hints):
     opened(cloud, when_idle=when_idle, hints=hints)
     job = offer(cloud, text)
     cloud.hint(job, names(job, text[:2]))
-    assert not cloud.gives_up(job)
+    assert not cloud.should_abort(job)
 
 
 @pytest.mark.parametrize("when_idle", ["wait", "step", "adaptive"])
@@ -203,8 +203,8 @@ def test_a_verification_of_a_text_that_is_no_more_is_of_no_use(when_idle, news):
     job = offer(cloud, text)
     cloud.receive(ALICE, news)
     assert cloud.hint(job, names(job, text[:2])) == []
-    assert cloud.gives_up(job)
-    assert cloud.finish_all([job], [GivenUp()], 0.01) == []
+    assert cloud.should_abort(job)
+    assert cloud.finish_all([job], [Aborted()], 0.01) == []
     later = next_job(cloud)
     assert not (isinstance(later, Verify) and later.draft)
 
@@ -222,8 +222,8 @@ def test_what_was_left_counts_by_the_part_of_its_time_that_it_ran(left_after_s, 
     job = next_job(cloud)
     cloud._clock.now_s += left_after_s
     cloud.hint(job, names(job, text[5:6]))
-    assert cloud.gives_up(job)
-    cloud.finish(job, GivenUp(), left_after_s)
+    assert cloud.should_abort(job)
+    cloud.finish(job, Aborted(), left_after_s)
     again = next_job(cloud)
     [verdict] = frames(cloud.finish(again, run(cloud, again), 0.1))
     assert (verdict.tokens, verdict.passes) == (text[5:10], passes)
@@ -240,7 +240,7 @@ def test_in_a_batch_nothing_is_given_up():
             cloud.receive(peer, draft(0, tokens))
     said = frames(step(cloud))
     assert verdicts(said) == [text[:2], text[:2]]
-    assert cloud.stats.given_up == 0
+    assert cloud.stats.aborted == 0
     cloud._clock.now_s += 5.0
     for peer in (ALICE, BOB):
         cloud.receive(peer, draft(2, text[2:4], digest=extend_digest(ROOT, text[:2])))
