@@ -136,7 +136,7 @@ def _checked(
     text_config = config.get_text_config()
     check_text_config(folder, text_config, tokenizer.vocab_size, precision, place.type == "cuda")
     how = read_preprocessing(folder, config, max_length)
-    check_markup(folder, tokenizer, how is not None)
+    check_markup(folder, tokenizer, None if how is None else config.image_token_id)
     widths = StepWidths(
         text_shape(text_config),
         text_config.hidden_size,
@@ -216,7 +216,7 @@ def load_graph_model(
     torch.set_num_threads(threads)
     config = read_config(folder)
     how = read_preprocessing(folder, config, max_length)
-    check_markup(folder, tokenizer, how is not None)
+    check_markup(folder, tokenizer, None if how is None else config.image_token_id)
     config = config.get_text_config()
     check_text_config(folder, config, tokenizer.vocab_size, precision)
     num_slots = next_span(max_length - 1) + BRANCH_SLOTS

@@ -127,6 +127,14 @@ def test_a_type_that_each_shard_mixes_was_saved_so(shards) -> None:
     check_weight_files(shards)
 
 
+def test_an_index_that_transformers_does_not_read_is_refused(shards) -> None:
+    index = index_of(shards)
+    del index["metadata"]
+    write_index(shards, index)
+    with pytest.raises(ModelError, match=r'has no "metadata", .*add "metadata": \{\}'):
+        load_model(shards)
+
+
 @pytest.mark.parametrize("name", ["../elsewhere/model.safetensors", "/etc/passwd", ".."])
 def test_an_index_that_leads_out_of_its_folder_is_refused(shards, name) -> None:
     index = index_of(shards)
@@ -148,6 +156,7 @@ def lone(name: str):
         (lone("model.bf16.safetensors"), r"model\.bf16\.safetensors, a variant.*rename it"),
         (lone("adapter_model.safetensors"), "LoRA adapter alone.*merge it"),
         (lone("model-00001-of-00002.safetensors"), "has shards.*and no model.safetensors.index.json"),
+        (lone("consolidated.safetensors"), r"there is consolidated\.safetensors, a name.*rename it"),
         (lone("weights.h5"), r"model\.safetensors is missing"),
     ],
 )

@@ -145,6 +145,11 @@ REFUSED: list[tuple[Callable[[gguf.GGUFWriter], None], str]] = [
     (says("qwen2.attention.head_count", 0), "num_attention_heads is 0"),
     (says("qwen2.attention.key_length", 8), "key_length is 8"),
     (says("qwen2.rope.scaling.type", "longrope"), "scaling.factor|longrope"),
+    (says("qwen2.attention.sliding_window", 8), "use_sliding_window is True"),
+    (lambda writer: writer.add_float32("qwen2.rope.scale_linear", 2.0), "rope_type is 'linear'"),
+    (says("qwen2.pooling_type", 3), r"embedding or ranking model \(pooling_type 3\)"),
+    (lambda writer: writer.add_bool("qwen2.attention.causal", False), "embedding or ranking model"),
+    (lambda writer: writer.add_tensor("blk.0.attn_output.bias", torch.ones(64).numpy()), "attn_output"),
     (lambda writer: writer.add_tensor("blk.0.ffn_gate_exps.weight", torch.ones(2, 2).numpy()), "exps"),
 ]
 
@@ -197,6 +202,30 @@ def test_without_a_tokenizer_that_of_a_folder_is_taken_or_asked_for(tmp_path: Pa
     with pytest.raises(ModelError, match="no tokenizer"):
         load_model(tmp_path / "model.gguf")
     assert load_model(tmp_path / "model.gguf", tokenizer_folder=tmp_path / "words").vocab_size == 400
+
+
+def test_a_tokenizer_beside_a_file_is_taken(tmp_path: Path) -> None:
+    write_gguf(tmp_path / "model.GGUF", tokenizer=False)
+    (tmp_path / "words" / "tokenizer.json").rename(tmp_path / "tokenizer.json")
+    for model in (tmp_path / "model.GGUF", tmp_path):
+        assert load_model(model).vocab_size == 400
+
+
+@pytest.mark.parametrize(
+    ("begin", "reason"),
+    [
+        (b"GGUF\0\0\0\3", "it is big endian"),
+        (b"GGUF\4\0\0\0", "of version 4"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "is a Git LFS pointer"),
+        (b"<!DOCTYPE html>", "does not begin with GGUF"),
+    ],
+)
+def test_a_file_that_begins_otherwise_says_how(
+    written: Path, tmp_path: Path, begin: bytes, reason: str
+) -> None:
+    (tmp_path / "model.gguf").write_bytes(begin + written.read_bytes()[len(begin) :])
+    with pytest.raises(ModelError, match=reason):
+        check_model(tmp_path / "model.gguf")
 
 
 def test_of_several_files_one_must_be_named(tmp_path: Path) -> None:

@@ -229,3 +229,9 @@ def test_bounds_that_transformers_4_45_wrote_into_size_count_and_whole_floats_ar
     bounds = {"min_pixels": 50_176, "max_pixels": 78_400.0}
     how = read(written(tmp_path, size=bounds, min_pixels=None, max_pixels=None))
     assert (how.min_pixels, how.max_pixels) == (50_176, 78_400)
+
+
+def test_a_255th_that_was_saved_as_float32_is_one(tmp_path: Path) -> None:
+    assert read(written(tmp_path, rescale_factor=0.003921568859368563)) == read(written(tmp_path))
+    with pytest.raises(ModelError, match=r"rescale_factor is 0\.004"):
+        read(written(tmp_path, rescale_factor=0.004))

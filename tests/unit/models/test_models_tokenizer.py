@@ -14,6 +14,7 @@ from support.tiny_models import SENTENCES, SPECIAL_TOKENS, build_tokenizer
 from tokenizers import normalizers, processors
 from transformers import AddedToken, PreTrainedTokenizerFast
 
+from outrider.core.errors import ModelError
 from outrider.models import load_tokenizer
 
 ODD = [
@@ -101,6 +102,42 @@ def both(request, tmp_path_factory):
 def test_ids_are_those_of_transformers(both, text) -> None:
     ours, theirs = both
     assert ours.encode(text) == theirs(text, add_special_tokens=False)["input_ids"]
+
+
+@pytest.mark.parametrize("way", ["lstrip", "rstrip", "single_word", "normalized"])
+def test_a_prompt_is_transformers_own_whatever_its_markup_takes_with_it(tmp_path, way) -> None:
+    build_tokenizer(tmp_path)
+    content = json.loads((tmp_path / "tokenizer.json").read_text())
+    for token in content["added_tokens"]:
+        token[way] = True
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    ours, theirs = load_tokenizer(tmp_path), PreTrainedTokenizerFast.from_pretrained(tmp_path)
+    for text in (*SENTENCES, "a <|im_end|>\n <|im_start|> b", "\n<|im_end|>", "x<|im_end|>"):
+        assert ours.encode_prompt(text) == theirs(text, add_special_tokens=False)["input_ids"]
+
+
+def test_dropout_is_for_training(tmp_path) -> None:
+    build_tokenizer(tmp_path)
+    content = json.loads((tmp_path / "tokenizer.json").read_text())
+    content["model"]["dropout"] = 0.5
+    plain = load_tokenizer(tmp_path).encode(SENTENCES[0])
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    for way in (load_tokenizer(tmp_path).encode, load_tokenizer(tmp_path).encode_prompt):
+        assert way(SENTENCES[0]) == plain
+
+
+def test_another_kind_of_tokenizer_is_refused(tmp_path) -> None:
+    words = tokenizers.models.WordPiece({"a": 0, "<|im_end|>": 1}, unk_token="a")
+    tokenizers.Tokenizer(words).save(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(ModelError, match="is a WordPiece, and byte-level BPE is read"):
+        load_tokenizer(tmp_path)
+
+
+def test_a_damaged_configuration_of_a_tokenizer_is_refused(tmp_path) -> None:
+    build_tokenizer(tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text("{")
+    with pytest.raises(ModelError, match="or what is saved beside it is wrong"):
+        load_tokenizer(tmp_path)
 
 
 def test_tokens_that_only_a_saved_configuration_adds_are_read(tmp_path) -> None:

@@ -32,7 +32,8 @@ TEXT_PREFIX = "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_
 """For language models, which see no frame."""
 PROMPT_SUFFIX = "<|im_end|>\n<|im_start|>assistant\n"
 END_OF_TEXT = "<|im_end|>"
-MARKUP = ("<|im_start|>", END_OF_TEXT, "<|vision_start|>", "<|image_pad|>", "<|vision_end|>")
+MARKUP_OF_TURNS = ("<|im_start|>", END_OF_TEXT)
+MARKUP = (*MARKUP_OF_TURNS, "<|vision_start|>", "<|image_pad|>", "<|vision_end|>")
 """The control tokens that a prompt is made with; whatever else a tokenizer knows as one is words in it."""
 _MARKUP = re.compile(r"<(?=\||/?\w+>)")
 """Where the name of a control token may begin: `<|im_end|>`, `<tool_call>`, `</think>`."""

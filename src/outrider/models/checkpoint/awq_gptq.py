@@ -60,7 +60,8 @@ class StoredPart:
 def read_format(config_file: Path) -> StoredFormat | None:
     """None where neither AWQ nor GPTQ has quantized it. Raises ModelError for a layout that is not read."""
     content = read_settings(config_file)
-    given = content.get("quantization_config")
+    older = content.get("compression_config")
+    given = content.get("quantization_config", older and {"quant_method": "compressed-tensors"})
     if given is None and isinstance(content.get("quantization"), dict):
         raise ModelError(f"{config_file}: MLX has quantized this checkpoint for Apple's chips: {_REMEDY}")
     if given is None:

@@ -12,11 +12,12 @@ from outrider.core.errors import ConfigError, ModelError
 from outrider.core.model_options import Precision
 from outrider.models.backbone.mrope import RotaryTable, axes_in_sections, axes_in_turn
 from outrider.models.backbone.text_stack import TextShape
+from outrider.models.checkpoint.absent import CONFIG_FILE, WEIGHTS_FILE, no_config
 from outrider.models.checkpoint.architectures import ARCHITECTURES, SEEING, Architecture, families
 from outrider.models.checkpoint.awq_gptq import read_format
-from outrider.models.checkpoint.files import WEIGHTS_FILE, check_weight_files
-from outrider.models.checkpoint.settings import CONFIG_FILE, config_file, read_settings
-from outrider.models.gguf.file import SUFFIX, gguf_of
+from outrider.models.checkpoint.files import check_weight_files
+from outrider.models.checkpoint.settings import config_file, read_settings
+from outrider.models.gguf.file import gguf_of, is_gguf
 from outrider.models.quantization.integers import INT4_GROUP
 
 SIZES = (
@@ -37,6 +38,7 @@ SIZES = (
     "temporal_patch_size",
 )
 """Of a configuration's text and vision parts: each has some of these."""
+TYPES = ("bfloat16", "float16", "float32", "float64")
 SHARED_SIZES = (("hidden_size", "num_attention_heads"), ("num_attention_heads", "num_key_value_heads"))
 
 
@@ -49,14 +51,41 @@ def check_checkpoint(folder: Path) -> None:
             f"{folder} is no folder: give a model folder with {CONFIG_FILE} and {WEIGHTS_FILE}, or a GGUF"
         )
     path = config_file(folder)
-    model_type = read_settings(path).get("model_type")
+    if not path.exists() and not is_gguf(path):
+        raise no_config(folder)
+    settings = read_settings(path)
+    model_type = settings.get("model_type")
     if model_type not in ARCHITECTURES:
         raise ModelError(
             f"{path} is of model_type {model_type!r}, not one of "
             f"{', '.join(map(repr, ARCHITECTURES))}: choose a {families()} checkpoint"
         )
+    _check_class(path, settings.get("architectures"), ARCHITECTURES[model_type])
+    _check_types(path, settings)
     read_format(path)
     check_weight_files(folder)
+
+
+def _check_class(path: Path, named: Any, architecture: Architecture) -> None:
+    """Raises ModelError for a model of the same layers that writes no text: one that classifies or embeds."""
+    wanted = architecture.modules.__name__
+    if named and wanted not in named:
+        raise ModelError(
+            f"{path}: architectures is {named!r}, and of {architecture.family} only {wanted} is "
+            "run: choose a checkpoint that writes text, or restore the file"
+        )
+
+
+def _check_types(path: Path, settings: dict[str, Any]) -> None:
+    """Raises ModelError for a type of numbers that weights cannot have."""
+    parts = [settings, settings.get("text_config"), settings.get("vision_config")]
+    for key in ("dtype", "torch_dtype"):
+        for name in (part.get(key) for part in parts if isinstance(part, dict)):
+            if name is not None and name not in TYPES:
+                raise ModelError(
+                    f"{path}: {key} is {name!r}, and must be one of {', '.join(TYPES)}: correct it, or leave "
+                    "it out"
+                )
 
 
 def check_sees(folder: Path) -> None:
@@ -73,7 +102,7 @@ def read_config(folder: Path) -> Any:
     architecture = ARCHITECTURES[read_settings(path)["model_type"]]
     kind = architecture.modules.config_class
     try:
-        if path.suffix == SUFFIX:
+        if is_gguf(path):
             config = kind(**read_settings(path))
         else:
             config = kind.from_pretrained(folder, local_files_only=True)
@@ -127,10 +156,14 @@ def check_text_config(
         "rope_type": (rope_type, "default"),
         "use_sliding_window": (_slides(config), False),
         "attention_bias": (bool(getattr(config, "attention_bias", False)), False),
+        "is_causal": (getattr(config, "is_causal", None) is not False, True),
     }
     for name, (found, wanted) in wrong.items():
         if found != wanted:
-            raise ModelError(f"{config_file(folder)}: {name} is {found!r}; only {wanted!r} can be run")
+            raise ModelError(
+                f"{config_file(folder)}: {name} is {found!r}; only {wanted!r} can be run: choose another "
+                "checkpoint, or take out what you have added yourself"
+            )
     if vocab_size > config.vocab_size:
         raise ModelError(
             f"{folder} has {config.vocab_size} token rows but its tokenizer {vocab_size}: "

@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 from safetensors import safe_open
 
 from outrider.core.errors import ModelError
-from outrider.models.gguf.file import SUFFIX, open_gguf
+from outrider.models.gguf.file import is_gguf, open_gguf
 from outrider.models.gguf.weights import own_dtype
 
 FILE_BYTES = {
@@ -20,6 +21,8 @@ FILE_BYTES = {
     **{"I8": 1, "U8": 1, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1},
 }
 _PREFIX = re.compile(r"^(?:model\.)?(?:language_model\.)?(?:model\.)?")
+_DTYPES = {"F16": torch.float16, "BF16": torch.bfloat16}
+_FLOATS = ("F64", "F32", *_DTYPES)
 _HEAD = "lm_head.weight"
 """Left out by checkpoints whose embeddings are their head."""
 
@@ -44,7 +47,7 @@ class WeightHeader:
 def read_headers(files: Sequence[Path]) -> Iterator[WeightHeader]:
     """Yields name, shape and type of each weight without reading the weights."""
     for path in files:
-        yield from _gguf_headers(path) if path.suffix == SUFFIX else _safetensors_headers(path)
+        yield from _gguf_headers(path) if is_gguf(path) else _safetensors_headers(path)
 
 
 def _safetensors_headers(path: Path) -> Iterator[WeightHeader]:
@@ -68,6 +71,7 @@ def check_fit(config_file: Path, files: Sequence[Path], wanted: Mapping[str, Sha
     Names are compared without the prefixes that versions of transformers write differently.
     """
     stored: dict[str, Shape] = {}
+    bare = {_bare(name): shape for name, shape in wanted.items()}
     for header in read_headers(files):
         bare_name = _bare(header.name)
         if bare_name in stored:
@@ -76,7 +80,8 @@ def check_fit(config_file: Path, files: Sequence[Path], wanted: Mapping[str, Sha
                 f"{header.name}: restore its weights from one save"
             )
         stored[bare_name] = header.shape
-    bare = {_bare(name): shape for name, shape in wanted.items()}
+        if not is_gguf(files[0]):
+            _check_plain(config_file, header, bare_name, bare)
     for name, shape in bare.items():
         if stored.get(name, shape) != shape:
             raise ModelError(
@@ -89,6 +94,37 @@ def check_fit(config_file: Path, files: Sequence[Path], wanted: Mapping[str, Sha
             f"{config_file.parent} lacks {len(missing)} weights that its {config_file.name} names, the first "
             f"{missing[0]}: restore both from one checkpoint"
         )
+
+
+def _check_plain(config_file: Path, header: WeightHeader, name: str, wanted: Mapping[str, Shape]) -> None:
+    """Raises ModelError for what a quantizer or an adapter has left that the configuration does not name.
+
+    transformers would load the numbers without their scales.
+    """
+    if name in wanted and header.dtype not in _FLOATS:
+        found = f"{header.name} of the type {header.dtype}"
+    elif name not in wanted and not name.endswith(".bias") and _owner(name, wanted) is not None:
+        found = f"{header.name} beside {_owner(name, wanted)}"
+    else:
+        return
+    raise ModelError(
+        f"{config_file.parent} holds {found}: a quantizer or an adapter has made it, and "
+        f"{config_file.name} names none; choose the checkpoint that is not quantized, or merge the adapter"
+    )
+
+
+def _owner(name: str, wanted: Mapping[str, Shape]) -> str | None:
+    """The weight whose module, or which itself, a name lies within."""
+    parts = name.split(".")
+    stems = (".".join(parts[:count]).removesuffix(".weight") for count in range(1, len(parts)))
+    return next((f"{stem}.weight" for stem in stems if f"{stem}.weight" in wanted), None)
+
+
+def file_dtype(files: Sequence[Path]) -> torch.dtype:
+    """The type of all matrices where files have one, else float32, which holds every other."""
+    weights = (one for one in read_headers(files) if one.name.endswith(".weight") and len(one.shape) > 1)
+    found = {one.dtype for one in weights}
+    return _DTYPES.get(found.pop(), torch.float32) if len(found) == 1 else torch.float32
 
 
 def _bare(name: str) -> str:

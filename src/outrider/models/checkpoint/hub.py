@@ -9,7 +9,8 @@ from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
 from outrider.core.errors import ConfigError, ModelError
-from outrider.models.checkpoint.files import hub_name, is_whole
+from outrider.models.checkpoint.absent import hub_name
+from outrider.models.checkpoint.files import is_whole
 
 FILES = ["*.json", "*.safetensors", "*.txt"]
 

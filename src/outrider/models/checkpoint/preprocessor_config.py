@@ -97,7 +97,8 @@ def _check_fixed(where: str, content: dict[str, Any], how: Preprocessing) -> Non
     }
     for name, wanted in fixed.items():
         found = content.get(name, wanted)
-        if isinstance(found, bool) != isinstance(wanted, bool) or found != wanted:
+        is_alike = isinstance(found, bool) == isinstance(wanted, bool) and isinstance(found, int | float)
+        if not is_alike or not math.isclose(found, wanted, rel_tol=1e-6):  # 1 / 255 may be a float32
             raise ModelError(
                 f"{where}: {name} is {found!r}; only {wanted!r} fits the model: restore the file"
             )

@@ -6,11 +6,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from outrider.models.checkpoint.absent import CONFIG_FILE
 from outrider.models.checkpoint.card import read_json
 from outrider.models.gguf.configuration import config_content
-from outrider.models.gguf.file import SUFFIX, gguf_of, open_gguf
-
-CONFIG_FILE = "config.json"
+from outrider.models.gguf.file import gguf_of, is_gguf, open_gguf
 
 
 def config_file(model: Path) -> Path:
@@ -20,4 +19,4 @@ def config_file(model: Path) -> Path:
 
 def read_settings(path: Path) -> dict[str, Any]:
     """The content of a config.json, or what a GGUF file says of the same. Raises ModelError."""
-    return config_content(open_gguf(path)) if path.suffix == SUFFIX else read_json(path)
+    return config_content(open_gguf(path)) if is_gguf(path) else read_json(path)

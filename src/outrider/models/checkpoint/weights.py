@@ -19,6 +19,7 @@ from outrider.core.errors import ModelError
 from outrider.core.model_options import Precision
 from outrider.models.backbone.out_of_memory import give_back_freed, is_out_of_memory
 from outrider.models.backbone.text_stack import LayerWeights, RmsNorm, TextShape, TextStack
+from outrider.models.checkpoint.absent import WEIGHTS_FILE
 from outrider.models.checkpoint.architectures import ARCHITECTURES, Architecture
 from outrider.models.checkpoint.awq_gptq import StoredLayers, StoredPart, read_format
 from outrider.models.checkpoint.configuration import (
@@ -27,8 +28,8 @@ from outrider.models.checkpoint.configuration import (
     rotary_table,
     text_shape,
 )
-from outrider.models.checkpoint.files import WEIGHTS_FILE, weight_files
-from outrider.models.checkpoint.headers import Shape, check_fit
+from outrider.models.checkpoint.files import weight_files
+from outrider.models.checkpoint.headers import Shape, check_fit, file_dtype
 from outrider.models.checkpoint.settings import config_file
 from outrider.models.checkpoint.torchao_format import foreign_projections, is_plain
 from outrider.models.gguf.file import gguf_of, open_gguf
@@ -105,6 +106,8 @@ def _source(model: Path, config: Any, dtype: torch.dtype | str) -> dict[str, Any
     """Where transformers is to take the weights from: the folder, or what a GGUF file's tensors stand for."""
     path = gguf_of(model)
     if path is None:
+        if isinstance(dtype, str) and getattr(config, "quantization_config", None) is None:
+            dtype = file_dtype(weight_files(model))
         return {"pretrained_model_name_or_path": model, "dtype": dtype}
     file = open_gguf(path)
     dtype = own_dtype(file) if isinstance(dtype, str) else dtype

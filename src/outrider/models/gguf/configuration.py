@@ -29,13 +29,17 @@ def config_content(file: GgufFile) -> dict[str, Any]:
     if EMBEDDINGS not in file.tensors:
         raise ModelError(f"{file.path} holds no token_embd.weight: restore the file")
     _check_head_width(file, sizes["hidden_size"], sizes["num_attention_heads"])
+    _check_writes(file)
+    window = file.get(key("attention.sliding_window"), int, 0)
     return sizes | {
         "model_type": ARCHITECTURE,
         "num_key_value_heads": file.get(key("attention.head_count_kv"), int, sizes["num_attention_heads"]),
         "rms_norm_eps": file.need(key("attention.layer_norm_rms_epsilon"), _NUMBER),
         "vocab_size": file.tensors[EMBEDDINGS].shape[0],
         "tie_word_embeddings": HEAD not in file.tensors,
-        "use_sliding_window": bool(file.get(key("attention.sliding_window"), int, 0)),
+        "use_sliding_window": window > 0,
+        "sliding_window": window or None,
+        "max_window_layers": 0,
         "rope_parameters": _rope(file),
     }
 
@@ -51,11 +55,24 @@ def _check_head_width(file: GgufFile, hidden: int, heads: int) -> None:
             )
 
 
+def _check_writes(file: GgufFile) -> None:
+    """Raises ModelError for a model that turns texts into vectors or scores, and writes none."""
+    pooling = file.get(f"{ARCHITECTURE}.pooling_type", int, 0)
+    if pooling > 0 or not file.get(f"{ARCHITECTURE}.attention.causal", bool, True):
+        raise ModelError(
+            f"{file.path} is an embedding or ranking model (pooling_type {pooling}), which writes no text: "
+            "choose one that does"
+        )
+
+
 def _rope(file: GgufFile) -> dict[str, Any]:
     """The rotary positions' parameters, as transformers names them."""
     prefix = f"{ARCHITECTURE}.rope."
     found: dict[str, Any] = {"rope_theta": float(file.get(f"{prefix}freq_base", _NUMBER, 10000.0))}
     kind = file.get(f"{prefix}scaling.type", str, "none")
+    linear = float(file.get(f"{prefix}scale_linear", _NUMBER, 1.0))  # of older files
+    if kind == "none" and linear != 1.0:
+        return found | {"rope_type": "linear", "factor": linear}
     if kind == "none":
         return found | {"rope_type": "default"}
     found |= {"rope_type": kind, "factor": float(file.need(f"{prefix}scaling.factor", _NUMBER))}

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outrider.core.errors import ModelError
+from outrider.core.files.git_lfs import unreadable
 from outrider.models.gguf.layout import TensorPlace, read_layout
 from outrider.models.gguf.names import module_name
 
@@ -27,16 +28,21 @@ _READ = (*_WHOLE, *_INTEGERS, "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K")
 _REMEDY = "restore the file, or download it again"
 
 
+def is_gguf(path: Path) -> bool:
+    """Whether a file is a GGUF file by its name."""
+    return path.suffix.lower() == SUFFIX
+
+
 def gguf_of(model: Path) -> Path | None:
     """The GGUF file that a model's path stands for: itself, or the one in a folder without config.json.
 
     Raises ModelError where a folder has several.
     """
-    if model.suffix == SUFFIX and not model.is_dir():
+    if is_gguf(model) and not model.is_dir():
         return model
     if not model.is_dir() or (model / "config.json").exists():
         return None
-    found = sorted(path for path in model.iterdir() if path.suffix == SUFFIX)
+    found = sorted(filter(is_gguf, model.iterdir()))
     if len(found) > 1:
         names = ", ".join(path.name for path in found)
         raise ModelError(f"{model} holds several GGUF files, {names}: give the path of one")
@@ -103,7 +109,7 @@ def _opened(path: Path, num_bytes: int, _: int) -> GgufFile:
     try:
         layout = read_layout(data)
     except ValueError as error:
-        raise ModelError(f"{path} is no sound GGUF file ({error}): {_REMEDY}") from error
+        raise unreadable(path, f"is no sound GGUF file ({error}): {_REMEDY}") from error
     _check_kind(path, layout.metadata)
     tensors = _stored(path, data, layout.tensors)
     return GgufFile(path, layout.metadata, {one.name: one for one in tensors})

@@ -60,6 +60,8 @@ def read_layout(data: mmap.mmap | bytes) -> Layout:
     if cursor.take(4) != MAGIC:
         raise ValueError("it does not begin with GGUF")
     version = cursor.number("<u4")
+    if int.from_bytes(version.to_bytes(4, "little"), "big") in VERSIONS:
+        raise ValueError("it is big endian, and little-endian files are read")
     if version not in VERSIONS:
         raise ValueError(f"it is of version {version}, and {' and '.join(map(str, VERSIONS))} are read")
     num_tensors, num_keys = cursor.number("<u8"), cursor.number("<u8")

@@ -17,6 +17,7 @@ _OF_LAYER = {
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
 }
+_BIASED = ("attn_q", "attn_k", "attn_v")
 _TENSOR = re.compile(r"(?:blk\.(\d+)\.)?(\w+)\.(weight|bias)")
 HEAD = "lm_head.weight"
 EMBEDDINGS = "model.embed_tokens.weight"
@@ -28,6 +29,8 @@ def module_name(tensor: str) -> str | None:
     if match is None:
         return None
     layer, part, kind = match.groups()
+    if kind == "bias" and part not in _BIASED:
+        return None
     if layer is None:
         return f"{_WHOLE[part]}.{kind}" if part in _WHOLE else None
     return f"model.layers.{int(layer)}.{_OF_LAYER[part]}.{kind}" if part in _OF_LAYER else None

@@ -15,20 +15,21 @@ from functools import cached_property
 from pathlib import Path
 
 import tokenizers
+from tokenizers import models
 from transformers import Qwen2Tokenizer, TokenizersBackend
 
 from outrider.core.errors import ModelError
-from outrider.core.language.prompt import END_OF_TEXT, MARKUP
+from outrider.core.files.git_lfs import unreadable
+from outrider.core.language.prompt import END_OF_TEXT, MARKUP, MARKUP_OF_TURNS
+from outrider.models.checkpoint.absent import restore
+from outrider.models.checkpoint.files import TOKENIZER_FILE, TOKENIZER_PARTS, has_tokenizer_files
 from outrider.models.gguf.file import gguf_of, open_gguf
 from outrider.models.gguf.vocabulary import end_ids, has_tokenizer, read_tokenizer
 from outrider.models.text.end_tokens import read_end_ids
 
-TOKENIZER_FILE = "tokenizer.json"
-PARTS = ("vocab.json", "merges.txt")
-"""What older checkpoints have instead."""
 IMAGE_TOKEN = "<|image_pad|>"
 INCOMPLETE_CHARACTER = "\ufffd"
-_PARTS_OF_PROMPT = re.compile(f"({'|'.join(map(re.escape, MARKUP))})")
+_REMEDY = "use the tokenizer that the model came with"
 
 
 class QwenTokenizer:
@@ -39,6 +40,7 @@ class QwenTokenizer:
         vocabulary = backend.get_vocab(with_added_tokens=True)
         backend.no_truncation()
         backend.no_padding()
+        backend.model.dropout = None
         self._backend = backend
         self.vocab_size: int = max(vocabulary.values()) + 1
         self.end_ids = end_ids
@@ -54,14 +56,26 @@ class QwenTokenizer:
         Any other, however it is spelled, stands in what a person, a document or a sign has said: as words.
         """
         ids: list[int] = []
-        for part in _PARTS_OF_PROMPT.split(text):
-            known = self._backend.token_to_id(part) if part in MARKUP else None
+        for part in self._markup.split(text):
+            name = part.strip()
+            known = self._backend.token_to_id(name) if name in MARKUP else None
             ids += self._words.encode(part, add_special_tokens=False).ids if known is None else [known]
         return ids
+
+    def id_of(self, token: str) -> int | None:
+        """Returns the id of a token; None for one that the vocabulary does not have."""
+        found: int | None = self._backend.token_to_id(token)
+        return found
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """Holds back a character whose last bytes have not come yet, so that a growing text only extends."""
         return self._backend.decode(list(token_ids), skip_special_tokens=True).rstrip(INCOMPLETE_CHARACTER)
+
+    @cached_property
+    def _markup(self) -> re.Pattern[str]:
+        """A prompt's markup, with what its file counts to a token of it."""
+        added = {one.content: one for one in self._backend.get_added_tokens_decoder().values()}
+        return re.compile(f"({'|'.join(_spelled(name, added.get(name)) for name in MARKUP)})")
 
     @cached_property
     def _words(self) -> tokenizers.Tokenizer:
@@ -79,6 +93,16 @@ class QwenTokenizer:
         return hashlib.sha256(json.dumps(pairs).encode()).hexdigest()
 
 
+def _spelled(name: str, token: tokenizers.AddedToken | None) -> str:
+    """How a token is found in a text: with the blanks before and after it, or as a whole word alone."""
+    found = re.escape(name)
+    if token is None:
+        return found
+    if token.single_word:
+        found = rf"(?<!\w){found}(?!\w)"
+    return (r"\s*" if token.lstrip else "") + found + (r"\s*" if token.rstrip else "")
+
+
 def load_tokenizer(model_folder: Path, tokenizer_folder: Path | None = None) -> QwenTokenizer:
     """The tokenizer in `tokenizer_folder`, else in the model's GGUF file or folder, else in `tokenizer/`.
 
@@ -89,27 +113,31 @@ def load_tokenizer(model_folder: Path, tokenizer_folder: Path | None = None) -> 
     if file is not None and has_tokenizer(file):
         backend = read_tokenizer(file)
         return _with_ends(backend, model_folder, end_ids(file, backend))
-    candidates = [tokenizer_folder] if tokenizer_folder else [model_folder, model_folder.parent / "tokenizer"]
-    for candidate in candidates:
-        if (candidate / TOKENIZER_FILE).exists() or all((candidate / part).exists() for part in PARTS):
-            return _read_tokenizer(candidate, model_folder)
+    own = model_folder if path is None else path.parent
+    candidates = [tokenizer_folder] if tokenizer_folder else [own, model_folder.parent / "tokenizer"]
+    for candidate in filter(has_tokenizer_files, candidates):
+        return _read_tokenizer(candidate, model_folder)
     looked = " and ".join(str(candidate / TOKENIZER_FILE) for candidate in candidates)
-    raise ModelError(f"no tokenizer: looked for {looked}; restore it beside the models")
+    raise ModelError(f"no tokenizer: looked for {looked}. {restore(own)}")
 
 
 def _read_tokenizer(folder: Path, model_folder: Path) -> QwenTokenizer:
     whole = (folder / TOKENIZER_FILE).exists()
-    path = folder / (TOKENIZER_FILE if whole else PARTS[0])
+    path = folder / (TOKENIZER_FILE if whole else TOKENIZER_PARTS[0])
     try:
         reader = TokenizersBackend if whole else Qwen2Tokenizer
         read = reader.from_pretrained(folder, local_files_only=True)
         backend = read.backend_tokenizer
         own_end = read.eos_token_id
     except Exception as error:  # the libraries raise bare Exception for every kind of bad file
-        raise ModelError(f"{path} is no tokenizer ({error}): restore the file") from error
+        raise unreadable(
+            path, f"is no tokenizer, or what is saved beside it is wrong ({error}): restore its files"
+        ) from error
+    if not isinstance(backend.model, models.BPE):
+        raise ModelError(f"{path} is a {type(backend.model).__name__}, and byte-level BPE is read: {_REMEDY}")
     own_end = backend.token_to_id(END_OF_TEXT) if own_end is None else own_end
     if own_end is None:
-        raise ModelError(f"{path} has no token {END_OF_TEXT!r}: use the tokenizer that the model came with")
+        raise ModelError(f"{path} has no token {END_OF_TEXT!r}: {_REMEDY}")
     return _with_ends(backend, model_folder, (own_end,))
 
 
@@ -118,9 +146,17 @@ def _with_ends(backend: tokenizers.Tokenizer, model_folder: Path, own: Iterable[
     return QwenTokenizer(backend, read_end_ids(model_folder, vocab_size, own))
 
 
-def check_markup(folder: Path, tokenizer: QwenTokenizer, reads_pictures: bool) -> None:
-    """Raises ModelError where a token lacks that prompts are written with."""
-    if reads_pictures and tokenizer.image_id is None:
+def check_markup(folder: Path, tokenizer: QwenTokenizer, image_id: int | None) -> None:
+    """Raises ModelError where a token lacks that prompts are written with, or is another to the model.
+
+    `image_id`: the model's token for a picture; None for one that reads none.
+    """
+    wanted = MARKUP_OF_TURNS if image_id is None else MARKUP
+    missing = next((name for name in wanted if tokenizer.id_of(name) is None), None)
+    if missing is not None:
+        raise ModelError(f"{folder}: its tokenizer has no token {missing!r}, as prompts need: {_REMEDY}")
+    if image_id not in (None, tokenizer.image_id):
         raise ModelError(
-            f"{folder}: its tokenizer has no token {IMAGE_TOKEN!r}: use the one that the model came with"
+            f"{folder}: {IMAGE_TOKEN} is token {tokenizer.image_id} of its tokenizer, and {image_id} by its "
+            f"configuration: {_REMEDY}"
         )

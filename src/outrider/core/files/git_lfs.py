@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that Git LFS has not fetched: a clone without it holds a few lines in place of each large file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from outrider.core.errors import ModelError
+
+_BEGIN = b"version https://git-lfs.github.com/spec/"
+
+
+def unreadable(path: Path, why: str) -> ModelError:
+    """The error for a model's file that cannot be read: `why`, unless it is the pointer of Git LFS to it."""
+    try:
+        with path.open("rb") as file:
+            is_pointer = file.read(len(_BEGIN)) == _BEGIN
+    except OSError:
+        is_pointer = False
+    if is_pointer:
+        return ModelError(
+            f"{path} is a Git LFS pointer, not the file itself: run `git lfs pull` in its folder"
+        )
+    return ModelError(f"{path} {why}")
