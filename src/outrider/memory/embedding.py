@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import threading
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,8 @@ class MiniLmEmbedder:
         Raises MemoryStoreError where the model's packages are missing or hold other files.
         """
         tokenizer, session = self._load()
-        ids = np.array([tokenizer.encode(text).ids], dtype=np.int64)
+        plain = unicodedata.normalize("NFKC", text)  # it knows no full-width letters nor ligatures
+        ids = np.array([tokenizer.encode(plain).ids], dtype=np.int64)
         inputs = {
             "input_ids": ids,
             "attention_mask": np.ones_like(ids),

@@ -22,7 +22,8 @@ from outrider.core.errors import MemoryStoreError, StoreInputError
 from outrider.core.files.private_files import make_private_folder
 from outrider.core.ports import Embedder
 from outrider.core.values import Recalled, Record, RecordKind, Visibility
-from outrider.memory.language.words import holds_all, search_words
+from outrider.memory.language.passages import passage_spans
+from outrider.memory.language.words import WORDS_FORM, holds_all, search_words
 from outrider.memory.store.ranking import content_words, hybrid_score, lexical_weight, own_words
 from outrider.memory.store.records import checked_text
 
@@ -65,14 +66,17 @@ class FleetCorpus:
     def recall(self, query: str, limit: int = 3) -> list[Recalled]:
         """Returns the `limit` best passages for a query by vector and words, best first."""
         query = checked_text(query)
-        vector, words = self._embedder.embed(query).tolist(), content_words(query)
-        found = {point.id: point for point in self._nearest(vector, None, max(limit, NEAREST))}
-        if words:
-            held = self._models.FieldCondition(key="words", match=self._models.MatchAny(any=list(words)))
-            only = self._models.Filter(must=[held])
-            found |= {point.id: point for point in self._nearest(vector, only, MATCHING)}
-        ranked = sorted((_recalled(point, words) for point in found.values()), key=lambda one: -one.score)
-        return ranked[:limit]
+        words = content_words(query)
+        found: dict[int, Recalled] = {}
+        for start, stop in passage_spans(query):
+            vector = self._embedder.embed(query[start:stop]).tolist()
+            points = self._nearest(vector, None, max(limit, NEAREST))
+            if words:
+                held = self._models.FieldCondition(key="words", match=self._models.MatchAny(any=list(words)))
+                points += self._nearest(vector, self._models.Filter(must=[held]), MATCHING)
+            for one in (_recalled(point, words) for point in points):
+                found[one.record.id] = max(one, found.get(one.record.id, one), key=lambda each: each.score)
+        return sorted(found.values(), key=lambda one: -one.score)[:limit]
 
     def passages(self) -> Iterator[str]:
         """Returns all passages, in no order."""
@@ -116,6 +120,7 @@ class FleetCorpus:
 
     def _prepare(self) -> None:
         if self._client.collection_exists(self._collection):
+            self._index_anew()
             return
         vectors = self._models.VectorParams(size=self._embedder.size, distance=self._models.Distance.COSINE)
         self._client.create_collection(self._collection, vectors_config=vectors)
@@ -124,8 +129,17 @@ class FleetCorpus:
                 self._collection, "words", self._models.PayloadSchemaType.KEYWORD
             )
 
+    def _index_anew(self) -> None:
+        """What was indexed while fewer spellings of a word were alike."""
+        models = self._models
+        is_new = models.FieldCondition(key="form", match=models.MatchValue(value=WORDS_FORM))
+        for point in list(self._all_points(models.Filter(must_not=[is_new]))):
+            words = {"words": _indexed(point.payload["text"]), "form": WORDS_FORM}
+            self._client.set_payload(self._collection, words, points=[point.id], wait=True)
+
     def _point(self, number: int, text: str) -> Any:
-        payload = {"text": text, "words": _indexed(text), "added_s": time.time()}
+        words = {"words": _indexed(text), "form": WORDS_FORM}
+        payload = {"text": text, "added_s": time.time(), **words}
         return self._models.PointStruct(
             id=number, vector=self._embedder.embed(text).tolist(), payload=payload
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from outrider.core.errors import MemoryStoreError
 from outrider.memory import embedding
 from outrider.memory.embedding import MiniLmEmbedder
+from outrider.memory.store.store import MemoryStore
 
 
 @pytest.fixture
@@ -29,6 +31,18 @@ def test_vectors_are_of_length_one_equal_for_equal_texts_and_near_for_like_ones(
     assert np.linalg.norm(keys) == pytest.approx(1.0, abs=1e-5)
     assert np.array_equal(keys, MiniLmEmbedder().embed(texts[0]))
     assert keys @ asked > 0.5 > 0.3 > keys @ oven
+
+
+@pytest.mark.parametrize(("note", "query"), [("ＫＥＹ ｉｎ ｖａｓｅ", "key vase"), ("رمز ١٢٣٤", "1234")])
+def test_full_width_letters_and_numbers_of_any_script_find_their_note_first(
+    note: str, query: str, tmp_path: Path
+) -> None:
+    with MemoryStore(tmp_path / "m.db", MiniLmEmbedder()) as store:
+        for number in range(12):
+            store.add(f"The red box number {number} is in the cellar")
+        store.add(note)
+        store.add("lamp")
+        assert store.recall(query)[0].record.text == note
 
 
 def test_long_and_odd_texts_have_vectors_too(no_network: None) -> None:

@@ -10,6 +10,7 @@ import sqlite_vec
 from support.memories import WordEmbedder
 
 from outrider.core.values import Place, RecordKind, Visibility
+from outrider.memory.qdrant_corpus import FleetCorpus
 from outrider.memory.store.eviction import StoreLimits
 from outrider.memory.store.ranking import sign_code
 from outrider.memory.store.schema import APPLICATION_ID, NOWHERE
@@ -71,6 +72,36 @@ def old_store(tmp_path: Path) -> Path:
     connection.execute("DELETE FROM records WHERE id = 5")
     connection.close()
     return path
+
+
+def test_a_store_whose_index_had_fewer_spellings_alike_is_indexed_anew(tmp_path: Path) -> None:
+    path = tmp_path / "m.db"
+    with MemoryStore(path, WordEmbedder()) as store:
+        for text in ("Søren has the key", "the lamp is red"):
+            store.add(text)
+        connection = store._connection
+        connection.execute("INSERT INTO texts(texts, rowid, words) VALUES ('delete', 1, 'soren has the key')")
+        connection.execute("UPDATE records SET words = 'søren has the key' WHERE id = 1")
+        connection.execute("INSERT INTO texts (rowid, words) VALUES (1, 'søren has the key')")
+        connection.pragma("user_version", 2)
+    with MemoryStore(path, WordEmbedder()) as store:
+        store.verify()
+        assert store.holding("søren") == store.holding("Soren") == {1}
+        assert store.forget_matching("SØREN") == 1 and store.count() == 1
+        store.verify()
+
+
+def test_a_fleets_corpus_of_earlier_words_is_indexed_anew(tmp_path: Path) -> None:
+    corpus = FleetCorpus(f"qdrant:{tmp_path}", WordEmbedder())
+    corpus.add(["Søren has the key", "the lamp is red"])
+    points = list(corpus._all_points())
+    for point in points:
+        payload = {"text": point.payload["text"], "words": ["søren", "key"], "added_s": 0.0}
+        corpus._client.overwrite_payload(corpus._collection, payload, points=[point.id])
+    corpus.close()
+    corpus = FleetCorpus(f"qdrant:{tmp_path}", WordEmbedder())
+    assert corpus.forget_matching("Soren") == 1 and list(corpus.passages()) == ["the lamp is red"]
+    corpus.close()
 
 
 def test_everything_is_there_and_found_as_in_a_new_store(old_store: Path) -> None:

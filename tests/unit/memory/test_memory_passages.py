@@ -65,6 +65,16 @@ def test_a_long_note_is_found_by_its_end(tmp_path: Path) -> None:
         store.verify()
 
 
+def test_a_long_question_is_answered_by_its_end(tmp_path: Path) -> None:
+    """Of 60 notes; the embedding reads the first 128 tokens of a text alone."""
+    question = "I came home late and sat down in the kitchen. " * 20 + "Where is the bicycle pump?"
+    with MemoryStore(tmp_path / "m.db", MiniLmEmbedder()) as store:
+        for number in range(60):
+            store.add(f"I sat down at home in the kitchen late, {number}")
+        store.add("The bicycle pump hangs under the stairs.")
+        assert any(one.record.text.startswith("The bicycle pump") for one in store.recall(question))
+
+
 def test_words_say_which_part_was_matched(tmp_path: Path) -> None:
     with MemoryStore(tmp_path / "m.db", WordEmbedder()) as store:
         store.add(FILLER + "Ask Zbigniew. " + FILLER[:200])

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.memories import WordEmbedder
 
+from outrider.core.errors import StoreInputError
 from outrider.memory.corpus import EmbeddedCorpus
 from outrider.memory.language.words import folded, holds_all, search_words, words_of
 from outrider.memory.qdrant_corpus import FleetCorpus
@@ -24,6 +25,10 @@ NOTES = {
     "thai": ("กุญแจสำรองอยู่ใต้กระถางสีน้ำเงิน", ["กุญแจ", "กระถาง", "น้ำเงิน"]),
     "khmer": ("កូនសោនៅក្រោមផើងផ្កា", ["កូនសោ", "ផ្កា"]),
     "arabic": ("المِفْتَاح الاحتياطي تحت أصيص الزهور رقم ٤٢", ["المفتاح", "الزهـور", "42", "اصيص"]),
+    "arabic spelling": ("مدرسة أحمد قرب مستشفى المدينة", ["مدرسه", "مستشفي"]),
+    "persian": ("کلید یدکی زیر گلدان", ["كليد", "يدكي"]),
+    "nordic and polish": ("Øl og ærter til Søren i Łódź", ["Soren", "ÆRTER", "lodz"]),
+    "yo": ("Ёлка лежит в чулане", ["елка", "ЁЛКА"]),
     "hebrew": ("המַפְתֵּחַ נמצא מתחת לעציץ", ["המפתח", "לעציץ"]),
     "hindi": ("दरवाज़े की चाबी नीले गमले के नीचे है", ["चाबी", "दरवाज़े", "गमले"]),
     "tamil": ("சாவி நீல தொட்டியின் கீழ் உள்ளது", ["சாவி", "தொட்டியின்"]),
@@ -85,6 +90,17 @@ def test_a_corpus_finds_and_forgets_them_too(kind: type, tmp_path: Path) -> None
         assert corpus.forget_matching(" ".join(words)) == 1, note
     assert corpus.count() == 0
     corpus.close()
+
+
+@pytest.mark.parametrize("note", ["what is it", "!?!", "let it be"])
+def test_a_note_without_a_telling_word_is_forgotten_by_the_whole_of_it(note: str, tmp_path: Path) -> None:
+    with MemoryStore(tmp_path / "m.db", WordEmbedder()) as store:
+        for text in (note, f"{note} here", "the lamp is red"):
+            store.add(text)
+        assert store.forget_matching(note.upper()) == 1
+        assert {record.text for record in store.newest()} == {f"{note} here", "the lamp is red"}
+        with pytest.raises(StoreInputError, match="no word to go by"):
+            store.forget_matching(note)
 
 
 @quick

@@ -2,7 +2,8 @@
 """The words of a text in any script and normal form, as the store's index has them. Pure functions.
 
 A text is brought to one form first: compatibility forms (full width, ligatures), case, invisible characters
-and digits of other scripts go, as do the accents of Latin and Greek and the points of Hebrew and Arabic.
+and digits of other scripts go, as do the accents of Latin and Greek, the points of Hebrew and Arabic, and
+the dots of the Russian yo.
 Words then are runs of letters, digits and their marks; every symbol, such as an emoji, is a word. Scripts
 that write no blanks between words (Chinese, Japanese, Thai and others; Korean, whose particles join the word)
 give a unit for each character with its marks: a word of theirs is found as these units in a row.
@@ -21,8 +22,15 @@ _UNSPACED = (
 )
 _ACCENTED = ("LATIN ", "GREEK ")
 _POINTED = ("HEBREW ", "ARABIC ")
-_FOLDED = str.maketrans({"ı": "i", "ـ": None})
-"""Beside Unicode's own folding: the Turkish i without its dot, and the stroke that widens Arabic words."""
+_FOLDED = str.maketrans(
+    {"ı": "i", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "ħ": "h", "ŧ": "t", "þ": "th", "æ": "ae", "œ": "oe"}
+    | {"ـ": None, "ى": "ي", "ی": "ي", "ک": "ك", "ة": "ه", "ہ": "ه", "ە": "ه"}
+)
+"""Beside Unicode's own folding, as search engines have it: the Turkish i without its dot, Latin letters with
+strokes and joined ones; the stroke that widens Arabic words, and Arabic, Persian and Urdu forms of a letter.
+"""
+WORDS_FORM = 2
+"""Counts the changes of what `words_of` gives, which indexes hold."""
 _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\U000e0100-\U000e01ef]"
 )
@@ -77,7 +85,7 @@ def holds_all(text: str, words: Sequence[str]) -> bool:
 
 
 def _is_dropped(base: str, mark: str) -> bool:
-    if unicodedata.category(mark) == "Me":
+    if unicodedata.category(mark) == "Me" or (base, mark) == ("е", "\u0308"):
         return True
     script = _name(base)
     return script.startswith(_ACCENTED + _POINTED) or _name(mark).startswith(_POINTED)

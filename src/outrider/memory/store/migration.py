@@ -12,34 +12,57 @@ from outrider.core.ports import Embedder
 from outrider.core.values import Place
 from outrider.memory.language.passages import passage_spans
 from outrider.memory.store.ageing import LONGEST_STEP_S, Passed
-from outrider.memory.store.rows import NewRecord, Passage, embedded_passages, insert_record
-from outrider.memory.store.schema import FORGOTTEN, create_tables, transaction
+from outrider.memory.store.rows import (
+    NewRecord,
+    Passage,
+    embedded_passages,
+    index_words,
+    insert_record,
+    remove_words,
+)
+from outrider.memory.store.schema import FORGOTTEN, SCHEMA_VERSION, create_tables, transaction
 
 _OLD = "texts", "codes", "totals", "records"
 _COLUMNS = "id, text, told, shareable, created_s, updated_s, x, y, home, embedding, thumbnail"
 
 
-def migrate(connection: apsw.Connection, embedder: Embedder) -> bool:
-    """Rewrite a store of version 1, which had a text's first words alone embedded; whether it was one.
-
-    Its records lived from one's stamp to the next one's, as far as those can be so (`memory.ageing`).
+def migrate(connection: apsw.Connection, embedder: Embedder) -> None:
+    """Bring a store of version 1, which had a text's first words alone embedded, or of version 2, whose index
+    had fewer spellings of a word alike, to this one.
     """
     with transaction(connection):
-        if connection.pragma("user_version") != 1:
-            return False
-        rows: list[Any] = connection.execute(f"SELECT {_COLUMNS} FROM records ORDER BY id").fetchall()
-        last_id = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'records'").get or 0
-        for table in _OLD:
-            connection.execute(f"DROP TABLE {table}")
-        create_tables(connection, embedder.size)
-        passed = Passed(rows[0][4] if rows else 0.0)
-        for row in rows:
-            passed = passed.at(row[4], 2.0 * LONGEST_STEP_S)
-            insert_record(connection, _record(row, embedder), passed)
-        connection.execute("DELETE FROM sqlite_sequence WHERE name = 'records'")
-        connection.execute("INSERT INTO sqlite_sequence VALUES ('records', ?)", (last_id,))
-        connection.execute("UPDATE state SET lived_s = ?, unerased = ?", (passed.lived_s, FORGOTTEN))
-    return True
+        version = connection.pragma("user_version")
+        if version == 1:
+            _rewrite(connection, embedder)
+        elif version == 2:
+            _index_anew(connection)
+            connection.pragma("user_version", SCHEMA_VERSION)
+
+
+def _index_anew(connection: apsw.Connection) -> None:
+    rows: list[Any] = connection.execute("SELECT id, text, words FROM records").fetchall()
+    for record_id, text, old in rows:
+        new = old if text.isascii() else index_words(text)
+        if new != old:
+            remove_words(connection, record_id, old)
+            connection.execute("UPDATE records SET words = ? WHERE id = ?", (new, record_id))
+            connection.execute("INSERT INTO texts (rowid, words) VALUES (?, ?)", (record_id, new))
+
+
+def _rewrite(connection: apsw.Connection, embedder: Embedder) -> None:
+    """Its records lived from one's stamp to the next one's, as far as those can be so (`memory.ageing`)."""
+    rows: list[Any] = connection.execute(f"SELECT {_COLUMNS} FROM records ORDER BY id").fetchall()
+    last_id = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'records'").get or 0
+    for table in _OLD:
+        connection.execute(f"DROP TABLE {table}")
+    create_tables(connection, embedder.size)
+    passed = Passed(rows[0][4] if rows else 0.0)
+    for row in rows:
+        passed = passed.at(row[4], 2.0 * LONGEST_STEP_S)
+        insert_record(connection, _record(row, embedder), passed)
+    connection.execute("DELETE FROM sqlite_sequence WHERE name = 'records'")
+    connection.execute("INSERT INTO sqlite_sequence VALUES ('records', ?)", (last_id,))
+    connection.execute("UPDATE state SET lived_s = ?, unerased = ?", (passed.lived_s, FORGOTTEN))
 
 
 def _record(row: tuple[Any, ...], embedder: Embedder) -> NewRecord:

@@ -13,7 +13,7 @@ from outrider.memory.language.words import search_words, words_of
 
 LEXICAL_WEIGHT = 0.2
 FOREIGN_WEIGHT = 1.0
-"""Of words that the embedding, which reads English, cannot tell apart."""
+"""Of words that the embedding, which reads English, cannot tell apart, and of numbers, all alike to it."""
 MAX_QUERY_WORDS = 24
 # Words that say nothing about what is asked for.
 FILLER_TEXT = """
@@ -37,7 +37,7 @@ def own_words(text: str) -> tuple[str, ...]:
 
 def lexical_weight(words: Sequence[str]) -> float:
     """How much matching words count beside meaning."""
-    foreign = sum(not word.isascii() for word in words) / max(1, len(words))
+    foreign = sum(not (word.isascii() and word.isalpha()) for word in words) / max(1, len(words))
     return LEXICAL_WEIGHT + foreign * (FOREIGN_WEIGHT - LEXICAL_WEIGHT)
 
 

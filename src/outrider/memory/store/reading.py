@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import numpy as np
 
 from outrider.core.errors import MemoryStoreError
 from outrider.core.ports import Embedder
@@ -25,6 +26,7 @@ from outrider.memory.store.records import (
     plain_record,
     record_of,
 )
+from outrider.memory.store.rows import embedded_passages, index_words
 from outrider.memory.store.schema import open_store, translated
 from outrider.memory.store.search import (
     NEAREST_CODES,
@@ -52,14 +54,15 @@ class MemoryReader:
         self._connection = open_store(path, key_file, embedder)
 
     def recall(self, query: str, limit: int = 3, only: RecordFilter = ANY) -> list[Recalled]:
-        """The records that answer a query best, by meaning and a little by words, best first."""
+        """The records that answer a query, or one of its passages, best, by meaning and a little by words."""
         query = checked_text(query)
-        embedding, words = self._embedder.embed(query), content_words(query)
+        words = content_words(query)
+        asked = np.stack([one.embedding for one in embedded_passages(query, self._embedder)])
         weight = lexical_weight(words)
         with self._reading() as connection:
             bm25, query_rarity = matching_texts(connection, words, only)
-            ids = few_that_pass(connection, only) or nearest_codes(connection, embedding, only)
-            matches = matches_of(connection, {*ids, *bm25}, embedding)
+            ids = few_that_pass(connection, only) or nearest_codes(connection, asked, only)
+            matches = matches_of(connection, {*ids, *bm25}, asked)
             scores = {
                 record_id: hybrid_score(some[0].similarity, bm25.get(record_id, 0.0), query_rarity, weight)
                 for record_id, some in matches.items()
@@ -150,12 +153,20 @@ class MemoryReader:
             return int(connection.execute("SELECT value FROM facts WHERE name = 'forgotten'").get or 0)
 
     def holding(self, words: str) -> set[int]:
-        """The ids of the records that hold all the words of a text, in any form; none where it has none."""
-        wanted = own_words(checked_text(words))
-        if not wanted:
-            return set()
+        """The ids of the records that hold all the words of a text, in any form.
+
+        Where it has none that tells anything, those that consist of it.
+        """
+        text = checked_text(words)
+        wanted = own_words(text)
         with self._reading() as connection:
-            rows = connection.execute("SELECT rowid FROM texts WHERE texts MATCH ?", (match_all(wanted),))
+            if wanted:
+                rows = connection.execute("SELECT rowid FROM texts WHERE texts MATCH ?", (match_all(wanted),))
+            else:
+                rows = connection.execute(
+                    "SELECT id FROM records WHERE words = ?1 AND (?1 != '' OR text = ?2)",
+                    (index_words(text), text),
+                )
             return {row[0] for row in rows}
 
     def export(self) -> Iterator[dict[str, Any]]:

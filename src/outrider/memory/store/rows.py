@@ -48,11 +48,16 @@ def embedded_passages(text: str, embedder: Embedder) -> list[Passage]:
     return [Passage(start, stop, embedder.embed(text[start:stop])) for start, stop in passage_spans(text)]
 
 
+def index_words(text: str) -> str:
+    """A text's words as the index of words has them."""
+    return " ".join(words_of(text))
+
+
 def insert_record(connection: apsw.Connection, new: NewRecord, passed: Passed) -> int:
     """Write a record into all tables; its id."""
     place = new.place
     spot = (place.x, place.y, place.home) if place else (None, None, "")
-    words = " ".join(words_of(new.text))
+    words = index_words(new.text)
     connection.execute(
         "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
@@ -107,12 +112,17 @@ def see_again(
         )
 
 
+def remove_words(connection: apsw.Connection, record_id: int, words: str) -> None:
+    """Take a record's words, as it was indexed with, out of the index."""
+    connection.execute("INSERT INTO texts(texts, rowid, words) VALUES ('delete', ?, ?)", (record_id, words))
+
+
 def delete_record(connection: apsw.Connection, record_id: int) -> bool:
     """Delete a record from all tables; whether it was there."""
     words = connection.execute("SELECT words FROM records WHERE id = ?", (record_id,)).get
     if words is None:
         return False
-    connection.execute("INSERT INTO texts(texts, rowid, words) VALUES ('delete', ?, ?)", (record_id, words))
+    remove_words(connection, record_id, words)
     for passage_id in passage_ids(connection, record_id):
         connection.execute("DELETE FROM codes WHERE id = ?", (passage_id,))
     connection.execute("DELETE FROM passages WHERE record = ?", (record_id,))

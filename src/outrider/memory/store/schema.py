@@ -21,7 +21,7 @@ from outrider.core.files.private_files import keep_private, make_private_folder,
 from outrider.core.ports import Embedder
 from outrider.memory.store.keyfile import make_key, read_key
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 APPLICATION_ID = 0x4F757472
 BUSY_TIMEOUT_MS = 5000
 SIDE_FILES = "-wal", "-shm", "-journal"

@@ -36,14 +36,16 @@ def few_that_pass(connection: apsw.Connection, only: RecordFilter) -> list[int]:
     return ids if len(ids) <= FEW_RECORDS else []
 
 
-def nearest_codes(
-    connection: apsw.Connection, embedding: np.ndarray[Any, Any], only: RecordFilter
-) -> list[int]:
-    """The records that a filter lets pass with the passages whose codes are nearest to an embedding's."""
+def nearest_codes(connection: apsw.Connection, asked: np.ndarray[Any, Any], only: RecordFilter) -> list[int]:
+    """The records that a filter lets pass with the passages whose codes are nearest to one of the embeddings
+    (passages of the query, size).
+    """
     terms, values = only.conditions()
-    values |= {"code": sign_code(embedding), "k": NEAREST_CODES}
     query = f"SELECT id FROM codes {where(['code MATCH vec_bit(:code)', 'k = :k', *terms])}"
-    ids = [row[0] for row in connection.execute(query, values)]
+    ids: list[int] = []
+    for embedding in asked:
+        near = connection.execute(query, values | {"code": sign_code(embedding), "k": NEAREST_CODES})
+        ids += [row[0] for row in near]
     rows = connection.execute(f"SELECT DISTINCT record FROM passages WHERE id IN ({_marks(ids)})", tuple(ids))
     return [row[0] for row in rows]
 
@@ -89,18 +91,18 @@ class Match(NamedTuple):
 
 
 def matches_of(
-    connection: apsw.Connection, ids: Iterable[int], embedding: np.ndarray[Any, Any]
+    connection: apsw.Connection, ids: Iterable[int], asked: np.ndarray[Any, Any]
 ) -> dict[int, list[Match]]:
-    """The passages of each record by id, the most similar to the query first."""
+    """The passages of each record by id, the most similar to one of the query's (passages, size) first."""
     wanted = tuple(ids)
     found = connection.execute(
         f"SELECT record, start, stop, embedding FROM passages WHERE record IN ({_marks(wanted)})", wanted
     )
     rows: list[Any] = found.fetchall()
     halves = np.frombuffer(b"".join(row[3] for row in rows), dtype=np.float16)
-    vectors = halves.astype(np.float32).reshape(-1, embedding.size)
+    vectors = halves.astype(np.float32).reshape(-1, asked.shape[1])
     matches: dict[int, list[Match]] = {}
-    for row, similarity in zip(rows, (vectors @ embedding).tolist(), strict=True):
+    for row, similarity in zip(rows, (vectors @ asked.T).max(axis=1, initial=-1.0).tolist(), strict=True):
         matches.setdefault(row[0], []).append(Match(similarity, row[1], row[2]))
     return {record_id: sorted(some, reverse=True) for record_id, some in matches.items()}
 

@@ -155,10 +155,11 @@ class MemoryStore(MemoryReader):
         return forgotten
 
     def forget_matching(self, words: str) -> int:
-        """Forget every record that holds all the words of a text; StoreInputError where it has none."""
-        if not own_words(checked_text(words)):
+        """Forget every record that holds all the words of a text; StoreInputError for a text without any."""
+        found = self.holding(words)
+        if not found and not own_words(words):
             raise StoreInputError(f"{words!r} holds no word to go by: give one of what is to be forgotten")
-        return self.forget(self.holding(words))
+        return self.forget(found)
 
     def forget_all(self) -> int:
         """Deletes all records; returns their number."""
