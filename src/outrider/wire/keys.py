@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import struct
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeVar
 
@@ -170,14 +171,14 @@ def make_keys(robots: tuple[str, ...]) -> tuple[ServerKeys, dict[str, ClientKeys
 def load_server_keys(path: Path) -> ServerKeys:
     """Raises ConfigError where the file is missing, open to others, or damaged."""
     keys = _load(path, ServerKeys)
-    _check(path, keys.public, keys.secret, *keys.robots.values())
+    _check(path, keys.public, keys.secret, keys.robots.values())
     return keys
 
 
 def load_client_keys(path: Path) -> ClientKeys:
     """Raises ConfigError where the file is missing, open to others, or damaged."""
     keys = _load(path, ClientKeys)
-    _check(path, keys.public, keys.secret, keys.server)
+    _check(path, keys.public, keys.secret, [keys.server])
     return keys
 
 
@@ -230,11 +231,16 @@ def _load(path: Path, kind: type[_Keys]) -> _Keys:
             f"cannot read the key file {path}: {error.strerror}; `outrider keys` makes one"
         ) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not a key file of this kind: {error}") from None
+        owner = "a verifier" if kind is ServerKeys else "a robot"
+        raise ConfigError(
+            f"{path} is not a key file of {owner} ({error}): give the one that `outrider keys` made for it"
+        ) from None
 
 
-def _check(path: Path, *keys: str) -> None:
-    if not all(map(_is_key, keys)):
+def _check(path: Path, public: str, secret: str, others: Iterable[str]) -> None:
+    """Raises ConfigError for what is no key, or a public key that is not the secret one's."""
+    are_keys = all(map(_is_key, (public, secret, *others)))
+    if not are_keys or zmq.curve_public(secret.encode()).decode() != public:
         raise ConfigError(f"{path} holds a damaged key: make new ones")
 
 

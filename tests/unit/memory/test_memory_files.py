@@ -52,6 +52,15 @@ def test_a_key_is_neither_replaced_nor_taken_from_an_open_file(tmp_path: Path) -
     assert not key.exists(), "a lost key is not silently made anew"
 
 
+def test_a_key_that_an_editor_has_saved_is_the_same(tmp_path: Path) -> None:
+    path, key = tmp_path / "m.db", tmp_path / "memory.key"
+    with open_store(path, key) as store:
+        store.add("my passport lies in the drawer")
+    key.write_bytes(f"\ufeff{key.read_text().strip().upper()}\r\n".encode())
+    with open_store(path, key) as store:
+        assert store.count() == 1
+
+
 def test_a_newer_store_a_foreign_one_and_garbage_are_refused(tmp_path: Path) -> None:
     newer = tmp_path / "newer.db"
     open_store(newer).close()

@@ -73,8 +73,10 @@ def test_bad_key_files_are_refused(tmp_path):
     server, client = create_keys(tmp_path)
     with pytest.raises(ConfigError, match="cannot read"):
         load_client_keys(tmp_path / "none.key")
-    with pytest.raises(ConfigError, match="not a key file of this kind"):
+    with pytest.raises(ConfigError, match=r"not a key file of a robot .*: give the one"):
         load_client_keys(server)
+    with pytest.raises(ConfigError, match=r"not a key file of a verifier .*: give the one"):
+        load_server_keys(client)
     client.write_text(client.read_text().replace('"public": "', '"public": "x'))
     with pytest.raises(ConfigError, match="damaged"):
         load_client_keys(client)
@@ -93,6 +95,27 @@ def test_a_damaged_key_is_found_wherever_it_stands(tmp_path, damaged):
             )
             with pytest.raises(ConfigError, match=rf"{path.name} holds a damaged key: make new ones"):
                 load(path)
+
+
+def test_a_pair_whose_halves_are_of_two_is_found(tmp_path):
+    paths = create_keys(tmp_path), create_keys(tmp_path / "others")
+    for mine, other, load in zip(*paths, (load_server_keys, load_client_keys), strict=True):
+        for field in ("public", "secret"):
+            mixed = json.loads(mine.read_text()) | {field: json.loads(other.read_text())[field]}
+            (tmp_path / "mixed.key").write_text(json.dumps(mixed))
+            (tmp_path / "mixed.key").chmod(0o600)
+            with pytest.raises(ConfigError, match="holds a damaged key"):
+                load(tmp_path / "mixed.key")
+
+
+@pytest.mark.parametrize(
+    ("begin", "end"), [("\ufeff", "\n"), ("", "\r\n"), ("\n\n", "\n\n"), ("\ufeff", "\r\n")]
+)
+def test_what_an_editor_adds_to_a_key_file_does_not_matter(tmp_path, begin, end):
+    for path, load in zip(create_keys(tmp_path), (load_server_keys, load_client_keys), strict=True):
+        keys = load(path)
+        path.write_bytes((begin + path.read_text().strip().replace("\n", end) + end).encode())
+        assert load(path) == keys
 
 
 @pytest.mark.parametrize(

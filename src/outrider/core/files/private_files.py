@@ -87,9 +87,9 @@ def make_private_folder(folder: Path) -> None:
 
 def read_private(path: Path) -> str:
     """The text of a secret that exists. Raises OSError, UnicodeDecodeError, and ConfigError for a file that
-    others may read or that another user may have written.
+    others may read or that another user may have written. A byte order mark is no part of it.
     """
-    with path.open(encoding="utf-8") as file:
+    with path.open(encoding="utf-8-sig") as file:
         found = os.fstat(file.fileno())
         if stat.S_IMODE(found.st_mode) & OTHERS:
             raise ConfigError(f"{path} is open to other users: run `chmod 600 {path}`")

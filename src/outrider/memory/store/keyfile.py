@@ -38,6 +38,6 @@ def read_key(path: Path) -> str:
         raise StoreInputError(f"the key file {path} cannot be read: {error}") from error
     except ConfigError as error:
         raise StoreInputError(str(error)) from error
-    if not re.fullmatch(r"[0-9a-f]{64}", key):
+    if not re.fullmatch(r"[0-9a-fA-F]{64}", key):
         raise StoreInputError(f"{path} holds no key: it must be 64 hexadecimal digits")
     return key
