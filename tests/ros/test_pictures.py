@@ -184,6 +184,16 @@ def test_compressed_pictures_are_read_by_their_content(encoding: str, suffix: st
     assert rgb[4, -2].tolist() == pytest.approx(BLUE, abs=25)
 
 
+@pytest.mark.parametrize("suffix", [".jpg", ".png"])
+@pytest.mark.parametrize("after", [b"\0" * 40, b"maker's data " * 9])
+def test_bytes_after_a_compressed_picture_change_nothing(suffix: str, after: bytes) -> None:
+    data = cv2.imencode(suffix, scene()[:, :, ::-1])[1].tobytes()
+    plain, longer = (convert.rgb_of(CompressedImage(format="", data=one)) for one in (data, data + after))
+    assert np.array_equal(plain, longer)
+    with pytest.raises(FrameError, match="truncated"):
+        convert.rgb_of(CompressedImage(format="", data=data[:-9]))
+
+
 def test_image_transport_says_where_red_and_blue_are_swapped_in_the_file() -> None:
     data = encoded(".png", scene()[..., ::-1])
     rgb = convert.rgb_of(CompressedImage(format="rgb8; png compressed rgb8", data=data))

@@ -23,7 +23,8 @@ COMPRESSED = "/compressed"
 CONVERT = (
     "let image_proc or `ros2 run image_transport republish` give rgb8, or set the driver's pixel format to it"
 )
-_PNG = b"\x89PNG\r\n\x1a\n"
+_PNG, _PNG_END = b"\x89PNG\r\n\x1a\n", b"\0\0\0\0IEND\xaeB`\x82"
+"""How a PNG begins, and its last chunk with its checksum."""
 _VIDEO = ("h264", "h265", "hevc", "av1", "vp8", "vp9", "theora", "ffmpeg", "mpeg4")
 
 
@@ -225,7 +226,7 @@ def decode_picture(data: bytes, is_jpeg: bool) -> Picture:
 def _check_png(data: bytes) -> None:
     """FrameError for a PNG that is cut short, or claims sides that a few bytes cannot fill."""
     width, height = int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
-    if b"IEND" not in data[-16:]:
+    if _PNG_END not in data:
         raise FrameError(
             f"it holds no picture that can be decoded: the PNG of {len(data)} bytes is truncated"
         )
