@@ -44,6 +44,16 @@ def test_the_pair_finds_what_it_is_told_to_find(tmp_path: Path, capsys: pytest.C
     assert "SUCCESS: " in capsys.readouterr().out
 
 
+def test_two_runs_are_the_same_run(tmp_path: Path) -> None:
+    runs = []
+    for folder in (tmp_path / "one", tmp_path / "two"):
+        run_in_one_process("find the silver bottle", PAIR, out=folder, placement="in_view", video=False)
+        report = report_of(folder)
+        actions = [step["action"] for step in report["step_log"]]
+        runs.append((actions, report["path_m"], report["target_distance_m"], report["collisions"]))
+    assert runs[0] == runs[1]
+
+
 def test_what_nobody_can_measure_is_done_and_not_checked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -62,7 +62,7 @@ def run_demo(
     130 where a signal asked for the end.
 
     `models` is a folder with target/, draft/ and tokenizer/ in place of the shipped ones. Without a
-    `memory_store` the robot begins with an empty one, so that two runs are the same run. `arguments` are more
+    `memory_store` the robot begins with an empty one: an earlier run changes nothing. `arguments` are more
     of the simulated graph's (`graphs.SIM_GRAPH`); None stands for the default.
     Raises InstructionError and ConfigError for a bad argument, OutriderError where a node dies.
     """
