@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Accepts connections to the console, and keeps room for the next one.
 
-A request has `REQUEST_S` from its connection to the last byte of its answer. Where a peer, or all together,
+A request has `request_s` from its connection to the last byte of its answer. Where a peer, or all together,
 have too many connections open, the oldest that is no websocket is closed for the new one. So the newest
 request, which may be an emergency stop, is always read, however many others are unfinished.
 """
@@ -55,9 +55,9 @@ class _Connection:
 class Door:
     """Hands accepted connections to protocols, from `open` until `close`, both in the loop's thread."""
 
-    def __init__(self, listener: socket.socket) -> None:
+    def __init__(self, listener: socket.socket, request_s: float = REQUEST_S) -> None:
         listener.setblocking(False)
-        self._listener = listener
+        self._listener, self._request_s = listener, request_s
         self._connections: list[_Connection] = []
         max_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._max_open = MAX_OPEN if max_files == resource.RLIM_INFINITY else min(MAX_OPEN, max_files // 2)
@@ -113,7 +113,7 @@ class Door:
                 self._make,
                 connection.socket,
                 ssl=self._context,
-                ssl_handshake_timeout=REQUEST_S if self._context else None,
+                ssl_handshake_timeout=self._request_s if self._context else None,
             )
 
     def _make_room(self, peer: str) -> None:
@@ -154,7 +154,7 @@ class Door:
             for connection in list(self._connections):
                 if self._is_viewing(connection):
                     connection.since_s = now_s
-                elif connection.since_s < now_s - REQUEST_S:
+                elif connection.since_s < now_s - self._request_s:
                     self._drop_one([connection])
 
 

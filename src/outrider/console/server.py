@@ -19,7 +19,7 @@ from starlette.types import ASGIApp
 from outrider.console import messages as m
 from outrider.console.access import DEFAULT_TOKEN_FILE, Access, is_loopback, load_token
 from outrider.console.app import Console
-from outrider.console.door import Door
+from outrider.console.door import REQUEST_S, Door
 from outrider.console.hub import Hub
 from outrider.console.messages import MAX_MESSAGE_BYTES
 from outrider.console.notes import Note, note_nothing
@@ -32,7 +32,7 @@ from outrider.core.values import Pose2D, RangeScan
 START_S, STOP_S = 10.0, 5.0
 WAITING = 1024
 """Connections that the system keeps until they are accepted."""
-PING_PERIOD_S, PING_TIMEOUT_S = 5.0, 5.0
+PING_S = 5.0
 Opened = contextlib.AbstractAsyncContextManager[ASGIApp]
 
 
@@ -41,6 +41,8 @@ class ConsoleSettings:
     """Where to serve. Off the loopback a login is needed; `login=True` asks for one on it too.
 
     An empty `token_file` is the default one. With a certificate and its key pages are served encrypted.
+    A request is ended after `request_s`; a page is pinged every `ping_s` and closed where it has not answered
+    for as long.
     """
 
     host: str = "127.0.0.1"
@@ -49,6 +51,8 @@ class ConsoleSettings:
     token_file: str = ""
     tls_cert: str = ""
     tls_key: str = ""
+    request_s: float = REQUEST_S
+    ping_s: float = PING_S
 
     @property
     def needs_login(self) -> bool:
@@ -80,7 +84,7 @@ class WebServer:
         check_certificate(settings)
         listener = listen(settings.host, settings.port)
         self.port: int = listener.getsockname()[1]
-        self._door = Door(listener)
+        self._door = Door(listener, settings.request_s)
         self._ready = threading.Event()
         self._loop: asyncio.AbstractEventLoop
         self._server: uvicorn.Server
@@ -131,8 +135,8 @@ class WebServer:
             lifespan="off",
             server_header=False,
             ws_max_size=MAX_MESSAGE_BYTES,
-            ws_ping_interval=PING_PERIOD_S,
-            ws_ping_timeout=PING_TIMEOUT_S,
+            ws_ping_interval=self.settings.ping_s,
+            ws_ping_timeout=self.settings.ping_s,
             # Pictures are compressed already, and the rest is small.
             ws_per_message_deflate=False,
             timeout_graceful_shutdown=1,

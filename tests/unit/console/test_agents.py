@@ -174,7 +174,18 @@ def test_a_request_that_is_too_large_is_refused(console: ConsoleServer) -> None:
 def test_hostile_calls_move_nothing_and_stops_are_taken_among_them(
     console: ConsoleServer, robot: FakeRobot, notes: Notes
 ) -> None:
+    async def answer() -> None:
+        """A picture every 20 ms, and the end of what was begun: no call has to wait for its time-out."""
+        while True:
+            console.show_picture(b"\xff\xd8 a picture \xff\xd9")
+            for _, on_end in robot.goals[ended[-1] :]:
+                on_end(GoalEnd(False, "cancelled"))
+            ended.append(len(robot.goals))
+            await asyncio.sleep(0.02)
+
     async def run() -> None:
+        console.update(stands=True)
+        answering = asyncio.create_task(answer())
         async with connected(console, notes) as session:
             for batch in range(20):
                 calls = [json.loads(line) for line in itertools.islice(lines, 100)]
@@ -182,6 +193,7 @@ def test_hostile_calls_move_nothing_and_stops_are_taken_among_them(
                 stop = call(session, "stop")
                 await asyncio.gather(*work, stop, return_exceptions=True)
                 assert len(robot.e_stops) > batch and all(robot.e_stops)
+        answering.cancel()
 
     def usable(line: bytes) -> bool:
         try:
@@ -190,6 +202,7 @@ def test_hostile_calls_move_nothing_and_stops_are_taken_among_them(
         except (ValueError, KeyError, TypeError, RecursionError):
             return False
 
+    ended = [0]
     lines = (line for kind, line in hostile_calls(seed=5) if usable(line) and "\\ud800" not in str(line))
     asyncio.run(run())
     assert robot.drives == []

@@ -22,12 +22,12 @@ import pytest
 from support.consoles import wait_until
 
 from outrider.console.access import load_token
-from outrider.console.door import MAX_OPEN_A_PEER, REQUEST_S, peer_of
+from outrider.console.door import MAX_OPEN_A_PEER, peer_of
 from outrider.console.hub import MAX_VIEWERS
-from outrider.console.server import PING_PERIOD_S, PING_TIMEOUT_S
 
 TESTS = Path(__file__).resolve().parents[2]
 MAX_FILES, STOP_S = 256, 0.3
+REQUEST_S, PING_S = 1.0, 0.5
 HEAD = b"POST /login HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nOrigin: http://127.0.0.1:%d\r\n"
 
 OPENING = (
@@ -187,14 +187,15 @@ def test_many_peers_leave_room_for_the_stop(console: Console) -> None:
 
 
 @pytest.mark.parametrize("sent", [b"", HEAD + b"Content-Length: 400\r\n\r\n"], ids=["no header", "no body"])
-def test_a_request_that_trickles_ends_in_its_time(console: Console, sent: bytes) -> None:
+def test_a_request_that_trickles_ends_in_its_time(serve: Callable[..., Console], sent: bytes) -> None:
+    console = serve(request_s=REQUEST_S)
     begun_s = time.monotonic()
     slow = console.connect(sent)
     with contextlib.suppress(OSError):
-        while time.monotonic() - begun_s < 2 * REQUEST_S:
+        while time.monotonic() - begun_s < REQUEST_S + 2.0:
             slow.sendall(b"x")
-            time.sleep(0.2)
-    assert REQUEST_S - 1.0 < time.monotonic() - begun_s < REQUEST_S + 2.0
+            time.sleep(0.05)
+    assert 0.9 * REQUEST_S < time.monotonic() - begun_s < REQUEST_S + 2.0
 
 
 def test_answers_that_nobody_reads_hold_nothing(console: Console) -> None:
@@ -205,7 +206,8 @@ def test_answers_that_nobody_reads_hold_nothing(console: Console) -> None:
     wait_until(lambda: console.num_files() <= before, "all of them to be answered and closed")
 
 
-def test_websockets_that_never_read_are_closed(console: Console) -> None:
+def test_websockets_that_never_read_are_closed(serve: Callable[..., Console]) -> None:
+    console = serve(request_s=REQUEST_S, ping_s=PING_S)
     cookie, before = console.log_in(), console.num_files()
     for _ in range(40):
         console.connect(OPENING + f"Cookie: {cookie}\r\n\r\n".encode() + HELLO)
@@ -214,10 +216,7 @@ def test_websockets_that_never_read_are_closed(console: Console) -> None:
     for _ in range(300):
         console.connect()
     assert console.stops() < STOP_S
-    deadline_s = time.monotonic() + PING_PERIOD_S + PING_TIMEOUT_S + REQUEST_S + 5.0
-    while console.num_files() > before and time.monotonic() < deadline_s:
-        time.sleep(0.1)
-    assert console.num_files() <= before
+    wait_until(lambda: console.num_files() <= before, "all of them to be closed")
 
 
 def test_websockets_without_a_session_leave_nothing_behind(console: Console) -> None:

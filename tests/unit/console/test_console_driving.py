@@ -182,7 +182,7 @@ def test_of_past_commands_the_newest_are_kept(robot: FakeRobot, open_page: OpenP
         page.send(do="say", text=f"turn left {index + 1} degrees")
         wait_until(lambda least=index: len(robot.goals) > least, "a command")
         robot.goals[index][1](GoalEnd(True, ""))
-        page.read("state", goal="")
+        page.read("goal", state="done", instruction=f"turn left {index + 1} degrees")
     ended = open_page(resume=page.welcome["secret"]).welcome["ended"]
     assert len(ended) == KEPT_COMMANDS and ended[-1]["instruction"] == f"turn left {number} degrees"
 
