@@ -19,6 +19,8 @@ from outrider.runtime.datasets.held_out import Pair
 from outrider.wire.codec import encode, wire_bytes
 
 REJECTION, SPLIT = SCHEMES["rejection"], SCHEMES["split"]
+SHORT = partial(comparison.synthetic_requests, tokens=40)
+"""Texts of which no speed is judged."""
 
 
 def regime_named(name: str) -> Regime:
@@ -96,6 +98,7 @@ def test_figures_of_all_strategies_are_written(tmp_path: Path, monkeypatch: pyte
 
     models = comparison.synthetic_models(regime_named("fsd-go2"), seed=1)
     monkeypatch.setattr(bench, "replayed_requests", two_texts)
+    monkeypatch.setattr(bench, "synthetic_requests", lambda texts, *_: SHORT(texts))
     monkeypatch.setattr(bench, "bench_overhead", dict)
     monkeypatch.setattr(bench, "ROUND_TRIPS_MS", (0.0, 600.0))
     monkeypatch.setattr(bench, "SWEEP_TEXTS", 1)
@@ -138,6 +141,7 @@ def test_pictures_measure_nothing_anew(tmp_path: Path, monkeypatch: pytest.Monke
 
     models = comparison.synthetic_models(regime_named("lan"), seed=1)
     monkeypatch.setattr(bench, "replayed_requests", lambda *_: comparison.synthetic_requests(1, 20))
+    monkeypatch.setattr(bench, "synthetic_requests", lambda texts, *_: SHORT(texts))
     monkeypatch.setattr(bench, "bench_overhead", dict)
     monkeypatch.setattr(bench, "measure_regime", measure)
     pair = Pair(models.target, models.draft)
@@ -151,7 +155,7 @@ def test_pictures_measure_nothing_anew(tmp_path: Path, monkeypatch: pytest.Monke
 def test_ablations_have_a_value_for_every_setting_and_are_drawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ablations, "synthetic_requests", partial(comparison.synthetic_requests, tokens=40))
+    monkeypatch.setattr(ablations, "synthetic_requests", SHORT)
     monkeypatch.setattr(ablations, "WORKERS", (1, 30))
     monkeypatch.setattr(ablations, "DRAFT_LENGTHS", (1, 10))
     monkeypatch.setattr(ablations, "QUEUE_WORKERS", (3,))

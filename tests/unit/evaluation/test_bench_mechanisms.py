@@ -14,7 +14,7 @@ from outrider.decoding.tuning import DEFAULT_TUNING, SWITCHES, AdaptiveTuning
 from outrider.evaluation.alternatives import random_bench
 from outrider.evaluation.common.choices import chosen_mechanisms
 from outrider.evaluation.decoding import mechanisms
-from outrider.evaluation.decoding.comparison import synthetic_models
+from outrider.evaluation.decoding.comparison import synthetic_models, synthetic_requests
 from outrider.evaluation.decoding.mechanisms import ablation_of, bench_ablation
 from outrider.evaluation.decoding.random_regimes import RANGES, random_regimes
 from outrider.evaluation.decoding.regimes import VARIANTS, load_regimes, varied
@@ -105,8 +105,9 @@ def test_variants_change_the_costs_alone() -> None:
 
 
 def test_random_conditions_are_measured_and_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(random_bench, "synthetic_requests", lambda texts: synthetic_requests(texts, 40))
     file = tmp_path / "random.json"
     random_bench.bench_random(2, None, texts=1, seed=1, json_file=file)
     figures = json.loads(file.read_text())

@@ -50,6 +50,6 @@ def test_more_than_half_of_the_words_of_the_questions_are_not_in_what_was_told()
 
 
 def test_figures_are_written(tmp_path: Path) -> None:
-    figures = bench_memory(300, 1, 0, True, tmp_path / "f.json")
+    figures = bench_memory(300, 1, 0, True, tmp_path / "f.json", queries=5)
     assert json.loads((tmp_path / "f.json").read_text()) == figures
     assert figures["records"] == 300 and figures["recall_ms"] > 0.0 and figures["encrypted"]

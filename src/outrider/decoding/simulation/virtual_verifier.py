@@ -88,8 +88,10 @@ class VirtualVerifier:
         self._uplink = Channel(world.uplink, rng)
         self._downlink = Channel(world.downlink, rng)
         self._outbox = Outbox(config.cloud_hint_order, rng)
-        self._sender_free_s = self._look_s = 0.0
+        self._sender_free_s = 0.0
         self._running: Running[CloudJob] | None = None
+        self._has_news = False
+        """Whether anything has happened here since the service was last asked for a job."""
         self.generation = 1
         for outage in world.outages:
             agenda.at(outage.end_s, self._reconnect, outage)
@@ -112,13 +114,16 @@ class VirtualVerifier:
         arrival_s = self._uplink.arrival_s(self._now_s, num_bytes)
         if arrival_s is not None and self._world.is_up(self._now_s, arrival_s):
             self._observe(TimelineEvent("up", self._now_s, arrival_s, type(frame).__name__))
-            self._agenda.at(arrival_s, lambda: self._reply(self._service.receive(_PEER, frame)))
+            self._agenda.at(arrival_s, self._receive, frame)
         return num_bytes
 
     def start_job(self) -> None:
         """Begin what the target should do now, if it is free."""
-        jobs = [] if self._running else self._service.next_jobs()
+        if self._running or not self._has_news:
+            return
+        jobs = self._service.next_jobs()
         if not jobs:
+            self._has_news = False
             self._look_again()
             return
         [job] = jobs
@@ -147,6 +152,10 @@ class VirtualVerifier:
             self._target, clock=lambda: self._now_s, tuning=self._tuning, draft=self._cloud_draft
         )
 
+    def _receive(self, frame: EdgeFrame) -> None:
+        self._has_news = True
+        self._reply(self._service.receive(_PEER, frame))
+
     def _reconnect(self, outage: Outage) -> None:
         self.generation += 1
         if outage.verifier_restarts:
@@ -158,10 +167,12 @@ class VirtualVerifier:
 
     def _look_again(self) -> None:
         """The cloud waits for a draft, but not for ever."""
-        wait_s = None if self._running else self._service.next_look_s()
-        if wait_s is not None and self._look_s <= self._now_s:
-            self._look_s = self._now_s + max(wait_s, 1e-6)
-            self._agenda.at(self._look_s, lambda: None)
+        wait_s = self._service.next_look_s()
+        if wait_s is not None:
+            self._agenda.at(self._now_s + max(wait_s, 1e-6), self._look)
+
+    def _look(self) -> None:
+        self._has_news = True
 
     def _send_hint(self, running: Running[CloudJob], job: Verify, hint: ExitHint) -> None:
         if running is not self._running or running.left:
@@ -181,7 +192,7 @@ class VirtualVerifier:
         """Nothing else comes of a job that was aborted, or of a verifier that is no more."""
         if running is not self._running or (running.left and not isinstance(result, Aborted)):
             return
-        self._running = None
+        self._running, self._has_news = None, True
         duration_s = self._now_s - running.started_s
         self._observe(_event(running.job, running.started_s, duration_s))
         self._reply(self._service.finish(running.job, result, duration_s))

@@ -54,7 +54,7 @@ class FillerEmbedder:
 
 
 def bench_memory(
-    records: int, kills: int, seed: int, encrypted: bool, json_file: Path | None
+    records: int, kills: int, seed: int, encrypted: bool, json_file: Path | None, queries: int = QUERIES
 ) -> dict[str, Any]:
     """Measure, print a table, write JSON. Raises MemoryStoreError where an acknowledged record is lost."""
     with tempfile.TemporaryDirectory(prefix="outrider-memory-") as name:
@@ -63,7 +63,7 @@ def bench_memory(
         figures: dict[str, Any] = {"seed": seed, "encrypted": encrypted}
         figures |= kill_writers(folder / "killed.db", kills, seed, key_file)
         figures |= find_again(folder / "household.db", key_file)
-        figures |= time_recall(folder / "large.db", records, seed, key_file)
+        figures |= time_recall(folder / "large.db", records, seed, queries, key_file)
     print_results(_table(figures))
     write_figures(json_file, figures)
     return figures
@@ -134,7 +134,9 @@ def find_again(path: Path, key_file: Path | None = None) -> dict[str, Any]:
     return figures
 
 
-def time_recall(path: Path, records: int, seed: int, key_file: Path | None = None) -> dict[str, Any]:
+def time_recall(
+    path: Path, records: int, seed: int, queries: int, key_file: Path | None = None
+) -> dict[str, Any]:
     """Milliseconds of a recall, the query's embedding included, from a store with many records."""
     entries: list[dict[str, str]] = yaml.safe_load(benchmark_file(HOUSEHOLD).read_text())
     questions = [entry["asks"] for entry in entries if "asks" in entry]
@@ -148,7 +150,7 @@ def time_recall(path: Path, records: int, seed: int, key_file: Path | None = Non
     with MemoryStore(path, MiniLmEmbedder(), limits=limits, key_file=key_file) as memory:
         figures["store_mb"] = round(memory.size_mb(), 1)
         for name, only in filters.items():
-            figures |= _timed(memory, questions, name, only)
+            figures |= _timed(memory, (questions * queries)[:queries], name, only)
         figures |= _time_adding(memory, 50)
     return figures
 
@@ -173,9 +175,9 @@ def fill(
 def _timed(memory: MemoryStore, questions: list[str], name: str, only: RecordFilter) -> dict[str, Any]:
     memory.recall(questions[0], BEST_OF, only)
     times: list[tuple[float, float]] = []
-    for index in range(QUERIES):
+    for question in questions:
         with _stopwatch(times):
-            memory.recall(questions[index % len(questions)], BEST_OF, only)
+            memory.recall(question, BEST_OF, only)
     wall_ms, processor_ms = zip(*times, strict=True)
     return {
         f"recall{name}_ms": round(statistics.median(wall_ms), 2),
