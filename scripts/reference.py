@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import inspect
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -41,23 +41,6 @@ LAUNCH_FILES = {
     "cloud": CLOUD_GRAPH,
 }
 GENERATED = "<!-- Written by scripts/reference.py from the code. -->\n\n"
-
-
-def pages() -> dict[str, str]:
-    """Every reference page in Markdown, by its path under docs/."""
-    written = {
-        "reference/cli.md": cli_page(),
-        "reference/api.md": api_page(),
-        "reference/nodes.md": nodes_page(),
-        "reference/launch.md": launch_page(),
-        "reference/topics.md": topics_page(),
-        "reference/interfaces.md": interfaces_page(),
-        "reference/frames.md": frames_page(),
-        "reference/links.md": yaml_page("Links", ROOT / "config" / "links.yaml"),
-        "reference/regimes.md": yaml_page("Regimes", ROOT / "benchmarks" / "regimes.yaml"),
-        "reference/aggregation.md": yaml_page("Regimes of DRAGON", ROOT / "benchmarks" / "aggregation.yaml"),
-    }
-    return {path: GENERATED + text for path, text in written.items()}
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -280,6 +263,28 @@ def yaml_page(title: str, file: Path) -> str:
         shown = yaml.safe_dump(entry, sort_keys=False, allow_unicode=True, width=100)
         parts.append(f"## {name}\n\n{code_block(shown, 'yaml')}")
     return "\n".join(parts)
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "reference/cli.md": cli_page,
+    "reference/api.md": api_page,
+    "reference/nodes.md": nodes_page,
+    "reference/launch.md": launch_page,
+    "reference/topics.md": topics_page,
+    "reference/interfaces.md": interfaces_page,
+    "reference/frames.md": frames_page,
+    "reference/links.md": lambda: yaml_page("Links", ROOT / "config" / "links.yaml"),
+    "reference/regimes.md": lambda: yaml_page("Regimes", ROOT / "benchmarks" / "regimes.yaml"),
+    "reference/aggregation.md": lambda: yaml_page(
+        "Regimes of DRAGON", ROOT / "benchmarks" / "aggregation.yaml"
+    ),
+}
+"""What writes each page, by its path under docs/."""
+
+
+def pages() -> dict[str, str]:
+    """Every reference page in Markdown, by its path under docs/."""
+    return {path: GENERATED + write() for path, write in PAGES.items()}
 
 
 def on_files(files: Any, config: Any) -> Any:

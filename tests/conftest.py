@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
@@ -11,8 +13,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+# Workers that run beside each other have a core each: before anything loads the libraries that ask.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # Not the memories and the journal of whoever runs the tests.
 _OWN = tempfile.mkdtemp(prefix="outrider-tests-")
+atexit.register(shutil.rmtree, _OWN, ignore_errors=True)
 os.environ["OUTRIDER_MEMORY"] = f"{_OWN}/memory.db"
 os.environ["OUTRIDER_JOURNAL"] = f"{_OWN}/robot.journal"
 

@@ -14,8 +14,18 @@ import pytest
 
 from outrider.runtime.node_graph.ros_env import free_domain
 
+
+def own_domain() -> int:
+    """A free domain that no other worker of this session takes."""
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    while (domain := free_domain()) % workers != number:
+        pass
+    return domain
+
+
 # Not on a domain where another session of tests, or a demo, is running already: their topics would mix.
-os.environ["ROS_DOMAIN_ID"] = str(free_domain())
+os.environ["ROS_DOMAIN_ID"] = str(own_domain())
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 # Processes started here end by SIGHUP, also where the tests themselves run under nohup.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conftest import NodeThread, wait_until
+from conftest import NodeThread, own_domain, wait_until
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.parameter import Parameter
@@ -17,7 +17,7 @@ from rclpy.waitable import NumberOfEntities, Waitable
 
 from outrider.nodes.common.node import OutriderNode
 from outrider.nodes.common.running import spin_once
-from outrider.runtime.node_graph.ros_env import free_domain, ros_environment
+from outrider.runtime.node_graph.ros_env import ros_environment
 
 pytestmark = pytest.mark.ros
 BUSY_NODE = """
@@ -109,7 +109,7 @@ def test_a_timer_lives_from_activation_to_deactivation(run_node: Callable[..., N
 def test_a_process_ends_when_it_is_asked_to_and_without_a_word(program: str, said: str) -> None:
     command = [sys.executable, "-c", program]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = subprocess.Popen(command, env=ros_environment(free_domain()), text=True, **pipes)
+    process = subprocess.Popen(command, env=ros_environment(own_domain()), text=True, **pipes)
     assert process.stdout is not None and process.stdout.readline() == said
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
@@ -138,7 +138,7 @@ sys.exit(running.run_node(Stuck))
 def test_a_process_that_cannot_leave_the_graph_is_ended() -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", STUCK_NODE],
-        env=ros_environment(free_domain()),
+        env=ros_environment(own_domain()),
         text=True,
         stdout=subprocess.PIPE,
     )
@@ -161,7 +161,7 @@ sys.exit(mission_node.main())
 
 def test_a_mission_that_cannot_leave_the_graph_keeps_its_exit_status() -> None:
     command = [sys.executable, "-c", STUCK_MISSION, "--ros-args", "-p", "sped:=1"]
-    env = ros_environment(free_domain())
+    env = ros_environment(own_domain())
     ended = subprocess.run(command, env=env, text=True, capture_output=True, timeout=60)
     assert ended.returncode == 2 and "unknown parameter sped" in ended.stderr
 
@@ -235,7 +235,7 @@ def test_arguments_that_ros_does_not_take_are_one_line() -> None:
         "--params-file",
         "none.yaml",
     ]
-    ended = subprocess.run(command, env=ros_environment(free_domain()), text=True, capture_output=True)
+    ended = subprocess.run(command, env=ros_environment(own_domain()), text=True, capture_output=True)
     assert ended.returncode == 2 and "Traceback" not in ended.stderr
     last = ended.stderr.splitlines()[-1]
     assert (

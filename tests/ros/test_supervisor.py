@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import wait_until
+from conftest import own_domain, wait_until
 
 from outrider.core.errors import ConfigError, InstructionError, OutriderError
 from outrider.runtime.common.ports import check_endpoint_free, free_port
@@ -21,7 +21,7 @@ from outrider.runtime.node_graph.demo import run_demo
 from outrider.runtime.node_graph.node_graphs import SIM_GRAPH, wanted_nodes
 from outrider.runtime.node_graph.node_specs import NODES
 from outrider.runtime.node_graph.parameter_values import graph_parameters, write_parameter_file
-from outrider.runtime.node_graph.ros_env import free_domain, ros_environment
+from outrider.runtime.node_graph.ros_env import ros_environment
 from outrider.runtime.node_graph.supervisor import Supervisor
 from outrider.runtime.wiring.probe import probe_verifier
 
@@ -107,7 +107,7 @@ def test_a_killed_verifier_is_started_again(tmp_path: Path, tiny_model_folder: P
     arguments = {"endpoint": endpoint, "model": str(tiny_model_folder / "target")}
     write_parameter_file(tmp_path / "p.yaml", graph_parameters(SIM_GRAPH, {}, arguments))
     stopping = threading.Event()
-    with Supervisor(tmp_path, ros_environment(free_domain())) as supervisor:
+    with Supervisor(tmp_path, ros_environment(own_domain())) as supervisor:
         supervisor.start("verifier", tmp_path / "p.yaml")
         watcher = threading.Thread(target=supervisor.wait, args=("nobody", stopping), daemon=True)
         watcher.start()
@@ -123,7 +123,7 @@ def test_a_killed_verifier_is_started_again(tmp_path: Path, tiny_model_folder: P
 def test_a_node_that_cannot_start_ends_the_run_with_its_reason(tmp_path: Path) -> None:
     parameters = graph_parameters(SIM_GRAPH, {}, {"model": str(tmp_path / "nowhere")})
     write_parameter_file(tmp_path / "p.yaml", parameters)
-    with Supervisor(tmp_path, ros_environment(free_domain())) as supervisor:
+    with Supervisor(tmp_path, ros_environment(own_domain())) as supervisor:
         supervisor.start("verifier", tmp_path / "p.yaml")
         with pytest.raises(OutriderError, match="no model folder"):
             supervisor.wait("nobody", threading.Event())
@@ -131,7 +131,7 @@ def test_a_node_that_cannot_start_ends_the_run_with_its_reason(tmp_path: Path) -
 
 def test_an_unknown_parameter_in_a_file_is_named_and_ends_the_node(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text("action: {ros__parameters: {sped: 3.0}}\n")
-    with Supervisor(tmp_path, ros_environment(free_domain())) as supervisor:
+    with Supervisor(tmp_path, ros_environment(own_domain())) as supervisor:
         supervisor.start("action", tmp_path / "p.yaml")
         with pytest.raises(OutriderError, match=r"exit status 2(.|\n)*unknown parameter sped"):
             supervisor.wait("nobody", threading.Event())

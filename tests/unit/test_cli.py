@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from support.commands import command_line
 from typer.testing import CliRunner
 
 from outrider import cli
@@ -48,7 +49,7 @@ def every_command() -> list[tuple[list[str], typer.core.TyperCommand]]:
             return [(words, command)]
         return [one for name, inner in command.commands.items() for one in below([*words, name], inner)]
 
-    return below([], typer.main.get_command(cli.app))
+    return below([], command_line())
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -334,7 +335,7 @@ def test_what_loads_models_says_so_before_it_loads(words, tmp_path):
 SAY_IT_THEMSELVES = {"demo", "verifier", "console", "relay", "record", "mcp", "plan"}
 
 
-@pytest.mark.parametrize("command", sorted(typer.main.get_command(cli.app).commands))
+@pytest.mark.parametrize("command", sorted(command_line().commands))
 def test_a_command_shows_life_or_says_itself_what_goes_on(command, monkeypatch):
     shown = []
     options = sys.modules["outrider.cli.options"]

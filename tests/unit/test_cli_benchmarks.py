@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import typer
 from rich.console import Console
+from support.commands import command_line
 from typer.testing import CliRunner
 
 from outrider import cli
@@ -27,7 +28,7 @@ COMMANDS = [
 
 
 def options_of(command: str) -> set[str]:
-    found = typer.main.get_command(cli.app)
+    found = command_line()
     for word in command.split():
         found = found.commands[word]
     return {option for parameter in found.params for option in parameter.opts}

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-import typer
+from support.commands import command_line
 
-from outrider import cli
 from outrider.evaluation.common.motions import MOTIONS
 from outrider.evaluation.decoding.regimes import VARIANTS
 from outrider.evaluation.robot import frames, navigation
@@ -100,7 +99,7 @@ def leaves(words: tuple[str, ...], command: Any) -> list[tuple[tuple[str, ...], 
     return [one for name, inner in command.commands.items() for one in leaves((*words, name), inner)]
 
 
-COMMANDS = dict(leaves((), typer.main.get_command(cli.app)))
+COMMANDS = dict(leaves((), command_line()))
 
 
 def kind_of(parameter: Any) -> Any:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import get_args
 
 import pytest
-import typer
+from support.commands import command_line
 
-from outrider.cli import app
 from outrider.core.frames import CloudFrame, EdgeFrame
 from outrider.runtime.node_graph.node_specs import NODES
 
@@ -29,9 +29,21 @@ def load_reference() -> ModuleType:
     return module
 
 
-REFERENCE: dict[str, str] = load_reference().pages()
+REFERENCE = load_reference()
 WRITTEN = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
-TEXTS = {file: file.read_text() for file in WRITTEN} | {DOCS / path: text for path, text in REFERENCE.items()}
+FILES = [*WRITTEN, *(DOCS / path for path in REFERENCE.PAGES)]
+
+
+@cache
+def texts() -> dict[Path, str]:
+    """Every page, those that are written from the code among them."""
+    pages = {DOCS / path: text for path, text in REFERENCE.pages().items()}
+    return {file: file.read_text() for file in WRITTEN} | pages
+
+
+def reference(page: str) -> str:
+    """A page that is written from the code."""
+    return texts()[DOCS / "reference" / page]
 
 
 def without_code(text: str) -> str:
@@ -60,19 +72,19 @@ def anchors(text: str) -> set[str]:
 def broken_links(file: Path) -> list[str]:
     """The relative links of a page that lead to no file, no page or no heading."""
     broken = []
-    text = without_code(TEXTS[file])
+    text = without_code(texts()[file])
     for link in (*LINK.findall(text), *PICTURE.findall(text)):
         if re.match(r"[a-z]+:", link):
             continue
         path, _, anchor = link.partition("#")
         target = (file.parent / path).resolve() if path else file
-        page_exists = target in TEXTS or target.exists()
-        if not page_exists or (anchor and anchor not in anchors(TEXTS.get(target, ""))):
+        page_exists = target in texts() or target.exists()
+        if not page_exists or (anchor and anchor not in anchors(texts().get(target, ""))):
             broken.append(link)
     return broken
 
 
-@pytest.mark.parametrize("file", TEXTS, ids=lambda file: str(file.relative_to(ROOT)))
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
 def test_links_of_the_documents_lead_somewhere(file: Path) -> None:
     assert broken_links(file) == []
 
@@ -80,14 +92,14 @@ def test_links_of_the_documents_lead_somewhere(file: Path) -> None:
 def test_a_link_to_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     page = DOCS / "index.md"
     monkeypatch.setitem(
-        TEXTS, page, "[a](nowhere.md) [b](safety.md#nowhere) [c](safety.md#scan) ![d](no.png)"
+        texts(), page, "[a](nowhere.md) [b](safety.md#nowhere) [c](safety.md#scan) ![d](no.png)"
     )
     assert broken_links(page) == ["nowhere.md", "safety.md#nowhere", "no.png"]
 
 
 @pytest.mark.parametrize("file", WRITTEN, ids=lambda file: str(file.relative_to(ROOT)))
 def test_files_and_modules_that_a_document_names_exist(file: Path) -> None:
-    text = TEXTS[file]
+    text = texts()[file]
     files = re.findall(
         r"\b((?:src|tests|config|benchmarks|scripts|launch)/[\w/]+\.(?:py|yaml|json|rviz))\b", text
     )
@@ -98,12 +110,12 @@ def test_files_and_modules_that_a_document_names_exist(file: Path) -> None:
 
 def test_every_page_is_in_the_table_of_contents() -> None:
     contents = re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
-    pages = {str(file.relative_to(DOCS)) for file in TEXTS if DOCS in file.parents}
+    pages = {str(file.relative_to(DOCS)) for file in FILES if DOCS in file.parents}
     assert sorted(contents) == sorted(pages)
 
 
 def test_the_reference_names_every_node_and_parameter() -> None:
-    page = REFERENCE["reference/nodes.md"]
+    page = reference("nodes.md")
     for spec in NODES.values():
         section = page.partition(f"\n## {spec.name}\n")[2].partition("\n## ")[0]
         assert spec.executable in section
@@ -111,7 +123,7 @@ def test_the_reference_names_every_node_and_parameter() -> None:
 
 
 def test_the_reference_names_every_frame() -> None:
-    page = REFERENCE["reference/frames.md"]
+    page = reference("frames.md")
     frames = {*get_args(EdgeFrame), *get_args(CloudFrame)}
     assert [frame.__name__ for frame in frames if f"### {frame.__name__}\n" not in page] == []
 
@@ -121,8 +133,8 @@ def test_the_reference_names_every_command() -> None:
         below = getattr(command, "commands", {})
         return [path, *(one for name, sub in below.items() for one in paths(sub, f"{path} {name}"))]
 
-    page = REFERENCE["reference/cli.md"]
-    every = paths(typer.main.get_command(app), "outrider")
+    page = reference("cli.md")
+    every = paths(command_line(), "outrider")
     assert len(every) > 30
     assert [path for path in every if f"## `{path}`\n" not in page] == []
 
@@ -130,7 +142,7 @@ def test_the_reference_names_every_command() -> None:
 def test_the_reference_holds_every_message_link_and_regime() -> None:
     interfaces = ROOT / "ros2_ws" / "src" / "outrider_interfaces"
     for file in (one for kind in ("msg", "srv", "action") for one in (interfaces / kind).iterdir()):
-        assert f"## {file.suffix[1:]}/{file.stem}\n" in REFERENCE["reference/interfaces.md"]
+        assert f"## {file.suffix[1:]}/{file.stem}\n" in reference("interfaces.md")
     for page, source in (("links", "config/links.yaml"), ("regimes", "benchmarks/regimes.yaml")):
         names = re.findall(r"^([\w-]+):", (ROOT / source).read_text(), re.MULTILINE)
-        assert [name for name in names if f"## {name}\n" not in REFERENCE[f"reference/{page}.md"]] == []
+        assert [name for name in names if f"## {name}\n" not in reference(f"{page}.md")] == []

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import click
 import pytest
-import typer
+from support.commands import command_line
 
-from outrider.cli import app
 from outrider.runtime.node_graph.node_graphs import (
     CLOUD_GRAPH,
     GAZEBO_GRAPH,
@@ -109,7 +108,7 @@ def test_the_first_line_of_every_module_says_what_it_is_for() -> None:
 
 @pytest.mark.parametrize("line", [one for one in commands() if one.startswith("outrider ")])
 def test_a_command_has_the_options_it_is_given(line: str) -> None:
-    command: click.Command = typer.main.get_command(app)
+    command: click.Command = command_line()
     words = shlex.split(line)[1:]
     while words and words[0] in getattr(command, "commands", {}):
         command = command.commands[words.pop(0)]  # type: ignore[attr-defined]

@@ -62,30 +62,43 @@ def write_report(run: RunRecord, folder: Path) -> Path:
     return report
 
 
-def test_a_run_leaves_its_four_files(tmp_path):
-    report = json.loads(write_report(run_record(), tmp_path / "demo").read_text())
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run; not to be written to."""
+    folder = tmp_path_factory.mktemp("run") / "demo"
+    write_report(run_record(), folder)
+    return folder
+
+
+def short_run() -> RunRecord:
+    """With a film of a few pictures."""
+    return replace(run_record(), shots=run_record().shots[:2], steps=[])
+
+
+def test_a_run_leaves_its_four_files(written):
+    names = {"report.json", "rounds.jsonl", "trajectory.png", "run.mp4"}
+    assert {file.name for file in written.iterdir()} == names
+    report = json.loads((written / "report.json").read_text())
     assert report["success"] is True and report["steps"] == 1
     assert report["verdict"] == "success" and report["checked"] is True
     assert report["seed"] == 7 and report["link"] is None
     assert report["path_m"] == pytest.approx(1.0)
     assert report["tokens_per_round"] == pytest.approx(4.0) and report["tokens_per_s"] == pytest.approx(100.0)
     assert report["bytes_up"] == 40 and report["step_log"][0]["action"] == "stop"
-    rounds = [json.loads(line) for line in (tmp_path / "demo" / "rounds.jsonl").read_text().splitlines()]
+    rounds = [json.loads(line) for line in (written / "rounds.jsonl").read_text().splitlines()]
     assert [(r["step"], r["index"], r["emitted"]) for r in rounds] == [(1, 0, 3), (1, 1, 5)]
 
 
-def test_the_map_shows_the_path_and_the_target_in_its_colour(tmp_path):
-    write_report(run_record(), tmp_path)
-    picture = cv2.imread(str(tmp_path / "trajectory.png"))
+def test_the_map_shows_the_path_and_the_target_in_its_colour(written, tmp_path):
+    picture = cv2.imread(str(written / "trajectory.png"))
     assert picture.shape == (1124, 1200, 3)
     bare = replace(run_record(), poses=[], shots=[])
-    write_report(bare, tmp_path / "bare")
-    assert np.any(cv2.imread(str(tmp_path / "bare" / "trajectory.png")) != picture)
+    write_pictures(bare, tmp_path)
+    assert np.any(cv2.imread(str(tmp_path / "trajectory.png")) != picture)
 
 
-def test_the_film_is_h264_in_an_mp4_that_plays_everywhere(tmp_path):
-    write_report(run_record(), tmp_path)
-    with av.open(str(tmp_path / "run.mp4")) as film:
+def test_the_film_is_h264_in_an_mp4_that_plays_everywhere(written):
+    with av.open(str(written / "run.mp4")) as film:
         stream = film.streams.video[0]
         assert stream.codec_context.name == "h264" and stream.codec_context.pix_fmt == "yuv420p"
         assert (stream.codec_context.width, stream.codec_context.height) == (WIDTH, HEIGHT)
@@ -97,13 +110,12 @@ def test_the_film_is_h264_in_an_mp4_that_plays_everywhere(tmp_path):
 def test_a_film_without_h264_is_written_and_says_so(missing, tmp_path, monkeypatch, caplog):
     left = set(video_file.CODECS[missing:])
     monkeypatch.setattr(video_file, "codecs_available", left)
-    run = replace(run_record(), shots=run_record().shots[:2])
     if not left:
         with pytest.raises(OutriderError, match="pip install"):
-            write_pictures(run, tmp_path)
+            write_pictures(short_run(), tmp_path)
         assert not list(tmp_path.glob("*.mp4"))
         return
-    write_pictures(run, tmp_path)
+    write_pictures(short_run(), tmp_path)
     assert "lacks H.264" in caplog.text and (tmp_path / "run.mp4").stat().st_size > 1000
 
 
@@ -123,11 +135,11 @@ def test_the_animation_is_the_film_at_a_smaller_size(tmp_path):
 def test_an_animation_that_is_too_large_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(video_file, "MAX_ANIMATION_BYTES", 100)
     with pytest.raises(OutriderError, match="has over 3 MB; try a shorter run"):
-        write_pictures(run_record(), tmp_path, video=False, animation=tmp_path / "demo.webp")
+        write_pictures(short_run(), tmp_path, video=False, animation=tmp_path / "demo.webp")
 
 
 def test_a_home_that_is_unknown_is_filmed_by_the_robot_s_camera_alone():
-    pictures = list(Film(replace(run_record(), home=None)).pictures())
+    pictures = list(Film(replace(short_run(), home=None)).pictures())
     assert {picture.shape for picture in pictures} == {(HEIGHT, WIDTH, 3)}
 
 
@@ -161,6 +173,6 @@ def test_a_success_that_nobody_measured_is_done() -> None:
 
 
 def test_without_a_video_the_trajectory_is_drawn_and_an_earlier_video_removed(tmp_path):
-    write_report(run_record(), tmp_path)
+    (tmp_path / "run.mp4").touch()
     write_pictures(run_record(), tmp_path, video=False)
     assert (tmp_path / "trajectory.png").exists() and not (tmp_path / "run.mp4").exists()

@@ -12,9 +12,7 @@ from typing import Any
 
 import click
 import pytest
-import typer
-
-from outrider.cli import app
+from support.commands import command_line
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "scripts" / "figures"))
@@ -111,7 +109,7 @@ def test_every_result_is_listed_with_a_command_that_exists() -> None:
         if program == "make":
             assert f"\n{words[0]}:" in (ROOT / "Makefile").read_text()
             continue
-        command: click.Command = typer.main.get_command(app)
+        command: click.Command = command_line()
         while words and words[0] in getattr(command, "commands", {}):
             command = command.commands[words.pop(0)]  # type: ignore[attr-defined]
         known = {one for parameter in command.params for one in (*parameter.opts, *parameter.secondary_opts)}

@@ -1,0 +1,16 @@
+"""The command line, built once: that takes a tenth of a second."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import typer
+
+from outrider.cli import app
+
+
+@cache
+def command_line() -> Any:
+    """The group of all commands, not to be changed."""
+    return typer.main.get_command(app)
