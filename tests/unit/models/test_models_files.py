@@ -186,6 +186,14 @@ def test_a_part_of_a_cached_checkpoint_names_the_command_that_completes_it(cache
         load_model(cached)
 
 
+def test_a_link_that_an_interrupted_download_has_left_names_the_command_too(cached) -> None:
+    for path in cached.glob("model*"):
+        path.unlink()
+    (cached / WEIGHTS_FILE).symlink_to("../../blobs/not-there")
+    with pytest.raises(ModelError, match=r"is a link to a file that is not there.*`hf download Qwen/"):
+        load_model(cached)
+
+
 def test_a_part_of_a_cached_checkpoint_is_completed(cached, monkeypatch) -> None:
     path = sorted(cached.glob("model-*"))[-1]
     content = path.read_bytes()

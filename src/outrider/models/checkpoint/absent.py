@@ -73,6 +73,8 @@ def no_weights(folder: Path) -> ModelError:
     pickled, gguf, other = first(".bin", ".pt", ".pth"), first(SUFFIX), first(".safetensors")
     if adapter is not None:
         return _adapter_alone(folder, adapter)
+    if path.is_symlink():
+        return ModelError(f"{path} is a link to a file that is not there. {restore(folder)}")
     if variant is not None or index_variant is not None:
         return ModelError(
             f"{path} is missing; there is {variant or index_variant}, a variant, which is read under the "
