@@ -66,7 +66,12 @@ DAMAGE: list[tuple[str, Callable[[Path], None], str]] = [
     (
         "config.json",
         set_size("text_config", "hidden_size", 64),
-        r"embed_tokens\.weight has the shape \(405, 32\) .* but \(405, 64\) after its config\.json",
+        r"mrope_section is \[2, 1, 1\], and must be three numbers that add up to 8, half of a head's width",
+    ),
+    (
+        "config.json",
+        set_size("text_config", "intermediate_size", 32),
+        r"gate_proj\.weight has the shape \(64, 32\) .* but \(32, 32\) after its config\.json",
     ),
     (
         "config.json",

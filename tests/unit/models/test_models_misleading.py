@@ -11,12 +11,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from support.text_models import PROMPT, build_text_model
-from support.tiny_models import build_tiny_model
+from support.tiny_models import TinySize, build_tiny_model
 
 from outrider.core.errors import ModelError
 from outrider.core.model_options import PRECISIONS
 from outrider.core.values import Prompt
-from outrider.models import ReferenceGenerator, load_model
+from outrider.models import ReferenceGenerator, check_model, load_model
 from outrider.models.checkpoint.files import is_whole
 
 ASKED = Prompt(PROMPT, b"")
@@ -76,6 +76,11 @@ def test_tensors_of_no_module_change_nothing(tmp_path: Path) -> None:
         ({"architectures": ["Qwen2ForSequenceClassification"]}, "only Qwen2ForCausalLM is run: choose"),
         ({"architectures": ["Qwen2Model"]}, "only Qwen2ForCausalLM is run"),
         ({"is_causal": False}, "is_causal is False; only True can be run: choose"),
+        (
+            {"rope_parameters": {"rope_type": "default", "rope_theta": -1.0}},
+            "rope_theta is -1.0, and must be",
+        ),
+        ({"rope_parameters": {"rope_type": "default", "rope_theta": "1e6"}}, "rope_theta is '1e6', and must"),
         ({"dtype": "auto"}, "dtype is 'auto', and must be one of bfloat16,"),
         ({"torch_dtype": "torch.bfloat16"}, "torch_dtype is 'torch.bfloat16', and must be one of"),
         ({"dtype": 16}, "dtype is 16, and must be one of"),
@@ -88,7 +93,28 @@ def test_a_configuration_of_another_kind_of_model_is_refused(
     folder = build_text_model(tmp_path / "model")
     change_json(folder / "config.json", **keys)
     with pytest.raises(ModelError, match=reason):
-        load_model(folder)
+        check_model(folder)
+
+
+@pytest.mark.parametrize(
+    ("part", "keys", "reason"),
+    [
+        ("text_config", {"rope_parameters": {"mrope_section": [9, 9, 9]}}, "mrope_section is"),
+        ("vision_config", {"deepstack_visual_indexes": [0, 0]}, "names a layer twice"),
+    ],
+)
+def test_what_cannot_be_run_is_known_before_a_weight_is_read(
+    tmp_path: Path, part: str, keys: dict[str, Any], reason: str
+) -> None:
+    build_tiny_model(tmp_path / "model", TinySize(version="3"))
+    path = tmp_path / "model" / "config.json"
+    content = json.loads(path.read_text())
+    for key, value in keys.items():
+        old = content[part].get(key)
+        content[part][key] = old | value if isinstance(old, dict) else value
+    path.write_text(json.dumps(content))
+    with pytest.raises(ModelError, match=reason):
+        check_model(tmp_path / "model")
 
 
 def test_weights_keep_their_own_type_whatever_the_configuration_says(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,11 @@ def read_config(folder: Path) -> Any:
     else:
         for part in ("text_config", "vision_config"):
             _check_sizes(f"{path}: {part}.", getattr(config, part).to_dict())
+        layers = getattr(config.vision_config, "deepstack_visual_indexes", ())
+        if len(set(layers)) < len(layers):
+            raise ModelError(
+                f"{path}: deepstack_visual_indexes, {layers}, names a layer twice: restore the file"
+            )
     return config
 
 
@@ -169,6 +175,7 @@ def check_text_config(
             f"{folder} has {config.vocab_size} token rows but its tokenizer {vocab_size}: "
             "use the tokenizer it was trained with"
         )
+    rotary_table(config)
 
 
 def _slides(config: Any) -> bool:
@@ -192,14 +199,19 @@ def num_deep_layers(config: Any) -> int:
 
 
 def rotary_table(config: Any) -> RotaryTable:
-    """Raises ModelError where its sections, of time, height and width, are not as wide as a head.
+    """Raises ModelError where its base is no number above 0, or its sections, of time, height and width, are
+    not as wide as a head.
 
     All of a text model's pairs turn by the time.
     """
     parameters, head_dim = config.rope_parameters, text_shape(config).head_dim
-    architecture = architecture_of(config)
+    architecture, theta = architecture_of(config), parameters.get("rope_theta")
+    if not isinstance(theta, int | float) or not 0.0 < theta < math.inf:
+        raise ModelError(
+            f"{CONFIG_FILE}: rope_theta is {theta!r}, and must be a number above 0: restore the model folder"
+        )
     if architecture.pictures is None:
-        return RotaryTable(head_dim, float(parameters["rope_theta"]), axes_in_sections((head_dim // 2, 0, 0)))
+        return RotaryTable(head_dim, float(theta), axes_in_sections((head_dim // 2, 0, 0)))
     section = parameters.get("mrope_section", architecture.mrope_section)
     if not _is_section(section, head_dim // 2):
         raise ModelError(
@@ -207,7 +219,7 @@ def rotary_table(config: Any) -> RotaryTable:
             f"{head_dim // 2}, half of a head's width: restore the model folder"
         )
     axes = axes_in_turn(section) if architecture.interleaves_axes else axes_in_sections(section)
-    return RotaryTable(head_dim, float(parameters["rope_theta"]), axes)
+    return RotaryTable(head_dim, float(theta), axes)
 
 
 def _is_section(section: Any, pairs: int) -> bool:
