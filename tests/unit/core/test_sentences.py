@@ -1,5 +1,6 @@
 """Sentences written down before the grammar was: what each must come to, and which must not move."""
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ def sentences(half: str) -> list[Sentence]:
     return [tuple(line.split("\t")) for line in lines]  # type: ignore[misc]
 
 
+@cache
 def come_to(sentence: Sentence) -> tuple[str, Plan | None]:
     """The intent as the data have it, and the plan if there is one."""
     _, model, _, said = sentence
