@@ -71,6 +71,9 @@ class Tokenizer(Protocol):
     def encode(self, text: str) -> list[int]:
         """Returns the token ids of a text, without special tokens."""
 
+    def encode_prompt(self, text: str) -> list[int]:
+        """Returns the token ids of a prompt, in which a prompt's own markup alone is markup."""
+
     def decode(self, token_ids: Sequence[int]) -> str:
         """Returns the text of token ids."""
 

@@ -48,6 +48,10 @@ class WordTokenizer:
             raise ConfigError(f"the words {', '.join(sorted(set(unknown)))} are not in this vocabulary")
         return [self._ids[word] for word in text.split()]
 
+    def encode_prompt(self, text: str) -> list[int]:
+        """`encode`: no word is markup."""
+        return self.encode(text)
+
     def decode(self, token_ids: Sequence[int]) -> str:
         """Returns the words of token ids, separated by spaces."""
         return " ".join(self._words[token_id] for token_id in token_ids)

@@ -33,6 +33,10 @@ class ToyTokenizer:
         """Returns one token id for each word."""
         return [self._id(word) for word in text.split()]
 
+    def encode_prompt(self, text: str) -> list[int]:
+        """`encode`: no word is markup."""
+        return self.encode(text)
+
     def decode(self, token_ids: Sequence[int]) -> str:
         """Returns the words of token ids, separated by spaces."""
         return " ".join([self._words[token_id] for token_id in token_ids])

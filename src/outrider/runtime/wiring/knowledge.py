@@ -73,7 +73,7 @@ def fitting_context(
     kept: list[tuple[str, float]] = []
     for document in documents:
         prompt = question_prompt(asked, [text for text, _ in (*kept, document)])
-        if len(model.tokenizer.encode(prompt)) + ANSWER_TOKENS > model.max_length:
+        if len(model.tokenizer.encode_prompt(prompt)) + ANSWER_TOKENS > model.max_length:
             break
         kept.append(document)
     prompt = question_prompt(asked, [text for text, _ in kept])
