@@ -42,7 +42,7 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """`outrider console --sim` as a person starts it; the address of its page."""
     memory = tmp_path_factory.mktemp("console") / "memory.db"
     port = free_port()
-    command = [sys.executable, "-m", "outrider.cli", "console", "--sim", "--port", str(port)]
+    command = [sys.executable, "-m", "outrider", "console", "--sim", "--port", str(port)]
     command += ["--placement", PLACEMENT, "--seed", str(SEED)]
     env = {**os.environ, "OUTRIDER_MEMORY": str(memory)}
     process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -57,7 +57,7 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def test_a_console_that_cannot_start_says_why_in_one_line() -> None:
-    command = [sys.executable, "-m", "outrider.cli", "console", "--port", "0", "--tls-cert", "none.pem"]
+    command = [sys.executable, "-m", "outrider", "console", "--port", "0", "--tls-cert", "none.pem"]
     process = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
     assert process.returncode == 2
     assert process.stdout == "error: tls_cert and tls_key belong together: give both files, or none\n"

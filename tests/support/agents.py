@@ -13,7 +13,7 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.types import TextContent
 
-COMMAND = [sys.executable, "-m", "outrider.cli", "mcp"]
+COMMAND = [sys.executable, "-m", "outrider", "mcp"]
 
 
 @asynccontextmanager

@@ -26,11 +26,12 @@ from outrider.cli import (
     servers,
     training,
 )
+from outrider.cli.help_pages import Commands
 from outrider.cli.mistyped import HintingGroup
 from outrider.cli.options import showing_life
 from outrider.core.errors import ConfigError, InstructionError, OutriderError
 
-app = typer.Typer(
+app = Commands(
     cls=HintingGroup,
     help="Lossless edge-cloud decoding of vision-language navigation for a Unitree Go2.",
     epilog='Start with:  outrider demo "find the silver bottle"\n\n'

@@ -9,9 +9,10 @@ import typer
 
 from outrider.cli import given as checks
 from outrider.cli.given import given, not_with, only_with
+from outrider.cli.help_pages import Commands
 from outrider.cli.options import DraftModel, Holds, Placement
 
-app = typer.Typer()
+app = Commands()
 
 
 @app.command(

@@ -9,6 +9,7 @@ import typer
 
 from outrider.cli import given as checks
 from outrider.cli.given import given, not_with, only_with
+from outrider.cli.help_pages import Commands
 from outrider.cli.options import (
     Drafters,
     Explain,
@@ -31,7 +32,7 @@ NOT_TUNED = ("--plots", "--ablations", "--live", "--drafters", "--round-trips")
 OF_REGIMES = ("--regime", "--texts", "--models")
 """Options of the same for conditions that come from a file."""
 
-app = typer.Typer(help="Measure speed.", no_args_is_help=True)
+app = Commands(help="Measure speed.", no_args_is_help=True)
 app.callback()(showing_life("bench"))
 
 
@@ -193,13 +194,12 @@ def bench_decoding(
     if number is not None and not ablate:
         bench_random(number, variant, texts, seed, json_file)
         return
+    regimes = tuple(regime or ())
     if ablate:
-        bench_policy(
-            tuple(regime or ()), tuple(ablate or ()), number, variant, texts, seed, models, json_file
-        )
+        bench_policy(regimes, tuple(ablate or ()), number, variant, texts, seed, models, json_file)
         return
     bench_decoding(
-        tuple(regime or ()),
+        regimes,
         texts,
         seed,
         models,

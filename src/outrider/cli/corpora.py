@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
+from outrider.cli.help_pages import Commands
 from outrider.cli.options import Corpus
 
-app = typer.Typer(help="General knowledge that a verifier answers from.", no_args_is_help=True)
+app = Commands(help="General knowledge that a verifier answers from.", no_args_is_help=True)
 
 
 @app.command("fill", epilog="Example:  outrider corpus fill handbook/")

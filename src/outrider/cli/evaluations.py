@@ -10,6 +10,7 @@ import typer
 
 from outrider.cli import given as checks
 from outrider.cli.given import given, refuse
+from outrider.cli.help_pages import Commands
 from outrider.cli.options import (
     DraftModel,
     Engine,
@@ -41,7 +42,7 @@ Look = Annotated[
     ),
 ]
 
-app = typer.Typer(help="Measure what the models and the decoding are worth.", no_args_is_help=True)
+app = Commands(help="Measure what the models and the decoding are worth.", no_args_is_help=True)
 app.callback()(showing_life("eval"))
 
 

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+
+from outrider.cli.help_pages import Commands, WholeGroup
 
 Folder = Annotated[Path, typer.Argument(help="Folder with verifier.key and the robots' key files.")]
 Robots = Annotated[list[str], typer.Argument(help="Names of robots.")]
 
 
-class _MakesByDefault(TyperGroup):
+class _MakesByDefault(WholeGroup):
     """`outrider keys FOLDER` makes keys, as `outrider keys make FOLDER` does."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -22,7 +23,7 @@ class _MakesByDefault(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-app = typer.Typer(
+app = Commands(
     help="Make, add, list and revoke the keys with which a verifier and its robots know each other.",
     epilog="Example:  outrider keys keys/ --robot go2-a, which is `outrider keys make`",
     cls=_MakesByDefault,

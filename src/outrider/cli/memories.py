@@ -9,10 +9,11 @@ from typing import Annotated
 import typer
 
 from outrider.cli.given import only_with
+from outrider.cli.help_pages import Commands
 from outrider.cli.options import Store, StoreKey
 from outrider.core.errors import ConfigError
 
-app = typer.Typer(help="What the robot remembers; private unless said otherwise.", no_args_is_help=True)
+app = Commands(help="What the robot remembers; private unless said otherwise.", no_args_is_help=True)
 
 
 @app.command("add", epilog='Example:  outrider memory add "my keys hang by the door"')

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from typer.core import TyperCommand, TyperGroup
+from outrider.cli.help_pages import WholeCommand, WholeGroup
 
 IN_PLACE_OF = {"help": "outrider -h", "version": "outrider --version"}
 
 
-class HintingGroup(TyperGroup):
+class HintingGroup(WholeGroup):
     """The commands; what is none of them is taken for a sentence to the robot."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -22,7 +22,7 @@ class HintingGroup(TyperGroup):
             raise
 
 
-class SentenceCommand(TyperCommand):
+class SentenceCommand(WholeCommand):
     """A command whose one argument is a sentence."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -10,6 +10,7 @@ import typer
 
 from outrider.cli import given as checks
 from outrider.cli.given import check_login, given, not_with, only_with, refuse
+from outrider.cli.help_pages import Commands
 from outrider.cli.mistyped import SentenceCommand
 from outrider.cli.options import (
     Drafters,
@@ -32,7 +33,7 @@ from outrider.cli.options import (
 from outrider.cli.sentences import confirmed
 from outrider.core.files.journal import JOURNAL_SUFFIX
 
-app = typer.Typer()
+app = Commands()
 Relay = Annotated[
     str,
     typer.Option(help="Also at the relay that listens at tcp://HOST:5758.", callback=given(checks.endpoint)),

@@ -11,11 +11,12 @@ from typing import Annotated
 import typer
 
 from outrider.cli.given import only_with
+from outrider.cli.help_pages import Commands
 from outrider.cli.mistyped import SentenceCommand
 from outrider.cli.options import AnswerModel, DraftModel, Endpoint, Engine, KeyFile, Link, Store, StoreKey
 from outrider.core.errors import InstructionError
 
-app = typer.Typer()
+app = Commands()
 
 
 def confirmed(sentence: str, check: Callable[[str], object]) -> str:

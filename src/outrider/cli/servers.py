@@ -10,12 +10,13 @@ import typer
 
 from outrider.cli import given as checks
 from outrider.cli.given import check_login, given, only_with
+from outrider.cli.help_pages import Commands
 from outrider.cli.options import AnswerModel, Endpoint, KeyFile
 from outrider.core.errors import ConfigError
 from outrider.core.files.terminal import loading
 from outrider.core.model_options import DEFAULT_MAX_LENGTH
 
-app = typer.Typer()
+app = Commands()
 
 
 @app.command(epilog="Example:  outrider verifier --endpoint tcp://127.0.0.1:5757 --model models/target")

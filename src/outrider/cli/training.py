@@ -10,6 +10,7 @@ import typer
 
 from outrider.cli import given as checks
 from outrider.cli.given import given
+from outrider.cli.help_pages import Commands
 from outrider.cli.options import Processes, Seed, showing_life
 from outrider.core.files.writing import checked_folder
 
@@ -24,7 +25,7 @@ Device = Annotated[
     ),
 ]
 
-app = typer.Typer(help="Make training data and train the small pair.", no_args_is_help=True)
+app = Commands(help="Make training data and train the small pair.", no_args_is_help=True)
 app.callback()(showing_life("train"))
 
 

@@ -144,7 +144,7 @@ def test_an_exported_memory_is_private(tmp_path: Path, umask: None) -> None:
 
 def test_an_export_by_the_shell_is_closed_before_it_is_written(tmp_path: Path, umask: None) -> None:
     store = tmp_path / "memory.db"
-    command = [sys.executable, "-m", "outrider.cli", "memory"]
+    command = [sys.executable, "-m", "outrider", "memory"]
     subprocess.run([*command, "add", "my keys", "--store", str(store)], check=True, capture_output=True)
     with (tmp_path / "memories.jsonl").open("w") as file:
         subprocess.run([*command, "export", "--store", str(store)], check=True, stdout=file)

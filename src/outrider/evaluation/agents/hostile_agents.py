@@ -203,7 +203,7 @@ def evaluate_agents(calls: int, seed: int = 0, json_file: Path | None = None) ->
 
 @contextmanager
 def _served(url: str) -> Iterator[_Pipe]:
-    command = [sys.executable, "-m", "outrider.cli", "mcp", "--console", url]
+    command = [sys.executable, "-m", "outrider", "mcp", "--console", url]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=1 << 20)
     pipe = _Pipe(process)
     try:

@@ -180,7 +180,7 @@ def _connected(port: int, path: str) -> Any:
 def _relay_process(keys: Path) -> Iterator[tuple[str, int]]:
     """`outrider relay` by itself: where robots dial it, and the port of its pages."""
     endpoint, port = f"tcp://127.0.0.1:{free_port()}", free_port()
-    command = [sys.executable, "-m", "outrider.cli", "relay", "--endpoint", endpoint, "--port", str(port)]
+    command = [sys.executable, "-m", "outrider", "relay", "--endpoint", endpoint, "--port", str(port)]
     process = subprocess.Popen(
         [*command, "--key-file", str(keys / SERVER_KEY_FILE)],
         stdout=subprocess.PIPE,

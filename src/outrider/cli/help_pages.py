@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Help pages that are whole in any terminal and in a pipe: lines end between words, and nothing is cut."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+WIDEST, NARROWEST = 80, 20
+BESIDE = 72
+"""Characters of a line from which on many meanings stand beside what they explain."""
+INDENT = 2
+_Formatter: Any = typer.Context.formatter_class
+
+
+class HelpPage(_Formatter):
+    """The text of a help page, for the width of the terminal; only a word that is longer passes its edge."""
+
+    def __init__(self) -> None:
+        columns = shutil.get_terminal_size((WIDEST, 24)).columns
+        super().__init__(width=max(NARROWEST, min(WIDEST, columns)))
+
+    def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
+        """Adds how a command is called."""
+        self.write(_wrapped(f"{prefix or 'Usage: '}{prog} {args}".rstrip(), self.width, "", " " * 4))
+
+    def write_text(self, text: str) -> None:
+        """Adds paragraphs, which have an empty line between."""
+        indent = " " * self.current_indent
+        paragraphs = [" ".join(part.splitlines()) for part in text.strip().split("\n\n")]
+        self.write("\n".join(_wrapped(part, self.width, indent, indent) for part in paragraphs))
+
+    def write_dl(self, rows: Sequence[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        """Adds terms with their meanings, beside a term where it is short and else below it."""
+        longest = max((len(term) for term, _ in rows), default=0)
+        room = self.width * 3 // 8 if self.width >= BESIDE else self.width // 4
+        indent = " " * self.current_indent
+        below = indent + " " * (min(longest, room) + INDENT)
+        for term, meaning in rows:
+            is_beside = len(indent + term) + INDENT <= len(below)
+            if is_beside:
+                self.write(_wrapped(meaning, self.width, (indent + term).ljust(len(below)), below))
+            else:
+                self.write(_wrapped(term, self.width, indent, indent + " " * INDENT))
+                self.write(_wrapped(meaning, self.width, below, below))
+
+
+class WholeCommand(TyperCommand):
+    """A command with a `HelpPage`."""
+
+    def get_help(self, ctx: Any) -> str:
+        """The text of the help page."""
+        return _page(ctx, self.format_help)
+
+
+class WholeGroup(TyperGroup):
+    """A group of commands with a `HelpPage`, which says of each command what it does."""
+
+    def get_help(self, ctx: Any) -> str:
+        """The text of the help page."""
+        return _page(ctx, self.format_help)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Adds each command with the first sentence of its help."""
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [
+                    (name, one.get_short_help_str(limit=len(one.help or "")))
+                    for name, one in self.commands.items()
+                    if not one.hidden
+                ]
+            )
+
+
+class Commands(typer.Typer):
+    """Commands whose help pages are whole."""
+
+    def __init__(self, *, cls: type[WholeGroup] = WholeGroup, **settings: Any) -> None:
+        super().__init__(cls=cls, rich_markup_mode=None, **settings)
+
+    def command(  # type: ignore[override]
+        self, name: str | None = None, *, cls: type[WholeCommand] = WholeCommand, **settings: Any
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """The decorator that makes a function a command."""
+        return super().command(name, cls=cls, **settings)
+
+
+def _page(context: Any, format_help: Callable[[Any, Any], None]) -> str:
+    page = HelpPage()
+    format_help(context, page)
+    return str(page.getvalue()).rstrip("\n")
+
+
+def _wrapped(text: str, width: int, first: str, rest: str) -> str:
+    """The text in lines that end between words, each with a line end; `first` and `rest` begin them."""
+    whole: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
+    lines = textwrap.wrap(text, width, initial_indent=first, subsequent_indent=rest, **whole)
+    return "".join(f"{line}\n" for line in lines or [first.rstrip()])
