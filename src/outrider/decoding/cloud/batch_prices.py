@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What batches take, and what a second of the target's device is worth where robots share it."""
+"""What batches take, and what a second of the target's device is worth where robots share it.
+
+What a place of a batch costs beside its time is `place_tokens` and `wait_tokens` of `decoding.tuning`.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
 
 class Chosen(NamedTuple):
-    """The places of those that make the next batch, and of those of them that the cloud drafts for before."""
+    """The indices of those that make the next batch, and of those of them that the cloud drafts for first."""
 
     joining: set[int]
     drafting: set[int]
@@ -25,7 +28,7 @@ class BatchPrices:
         """`drafts`: whether a draft model stands beside the target."""
         self._tuning, self._drafts = tuning, drafts
         self.verify_time, self._draft_time = BatchTime(tuning), BatchTime(tuning, unseen_s=0.0)
-        self._price = 0.0
+        self._rate = 0.0
         """Tokens a second of the batch chosen last."""
         self.odds = SteadyAcceptance(tuning)
         """Those of the cloud's draft over the texts of all robots."""
@@ -45,6 +48,6 @@ class BatchPrices:
     def choose(self, candidates: Sequence[Candidate]) -> Chosen:
         """Returns the batch of most tokens a second, at what a second is worth."""
         verify_s, draft_s = self.verify_time.seconds, self._draft_time.seconds
-        joining, self._price = worth_joining(candidates, verify_s, self._tuning, draft_s, self._price)
-        taken: Mapping[int, Candidate] = {place: candidates[place] for place in joining}
-        return Chosen(joining, worth_drafting(taken, self._price, draft_s))
+        joining, self._rate = worth_joining(candidates, verify_s, self._tuning, draft_s, self._rate)
+        taken: Mapping[int, Candidate] = {index: candidates[index] for index in joining}
+        return Chosen(joining, worth_drafting(taken, self._rate, draft_s))

@@ -84,7 +84,7 @@ def worth_joining(
     draft_s: Callable[[int], float] = _free,
     price: float = 0.0,
 ) -> tuple[set[int], float]:
-    """The places of those that make the batch of the most worth a second, never none; and that worth.
+    """The indices of those that make the batch of the most worth a second, never none; and that worth.
 
     `batch_s`: the time of a batch of so many; `draft_s`: of a token that the cloud drafts for so many;
     `price`: what a second was worth lately, in tokens. Where the time is mostly what the first one takes, all
@@ -94,11 +94,11 @@ def worth_joining(
     wanting = sum(one.next_chance > 0.0 for one in candidates)
     token_price = price * draft_s(wanting) / wanting if wanting else 0.0
     values = [one.worth(tuning) + one.drafted_gain(token_price) for one in candidates]
-    order = sorted(range(len(candidates)), key=lambda place: (candidates[place].can_wait, -values[place]))
+    order = sorted(range(len(candidates)), key=lambda index: (candidates[index].can_wait, -values[index]))
     least = sum(not candidate.can_wait for candidate in candidates)
     batch, best, size = BatchSum(tuning), 0.0, len(order)
-    for count, place in enumerate(order, 1):
-        batch.add(candidates[place])
+    for count, index in enumerate(order, 1):
+        batch.add(candidates[index])
         rate = batch.rate(batch_s, draft_s)
         if count >= least and (rate >= best if tuning.select_batch else count == len(order)):
             best, size = rate, count
@@ -108,13 +108,13 @@ def worth_joining(
 def worth_drafting(
     candidates: Mapping[int, Candidate], price: float, draft_s: Callable[[int], float]
 ) -> set[int]:
-    """Of those in a batch the places for which the cloud should draft a token before, in everyone's time."""
-    wanting = sorted(candidates, key=lambda place: -candidates[place].next_chance)
+    """The indices of those in a batch for which the cloud should draft a token before, in everyone's time."""
+    wanting = sorted(candidates, key=lambda index: -candidates[index].next_chance)
     best, size, gain = 0.0, 0, 0.0
-    for count, place in enumerate(wanting, 1):
-        if candidates[place].next_chance <= 0.0:
+    for count, index in enumerate(wanting, 1):
+        if candidates[index].next_chance <= 0.0:
             break
-        gain += candidates[place].next_chance
+        gain += candidates[index].next_chance
         if gain - price * draft_s(count) > best:
             best, size = gain - price * draft_s(count), count
     return set(wanting[:size])

@@ -221,8 +221,8 @@ class CloudMachine:
             return [job for job in jobs if isinstance(job, CloudDraft)] or self._verified(jobs)
         chosen = self._prices.choose([self._candidate(job) for job in dear])
         if chosen.drafting:
-            return [job for place, job in enumerate(dear) if place in chosen.drafting]
-        left_out = {job.key for place, job in enumerate(dear) if place not in chosen.joining}
+            return [job for index, job in enumerate(dear) if index in chosen.drafting]
+        left_out = {job.key for index, job in enumerate(dear) if index not in chosen.joining}
         for key in left_out:
             self._sessions[key].left_out += 1
         return self._verified([job for job in jobs if job.key not in left_out])
