@@ -29,6 +29,7 @@ VENV = ROOT / os.environ.get("OUTRIDER_VENV", ".venv")
 VENV_PYTHON = VENV / "bin" / "python"
 STAMPS = VENV / ".outrider_stamps"
 LOG_DIR = ROOT / "out" / "setup"
+LINE_PERIOD_S = 10.0
 ROS_DISTROS = ("jazzy", "humble", "kilted", "lyrical")
 # Distributions with wheels, the first by default, and what the build of messages needs of one alone.
 WHEELS_OF = {"jazzy": ("python-cmake-module",), "kilted": ("ament-cmake-ros-core",)}
@@ -163,18 +164,30 @@ def digest(*parts: str | Path) -> str:
 
 
 def run_logged(name: str, command: Sequence[str | Path], env: dict[str, str] | None = None) -> None:
-    """Run quietly; on failure show the end of the log and where the rest is."""
+    """Run with a line every LINE_PERIOD_S; on failure show the end of the log and where the rest is."""
     LOG_DIR.mkdir(parents=True, exist_ok=True)
     log_path = LOG_DIR / f"{name}.log"
     with log_path.open("w") as log:
-        result = subprocess.run(
+        process = subprocess.Popen(
             [str(part) for part in command], cwd=ROOT, env=env, stdout=log, stderr=subprocess.STDOUT
         )
-    if result.returncode != 0:
+        status = _wait_with_lines(name, process)
+    if status != 0:
         tail = "\n".join(log_path.read_text(errors="replace").splitlines()[-25:])
-        raise SetupError(
-            f"{name} failed (exit status {result.returncode}):\n{tail}\nThe whole log: {log_path}"
-        )
+        raise SetupError(f"{name} failed (exit status {status}):\n{tail}\nThe whole log: {log_path}")
+
+
+def _wait_with_lines(name: str, process: subprocess.Popen[bytes]) -> int:
+    """The exit status of a process; prints how long it has run, every LINE_PERIOD_S."""
+    began_s = time.monotonic()
+    try:
+        while True:
+            try:
+                return process.wait(LINE_PERIOD_S)
+            except subprocess.TimeoutExpired:
+                print(f"      {name}: after {time.monotonic() - began_s:.0f} s", flush=True)
+    finally:
+        process.kill()  # one that is interrupted; nothing where it has ended
 
 
 def install_system_packages() -> None:

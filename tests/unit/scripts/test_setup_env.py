@@ -132,3 +132,12 @@ def test_a_distribution_asked_for_is_not_replaced_by_another_that_is_installed(
     assert script.installed_ros() == Path("/opt/ros/kilted")
     monkeypatch.setenv("ROS_DISTRO", "")
     assert script.installed_ros() == Path("/opt/ros/jazzy")
+
+
+def test_a_command_that_takes_long_prints_lines_meanwhile(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(script, "LINE_PERIOD_S", 0.05)
+    script.run_logged("thing", [sys.executable, "-c", "import time; time.sleep(0.3)"])
+    printed = capfd.readouterr().out.splitlines()
+    assert len(printed) >= 2 and all(line.strip().startswith("thing: after ") for line in printed)
