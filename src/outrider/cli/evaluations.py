@@ -13,13 +13,19 @@ from outrider.cli.given import given, refuse
 from outrider.cli.help_pages import Commands
 from outrider.cli.options import (
     DraftModel,
+    Driver,
+    EndKinds,
     Engine,
     Explain,
     Frames,
     Json,
+    KeptGoals,
     Legs,
+    Look,
     Models,
     Motion,
+    MotionOption,
+    Mover,
     Precision,
     Processes,
     Prompts,
@@ -30,17 +36,6 @@ from outrider.cli.options import (
     TriedHomes,
     showing_life,
 )
-
-MotionOption = Annotated[Motion, typer.Option(help="How the robot moves.")]
-Mover = Annotated[Literal["pair", "target", "draft"], typer.Option(help="Who answers.")]
-Driver = Annotated[Literal["target", "draft", "pair", "expert"], typer.Option(help="Who answers.")]
-Look = Annotated[
-    str,
-    typer.Option(
-        help="How homes look: plain, textured, dim, warm, washed, noisy, or all mixed.",
-        callback=given(checks.looks),
-    ),
-]
 
 app = Commands(help="Measure what the models and the decoding are worth.", no_args_is_help=True)
 app.callback()(showing_life("eval"))
@@ -307,6 +302,7 @@ def eval_voice(
 
 @app.command("kills", epilog="Example:  outrider eval kills --kinds sigterm,sigkill-action --trials 2")
 def eval_kills(
+    context: typer.Context,
     verifier: Annotated[
         int | None, typer.Option(min=0, help="Kills of the verifier during goals; 50, or 0 with --kinds.")
     ] = None,
@@ -315,14 +311,11 @@ def eval_kills(
         typer.Option(min=0, help="Kills of each process of the robot's side in turn; 40, or 0 with --kinds."),
     ] = None,
     trials: Annotated[int, typer.Option(min=0, help="Trials of each kind of end.")] = 2,
-    kinds: Annotated[
-        str,
-        typer.Option(
-            help="Ends to try, with commas between: kinds (sigstop-action), ways (sigterm, thread, misfits), "
-            "processes (camera, gazebo, supervisor); all by default.",
-            callback=given(checks.ends),
-        ),
-    ] = "",
+    kinds: EndKinds = "",
+    hedged: Annotated[
+        int, typer.Option(min=0, help="Kills of one of two verifiers during goals; then nothing else.")
+    ] = 0,
+    run: KeptGoals = None,
     seed: Seed = 0,
     models: Models = None,
     json_file: Json = None,
@@ -333,16 +326,24 @@ def eval_kills(
 
     Under kill -9 texts stay the target's own, and goals are reached. Takes a machine with nothing else to do.
     """
+    if hedged:
+        refuse(context, "is not for --hedged: leave one away", "--verifier", "--nodes", "--trials", "--kinds")
+        from outrider.evaluation.kills.hedged_kills import evaluate_hedged_kills
+
+        figures = evaluate_hedged_kills(hedged, seed, models, run, json_file, motion)
+        raise typer.Exit(1 if figures["failed"] else 0)
+    refuse(context, "is for --hedged", "--run")
     from outrider.evaluation.kills.ends import chosen_ends
     from outrider.evaluation.kills.process_ends import evaluate_ends
     from outrider.evaluation.kills.process_kills import evaluate_kills
 
     ends = chosen_ends(kinds)
-    verifier_kills = verifier if verifier is not None else 0 if kinds else 50
-    node_kills = nodes if nodes is not None else 0 if kinds else 40
+    kills = [
+        one if one is not None else 0 if kinds else usual for one, usual in ((verifier, 50), (nodes, 40))
+    ]
     figures = {}
-    if verifier_kills + node_kills or not trials:
-        figures = evaluate_kills(verifier_kills, node_kills, seed, models, json_file, motion)
+    if sum(kills) or not trials:
+        figures = evaluate_kills(*kills, seed, models, json_file, motion)
     failed = figures.get("failed", 0)
     if trials:
         failed += evaluate_ends(ends, trials, seed, models, json_file, figures, motion)["failed"]

@@ -178,6 +178,28 @@ TriedHomes = Annotated[
     Path | None,
     typer.Option(help="Folder of tried homes: a run found there goes on.", callback=checked_folder),
 ]
+KeptGoals = Annotated[
+    Path | None,
+    typer.Option(help="Folder of driven goals: a run found there goes on.", callback=checked_folder),
+]
+MotionOption = Annotated[Motion, typer.Option(help="How the robot moves.")]
+Mover = Annotated[Literal["pair", "target", "draft"], typer.Option(help="Who answers.")]
+Driver = Annotated[Literal["target", "draft", "pair", "expert"], typer.Option(help="Who answers.")]
+Look = Annotated[
+    str,
+    typer.Option(
+        help="How homes look: plain, textured, dim, warm, washed, noisy, or all mixed.",
+        callback=given(checks.looks),
+    ),
+]
+EndKinds = Annotated[
+    str,
+    typer.Option(
+        help="Ends to try, with commas between: kinds (sigstop-action), ways (sigterm, thread, misfits), "
+        "processes (camera, gazebo, supervisor); all by default.",
+        callback=given(checks.ends),
+    ),
+]
 
 Corpus = Annotated[
     str,

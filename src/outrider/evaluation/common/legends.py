@@ -237,6 +237,9 @@ LEGENDS: Mapping[str, Mapping[str, str]] = {
         "worst s": "until the robot stood",
         "bound": "what that is to stay below",
         "outlived": "processes left behind",
+        "verifier killed": "with --hedged: which of two verifiers; none: control moments, chosen alike",
+        "stands": "moments after which the robot moved on; the others came just before the goal's end",
+        "longest s": "without motion, until the robot moved by a text that was begun later",
         "failed": "trials in which something was not as it must be",
     },
 }

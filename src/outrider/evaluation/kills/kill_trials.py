@@ -94,14 +94,14 @@ def _goal_with_kills(
     """Whether the goal was reached, and its message; the kills are added to `done`."""
     scene.await_ready()
     goal = scene.begin_goal()
-    while len(done) < kills and _await_moment(scene, goal, str(rng.choice(MOMENTS)), float(rng.uniform())):
+    while len(done) < kills and await_moment(scene, goal, str(rng.choice(MOMENTS)), float(rng.uniform())):
         done.append(_kill_verifier(scene, goal))
     wait_for(lambda: goal.result is not None, GOAL_S, "the goal's end")
     return goal.result.success and scene.at_target(), goal.result.message
 
 
-def _await_moment(scene: Scene, goal: Goal, moment: str, chance: float) -> bool:
-    """Whether such a moment came before the goal ended; `chance` in 0..1 says how far into it."""
+def await_moment(scene: Scene, goal: Goal, moment: str, chance: float) -> bool:
+    """Returns whether such a moment came before the goal ended; `chance` in 0..1 says how far into it."""
     observer, begun = scene.observer, len(scene.observer.texts)
     deadline_s = time.monotonic() + UNDER_WAY_S
     occasions = {

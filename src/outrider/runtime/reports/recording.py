@@ -55,9 +55,8 @@ def check_new(path: Path) -> None:
 class RecordedStep:
     """What a step's text was decoded from, and its verified text.
 
-    That is a beginning where not `finished`: the run broke off, or the robot had read enough of it.
-
-    `alone`: the robot wrote at least a part of it without the verifier.
+    That is a beginning where not `finished`: it was `cut` when the robot had read enough of it, or the run
+    broke off. `alone`: the robot wrote at least a part of it without the verifier.
     """
 
     session_id: str
@@ -67,6 +66,7 @@ class RecordedStep:
     verified_tokens: int = 0
     finished: bool = False
     alone: bool = False
+    cut: bool = False
 
 
 def read_steps(path: Path, deadline_s: float = 60.0) -> list[RecordedStep]:
@@ -112,6 +112,7 @@ def _take(steps: dict[tuple[str, int], RecordedStep], topic: str, message: Any, 
     elif key in steps and message.state in (_DECODING, _FINISHED):
         alone = steps[key].alone or message.link_state == LinkState.LOCAL.value
         # A text that was cut, for the next picture was due, has no speed: that is of the whole text.
-        is_whole = message.state == _FINISHED and message.tokens_per_s > 0.0
-        said = message.text, message.verified_tokens, is_whole, alone
+        is_over, has_speed = message.state == _FINISHED, message.tokens_per_s > 0.0
+        is_whole, is_cut = is_over and has_speed, is_over and not has_speed
+        said = message.text, message.verified_tokens, is_whole, alone, is_cut
         steps[key] = RecordedStep(*key, steps[key].request, *said)

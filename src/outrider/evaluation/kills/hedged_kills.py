@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kills of `outrider eval kills --hedged`: one of two verifiers at a time, while the robot drives goals.
+
+What a kill costs is seen beside control moments: chosen alike, in the same goals, with nothing killed.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.table import Table
+
+from outrider.core.errors import ConfigError, OutriderError
+from outrider.core.ports import TextDecoder
+from outrider.decoding.config import DecodingConfig
+from outrider.evaluation.common.kept_records import KeptRecords
+from outrider.evaluation.common.motions import check_motion
+from outrider.evaluation.common.tables import print_results, results_table
+from outrider.evaluation.common.trials import run_trials
+from outrider.evaluation.kills.ends import LIMIT_S
+from outrider.evaluation.kills.process_kills import RECORDING_FILE, RESULT_FILE
+from outrider.runtime.common.json_figures import write_figures
+from outrider.runtime.common.paths import models_folder
+from outrider.runtime.node_graph.node_specs import MOTIONS
+from outrider.runtime.reports.recording import RecordedStep, read_steps
+from outrider.runtime.reports.replay import compare
+from outrider.runtime.wiring.decoders import local_decoder
+
+KILLS_PER_GOAL = 8
+FEWEST_KILLS_PER_GOAL = 0.5
+"""On average; goals that end too soon to kill anything would otherwise go on for ever."""
+VERIFIERS = ("first", "second")
+KEPT_FILE = "goals.jsonl"
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """A kill, or a control moment, whose `killed` is empty; else it names the verifier.
+
+    `stand_s`: the longest time without motion from then until the robot moves by a text that was begun later;
+    None where the goal ended before. `moving`: whether the robot moved at the moment itself.
+    """
+
+    killed: str
+    moving: bool
+    stand_s: float | None
+
+
+class Texts(msgspec.Struct, frozen=True):
+    """The recorded texts of a goal. `different` ones are not as the target alone writes them, `ended_early`
+    were left before their end though the robot had not read enough. `tokens_lost`: all tokens of the former,
+    and those that the latter lack.
+    """
+
+    texts: int = 0
+    tokens: int = 0
+    different: int = 0
+    ended_early: int = 0
+    tokens_lost: int = 0
+
+
+class HedgedGoal(msgspec.Struct, frozen=True):
+    """One goal in one home. `failed`: it ended otherwise than at the target or after a search in vain."""
+
+    seed: int
+    reached: bool
+    failed: bool
+    message: str
+    moments: tuple[Moment, ...] = ()
+    texts: Texts = Texts()
+
+
+def check_texts(steps: Sequence[RecordedStep], target: TextDecoder) -> Texts:
+    """Decode recorded steps again with the target alone, and count what they lack."""
+    tokens = different = ended_early = lost = 0
+    for step in steps:
+        decoded = target.decode(step.request)
+        tokens += step.verified_tokens
+        if not compare(step, decoded).agrees:
+            different += 1
+            lost += step.verified_tokens
+        elif not step.finished and not step.cut:
+            ended_early += 1
+            lost += len(decoded.token_ids) - step.verified_tokens
+    return Texts(len(steps), tokens, different, ended_early, lost)
+
+
+def evaluate_hedged_kills(
+    kills: int,
+    seed: int,
+    models: Path | None,
+    run: Path | None,
+    json_file: Path | None,
+    motion: str = MOTIONS[0],
+) -> dict[str, Any]:
+    """Drive goals until so many kills are done; print, write JSON as it goes. `failed` counts what is not as
+    it must be. Goals kept in the folder `run` are not driven again.
+
+    Raises OutriderError where the processes cannot be run, ConfigError for an unknown motion and for kept
+    goals of another kind.
+    """
+    check_motion(motion)
+    folder = models_folder(models.resolve() if models else None)
+    common: dict[str, str | int] = {"seed": seed, "motion": motion}
+    kept = KeptRecords(run and run / KEPT_FILE, HedgedGoal, "goals", common)
+    goals, target = list(kept.read), _target(folder)
+    while (left := kills - len(_killed(goals))) > 0:
+        if len(goals) * FEWEST_KILLS_PER_GOAL > kills:
+            raise OutriderError(f"only {kills - left} kills in {len(goals)} goals: they end too soon")
+        goals.append(drive(seed + len(goals), min(left, KILLS_PER_GOAL), folder, target, motion))
+        kept.add(goals[-1])
+        print(f"{len(_killed(goals))} of {kills} kills; {goals[-1].message}", flush=True)
+        write_figures(json_file, common | hedged_figures(goals, kills))
+    figures = common | hedged_figures(goals, kills)
+    print_results(*hedged_tables(figures))
+    write_figures(json_file, figures)
+    return figures
+
+
+def drive(seed: int, kills: int, models: Path, target: TextDecoder, motion: str) -> HedgedGoal:
+    """One goal with up to so many kills, in processes of its own that may use ROS."""
+    with tempfile.TemporaryDirectory() as folder:
+        numbers = (str(kills), str(seed))
+        if run_trials("outrider.evaluation.kills.hedged_trials", folder, *numbers, str(models), motion):
+            raise OutriderError("the trials did not come to their end: the reason is above")
+        goal = msgspec.json.decode((Path(folder) / RESULT_FILE).read_bytes(), type=HedgedGoal)
+        return msgspec.structs.replace(goal, texts=_texts_of(Path(folder) / RECORDING_FILE, target))
+
+
+def _texts_of(recording: Path, target: TextDecoder) -> Texts:
+    try:
+        return check_texts(read_steps(recording), target)
+    except ConfigError:
+        return Texts()
+
+
+def _target(models: Path) -> TextDecoder:
+    from outrider.models import load_model  # seconds to import
+
+    return local_decoder(load_model(models / "target"), None, DecodingConfig(strategy="ar"))
+
+
+def _moments(goals: Sequence[HedgedGoal], kills: bool) -> list[Moment]:
+    return [moment for goal in goals for moment in goal.moments if bool(moment.killed) == kills]
+
+
+def _killed(goals: Sequence[HedgedGoal]) -> list[Moment]:
+    return _moments(goals, kills=True)
+
+
+def hedged_figures(goals: Sequence[HedgedGoal], asked: int) -> dict[str, Any]:
+    """Counts, and the longest stands. `beyond_s`: that by which the longest stand after a kill exceeds the
+    longest at a control moment; more than LIMIT_S fails, as do texts that lost tokens, failed goals, goals
+    without texts, and fewer kills than were `asked` for.
+    """
+    killed = _killed(goals)
+    rows = {name: _row([one for one in killed if one.killed == name]) for name in VERIFIERS}
+    rows["none"] = _row(_moments(goals, kills=False))
+    longest_s = max(rows[name]["longest_s"] for name in VERIFIERS)
+    texts = [goal.texts for goal in goals]
+    figures: dict[str, Any] = {
+        "kills": len(killed),
+        "goals": len(goals),
+        "reached": sum(goal.reached for goal in goals),
+        "rows": rows,
+        "beyond_s": round(max(0.0, longest_s - rows["none"]["longest_s"]), 3),
+        **{name: sum(getattr(one, name) for one in texts) for name in Texts.__struct_fields__},
+    }
+    missing = max(0, asked - len(killed)) + sum(not one.texts for one in texts)
+    figures["failed"] = (
+        figures["different"]
+        + figures["ended_early"]
+        + (figures["beyond_s"] > LIMIT_S)
+        + missing
+        + sum(goal.failed for goal in goals)
+    )
+    figures["each_goal"] = [msgspec.to_builtins(goal) for goal in goals]
+    return figures
+
+
+def _row(moments: Sequence[Moment]) -> dict[str, Any]:
+    stands_s = sorted(one.stand_s for one in moments if one.stand_s is not None)
+    return {
+        "times": len(moments),
+        "moving": sum(one.moving for one in moments),
+        "stands": len(stands_s),
+        "median_s": round(statistics.median(stands_s), 3) if stands_s else 0.0,
+        "longest_s": round(stands_s[-1], 3) if stands_s else 0.0,
+    }
+
+
+def hedged_tables(figures: dict[str, Any]) -> tuple[Table, str]:
+    """Returns the table and what is said below it."""
+    keys = ("times", "moving", "stands", "median_s", "longest_s")
+    columns = ("verifier killed", "times", "moving", "stands", "median s", "longest s")
+    table = results_table("kill -9 of one of two verifiers", *columns)
+    for name, row in figures["rows"].items():
+        table.add_row(name, *(str(row[key]) for key in keys))
+    note = (
+        f"{figures['tokens_lost']} of {figures['tokens']} tokens lost: {figures['different']} of "
+        f"{figures['texts']} texts differ from the target's own, {figures['ended_early']} ended early; "
+        f"{figures['reached']} of {figures['goals']} goals reached; the longest stand after a kill is "
+        f"{figures['beyond_s']:g} s beyond the longest without one"
+    )
+    return table, note

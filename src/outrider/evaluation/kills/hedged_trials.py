@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One goal of `outrider eval kills --hedged`: two verifiers, one of which is killed and started again."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import rclpy
+from outrider_interfaces.action import Navigate
+
+from outrider.core.errors import LinkError, OutriderError
+from outrider.core.files.writing import replace_file
+from outrider.evaluation.kills.hedged_kills import VERIFIERS, HedgedGoal, Moment
+from outrider.evaluation.kills.kill_scene import START_S, Goal, Sample, Scene, start_node, wait_for
+from outrider.evaluation.kills.kill_trials import GOAL_S, MOMENTS, WATCH_S, await_moment
+from outrider.evaluation.kills.process_kills import RESULT_FILE
+from outrider.nodes.common.process_exit import BROKEN, Ending
+from outrider.nodes.common.running import leave_ros
+from outrider.runtime.common.ports import free_port
+from outrider.runtime.mission.simulated_base import MAX_LAG_S
+from outrider.runtime.node_graph.parameter_values import write_parameter_file
+from outrider.runtime.node_graph.ros_env import ros_environment
+from outrider.runtime.node_graph.supervisor import Supervisor
+from outrider.runtime.wiring.probe import probe_verifier
+
+NAMESPACE = "/second"
+PLACEMENT = "other_room"
+"""Long goals, of which some are searched in vain, by the target alone too."""
+SECOND_EVERY = 3
+"""Of so many kills one is of the second verifier: the first leads, so that its end is what can be felt."""
+
+
+class HedgedScene(Scene):
+    """A robot with two verifiers; the second one's node has a namespace of its own."""
+
+    def __init__(self, folder: Path, seed: int, models: Path, motion: str) -> None:
+        super().__init__(folder, seed, PLACEMENT, models, ["record"], motion)
+        second = f"tcp://127.0.0.1:{free_port()}"
+        self._endpoints = (self._parameters["verifier"]["endpoint"], second)
+        self._parameters["navigator"]["second_endpoint"] = second
+        self._second = self._parameters["verifier"] | {"endpoint": second}
+
+    def start_nodes(self, parameter_file: Path) -> None:
+        """Starts the nodes of the scene and the second verifier."""
+        domain = rclpy.get_default_context().get_domain_id()
+        folder = parameter_file.parent / VERIFIERS[1]
+        self._verifiers = (
+            self.supervisor,
+            Supervisor(folder, ros_environment(domain), namespace=NAMESPACE).__enter__(),
+        )
+        file = folder / parameter_file.name
+        write_parameter_file(file, {"verifier": self._second}, NAMESPACE)
+        start_node(self._verifiers[1], "verifier", file)
+        super().start_nodes(parameter_file)
+
+    def __exit__(self, *_: object) -> None:
+        if hasattr(self, "_verifiers"):
+            self._verifiers[1].stop_all()
+        super().__exit__()
+
+    def kill_verifier(self, name: str) -> None:
+        """As by kill -9."""
+        self._verifiers[VERIFIERS.index(name)].kill("verifier")
+
+    def start_verifier_again(self, name: str) -> None:
+        """Starts a killed verifier again."""
+        self._verifiers[VERIFIERS.index(name)].start_again("verifier")
+
+    def await_verifiers(self, goal: Goal | None = None) -> bool:
+        """Until both verifiers answer; False where the goal has ended before."""
+        ended = goal.has_ended if goal is not None else lambda: False
+        return all(
+            wait_for(lambda one=one: _answers(one), START_S, f"the verifier at {one}", ended)  # type: ignore[misc]
+            for one in self._endpoints
+        )
+
+
+def _answers(endpoint: str) -> bool:
+    try:
+        probe_verifier(endpoint, timeout_s=0.5)
+    except LinkError:
+        return False
+    return True
+
+
+def stand_s(samples: Sequence[Sample], since_s: float, until_s: float) -> float:
+    """The longest time in seconds without motion between two times, by a base's steady samples; a base that
+    was held up for longer than MAX_LAG_S has not lived through the rest of it.
+    """
+    longest = stood = 0.0
+    for sample, following in pairwise(samples):
+        begin_s, end_s = max(sample.time_s, since_s), min(following.time_s, until_s)
+        if sample.moves:
+            stood = 0.0
+        elif end_s > begin_s:
+            stood += min(end_s - begin_s, MAX_LAG_S)
+        longest = max(longest, stood)
+    return longest
+
+
+def watch_moment(scene: HedgedScene, goal: Goal, killed: str) -> Moment:
+    """Kill a verifier, or none, and wait until the robot moves by a text that was begun after that."""
+    observer = scene.observer
+    moving, step = observer.moves, observer.texts[-1].step
+    at_s = time.time()
+    if killed:
+        scene.kill_verifier(killed)
+
+    def moves_by_new_text() -> bool:
+        last = observer.texts[-1]
+        return observer.moves and (last.step > step + 1 or (last.step == step + 1 and last.action_complete))
+
+    goes_on = wait_for(moves_by_new_text, START_S, "a motion after a kill", goal.has_ended)
+    until_s = time.time()
+    time.sleep(max(0.0, at_s + WATCH_S - until_s))
+    stood_s = stand_s(list(observer.told), at_s, until_s) if goes_on else None
+    if killed:
+        scene.start_verifier_again(killed)
+    return Moment(killed, moving, stood_s)
+
+
+def _goal_with_kills(scene: HedgedScene, kills: int, rng: np.random.Generator, done: list[Moment]) -> Any:
+    """Returns the goal's result; control moments and kills in turn are added to `done`."""
+    scene.await_ready()
+    scene.await_verifiers()
+    goal = scene.begin_goal()
+    names = [VERIFIERS[(at // 2 + 1) % SECOND_EVERY == 0] if at % 2 else "" for at in range(2 * kills)]
+    for name in names:
+        is_ready = scene.await_verifiers(goal)
+        if not is_ready or not await_moment(scene, goal, str(rng.choice(MOMENTS)), float(rng.uniform())):
+            break
+        done.append(watch_moment(scene, goal, name))
+    wait_for(goal.has_ended, GOAL_S, "the goal's end")
+    return goal.result
+
+
+def run_goal(folder: Path, kills: int, seed: int, models: Path, motion: str) -> HedgedGoal:
+    """One goal in a home; its recording is left in the folder."""
+    done: list[Moment] = []
+    with HedgedScene(folder, seed, models, motion) as scene:
+        try:
+            result = _goal_with_kills(scene, kills, np.random.default_rng([seed, 33]), done)
+        except OutriderError as error:
+            return HedgedGoal(seed, False, True, str(error), tuple(done))
+        reached, in_vain = (
+            result.success and scene.at_target(),
+            result.error_code == Navigate.Result.NOT_FOUND,
+        )
+        return HedgedGoal(seed, reached, not (result.success or in_vain), result.message, tuple(done))
+
+
+def main() -> int:
+    """Arguments: folder, kills, seed, models, motion."""
+    folder, kills, seed, models, motion = sys.argv[1:]
+    ending, status = Ending(), BROKEN
+    try:
+        with ending.interrupting():  # leaving the scene ends its processes
+            goal = run_goal(Path(folder), int(kills), int(seed), Path(models), motion)
+        replace_file(Path(folder) / RESULT_FILE, msgspec.json.encode(goal))
+        status = 0
+    except (OutriderError, KeyboardInterrupt) as error:
+        print(f"error: {str(error) or 'interrupted'}", file=sys.stderr)
+    finally:
+        leave_ros(status)
+    return status
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
