@@ -224,6 +224,17 @@ def kills(results: Results) -> str:
     return markdown_table(("kill -9 of", "times", "slowest stand, s", "late", "goal reached"), rows)
 
 
+def hedged_kills(results: Results) -> str:
+    """Returns the table of kills of one of two verifiers."""
+    rows = [
+        (name, str(row["times"]), str(row["moving"]), f"{row['median_s']:.2f}", f"{row['longest_s']:.2f}")
+        for name, row in results["hedged-kills"]["rows"].items()
+    ]
+    return markdown_table(
+        ("kill -9 of the verifier", "times", "while it moved", "median stand, s", "longest, s"), rows
+    )
+
+
 def records_lost(results: Results) -> str:
     """Returns the README's cells of records that were lost: figure, number and interval."""
     confirmed = results["memory"]["acknowledged_records"]
@@ -316,6 +327,7 @@ ROBOT: dict[str, Callable[[Results], str]] = {
     "safety": safety,
     "fault_kinds": fault_kinds,
     "kills": kills,
+    "hedged_kills": hedged_kills,
     "records_lost": records_lost,
     "memory": memory,
     "console": console,

@@ -20,6 +20,8 @@ from outrider.core.values import Velocity
 from outrider.evaluation.kills.end_stages import is_alive
 from outrider.evaluation.kills.end_trials import held_from
 from outrider.evaluation.kills.ends import chosen_ends
+from outrider.evaluation.kills.hedged_kills import evaluate_hedged_kills
+from outrider.evaluation.kills.hedged_trials import stand_s
 from outrider.evaluation.kills.kill_scene import Sample, Scene, wait_for
 from outrider.evaluation.kills.kill_trials import driven, kill_in, last_action, to_zero_s
 from outrider.evaluation.kills.process_ends import evaluate_ends
@@ -46,6 +48,24 @@ def test_a_killed_verifier_costs_no_token_and_a_killed_camera_stops_the_robot(tm
     assert camera["kills"] == camera["moving"] == 1 and camera["most_metres"] < SOON_M
     assert camera["worst_to_zero_s"] < 1.0
     assert json.loads((tmp_path / "kills.json").read_text())["runs"]
+
+
+@pytest.mark.timeout(900)
+def test_a_kill_of_one_of_two_verifiers_costs_no_token(tmp_path: Path) -> None:
+    figures = evaluate_hedged_kills(1, NEAR_SEED, None, tmp_path, None)
+    assert figures["kills"] == 1 and figures["texts"] >= 2
+    # How long it stands is a matter of the machine's load here.
+    assert figures["tokens_lost"] == 0
+
+
+def test_a_stand_is_the_longest_time_without_motion_that_the_base_lived_through() -> None:
+    ahead, still = Velocity(vx=0.5), Velocity()
+    times_s = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
+    samples = [Sample(at_s, still if at_s in (0.1, 0.2, 0.4) else ahead) for at_s in times_s]
+    assert stand_s(samples, 0.0, 1.0) == pytest.approx(0.2)
+    assert stand_s(samples, 0.25, 1.0) == pytest.approx(0.1)
+    assert stand_s(samples, 0.0, 0.15) == pytest.approx(0.05)
+    assert stand_s([Sample(0.0, still), Sample(5.0, ahead)], 0.0, 9.0) == pytest.approx(MAX_LAG_S)
 
 
 @pytest.mark.timeout(600)

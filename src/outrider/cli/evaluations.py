@@ -18,6 +18,7 @@ from outrider.cli.options import (
     Engine,
     Explain,
     Frames,
+    HedgedKills,
     Json,
     KeptGoals,
     Legs,
@@ -312,9 +313,7 @@ def eval_kills(
     ] = None,
     trials: Annotated[int, typer.Option(min=0, help="Trials of each kind of end.")] = 2,
     kinds: EndKinds = "",
-    hedged: Annotated[
-        int, typer.Option(min=0, help="Kills of one of two verifiers during goals; then nothing else.")
-    ] = 0,
+    hedged: HedgedKills = 0,
     run: KeptGoals = None,
     seed: Seed = 0,
     models: Models = None,
@@ -337,13 +336,12 @@ def eval_kills(
     from outrider.evaluation.kills.process_ends import evaluate_ends
     from outrider.evaluation.kills.process_kills import evaluate_kills
 
-    ends = chosen_ends(kinds)
-    kills = [
-        one if one is not None else 0 if kinds else usual for one, usual in ((verifier, 50), (nodes, 40))
-    ]
+    ends, usual = chosen_ends(kinds), (0, 0) if kinds else (50, 40)
+    verifier_kills = usual[0] if verifier is None else verifier
+    node_kills = usual[1] if nodes is None else nodes
     figures = {}
-    if sum(kills) or not trials:
-        figures = evaluate_kills(*kills, seed, models, json_file, motion)
+    if verifier_kills + node_kills or not trials:
+        figures = evaluate_kills(verifier_kills, node_kills, seed, models, json_file, motion)
     failed = figures.get("failed", 0)
     if trials:
         failed += evaluate_ends(ends, trials, seed, models, json_file, figures, motion)["failed"]

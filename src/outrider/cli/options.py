@@ -178,6 +178,9 @@ TriedHomes = Annotated[
     Path | None,
     typer.Option(help="Folder of tried homes: a run found there goes on.", callback=checked_folder),
 ]
+HedgedKills = Annotated[
+    int, typer.Option(min=0, help="Kills of one of two verifiers during goals; then nothing else.")
+]
 KeptGoals = Annotated[
     Path | None,
     typer.Option(help="Folder of driven goals: a run found there goes on.", callback=checked_folder),

@@ -72,7 +72,8 @@ def test_whatever_is_not_as_it_must_be_counts_as_failed() -> None:
     assert hedged_figures([goal(kill)], 1)["failed"] == 0
     assert hedged_figures([goal(kill)], 3)["failed"] == 2
     assert hedged_figures([goal(kill, reached=False)], 1)["failed"] == 0, "some searches are in vain"
-    assert hedged_figures([goal(kill, reached=False, failed=True)], 1)["failed"] == 1
+    broken = hedged_figures([goal(kill, reached=False, failed=True)], 1)
+    assert (broken["failed"], broken["failed_goals"]) == (1, 1)
     assert hedged_figures([goal(kill, texts=Texts())], 1)["failed"] == 1
     lost = hedged_figures([goal(kill, texts=Texts(5, 50, 1, 2, 9))], 1)
     assert (lost["failed"], lost["tokens_lost"]) == (3, 9)

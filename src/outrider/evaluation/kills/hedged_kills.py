@@ -166,6 +166,7 @@ def hedged_figures(goals: Sequence[HedgedGoal], asked: int) -> dict[str, Any]:
         "kills": len(killed),
         "goals": len(goals),
         "reached": sum(goal.reached for goal in goals),
+        "failed_goals": sum(goal.failed for goal in goals),
         "rows": rows,
         "beyond_s": round(max(0.0, longest_s - rows["none"]["longest_s"]), 3),
         **{name: sum(getattr(one, name) for one in texts) for name in Texts.__struct_fields__},
@@ -176,7 +177,7 @@ def hedged_figures(goals: Sequence[HedgedGoal], asked: int) -> dict[str, Any]:
         + figures["ended_early"]
         + (figures["beyond_s"] > LIMIT_S)
         + missing
-        + sum(goal.failed for goal in goals)
+        + figures["failed_goals"]
     )
     figures["each_goal"] = [msgspec.to_builtins(goal) for goal in goals]
     return figures
@@ -203,7 +204,8 @@ def hedged_tables(figures: dict[str, Any]) -> tuple[Table, str]:
     note = (
         f"{figures['tokens_lost']} of {figures['tokens']} tokens lost: {figures['different']} of "
         f"{figures['texts']} texts differ from the target's own, {figures['ended_early']} ended early; "
-        f"{figures['reached']} of {figures['goals']} goals reached; the longest stand after a kill is "
+        f"{figures['reached']} of {figures['goals']} goals reached, "
+        f"{figures['failed_goals']} failed; the longest stand after a kill is "
         f"{figures['beyond_s']:g} s beyond the longest without one"
     )
     return table, note
