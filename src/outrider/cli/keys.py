@@ -4,29 +4,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from outrider.cli.help_pages import Commands, WholeGroup
+from outrider.cli.help_pages import Commands
 
 Folder = Annotated[Path, typer.Argument(help="Folder with verifier.key and the robots' key files.")]
 Robots = Annotated[list[str], typer.Argument(help="Names of robots.")]
 
 
-class _MakesByDefault(WholeGroup):
-    """`outrider keys FOLDER` makes keys, as `outrider keys make FOLDER` does."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
-            args = ["make", *args]
-        return super().parse_args(ctx, args)
-
-
 app = Commands(
     help="Make, add, list and revoke the keys with which a verifier and its robots know each other.",
-    epilog="Example:  outrider keys keys/ --robot go2-a, which is `outrider keys make`",
-    cls=_MakesByDefault,
     no_args_is_help=True,
 )
 

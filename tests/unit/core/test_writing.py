@@ -11,11 +11,11 @@ from outrider.core.errors import ConfigError
 from outrider.core.files.writing import checked_file, checked_folder, replace_file, writing_to
 
 
-def test_places_that_can_be_written_are_handed_back_with_their_folders_made(tmp_path: Path) -> None:
+def test_places_that_can_be_written_are_handed_back_and_nothing_is_left_there(tmp_path: Path) -> None:
     file = tmp_path / "new" / "figures.json"
     assert checked_file(file) == file
-    assert file.parent.is_dir() and not file.exists()
     assert checked_folder(tmp_path / "plots" / "now") == tmp_path / "plots" / "now"
+    assert list(tmp_path.iterdir()) == []
     assert checked_file(None) is None and checked_folder(None) is None
 
 

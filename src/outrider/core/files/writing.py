@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from outrider.core.errors import ConfigError
-from outrider.core.files.private_files import keep_private, make_private_folder, open_private
+from outrider.core.files.private_files import keep_private, open_private
 
 ANIMATION_SUFFIX = ".webp"
 
@@ -52,9 +53,11 @@ def _is_writable(folder: Path) -> bool:
 
 
 def make_folder(folder: Path) -> None:
-    """The folder, and those above it. Raises ConfigError."""
+    """The folder, and those above it. Raises ConfigError where nothing can be written there."""
     with writing_to(folder):
         folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):  # permissions alone do not tell
+            pass
 
 
 def checked_file(file: Path | None) -> Path | None:
@@ -69,7 +72,6 @@ def checked_file(file: Path | None) -> Path | None:
             if file.exists():
                 file.open("ab").close()
             else:
-                make_private_folder(file.parent)
                 checked_folder(file.parent)
     return file
 
@@ -82,9 +84,16 @@ def checked_animation(file: Path | None) -> Path | None:
 
 
 def checked_folder(folder: Path | None) -> Path | None:
-    """The folder, made where it is missing. Raises ConfigError where nothing can be written there."""
+    """The folder, where one is wanted and can be made and written to; what this takes is not left behind.
+
+    Raises ConfigError.
+    """
     if folder is not None:
-        make_folder(folder)
-        with writing_to(folder), tempfile.TemporaryFile(dir=folder):  # permissions alone do not tell
-            pass
+        missing = list(itertools.takewhile(lambda one: not one.exists(), (folder, *folder.parents)))
+        try:
+            make_folder(folder)
+        finally:
+            for made in missing:
+                with contextlib.suppress(OSError):  # another process may have put something there
+                    made.rmdir()
     return folder

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from outrider.core.files.writing import checked_folder, replace_file
+from outrider.core.files.writing import make_folder, replace_file
 from outrider.core.language.endings import has_ended
 from outrider.core.ports import Array, Chunk, LanguageModel
 from outrider.core.training_data import Example, Query, Shard
@@ -25,7 +25,7 @@ def write_answers(
     folder: Path, model: LanguageModel, questions: Sequence[str], tokens: int
 ) -> Iterator[Path]:
     """Write what is missing of the shards, yielding each as it is done. Raises ConfigError."""
-    checked_folder(folder)
+    make_folder(folder)
     for index, start in enumerate(range(0, len(questions), TOGETHER)):
         path = folder / f"shard-{index:04d}.msgpack"
         if not path.exists():

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from outrider.core.errors import ConfigError
-from outrider.core.files.writing import checked_folder
+from outrider.core.files.writing import make_folder
 from outrider.core.ports import TextDecoder
 from outrider.core.processes import work_through
 from outrider.core.training_data import Example, Shard
@@ -60,7 +60,7 @@ def write_dataset(
             "the homes beyond are held out for evaluation"
         )
     checked = checked_looks(looks)
-    checked_folder(folder)
+    make_folder(folder)
     name = "shard" if driver is None else "shard-driven"
     tasks = [
         ShardTask(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from outrider.core.errors import ConfigError
 from outrider.core.files.terminal import tracked
-from outrider.core.files.writing import checked_folder
+from outrider.core.files.writing import make_folder
 from outrider.core.language.grammar import COMMANDS, FIND_PHRASINGS
 from outrider.core.language.prompt import PROMPT_PREFIX, PROMPT_SUFFIX
 from outrider.core.model_options import Precision
@@ -39,7 +39,7 @@ EXIT_MAX_LENGTH = 2048
 def make_tokenizer(data: Path, folder: Path) -> int:
     """Learn the shared tokenizer from a data set's texts and from all phrasings; its vocabulary size."""
     paths = shard_paths(data)[:TOKENIZER_SHARDS]
-    checked_folder(folder)
+    make_folder(folder)
     texts = [f.format(f"{c} {k}") for f in FIND_PHRASINGS for c in COLOURS for k in KINDS]
     texts += list(COMMANDS) * 20
     for path in paths:
@@ -58,8 +58,8 @@ def make_model(
     tokenizer = models / "tokenizer"
     check_tokenizer(models, data)
     shard_paths(data)
-    checked_folder(run)
-    checked_folder(models / config.role)
+    make_folder(run)
+    make_folder(models / config.role)
     checkpoint = train(config, tokenizer, data, run, processes, start)
     return export(config.role, checkpoint, tokenizer, models / config.role, vocabulary())
 
@@ -67,8 +67,8 @@ def make_model(
 def make_reader(run: Path, models: Path, steps: int, seed: int) -> dict[str, object]:
     """Train a reader (or go on with its checkpoint in `run`) and write it to `models/reader`; its figures."""
     folder = models / "reader"
-    checked_folder(run)
-    checked_folder(folder)
+    make_folder(run)
+    make_folder(folder)
     for _ in tracked(train_reader(folder, run, steps, seed), "reader", total=steps):
         pass
     return read_card(folder).figures
@@ -77,7 +77,7 @@ def make_reader(run: Path, models: Path, steps: int, seed: int) -> dict[str, obj
 def make_answers(folder: Path, target: Path, tokens: int, precision: Precision, device: str) -> None:
     """Let a language model answer all training questions, as data for `make_exits`; what is there stays."""
     check_checkpoint(target)
-    checked_folder(folder)
+    make_folder(folder)
     questions = training_questions()
     model = load_model(
         target, precision=precision, max_length=EXIT_MAX_LENGTH, sessions=TOGETHER, device=device
@@ -98,7 +98,7 @@ def make_exits(
     if target.is_file():
         raise ConfigError(f"{target} is a file: give its folder, for its exits are put beside it")
     check_checkpoint(target)
-    checked_folder(target)
+    make_folder(target)
     text = None
     if read_card(target).vocabulary is None:
         model = load_model(target, precision=precision, max_length=EXIT_MAX_LENGTH, device=device)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.core.errors import InstructionError, MemoryStoreError, OutriderError
 from outrider.core.files.terminal import Pulse
-from outrider.core.files.writing import checked_animation, checked_folder, writing_to
+from outrider.core.files.writing import checked_animation, make_folder, writing_to
 from outrider.core.language.grammar import Vocabulary
 from outrider.decoding.config import DecodingConfig
 from outrider.navigation.sensing.floor_map import Point
@@ -67,7 +67,7 @@ def run_in_one_process(
     # That of an earlier run must not pass for this one's.
     with writing_to(report):
         report.unlink(missing_ok=True)
-    checked_folder(out)
+    make_folder(out)
     with stopping_on_signals(stopping), LiveView() as view:
         view.say(f"told to: {instruction} (loading both models from {folder})")
         stages = Stages()

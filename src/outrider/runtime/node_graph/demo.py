@@ -11,7 +11,7 @@ from typing import Any
 
 from outrider.core.errors import ConfigError, OutriderError
 from outrider.core.files.private_files import make_private_folder
-from outrider.core.files.writing import checked_animation, checked_folder, writing_to
+from outrider.core.files.writing import checked_animation, make_folder, writing_to
 from outrider.decoding.config import DecodingConfig, drafter_names
 from outrider.runtime.common.ending_signals import (
     COULD_NOT_START,
@@ -90,7 +90,7 @@ def run_demo(
         (out / REPORT_FILE).unlink(missing_ok=True)  # that of an earlier run must not pass for this one's
         if not memory_store:
             remove_store(out / OWN_STORE)
-    checked_folder(out)
+    make_folder(out)
     _check_store(parameters[MEMORY.name])
     if parameters[CONSOLE.name]["serve"]:
         print(f"console: http://127.0.0.1:{parameters[CONSOLE.name]['port']}/", flush=True)

@@ -15,7 +15,7 @@ from av import codecs_available
 from PIL import Image
 
 from outrider.core.errors import OutriderError
-from outrider.core.files.private_files import open_private
+from outrider.core.files.private_files import make_private_folder, open_private
 from outrider.core.files.writing import replace_file
 from outrider.runtime.pictures.lettering import Picture
 
@@ -68,6 +68,7 @@ def write_animation(file: Path, pictures: Sequence[Picture], frames_per_s: float
     for quality in QUALITIES:
         content = _animation(frames, frames_per_s, quality)
         if len(content) <= MAX_ANIMATION_BYTES:
+            make_private_folder(file.parent)
             replace_file(file, content)
             return
     raise OutriderError(

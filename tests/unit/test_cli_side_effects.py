@@ -1,0 +1,97 @@
+"""A command line that is mistyped makes nothing: no folder, no file, no key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from outrider import cli
+from outrider.core.errors import ConfigError
+
+PLACES = {
+    "--json": "new/figures.json",
+    "--plots": "new/plots",
+    "--run": "new/run",
+    "--out": "new/out",
+    "--store": "new/memory.db",
+    "--store-key-file": "new/memory.key",
+    "--corpus": "new/corpus.db",
+    "--record": "new/run.mcap",
+    "--animation": "new/run.webp",
+    "--token-file": "new/token",
+}
+"""Options that name what a command writes."""
+WORDS = {"robots": "go2-b", "words": "kiosk", "ids": "1", "role": "draft"}
+
+
+def leaves(words: tuple[str, ...], command: Any) -> list[tuple[tuple[str, ...], Any]]:
+    """Every command below a group, with its words."""
+    below = getattr(command, "commands", None)
+    if below is None:
+        return [(words, command)]
+    return [one for name, inner in below.items() for one in leaves((*words, name), inner)]
+
+
+COMMANDS = dict(leaves((), typer.main.get_command(cli.app)))
+
+
+def called(words: tuple[str, ...]) -> list[str]:
+    """A command with all of its arguments, and with everything that it can write named."""
+    line = list(words)
+    for one in COMMANDS[words].params:
+        if one.param_type_name == "argument":
+            line.append(WORDS.get(one.name, "new/argument"))
+        elif one.opts[0] in PLACES:
+            line += [one.opts[0], PLACES[one.opts[0]]]
+    return line
+
+
+@pytest.fixture(autouse=True)
+def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def refused(line: list[str], home: Path) -> bool:
+    """Whether a command line is wrong usage, and leaves an empty home empty."""
+    result = CliRunner().invoke(cli.app, line)
+    is_refused = result.exit_code == 2 or isinstance(result.exception, ConfigError)
+    return is_refused and list(home.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_a_mistyped_option_makes_nothing(words: tuple[str, ...], empty_home: Path) -> None:
+    assert refused([*called(words), "--no-such-option"], empty_home)
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (words, one.opts[0])
+        for words, command in COMMANDS.items()
+        for one in command.params
+        if one.opts[0] in ("--seed", "--link", "--models", "--model", "--regime", "--temperature")
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+)
+def test_a_mistyped_value_makes_nothing(words: tuple[str, ...], option: str, empty_home: Path) -> None:
+    line = [*called(words), option, "no-such-value"]
+    if words == ("train", "tokenizer") or words[:2] == ("train", "reader"):
+        pytest.skip("--models is where these write")
+    assert refused(line, empty_home)
+
+
+@pytest.mark.parametrize("command", ["lst", "keys", "mak", "remove"])
+def test_a_mistyped_command_of_keys_makes_none(command: str, empty_home: Path) -> None:
+    assert refused(["keys", command], empty_home)
+    assert refused(["keys", command, "folder"], empty_home)
+
+
+@pytest.mark.parametrize("command", sorted(typer.main.get_command(cli.app).commands))  # type: ignore[attr-defined]
+def test_a_mistyped_command_makes_nothing(command: str, empty_home: Path) -> None:
+    assert refused([f"{command}x", "new"], empty_home)
