@@ -320,9 +320,10 @@ def test_other_keys_are_named_and_heeded_once_they_are_right(endpoint, tmp_path,
     keys = {name: create_keys(tmp_path / name) for name in ("first", "second")} | {None: (None, None)}
     (wrong_key, _), (right_key, robot_key) = keys[theirs], keys[ours]
     with connected(endpoint, key_file=robot_key) as decoder:
-        with verifier(endpoint, key_file=wrong_key), pytest.raises(LinkError, match="other keys"):
-            decoder.decode(request(deadline_s=1.0))
-        assert decoder.link_state is LinkState.MISMATCHED
+        with verifier(endpoint, key_file=wrong_key):
+            with pytest.raises(LinkError, match="other keys"):
+                decoder.decode(request(deadline_s=1.0))
+            assert decoder.link_state is LinkState.MISMATCHED
         with verifier(endpoint, key_file=right_key):
             assert decoder.decode(request(deadline_s=20.0)).token_ids == own_text(TARGET, request())
 

@@ -31,11 +31,11 @@ PAPER, FLOOR, WALL, FURNITURE, INK = (
     (196, 203, 212),
     (58, 52, 48),
 )
-FAINT, PATH, ODOMETRY, START = (160, 152, 144), (190, 92, 24), (150, 190, 232), (130, 120, 110)
+FAINT, PATH, ODOMETRY = (160, 152, 144), (190, 92, 24), (150, 190, 232)
 GOOD, BAD, HALO = (80, 150, 40), (50, 50, 210), (30, 170, 250)
 MARGIN_M = 0.35
 SHORTEST = (150, 60, 140)
-DASH_M, NEAR_M, STEP_PX = 0.1, 0.15, 17
+DASH_M, NEAR_PX, STEP_PX = 0.1, 28, 17
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def draw_dashes(
 
 def draw_steps(picture: Picture, view: MapView, steps: Sequence[tuple[int, Pose2D]]) -> None:
     """The number of each step where it began; steps at one place share a mark, such as 1-4."""
-    for numbers, pose in _by_place(steps):
+    for numbers, pose in _by_place(view, steps):
         x, y = view.pixel(pose.x, pose.y)
         label = str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}"
         half = max(11, text_width(label, STEP_PX) // 2 + 6)
@@ -122,11 +122,11 @@ def draw_steps(picture: Picture, view: MapView, steps: Sequence[tuple[int, Pose2
         _centred(picture, label, at, STEP_PX, (255, 255, 255))
 
 
-def _by_place(steps: Sequence[tuple[int, Pose2D]]) -> list[tuple[list[int], Pose2D]]:
-    """Steps that follow each other nearer than NEAR_M, together."""
+def _by_place(view: MapView, steps: Sequence[tuple[int, Pose2D]]) -> list[tuple[list[int], Pose2D]]:
+    """Steps that follow each other nearer than their marks are wide, together."""
     places: list[tuple[list[int], Pose2D]] = []
     for number, pose in steps:
-        if places and places[-1][1].distance_to(pose.x, pose.y) < NEAR_M:
+        if places and places[-1][1].distance_to(pose.x, pose.y) * view.px_per_m < NEAR_PX:
             places[-1][0].append(number)
         else:
             places.append(([number], pose))
@@ -142,11 +142,11 @@ def draw_scale(picture: Picture, view: MapView) -> None:
     _centred(picture, "1 m", (left + length // 2, y - 14), STEP_PX, INK)
 
 
-def draw_robot(picture: Picture, view: MapView, pose: Pose2D, colour: Colour, filled: bool = True) -> None:
-    """The body to scale, with a nose where it looks."""
+def draw_robot(picture: Picture, view: MapView, pose: Pose2D, colour: Colour | None) -> None:
+    """The body to scale, with a nose where it looks; its outline alone without a colour."""
     body = Footprint()
     outline = _placed(view, pose, [(1, 1), (1, -1), (-1, -1), (-1, 1)], body)
-    if filled:
+    if colour is not None:
         cv2.fillPoly(picture, [outline], colour, cv2.LINE_AA)
     cv2.polylines(picture, [outline], True, INK, max(1, round(view.px_per_m / 60)), cv2.LINE_AA)
     nose = _placed(view, pose, [(1.35, 0), (0.8, 0.7), (0.8, -0.7)], body)

@@ -21,7 +21,6 @@ from outrider.runtime.pictures.drawing import (
     PAPER,
     PATH,
     SHORTEST,
-    START,
     MapView,
     draw_dashes,
     draw_map,
@@ -51,7 +50,7 @@ def draw_trajectory(file: Path, run: RunRecord) -> None:
     draw_dashes(picture, view, shortest, SHORTEST, 3)
     draw_path(picture, view, truth, PATH, 4)
     if truth:
-        draw_robot(picture, view, truth[0], START, filled=False)
+        draw_robot(picture, view, truth[0], None)
         draw_robot(picture, view, truth[-1], GOOD if run.success else BAD)
     draw_steps(picture, view, _steps(run))
     draw_scale(picture, view)
@@ -85,7 +84,7 @@ def _legend(run: RunRecord, shortest: Sequence[Point]) -> list[tuple[str, Colour
     if shortest:
         entries.append((f"shortest, {path_m(list(shortest)):.1f} m", SHORTEST, _dashes))
     end = "end, at the target" if run.success else "end, not at the target"
-    entries += [("step", FAINT, _dot), ("start", START, _box), (end, GOOD if run.success else BAD, _box)]
+    entries += [("step", FAINT, _dot), ("start", INK, _outline), (end, GOOD if run.success else BAD, _box)]
     return [*entries, ("target", HALO, _ring)] if run.home is not None else entries
 
 
@@ -104,6 +103,10 @@ def _dot(picture: Picture, at: tuple[int, int], colour: Colour) -> None:
 
 def _ring(picture: Picture, at: tuple[int, int], colour: Colour) -> None:
     cv2.circle(picture, (at[0] + 20, at[1]), 9, colour, 3, cv2.LINE_AA)
+
+
+def _outline(picture: Picture, at: tuple[int, int], colour: Colour) -> None:
+    cv2.rectangle(picture, (at[0] + 8, at[1] - 7), (at[0] + 30, at[1] + 7), colour, 2)
 
 
 def _box(picture: Picture, at: tuple[int, int], colour: Colour) -> None:
