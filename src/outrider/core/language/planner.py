@@ -136,7 +136,7 @@ def _check_form(sentence: str) -> None:
     if any(unicodedata.category(character) == "Cc" for character in sentence.strip()):
         raise InstructionError("the instruction holds control characters; use one plain line of words")
     if not any(character.isalnum() for character in sentence):
-        raise InstructionError(f"the instruction has no words; say what to do, {EXAMPLE}")
+        raise InstructionError(f"the instruction is empty of words; say what to do, {EXAMPLE}")
 
 
 @dataclass
