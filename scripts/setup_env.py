@@ -164,7 +164,8 @@ def digest(*parts: str | Path) -> str:
 
 
 def run_logged(name: str, command: Sequence[str | Path], env: dict[str, str] | None = None) -> None:
-    """Run with a line every LINE_PERIOD_S; on failure show the end of the log and where the rest is."""
+    """Run with a line at once and every LINE_PERIOD_S; on failure show the end of the log and its place."""
+    print(f"      {name} ...", flush=True)
     LOG_DIR.mkdir(parents=True, exist_ok=True)
     log_path = LOG_DIR / f"{name}.log"
     with log_path.open("w") as log:

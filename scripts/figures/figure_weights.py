@@ -51,6 +51,26 @@ def drawn(results: Results) -> str:
     return markdown_table((*SPEED_HEADS, "other texts"), rows)
 
 
+def live(results: Results) -> str:
+    """Returns the table of strategies in real time over sockets and emulated links."""
+    rows = [
+        (*_speed(row), f"{row['tokens_per_s']:.2f}", f"{row['different']} of {row['texts']}")
+        for row in results["weights-live"]["rows"]
+    ]
+    return markdown_table((*SPEED_HEADS, "tokens/s", "other texts"), rows)
+
+
+def integers(results: Results) -> str:
+    """Returns the table of strategies with both models in integers."""
+    rows = [
+        (f"`{bits}`", *_speed(row), f"{row['tokens_per_round']:.2f}")
+        for bits in ("int8", "int4")
+        for row in results[f"weights-{bits}"]["rows"]
+        if row["strategy"] != "ar"
+    ]
+    return markdown_table(("both models", *SPEED_HEADS, "tokens a round"), rows)
+
+
 def _speed(row: Mapping[str, Any]) -> tuple[str, ...]:
     """The cells below SPEED_HEADS."""
     speed, beside = row["speedup_vs_ar"], row["over_colocated"]
@@ -128,6 +148,8 @@ WEIGHTS: dict[str, Callable[[Results], str]] = {
     "weights_exits": exits,
     "weights_speeds": speeds,
     "weights_drawn": drawn,
+    "weights_live": live,
+    "weights_integers": integers,
     "weights_bounds": bounds,
     "weights_lossless": lossless,
     "weights_precisions": precisions,

@@ -140,4 +140,5 @@ def test_a_command_that_takes_long_prints_lines_meanwhile(
     monkeypatch.setattr(script, "LINE_PERIOD_S", 0.05)
     script.run_logged("thing", [sys.executable, "-c", "import time; time.sleep(0.3)"])
     printed = capfd.readouterr().out.splitlines()
-    assert len(printed) >= 2 and all(line.strip().startswith("thing: after ") for line in printed)
+    assert printed[0].strip() == "thing ..." and len(printed) >= 3
+    assert all(line.strip().startswith("thing: after ") for line in printed[1:])
