@@ -17,7 +17,9 @@ HEADS = (
     "`csd`",
     "`ssd`",
     "EAGLE-3, as printed",
-    "`outrider` without / with exits",
+    "`outrider`, the robot drafts, without / with exits",
+    "the cloud too, on one device",
+    "on two devices",
     "GPU ms a token: `ar` / `csd` 10 % / `outrider`",
 )
 
@@ -43,8 +45,26 @@ def _row(name: str, one: Mapping[str, Any]) -> tuple[str, ...]:
         *(" / ".join(speed[f"{kind} {cost}"] for cost in COSTS) for kind in ("csd", "ssd")),
         f"{eagle['speedup']:.2f}" if eagle else "-",
         f"{speed['outrider without exits']} / {speed['outrider']}",
+        *(" / ".join(speed[f"{kind} {cost}"] for cost in COSTS) for kind in ("both", "apart")),
         " / ".join(gpu[strategy] for strategy in ("ar", "csd 10%", "outrider")),
     )
+
+
+def at_both_ends(kind: str, rival: str) -> Callable[[Results], str]:
+    """Returns what writes in how many cases, each cost in each condition, `outrider` with drafts at both ends
+    reaches 0.98 of a rival.
+    """
+
+    def cases(results: Results) -> str:
+        every = [one["strategies"] for one in results["alternatives"]["conditions"].values()]
+        leads = [
+            row[f"{kind} {cost}"]["speedup_vs_ar"] / row[f"{rival} {cost}"]["speedup_vs_ar"]
+            for row in every
+            for cost in COSTS
+        ]
+        return f"{sum(lead >= 0.98 for lead in leads)} of {len(leads)}"
+
+    return cases
 
 
 def beside_the_target(results: Results) -> str:
@@ -106,6 +126,8 @@ ALTERNATIVES: dict[str, Callable[[Results], str]] = {
     "beside_the_target": beside_the_target,
     "alternatives_random": random_conditions,
     "alternatives_variants": variants,
+    "one_device_level": at_both_ends("both", "csd"),
+    "two_devices_level": at_both_ends("apart", "ssd"),
     "both_ends_level": both_ends_level,
     "both_ends_bare": both_ends_bare,
 }

@@ -19,7 +19,8 @@ from outrider.decoding.aggregation.driver import PeerDecoder
 from outrider.decoding.aggregation.service import AggregationService
 from outrider.decoding.aggregation.worker import plain_context
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.drivers.verifier_service import FrameService, VerifierService, serve_frames
+from outrider.decoding.drivers.serving import FrameService, serve_frames
+from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.runtime.wiring.decoders import connect_decoder
 from outrider.wire.client import DealerLink
 from outrider.wire.emulator import EmulatedLink

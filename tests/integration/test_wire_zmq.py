@@ -24,7 +24,8 @@ from outrider.core.errors import LinkError
 from outrider.core.frames import PROTOCOL_VERSION, Cancel, Close, Open, Peer, Ping, Refused, Rules
 from outrider.core.values import LinkState
 from outrider.decoding.config import STRATEGIES, DecodingConfig
-from outrider.decoding.drivers.verifier_service import VerifierService, serve_frames
+from outrider.decoding.drivers.serving import serve_frames
+from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.decoding.protocol.prefix_digest import prompt_digest
 from outrider.runtime.common.links import emulation_of, load_network

@@ -7,7 +7,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from outrider.decoding.drivers.verifier_service import VerifierService, serve_frames
+from outrider.decoding.drivers.serving import serve_frames
+from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.wire.server import RouterServer
 
 

@@ -21,6 +21,7 @@ MISSING = "/proc/nowhere"
 WRONG = {
     "--models": MISSING,
     "--model": MISSING,
+    "--draft-device": "gpu9",
     "--draft-model": MISSING,
     "--answer-model": MISSING,
     "--target": MISSING,

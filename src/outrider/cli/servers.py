@@ -72,12 +72,20 @@ def verifier(
             callback=given(checks.model),
         ),
     ] = "",
+    draft_device: Annotated[
+        str,
+        typer.Option(
+            help="A device for the draft alone, where it drafts on while the target verifies.",
+            callback=given(checks.device),
+        ),
+    ] = "",
 ) -> None:
     """Serve the target model to robots until interrupted."""
     from outrider.runtime.common.paths import model_folder
     from outrider.runtime.wiring.binding import check_binding
 
     only_with(context, "--corpus", "--answer-model")
+    only_with(context, "--draft-model", "--draft-device")
     if replicas > 1 and (corpus or draft_model):
         raise ConfigError("--corpus and --draft-model go with one verifier: leave --replicas away")
     check_binding(endpoint, key_file, metrics_port)
@@ -104,6 +112,7 @@ def verifier(
         metrics_port=metrics_port,
         tokens_per_s=tokens_per_s,
         draft_folder=model_folder(draft_model) if draft_model else None,
+        draft_device=draft_device,
     )
 
 

@@ -186,6 +186,10 @@ class AdaptiveTuning:
         60.0, "tokens", "weight of the guess that the cloud's drafts are all the help there is; chosen"
     )
 
+    ahead_places: int = _tuned(
+        12, "count", "at which a draft on a device of its own in the cloud goes on at once at most; chosen"
+    )
+
     # Siblings.
     max_siblings: int = _tuned(
         7, "count", "with the draft itself they fill a block of eight sequences of a GPU"

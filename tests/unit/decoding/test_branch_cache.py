@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from outrider.decoding.acceptance.schemes import Choices
 from outrider.decoding.cloud import branch_cache
 from outrider.decoding.cloud.branch_cache import MAX_TOKENS, MOST_CHOICES, ROW_TOKENS, BranchCache
 from outrider.decoding.protocol.branch_codec import Run
@@ -119,7 +121,7 @@ def test_evidence_stays_with_its_token_and_the_newest_counts():
 def test_what_lies_before_the_text_is_dropped():
     pool = BranchCache()
     add(pool, (1, 2, 3))
-    pool.drop_before(2)
+    pool.keep_after(2, after(1, 2))
     assert pool.best(ROOT, 9)[0] == ()
     assert pool.best(after(1), 9)[0] == ()
     assert pool.best(after(1, 2), 9)[0] == (3,)
@@ -168,6 +170,46 @@ def test_tokens_with_distributions_take_more_room():
         pool.add_branch(0, number << 8, (5,), (torch.ones(1),))
         pool.add_branch(0, number << 8, (5,), (torch.zeros(1),))
     assert sum(bool(pool.best(number << 8, 1)[0]) for number in range(MAX_TOKENS)) == MAX_TOKENS // ROW_TOKENS
-    pool.drop_before(1)
+    pool.keep_after(1, after(9))
     add(pool, (1, 2))
     assert pool._size == 2
+
+
+def chances(rank: int, evidence: float) -> float:
+    """Of the cloud's drafts: the first choice as sure as it is, each further one half as likely."""
+    return evidence if not rank else evidence * 0.5 ** (rank - 1)
+
+
+def test_of_the_clouds_drafts_those_after_other_texts_are_dropped():
+    pool = BranchCache()
+    add(pool, (1, 2, 3))
+    for path in ((), (7,), (8,), (7, 9)):
+        pool.add_choices(len(path), after(*path), Choices((7 if not path else 9, 8), None, 0.9))
+    pool.keep_after(1, after(7))
+    assert pool.best(after(7), 9)[0] == (9, 9)
+    assert pool.best(after(8), 9)[0] == (), "a draft of another text"
+    assert pool.best(after(1), 9)[0] == (2, 3), "of a text that the edge knows more of"
+
+
+def test_a_draft_goes_on_where_the_text_is_likeliest():
+    pool, anywhere = BranchCache(), lambda path: True
+    assert pool.open_ends([((), ROOT, 1.0)], anywhere, 9, chances) == [((), 1.0)]
+    pool.add_choices(0, ROOT, Choices((1, 2, 3), None, 0.7))
+    pool.add_choices(1, after(1), Choices((4, 5), None, 0.6))
+    ends = pool.open_ends([((), ROOT, 1.0)], anywhere, 9, chances)
+    assert [path for path, _ in ends] == [(1, 4), (2,), (1, 5), (3,)]
+    assert [chance for _, chance in ends] == pytest.approx([0.42, 0.3, 0.28, 0.15])
+    assert pool.open_ends([((), ROOT, 1.0)], anywhere, 2, chances) == ends[:2]
+    told = [((2,), after(2), 0.8), ((), ROOT, 0.2)]
+    assert next(iter(pool.open_ends(told, anywhere, 9, chances))) == ((2,), 0.8), "what an exit foretells"
+    short = pool.open_ends([((), ROOT, 1.0)], lambda path: len(path) < 2, 9, chances)
+    assert [path for path, _ in short] == [(2,), (3,)]
+
+
+def test_drafts_ahead_leave_room_for_those_that_are_verified():
+    pool = BranchCache()
+    while ends := pool.open_ends([((), ROOT, 1.0)], lambda path: True, 12, chances):
+        for path, _ in ends:
+            pool.add_choices(len(path), after(*path), Choices((1, 2, 3, 4), None, 0.9))
+    assert pool._size <= MAX_TOKENS
+    assert pool.best(ROOT, 3)[0] == (1, 1, 1), "nothing was pushed out"

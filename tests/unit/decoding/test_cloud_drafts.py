@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 import torch
@@ -49,10 +50,12 @@ def cloud_draft(seed: int, agreement: float, eos_bias: float) -> ToyModel:
     st.sampled_from([0.0, 0.6, 0.9, 1.0]),
     st.sampled_from([-3.0, 1.5]),
     st.integers(1, 40),
+    st.booleans(),
 )
 def test_any_schedule_gives_the_targets_own_text(
-    world, strategy, temperature, seed, at_the_edge, in_the_cloud, eos_bias, max_new_tokens
+    world, strategy, temperature, seed, at_the_edge, in_the_cloud, eos_bias, max_new_tokens, apart
 ):
+    world = replace(world, compute=replace(world.compute, cloud_draft_apart=apart))
     target, draft = toy_pair(seed, at_the_edge or 0.0, eos_bias)
     config = DecodingConfig(strategy, temperature=temperature, seed=seed, silence_s=0.4)
     edge = draft if at_the_edge is not None or STRATEGIES[strategy].when_idle == "wait" else None

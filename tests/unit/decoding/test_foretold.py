@@ -9,7 +9,8 @@ from outrider.decoding.acceptance.schemes import GREEDY
 from outrider.decoding.jobs import ExitHint, SessionKey, Verify, Word
 from outrider.decoding.policy.exit_calibration import heard_after
 from outrider.decoding.policy.foretold import AbortedVerification, Foretold, learn_from_one
-from outrider.decoding.policy.session_estimates import SessionEstimates, VerificationOutcome
+from outrider.decoding.policy.outcomes import VerificationOutcome
+from outrider.decoding.policy.session_estimates import SessionEstimates
 from outrider.decoding.protocol.sampling_rules import Sampling
 from outrider.decoding.tuning import AdaptiveTuning
 

@@ -15,7 +15,8 @@ from outrider.core.frames import CloudFrame, EdgeFrame, Peer, Verdict
 from outrider.decoding.aggregation.combined_service import JointService
 from outrider.decoding.aggregation.service import AggregationService
 from outrider.decoding.aggregation.worker import plain_context
-from outrider.decoding.drivers.verifier_service import FrameService, Listener, VerifierService, serve_frames
+from outrider.decoding.drivers.serving import FrameService, Listener, serve_frames
+from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.protocol.prefix_digest import extend_digest
 
 TARGET, _ = toy_pair(1, 1.0, eos_bias=-9.0)

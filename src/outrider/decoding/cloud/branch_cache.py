@@ -6,9 +6,9 @@ A branch may arrive before its parent, and long before the verdict that makes it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import islice
 
 from outrider.decoding.acceptance.schemes import Choices, Evidence
@@ -16,7 +16,7 @@ from outrider.decoding.protocol.branch_codec import Run
 from outrider.decoding.protocol.prefix_digest import next_digest
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
-MAX_TOKENS = 1024
+MAX_TOKENS = 4096
 MOST_CHOICES = 16
 """Tokens that are kept after one text, the likeliest."""
 ROW_TOKENS = 8
@@ -26,9 +26,10 @@ ROW_TOKENS = 8
 @dataclass
 class _Place:
     """What was drafted after one text of `length` tokens: by token, likeliest first, the evidence and the
-    digest of the text with it."""
+    digest of the text with it. `of_cloud`: the cloud drafted there."""
 
     length: int
+    of_cloud: bool = False
     offers: dict[int, tuple[Evidence, int]] = field(default_factory=dict)
 
 
@@ -64,6 +65,7 @@ class BranchCache:
         for rank, token in enumerate(choices.tokens):
             sure = 1.0 - choices.confidence if rank else choices.confidence
             self._offer(length, digest, token, sure, preferred=not rank)
+        self._places[digest].of_cloud = True
 
     def best(self, digest: int, limit: int) -> tuple[tuple[int, ...], tuple[Evidence, ...]]:
         """The likeliest branch after a text, as the edge sees it, with its evidence; at most `limit` long."""
@@ -94,6 +96,38 @@ class BranchCache:
             found.append(path)
         return found[1:]
 
+    def open_ends(
+        self,
+        starts: Sequence[tuple[tuple[int, ...], int, float]],
+        may_grow: Callable[[tuple[int, ...]], bool],
+        most: int,
+        chances: Callable[[int, Evidence], float],
+    ) -> list[tuple[tuple[int, ...], float]]:
+        """The `most` likeliest texts after which nothing is drafted yet, likeliest first, with likelihoods;
+        none where little room is left. `starts`: those to begin with, with digests and likelihoods.
+        `may_grow`: whether a text may be drafted on; `chances`: of a token by its rank and evidence, given
+        the text before it.
+        """
+        if self._size > MAX_TOKENS // 2:
+            return []
+        found: list[tuple[tuple[int, ...], float]] = []
+        ahead = [(-chance, count, path, digest) for count, (path, digest, chance) in enumerate(starts)]
+        heapify(ahead)
+        count, seen = len(ahead), set[int]()
+        while ahead and len(found) < most:
+            likelihood, _, path, digest = heappop(ahead)
+            if digest in seen or not may_grow(path):
+                continue
+            seen.add(digest)
+            place = self._places.get(digest)
+            if place is None:
+                found.append((path, -likelihood))
+            else:
+                for rank, (token, (proof, after)) in enumerate(place.offers.items()):
+                    count += 1
+                    heappush(ahead, (likelihood * chances(rank, proof), count, (*path, token), after))
+        return found
+
     def digest_after(self, digest: int, tokens: Sequence[int]) -> int:
         """`extend_digest`, looked up as far as the tokens lie here."""
         for token in tokens:
@@ -102,10 +136,19 @@ class BranchCache:
             digest = next_digest(digest, token) if known is None else known[1]
         return digest
 
-    def drop_before(self, length: int) -> None:
-        """Forget what can no longer follow a text of this length."""
-        for digest in [digest for digest, place in self._places.items() if place.length < length]:
-            self._drop(digest)
+    def keep_after(self, length: int, digest: int) -> None:
+        """Forget what can no longer follow the text with this length and digest: what is shorter, and of the
+        cloud's own drafts those after other texts.
+        """
+        follows, ahead = {digest}, [digest]
+        while ahead:
+            place = self._places.get(ahead.pop())
+            after = [] if place is None else [one for _, one in place.offers.values()]
+            ahead += [one for one in after if one not in follows]
+            follows.update(after)
+        for digest, place in list(self._places.items()):
+            if place.length < length or (place.of_cloud and digest not in follows):
+                self._drop(digest)
 
     def _offer(self, length: int, digest: int, token: int, evidence: Evidence, preferred: bool) -> int:
         """Keep a token after a text; the digest of both."""

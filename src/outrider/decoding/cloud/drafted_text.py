@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from outrider.core.frames import MAX_CHUNK_TOKENS
 from outrider.core.language.endings import until_end
 from outrider.decoding.acceptance.schemes import Choices, Evidence
 from outrider.decoding.cloud.branch_cache import BranchCache
 from outrider.decoding.protocol.branch_codec import Run
-from outrider.decoding.protocol.prefix_digest import DigestedText, Tokens
+from outrider.decoding.protocol.prefix_digest import DigestedText, Tokens, common_length
 from outrider.decoding.tuning import AdaptiveTuning
 
 
@@ -40,7 +40,7 @@ class DraftedText:
 
     def _clear(self) -> None:
         self._best.clear()
-        self._branches.drop_before(len(self.committed))
+        self._branches.keep_after(len(self.committed), self.committed.digest)
 
     def offer_runs(self, length: int, digest: int, runs: Sequence[Run]) -> None:
         """Keep branches from the text with this length and digest; none at all asks for a step there."""
@@ -84,6 +84,24 @@ class DraftedText:
     def others(self, after: Tokens, limit: int, most: int) -> list[Tokens]:
         """Returns the `most` next best drafts, each of at most `limit` tokens, as `DraftView.others`."""
         return self._branches.others(self._digest_after(after), limit, most)
+
+    def open_ends(
+        self,
+        running: Tokens,
+        outcomes: Sequence[tuple[Tokens, float]],
+        beyond: int,
+        most: int,
+        chances: Callable[[int, Evidence], float],
+    ) -> list[tuple[Tokens, float]]:
+        """Returns where a draft could go on, likeliest first, as `DraftView.open_ends`."""
+
+        def may_grow(path: Tokens) -> bool:
+            stood = common_length(path, running)
+            return len(path) < min(stood + 1 + beyond, self.room) and self.continues(path[-1:])
+
+        rest = max(0.0, 1.0 - sum(chance for _, chance in outcomes))
+        starts = [(tokens, self._digest_after(tokens), chance) for tokens, chance in (*outcomes, ((), rest))]
+        return self._branches.open_ends(starts, may_grow, most, chances)
 
     def first_offered(self) -> int | None:
         """Return the likeliest next token, if any lies here."""

@@ -174,6 +174,15 @@ class CloudMachine:
         self._begin(jobs, now_s)
         return jobs
 
+    def draft_ahead(self, running: CloudJob) -> list[CloudDraft]:
+        """Where the draft model should go on, as one batch on a device of its own, while a verification of a
+        robot runs that has the target to itself.
+        """
+        text = self._only_text()
+        if not isinstance(running, Verify) or text is not self._text_of(running.key, running.epoch):
+            return []
+        return [] if text is None else text.draft_ahead(running.draft)
+
     def _only_text(self) -> TargetSequence | None:
         """What a robot writes that has the model to itself and may use all of its time."""
         unfinished = [text for text in self._texts() if not (text.finished or text.stands_by)]
@@ -342,11 +351,14 @@ class CloudMachine:
             frames = text.on_judged(job, judgement, compute_us, now_s, self._alone, self._prices.part_alone)
         return [Reply(job.key.peer, frame) for frame in frames]
 
-    def drafted(self, job: CloudDraft, choices: Choices | None, compute_s: float) -> None:
-        """The cloud's own draft has gone on with a text; None where it cannot draft that one."""
+    def drafted(self, drafted: Sequence[tuple[CloudDraft, Choices | None]], compute_s: float) -> None:
+        """The cloud's own draft has gone on at one or more places of a text, in a batch that took so long;
+        None where it cannot draft that text.
+        """
+        job, _ = drafted[0]
         text = self._text_of(job.key, job.epoch)
         if text is not None:
-            text.on_drafted(job, choices, compute_s * self._prices.part_alone)
+            text.on_drafted(drafted, compute_s * self._prices.part_alone)
 
     def charge(self, jobs: Sequence[CloudJob], used_s: float, whole: bool = True) -> None:
         """So much of the model's time went into a batch, or a part of one; its robots have had it by their

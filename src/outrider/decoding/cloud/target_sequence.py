@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import structs
 
-from outrider.core.errors import ConfigError, ProtocolError
+from outrider.core.errors import ProtocolError
 from outrider.core.frames import (
     CloudFrame,
     Draft,
@@ -34,8 +36,9 @@ from outrider.decoding.jobs import (
     Verify,
 )
 from outrider.decoding.policy.adaptive import policy_of
-from outrider.decoding.policy.cloud_drafting import Prospect
-from outrider.decoding.policy.session_estimates import SessionEstimates, VerificationOutcome
+from outrider.decoding.policy.cloud_drafting import NUM_CHOICES, NUM_CHOICES_AHEAD, Prospect
+from outrider.decoding.policy.outcomes import VerificationOutcome
+from outrider.decoding.policy.session_estimates import SessionEstimates
 from outrider.decoding.protocol.branch_codec import unpack_runs
 from outrider.decoding.protocol.prefix_digest import (
     DigestedText,
@@ -44,10 +47,7 @@ from outrider.decoding.protocol.prefix_digest import (
     extend_digest,
     prompt_digest,
 )
-from outrider.decoding.protocol.sampling_rules import Sampling
-
-NUM_CHOICES = 2
-"""Of the cloud's draft: its second choice may be verified beside the first."""
+from outrider.decoding.protocol.sampling_rules import sampling_of
 
 
 class TargetSequence:
@@ -70,7 +70,7 @@ class TargetSequence:
         self._max_new_tokens = frame.max_new_tokens
         self._rules = frame.rules
         self._scheme = SCHEMES[frame.rules.acceptance]
-        self._sampling = _sampling(frame)
+        self._sampling = sampling_of(frame.rules)
         self.policy = policy_of(frame.rules, tokenizer.vocab_size, estimates, cloud_drafts)
         self._root_digest = prompt_digest(self._prompt)
         self._drafts = DraftedText(
@@ -156,8 +156,13 @@ class TargetSequence:
             return None
         after = self.policy.draft_after(self._drafts)
         if after is not None:
-            return self._cloud_draft(self._text.tokens + after)
+            return self._cloud_draft(self._text.tokens + after, NUM_CHOICES)
         return self.verification()
+
+    def draft_ahead(self, running: Tokens) -> list[CloudDraft]:
+        """Where the cloud's draft should go on, as one batch, while a verification of this text runs."""
+        ahead = () if self.finished or self.stands_by else self.policy.draft_ahead(self._drafts, running)
+        return [self._cloud_draft(self._text.tokens + after, NUM_CHOICES_AHEAD) for after in ahead]
 
     def verification(self) -> Verify | None:
         """The next verification of what lies ready, or a step; None to wait for a draft."""
@@ -180,15 +185,17 @@ class TargetSequence:
         """Return what the next verification yields; see `SpeculationPolicy`."""
         return self.policy.prospect(self._drafts, num_drafted, longest)
 
-    def _cloud_draft(self, prefix: Tokens) -> CloudDraft:
-        fixed = self._prompt, self._max_new_tokens, prefix, NUM_CHOICES, self._scheme, self._sampling
+    def _cloud_draft(self, prefix: Tokens, num_choices: int) -> CloudDraft:
+        fixed = self._prompt, self._max_new_tokens, prefix, num_choices, self._scheme, self._sampling
         return CloudDraft(self._key, self.epoch, *fixed)
 
-    def on_drafted(self, job: CloudDraft, choices: Choices | None, seconds: float) -> None:
-        """Keep what the cloud's own draft would write; None where it cannot draft this text."""
-        if choices is not None:
-            self._drafts.offer_choices(job.prefix, choices)
-        self.policy.on_drafted(choices, seconds)
+    def on_drafted(self, drafted: Sequence[tuple[CloudDraft, Choices | None]], seconds: float) -> None:
+        """Keep what a batch of the cloud's drafts brought, which took so long; None where it cannot draft."""
+        for job, choices in drafted:
+            if choices is not None:
+                self._drafts.offer_choices(job.prefix, choices)
+        able = any(choices is not None for _, choices in drafted)
+        self.policy.on_drafted(able, seconds, len(drafted))
 
     def with_siblings(self, job: Verify, most: int, longest: int) -> Verify:
         """Return the job with up to `most` other drafts beside it, at most `longest` tokens each."""
@@ -340,11 +347,3 @@ class TargetSequence:
     def _check_tokens(self, tokens: tuple[int, ...]) -> None:
         if tokens and max(tokens) >= self._vocab_size:
             raise ProtocolError(f"token {max(tokens)} is beyond the vocabulary of {self._vocab_size}")
-
-
-def _sampling(frame: Open) -> Sampling:
-    rules = frame.rules
-    try:
-        return Sampling(rules.temperature, rules.top_p, rules.seed, rules.top_k)
-    except ConfigError as error:
-        raise ProtocolError(str(error)) from None

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verifier: the cloud's machine with its model. `serve_frames` is the loop,
-`VerifierService.step` the order of one verification.
+"""The verifier: the cloud's machine with its model. `VerifierService.step` is the order of one verification,
+`serving.serve_frames` the loop around it.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 from outrider.core.errors import OutriderError
 from outrider.core.frames import EdgeFrame, Peer, Unsettled, Verdict
 from outrider.core.pairs import check_pair
-from outrider.core.ports import FrameServer, LanguageModel
+from outrider.core.ports import LanguageModel
 from outrider.decoding.acceptance.schemes import Choices
 from outrider.decoding.cloud.machine import CloudMachine, Reply
+from outrider.decoding.drivers.serving import send_all
 from outrider.decoding.execution.batch_verification import OnHint
 from outrider.decoding.execution.cloud_draft_worker import CloudDraftWorker
+from outrider.decoding.execution.draft_ahead import DraftAhead
 from outrider.decoding.execution.workers import TargetWorker
 from outrider.decoding.jobs import (
     Aborted,
@@ -36,7 +37,6 @@ from outrider.decoding.protocol.limits import CloudLimits
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
 _log = logging.getLogger(__name__)
-_IDLE_WAIT_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -64,32 +64,8 @@ class ServiceStats:
     waited_s: float = 0.0
 
 
-class FrameService(Protocol):
-    """What answers frames by running a model: a verifier, or a peer with documents of its own."""
-
-    def receive(self, peer: Peer, frame: EdgeFrame) -> list[Reply]:
-        """Takes a frame of a peer; returns what can be answered at once."""
-
-    def step(self, send: Callable[[Reply], None]) -> bool:
-        """Do what is next; False where there is nothing."""
-
-    def next_look_s(self) -> float | None:
-        """How long to wait at most before the next `step`; None: until a frame comes."""
-
-    def evict_idle(self) -> None:
-        """Closes the sessions that were idle for too long."""
-
-
-@runtime_checkable
-class Listener(Protocol):
-    """A FrameService whose steps profit in their midst from what has arrived meanwhile."""
-
-    def listen(self, take_in: Callable[[], None]) -> None:
-        """From now on `take_in` is called there: it hands such frames to `receive`."""
-
-
 class VerifierService:
-    """Not thread-safe. `clock` gives monotonic seconds."""
+    """For one thread. `clock` gives monotonic seconds."""
 
     def __init__(
         self,
@@ -98,8 +74,11 @@ class VerifierService:
         clock: Callable[[], float] = time.monotonic,
         tuning: AdaptiveTuning = DEFAULT_TUNING,
         draft: LanguageModel | None = None,
+        draft_apart: bool = False,
     ) -> None:
-        """`draft`: a draft model beside the target. Raises ModelError for one of another tokenizer."""
+        """`draft`: a draft model beside the target; `draft_apart`: on a device of its own, so that it drafts
+        while the target verifies. Raises ModelError for one of another tokenizer.
+        """
         if draft is not None:
             check_pair(model, draft)
         self._machine = CloudMachine(
@@ -113,6 +92,13 @@ class VerifierService:
         self._worker = TargetWorker(model)
         self._drafter = None if draft is None else CloudDraftWorker(draft)
         self._clock = clock
+        self._lock = threading.RLock()
+        """Of the machine: a draft on a device of its own runs in another thread."""
+        self._target_job: CloudJob | None = None
+        """What the target runs, where nothing else runs with it."""
+        self._ahead: DraftAhead | None = None
+        if self._drafter is not None and draft_apart:
+            self._ahead = DraftAhead(self._drafter, self._lock, self._next_ahead, self.finish_drafts, clock)
         self._take_in: Callable[[], None] = lambda: None
         self._running = False
         self._frames = self._jobs = self._failed_jobs = self._aborted = 0
@@ -125,22 +111,38 @@ class VerifierService:
     def receive(self, peer: Peer, frame: EdgeFrame) -> list[Reply]:
         """Takes a frame of a peer; returns what can be answered at once."""
         self._frames += 1
-        replies = self._machine.receive(peer, frame, self._clock())
+        with self._lock:
+            replies = self._machine.receive(peer, frame, self._clock())
         if not self._running:
             self._drop_gone()
         return replies
 
     def next_jobs(self) -> list[CloudJob]:
         """What the model should do now as one batch, if anything."""
-        jobs = self._machine.next_jobs(self._clock())
+        with self._lock:
+            jobs = self._machine.next_jobs(self._clock())
         self._waits += len(self._machine.waited_s)
         self._waited_s += sum(self._machine.waited_s)
         return jobs
 
+    def jobs_ahead(self, running: CloudJob) -> list[CloudDraft]:
+        """What the draft should do as one batch on a device of its own while a job runs, if anything."""
+        with self._lock:
+            return self._machine.draft_ahead(running)
+
+    def finish_drafts(
+        self, jobs: Sequence[CloudDraft], results: Sequence[Choices | Exception], compute_s: float
+    ) -> None:
+        """Tell the machine what came of a batch of drafts of one text; one that failed costs speed alone."""
+        choices = [result if isinstance(result, Choices) else None for result in results]
+        with self._lock:
+            self._machine.drafted(list(zip(jobs, choices, strict=True)), compute_s)
+
     def next_look_s(self) -> float | None:
         """How long to wait at most before asking for a job again, in seconds; None: until a frame comes."""
         now_s = self._clock()
-        at_s = self._machine.next_look_s(now_s)
+        with self._lock:
+            at_s = self._machine.next_look_s(now_s)
         return None if at_s is None else max(0.0, at_s - now_s)
 
     def run(self, jobs: Sequence[CloudJob], on_hint: OnHint) -> list[CloudResult]:
@@ -166,25 +168,32 @@ class VerifierService:
         """A batch is for one of the models."""
         drafts = [job for job in jobs if isinstance(job, CloudDraft)]
         if drafts and self._drafter is not None:
-            return [*self._drafter.run(drafts)]
+            return [*self.draft(drafts)]
         return self._worker.run([job for job in jobs if not isinstance(job, CloudDraft)], on_hint)
 
     def leave(self, jobs: Sequence[CloudJob], compute_s: float) -> None:
         """A batch was left after so long by no will of its own: what it was to do is still to be done."""
-        self._machine.charge(jobs, compute_s, whole=False)
-        for job in jobs:
-            self._machine.on_aborted(job, self._clock())
+        with self._lock:
+            self._machine.charge(jobs, compute_s, whole=False)
+            for job in jobs:
+                self._machine.on_aborted(job, self._clock())
 
     def hint(self, job: Verify, hint: ExitHint) -> list[Reply]:
         """What an early exit says to the outside, if anything."""
-        return self._machine.hint(job, hint, self._clock())
+        with self._lock:
+            return self._machine.hint(job, hint, self._clock())
 
     def should_abort(self, job: Verify) -> bool:
         """Whether what early exits have said is reason to abort a verification."""
-        return self._machine.should_abort(job)
+        with self._lock:
+            return self._machine.should_abort(job)
 
     def finish(self, job: CloudJob, result: CloudResult, compute_s: float) -> list[Reply]:
         """Tell the machine what came of a job whose batch took so long."""
+        with self._lock:
+            return self._finish(job, result, compute_s)
+
+    def _finish(self, job: CloudJob, result: CloudResult, compute_s: float) -> list[Reply]:
         if isinstance(job, CloudDraft) or isinstance(result, Choices):
             return self._finish_draft(job, result, compute_s)
         if isinstance(job, PrefillTarget):
@@ -205,7 +214,8 @@ class VerifierService:
     def _finish_draft(self, job: CloudJob, result: CloudResult, compute_s: float) -> list[Reply]:
         """A draft that failed costs speed alone."""
         if isinstance(job, CloudDraft):
-            self._machine.drafted(job, result if isinstance(result, Choices) else None, compute_s)
+            choices = result if isinstance(result, Choices) else None
+            self._machine.drafted([(job, choices)], compute_s)
         return []
 
     def finish_all(
@@ -213,11 +223,21 @@ class VerifierService:
     ) -> list[Reply]:
         """`finish` for a batch; its robots are charged for their parts of its time."""
         whole = not any(isinstance(result, Aborted) for result in results)
-        self._machine.charge(jobs, compute_s, whole)
-        done = zip(jobs, results, strict=True)
-        replies = [reply for job, result in done for reply in self.finish(job, result, compute_s)]
+        with self._lock:
+            self._machine.charge(jobs, compute_s, whole)
+            done = zip(jobs, results, strict=True)
+            replies = [reply for job, result in done for reply in self._finish(job, result, compute_s)]
         self._count(jobs, replies, compute_s, whole)
         return replies
+
+    def _next_ahead(self) -> list[CloudDraft]:
+        job = self._target_job
+        return [] if job is None else self.jobs_ahead(job)
+
+    def draft(self, jobs: Sequence[CloudDraft]) -> list[Choices | Exception]:
+        """Let the draft model do a batch in this thread."""
+        assert self._drafter is not None
+        return self._drafter.run(jobs)
 
     def _count(
         self, jobs: Sequence[CloudJob], replies: Sequence[Reply], compute_s: float, whole: bool
@@ -241,32 +261,49 @@ class VerifierService:
         jobs = self.next_jobs()
         if not jobs:
             return False
+        drafts = [job for job in jobs if isinstance(job, CloudDraft)]
+        if drafts and self._ahead is not None:
+            self._ahead.run_now(drafts)
+            return True
         started_s = self._clock()
 
         def on_hint(job: Verify, hint: ExitHint) -> bool:
             if len(jobs) == 1:  # others are never aborted, whatever comes for them
                 self._take_in()
-            _send_all(send, self.hint(job, hint))
+            send_all(send, self.hint(job, hint))
+            self._draft_beside(jobs)
             return self.should_abort(job)
 
+        self._draft_beside(jobs)
         try:
             results = self.run(jobs, on_hint)
         except Exception:
             self.leave(jobs, self._clock() - started_s)
             raise
-        _send_all(send, self.finish_all(jobs, results, self._clock() - started_s))
+        finally:
+            self._target_job = None
+        send_all(send, self.finish_all(jobs, results, self._clock() - started_s))
         return True
+
+    def _draft_beside(self, jobs: Sequence[CloudJob]) -> None:
+        """Where the draft has a device of its own, let it draft on while a job of the target runs alone."""
+        if self._ahead is not None and len(jobs) == 1:
+            self._target_job = jobs[0]
+            self._ahead.go_on()
 
     def evict_idle(self) -> None:
         """Closes the sessions that were idle for too long, and frees their caches."""
-        self._machine.evict_idle(self._clock())
+        with self._lock:
+            self._machine.evict_idle(self._clock())
         self._drop_gone()
 
     def _drop_gone(self) -> None:
         """Keep nothing of sessions that hold no place any more."""
         keys = self._machine.keys
         self._worker.keep_only(keys)
-        if self._drafter is not None:
+        if self._ahead is not None:
+            self._ahead.keep_only(keys)
+        elif self._drafter is not None:
             self._drafter.keep_only(keys)
         for key in self._prefill_s.keys() - keys:
             del self._prefill_s[key]
@@ -289,33 +326,3 @@ class VerifierService:
             self._waits,
             self._waited_s,
         )
-
-
-def serve_frames(service: FrameService, server: FrameServer, stop: threading.Event) -> None:
-    """Serve until `stop` is set: take what has arrived, run one batch, repeat. What arrives while a batch of
-    one runs is taken when an exit speaks.
-    """
-
-    def send(reply: Reply) -> None:
-        server.send(reply.peer, reply.frame)
-
-    def take_in(wait_s: float = 0.0) -> None:
-        for peer, frame in server.receive(wait_s):
-            _send_all(send, service.receive(peer, frame))
-
-    if isinstance(service, Listener):
-        service.listen(take_in)
-    wait_s = 0.0
-    while not stop.is_set():
-        take_in(wait_s)
-        if service.step(send):
-            wait_s = 0.0
-        else:
-            service.evict_idle()
-            look_s = service.next_look_s()
-            wait_s = _IDLE_WAIT_S if look_s is None else min(_IDLE_WAIT_S, look_s)
-
-
-def _send_all(send: Callable[[Reply], None], replies: list[Reply]) -> None:
-    for reply in replies:
-        send(reply)

@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from outrider.core.frames import Rules
-from outrider.decoding.acceptance.schemes import Choices, Evidence
+from outrider.decoding.acceptance.schemes import Evidence
 from outrider.decoding.jobs import ExitHint, Verify
 from outrider.decoding.policy.cloud_drafting import Prospect
 from outrider.decoding.policy.exit_calibration import ExitObservation
 from outrider.decoding.policy.foretold import Foretold
 from outrider.decoding.policy.hint_filter import HintFilter
-from outrider.decoding.policy.session_estimates import SessionEstimates, VerificationOutcome
+from outrider.decoding.policy.outcomes import VerificationOutcome
+from outrider.decoding.policy.session_estimates import SessionEstimates
 from outrider.decoding.policy.speculation import (
     DraftView,
     FixedPolicy,
@@ -41,6 +42,8 @@ class AdaptivePolicy:
         self._filter = HintFilter(vocab_size, estimates.tuning)
         self._grown = False
         """Whether drafts have come since the running verification began."""
+        self._told: Sequence[Outcome] = ()
+        """How the running verification ends by the last exit that spoke."""
         self._probed = False
         """Whether the cloud has drafted a token after the text that does not seem to pay, to see if it does.
         """
@@ -65,12 +68,23 @@ class AdaptivePolicy:
         self._probed = self._probed or (unused and self.estimates.probe_due(len(after)))
         return after if unused and self._probed else None
 
-    def on_drafted(self, choices: Choices | None, seconds: float) -> None:
+    def draft_ahead(self, view: DraftView, running: Tokens) -> tuple[Tokens, ...]:
+        """Return the likeliest ends of the tree of drafts, as many as gain by their place in a batch."""
+        if not self._cloud_drafts or not self.estimates.times.any_known:
+            return ()
+        estimates = self.estimates
+        beyond = estimates.cloud.length_ahead(view.room, estimates.times.draft_s)
+        most = estimates.tuning.ahead_places
+        ends = view.open_ends(running, self._told, beyond, most, estimates.chance_of)
+        places = estimates.cloud.num_places([chance for _, chance in ends])
+        return tuple(path for path, _ in ends[:places])
+
+    def on_drafted(self, able: bool, seconds: float, places: int) -> None:
         """Take what a draft of the cloud took, as `SpeculationPolicy.on_drafted`."""
-        if choices is None:
-            self._cloud_drafts = False
+        if able:
+            self.estimates.on_cloud_drafted(seconds, places)
         else:
-            self.estimates.on_cloud_drafted(seconds)
+            self._cloud_drafts = False
 
     def _ready(self, view: DraftView) -> tuple[Tokens, tuple[Evidence, ...]]:
         """Return all that lies ready, behind the tokens of exits where a verification begins with them."""
@@ -124,7 +138,7 @@ class AdaptivePolicy:
 
     def on_begin(self, now_s: float) -> None:
         """Starts to predict the outcome of a forward; see `SpeculationPolicy`."""
-        self._grown = False
+        self._grown, self._told = False, ()
         self._predicted.begin(now_s)
 
     def on_exit(
@@ -133,6 +147,7 @@ class AdaptivePolicy:
         """Return the outcomes that are worth their bytes, and see whether to restart for one of them."""
         observed = self._predicted.hear(hint)
         outcomes = self._predicted.outcomes(observed, job.drafts)
+        self._told = outcomes
         self._consider_restart(job, observed, outcomes, view, longest, now_s)
         announced = [(view.announced(tokens), chance) for tokens, chance in outcomes]
         return [(tokens, chance) for tokens, chance in announced if self._filter.tells(tokens, chance)]

@@ -7,8 +7,18 @@ from collections.abc import Callable, Sequence
 from math import sqrt
 from typing import NamedTuple
 
-from outrider.decoding.policy.estimators import ExponentialMean, ExponentialRatio, SteadyAcceptance
+from outrider.decoding.policy.estimators import (
+    BatchTime,
+    ExponentialMean,
+    ExponentialRatio,
+    SteadyAcceptance,
+)
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
+
+NUM_CHOICES = 2
+"""Of the cloud's draft: its second choice may be verified beside the first."""
+NUM_CHOICES_AHEAD = 4
+"""Of what it drafts ahead: a verification may end with any of them, and go on from there."""
 
 
 class Extent(NamedTuple):
@@ -120,6 +130,8 @@ class CloudDrafting:
         """The odds over the texts of all robots, where they share the target."""
         self._share = ExponentialMean(tuning)
         """What a token of the draft takes, of a step: both run on one device."""
+        self._places = BatchTime(tuning)
+        """What a token at so many places of a text takes, in one batch."""
         self._help = ExponentialRatio(tuning.steady_memory, tuning.help_prior_tokens)
         self._begins = True
         self._unused_s, self._unused = 0.0, 0
@@ -139,10 +151,12 @@ class CloudDrafting:
         """A text's first draft may have to take in its prompt."""
         self._begins = True
 
-    def on_drafted(self, seconds: float, step_s: float) -> None:
-        """A token of the draft took so long, where a step of the target takes `step_s`."""
+    def on_drafted(self, seconds: float, step_s: float, places: int = 1) -> None:
+        """A token of the draft at so many places took so long, where a step of the target takes `step_s`."""
         if not self._begins:
-            self._share.add(seconds / step_s)
+            self._places.add(places, seconds)
+            if places == 1 or not self._share.known:
+                self._share.add(seconds / step_s)
         self._begins = False
 
     def on_forward(self, seconds: float) -> None:
@@ -194,6 +208,34 @@ class CloudDrafting:
     def rate(self) -> float:
         """Return the chance of a token that is not drafted yet."""
         return (self._of_all or self.odds).rate()
+
+    def length_ahead(self, room: int, verify_s: Callable[[int], float]) -> int:
+        """Return how many tokens are worth verifying of drafts that cost nothing, as far as one verification
+        leaves time for them. `verify_s`: the seconds of each length, 0 a step.
+        """
+        draft_s, rate = self.draft_s(verify_s(0)), self.rate
+        best, most, tokens, alive = 1, 0.0, 1.0, 1.0
+        for length in range(1, room + 1):
+            alive *= rate
+            tokens += alive
+            seconds = verify_s(length)
+            if length * draft_s > seconds:
+                break
+            if tokens / seconds > most:
+                best, most = length, tokens / seconds
+        return best
+
+    def num_places(self, chances: Sequence[float]) -> int:
+        """Return at how many places to draft at once, of those with these chances to become the text,
+        likeliest first: a further one makes all others wait for it.
+        """
+        best, most, worth = 0, 0.0, 0.0
+        for count, chance in enumerate(chances, 1):
+            worth += chance
+            gain = worth / self._places.seconds(count)
+            if gain > most:
+                best, most = count, gain
+        return best
 
     def draft_s(self, step_s: float) -> float:
         """Return the seconds of one token, where a step takes `step_s`; 0 until one has been timed."""

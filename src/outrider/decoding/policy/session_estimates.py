@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
 
 from outrider.decoding.jobs import Verify
 from outrider.decoding.policy.cloud_drafting import (
@@ -24,35 +23,11 @@ from outrider.decoding.policy.estimators import (
 )
 from outrider.decoding.policy.exit_calibration import ExitCalibrator
 from outrider.decoding.policy.exit_gate import ExitGate, ExitTimes
+from outrider.decoding.policy.outcomes import Ending, VerificationOutcome, ending_of
 from outrider.decoding.policy.step_times import ForwardTimes
 from outrider.decoding.protocol.prefix_digest import Tokens, common_length
 from outrider.decoding.theory import expected_tokens
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
-
-Ending = Literal["step", "whole", "fell"]
-"""Of a verification: it had no draft, all of it stood, or not all."""
-
-
-class VerificationOutcome(NamedTuple):
-    """What has come of a verification.
-
-    `new`: the tokens judged right and the target's own; `num_committed`: of these, those before the text's
-    end. `accepted`: of the branch that counts; `num_drafted`: its tokens that the edge had drafted.
-    `compute_s`: 0 where no forward was needed; `alone`: no other robot's work was in the forward. `offered`:
-    the draft token that lay at the text's end, if any; `num_ready`: tokens of the draft that lies there now,
-    None where the text is complete.
-    """
-
-    job: Verify
-    new: Tokens
-    num_committed: int
-    accepted: int
-    num_drafted: int
-    compute_s: float
-    alone: bool
-    offered: int | None
-    num_ready: int | None
-    now_s: float
 
 
 class SessionEstimates:
@@ -185,7 +160,7 @@ class SessionEstimates:
 
     def on_ready(self, num_ready: int, num_drafted: int, stood: int) -> None:
         """Of so many drafted tokens so many stood; of a draft that goes on from there so much lay ready."""
-        self._ready[_ending(num_drafted, stood)].add(num_ready)
+        self._ready[ending_of(num_drafted, stood)].add(num_ready)
 
     def expected_tokens(self, num_drafted: int) -> float:
         """What the verification of so many yields on average."""
@@ -241,9 +216,20 @@ class SessionEstimates:
         price = Price(self._cloud_price(room), self.cloud.draft_s(self.times.draft_s(0)))
         return best_extent(draft, self.cloud.rate, room, price, self.times.draft_s)
 
-    def on_cloud_drafted(self, seconds: float) -> None:
-        """A token of the cloud's own draft took so long."""
-        self.cloud.on_drafted(seconds, self.times.draft_s(0))
+    def chance_of(self, rank: int, evidence: float | None) -> float:
+        """The chance of a drafted token of this rank, the edge's or the cloud's, given the text before it."""
+        if evidence is None:
+            first = self._edge_rate
+        else:
+            first = self.cloud.chance(1.0 - evidence if rank else evidence)
+        if not rank:
+            return first
+        second = self._second.rate()
+        return (1.0 - first) * second * (1.0 - second) ** (rank - 1)
+
+    def on_cloud_drafted(self, seconds: float, places: int) -> None:
+        """A token of the cloud's own draft at so many places of a text took so long."""
+        self.cloud.on_drafted(seconds, self.times.draft_s(0), places)
 
     def probe_due(self, num_ready: int) -> bool:
         """Whether the cloud should draft a token behind so many ready ones only to see if it is right."""
@@ -335,16 +321,10 @@ class SessionEstimates:
 
     def _usually_ready(self, num_drafted: int, num_named: int) -> float:
         """How many tokens usually lie ready after the verification of so many that ends with those named."""
-        return self._ready[_ending(num_drafted, num_named - 1)].value
+        return self._ready[ending_of(num_drafted, num_named - 1)].value
 
     @property
     def _tokens_per_s(self) -> float:
         """What time is worth, once a forward has been timed: never less than steps write."""
         lately = self.cloud.help * self._alone_tokens_per_s if self.cloud_drafts else self._speed.value
         return max(lately, 1.0 / self.times.draft_s(0))
-
-
-def _ending(num_drafted: int, stood: int) -> Ending:
-    if not num_drafted:
-        return "step"
-    return "whole" if stood >= num_drafted else "fell"

@@ -10,13 +10,14 @@ A policy sees the drafts through `DraftView`. It holds no frames and changes no 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from outrider.decoding.acceptance.schemes import Choices, Evidence
+from outrider.decoding.acceptance.schemes import Evidence
 from outrider.decoding.jobs import ExitHint, Verify
 from outrider.decoding.policy.cloud_drafting import Prospect
-from outrider.decoding.policy.session_estimates import SessionEstimates, VerificationOutcome
+from outrider.decoding.policy.outcomes import VerificationOutcome
+from outrider.decoding.policy.session_estimates import SessionEstimates
 from outrider.decoding.protocol.prefix_digest import Tokens
 
 Outcome = tuple[Tokens, float]
@@ -50,6 +51,20 @@ class DraftView(Protocol):
     def others(self, after: Tokens, limit: int, most: int) -> list[Tokens]:
         """Return the next best drafts after the text and these tokens, at most `limit` tokens each."""
 
+    def open_ends(
+        self,
+        running: Tokens,
+        outcomes: Sequence[Outcome],
+        beyond: int,
+        most: int,
+        chances: Callable[[int, Evidence], float],
+    ) -> list[tuple[Tokens, float]]:
+        """Return the `most` likeliest texts from this one on after which nothing is drafted yet, likeliest
+        first, with likelihoods. None is more than `beyond` tokens longer than what the verification of the
+        `running` draft may write, of which exits foretell the `outcomes`. `chances`: of a token by its rank
+        and evidence, given the text before it.
+        """
+
     def continues(self, tokens: Tokens) -> bool:
         """Return whether the text would go on after these tokens, so that they may be a draft."""
 
@@ -67,8 +82,15 @@ class SpeculationPolicy(Protocol):
     def draft_after(self, view: DraftView) -> Tokens | None:
         """Return the tokens after the text where the cloud's own draft should go on now, None for nowhere."""
 
-    def on_drafted(self, choices: Choices | None, seconds: float) -> None:
-        """The cloud's draft has gone on there; None where it cannot draft this text."""
+    def draft_ahead(self, view: DraftView, running: Tokens) -> tuple[Tokens, ...]:
+        """Return the texts after this one where the cloud's draft should go on, as one batch, while a
+        verification runs on another device.
+        """
+
+    def on_drafted(self, able: bool, seconds: float, places: int) -> None:
+        """The cloud's draft has gone on at so many places in one batch, which took so long, or it is not able
+        to draft this text.
+        """
 
     def plan(self, view: DraftView) -> Plan | None:
         """Return the next forward, or None to wait for a draft."""
@@ -128,7 +150,11 @@ class FixedPolicy:
         """Return None: in the papers' strategies only the edge drafts."""
         return None
 
-    def on_drafted(self, choices: Choices | None, seconds: float) -> None:
+    def draft_ahead(self, view: DraftView, running: Tokens) -> tuple[Tokens, ...]:
+        """Return nothing: in the papers' strategies only the edge drafts."""
+        return ()
+
+    def on_drafted(self, able: bool, seconds: float, places: int) -> None:
         """Do nothing: the cloud drafts nothing."""
 
     def plan(self, view: DraftView) -> Plan | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from outrider.core.errors import ConfigError
-from outrider.core.frames import MAX_SEED, MAX_VOCABULARY
+from outrider.core.errors import ConfigError, ProtocolError
+from outrider.core.frames import MAX_SEED, MAX_VOCABULARY, Rules
 from outrider.core.values import Prompt
 from outrider.decoding.protocol.prefix_digest import prompt_digest
 from outrider.decoding.protocol.validation import is_number, require_whole
@@ -41,3 +41,11 @@ class Sampling:
             raise ConfigError(f"top_p={self.top_p!r} must be above 0 and at most 1")
         require_whole("top_k", self.top_k, 0, MAX_VOCABULARY)
         require_whole("seed", self.seed, 0, MAX_SEED)
+
+
+def sampling_of(rules: Rules) -> Sampling:
+    """Return what an edge's rules ask for. Raises ProtocolError for a value out of range."""
+    try:
+        return Sampling(rules.temperature, rules.top_p, rules.seed, rules.top_k)
+    except ConfigError as error:
+        raise ProtocolError(str(error)) from None

@@ -19,7 +19,8 @@ class ComputeProfile:
     step_s (as long as a verification, where that is None); verify_exit_s and step_exit_s more for each of its
     early exits where they are asked. Branches beside the draft take branch_costs[n] of verify_s more for n of
     them, the last of these costs for more still. A token of a draft beside the target takes
-    cloud_draft_token_s. Exit i hints at the share exit_fractions[i] of either; where
+    cloud_draft_token_s, and cloud_draft_branch_s more for each further place of its text, with
+    `cloud_draft_apart` on a device of its own. Exit i hints at the share exit_fractions[i] of either; where
     none are given, when its layer is done. `draft_queue` and `target_queue`: how a forward ends that is given
     up.
     """
@@ -38,6 +39,8 @@ class ComputeProfile:
     step_exit_s: float = 0.0
     branch_costs: tuple[float, ...] = (0.0,)
     cloud_draft_token_s: float = 0.005
+    cloud_draft_branch_s: float = 0.0
+    cloud_draft_apart: bool = False
 
     def draft_s(self, job: EdgeJob) -> float:
         """Returns the modelled seconds of a job of the draft model."""
@@ -45,10 +48,14 @@ class ComputeProfile:
             return self.draft_token_s + (len(job.prefixes) - 1) * self.draft_branch_s
         return self.draft_prefill_s
 
+    def cloud_draft_s(self, places: int) -> float:
+        """Returns the modelled seconds of a token of the cloud's draft at so many places at once."""
+        return self.cloud_draft_token_s + (places - 1) * self.cloud_draft_branch_s
+
     def target_s(self, job: CloudJob, num_exits: int) -> float:
         """By a target with so many exits. A text's first token comes from the prefill and costs nothing."""
         if isinstance(job, CloudDraft):
-            return self.cloud_draft_token_s
+            return self.cloud_draft_s(1)
         if isinstance(job, PrefillTarget):
             return self.target_prefill_s
         if not job.draft and not job.tokens:

@@ -90,6 +90,10 @@ class VirtualVerifier:
         self._outbox = Outbox(config.cloud_hint_order, rng)
         self._sender_free_s = 0.0
         self._running: Running[CloudJob] | None = None
+        self._drafting: frozenset[tuple[int, ...]] | None = None
+        """The texts after which the draft beside the target goes on, on a device of its own."""
+        self._may_draft = False
+        """Whether anything has happened since that was last asked where to go on."""
         self._has_news = False
         """Whether anything has happened here since the service was last asked for a job."""
         self.generation = 1
@@ -119,16 +123,45 @@ class VirtualVerifier:
 
     def start_job(self) -> None:
         """Begin what the target should do now, if it is free."""
-        if self._running or not self._has_news:
+        if not self._running and self._has_news:
+            self._start_target()
+        if self._world.compute.cloud_draft_apart and self._running and self._may_draft:
+            self._may_draft = False
+            self._start_drafts(self._service.jobs_ahead(self._running.job))
+
+    def _start_drafts(self, jobs: list[CloudDraft]) -> None:
+        """On the draft's own device, in the place of what it does there."""
+        if not jobs:
             return
+        service, results = self._service, self._service.draft(jobs)
+        duration_s = self._world.compute.cloud_draft_s(len(jobs))
+        self._drafting = running = frozenset(job.prefix for job in jobs)
+
+        def finish() -> None:
+            if self._drafting is not running or service is not self._service:
+                return
+            self._drafting, self._has_news, self._may_draft = None, True, True
+            service.finish_drafts(jobs, results, duration_s)
+
+        self._observe(_event(jobs[0], self._now_s, duration_s))
+        self._agenda.at(self._now_s + duration_s, finish)
+
+    def _start_target(self) -> None:
         jobs = self._service.next_jobs()
         if not jobs:
             self._has_news = False
             self._look_again()
             return
+        if self._world.compute.cloud_draft_apart and isinstance(jobs[0], CloudDraft):
+            self._has_news = False
+            drafts = [one for one in jobs if isinstance(one, CloudDraft)]
+            if self._drafting is None or not {one.prefix for one in drafts} <= self._drafting:
+                self._start_drafts(drafts)
+            return
         [job] = jobs
         duration_s = self._target_s(job)
         self._running = running = Running(job, self._now_s)
+        self._may_draft = self._drafting is None
         hints: list[ExitHint] = []
 
         def keep(_: Verify, hint: ExitHint) -> bool:
@@ -160,7 +193,7 @@ class VirtualVerifier:
         self.generation += 1
         if outage.verifier_restarts:
             self._service = self._new_service()
-            self._running = None
+            self._running = self._drafting = None
 
     def _target_s(self, job: CloudJob) -> float:
         return self._world.compute.target_s(job, len(self._exit_fractions))
@@ -178,6 +211,7 @@ class VirtualVerifier:
         if running is not self._running or running.left:
             return
         replies = self._service.hint(job, hint)
+        self._may_draft = self._drafting is None
         if replies:
             tokens = hint.accepted + 1
             self._observe(TimelineEvent("exit", self._now_s, self._now_s, "", len(job.tokens), tokens))

@@ -31,7 +31,7 @@ BARE = "outrider without exits"
 SIZES = "sizes"
 """The cost of a draft beside the target that the paper prints, or else the models' sizes imply."""
 PLACES = tuple(f"{kind} {cost}" for cost in (SIZES, *CLOUD_SHARES) for kind in ("csd", "ssd"))
-BOTH = tuple(f"both {cost}" for cost in (SIZES, *CLOUD_SHARES))
+BOTH = tuple(f"{kind} {cost}" for cost in (SIZES, *CLOUD_SHARES) for kind in ("both", "apart"))
 OWN_EXITS = "*"
 
 
@@ -94,7 +94,8 @@ def figures_of(
 ) -> dict[str, Any]:
     """What is written of a condition. At each cost of a draft beside the target: what `outrider` with drafts
     at both ends has over the best of all others with one device in the cloud, `_without_exits` where the
-    target has none; `outrider_vs_two_devices`: over the best where `ssd` is one of them.
+    target has none; `outrider_vs_two_devices`: with two devices there, over the best where `ssd` is one of
+    them.
     """
     synthetic, shares = not name.endswith("shipped pair"), condition.cloud_shares
     return {
@@ -117,11 +118,11 @@ def best_of(found: Mapping[str, Standing], among: tuple[str, ...]) -> str:
 
 
 def lead(found: Mapping[str, Standing], cost: str, exits: str = "", ssd: bool = False) -> float:
-    """Our speed over that of the best other one, where a draft beside the target has this cost. `ssd`: which
-    needs a second device is among them.
+    """Our speed over that of the best other one, where a draft beside the target has this cost. `ssd`: ours
+    has a second device in the cloud, and so have they.
     """
     best = best_of(found, ("ar", *PAPERS, f"csd {cost}", *([f"ssd {cost}"] if ssd else [])))
-    return found[f"both {cost}{exits}"].speedup_vs_ar / found[best].speedup_vs_ar
+    return found[f"{'apart' if ssd else 'both'} {cost}{exits}"].speedup_vs_ar / found[best].speedup_vs_ar
 
 
 def print_alternatives(

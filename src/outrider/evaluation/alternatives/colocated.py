@@ -51,15 +51,20 @@ class CloudRun(NamedTuple):
 def draft_ranks(
     draft: LanguageModel, prompt: Prompt, token_ids: Sequence[int], sampling: Sampling
 ) -> tuple[int, ...]:
-    """The rank of each token of a text among the draft's choices there, by the coupled choice."""
+    """The rank of each token of a text among the draft's choices there, by the coupled choice.
+
+    Of tokens that the draft thinks equally likely the one with the lowest id comes first.
+    """
     session = draft.open_session()
     first = session.prefill(prompt)
     later = session.forward(token_ids[:-1]) if len(token_ids) > 1 else first.new_zeros((0, len(first)))
     rows = torch.cat([first.unsqueeze(0), later])
     draws = [Draw(sampling, position) for position in range(len(token_ids))]
     noisy = draws_on(torch.device("cpu"), draws, rows.shape[-1]).noisy(rows)
-    own = noisy.gather(1, torch.tensor(token_ids).unsqueeze(1))
-    return tuple((noisy > own).sum(1).tolist())
+    places = torch.tensor(token_ids).unsqueeze(1)
+    own = noisy.gather(1, places)
+    before = torch.arange(noisy.shape[1]) < places
+    return tuple(((noisy > own) | ((noisy == own) & before)).sum(1).tolist())
 
 
 def accepted(ranks: Sequence[int], place: int, drafted: int) -> int:

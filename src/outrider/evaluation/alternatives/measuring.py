@@ -68,14 +68,21 @@ def engine_run(
     condition: Condition,
     config: DecodingConfig,
     cloud_draft_s: float | None = None,
+    apart: bool = False,
 ) -> tuple[CloudRun, list[Decoded]]:
     """All texts by a strategy of the engine on the virtual clock. `cloud_draft_s`: a token's time of the same
-    draft on the target's device, where it stands there too.
+    draft in the cloud, where it stands there too; `apart`: on a device of its own instead of the target's.
     """
     target, world = TargetTime(), world_of(regime, config.scheme, condition.seed)
     draft = None if cloud_draft_s is None else pair.draft
     if cloud_draft_s is not None:
-        world = replace(world, compute=replace(world.compute, cloud_draft_token_s=cloud_draft_s))
+        cloud = replace(
+            world.compute,
+            cloud_draft_token_s=cloud_draft_s,
+            cloud_draft_branch_s=BRANCH_COST * cloud_draft_s,
+            cloud_draft_apart=apart,
+        )
+        world = replace(world, compute=cloud)
     texts = decode_all(config, pair, world, condition.requests, target, draft)
     tokens = sum(len(text.token_ids) for text in texts)
     return CloudRun(tokens, sum(text.elapsed_s for text in texts), target.busy_s), texts
@@ -94,6 +101,7 @@ def measure(condition: Condition) -> dict[str, Standing]:
         found[f"csd {name}"] = _best(_csd_runs(ranks, costs, bare.round_trip_s), ar)
         found[f"ssd {name}"] = _best(_ssd_runs(ranks, costs, bare.round_trip_s), ar)
         found.update(both_ends(condition, name, costs.draft_token_s, ar))
+        found.update(both_ends(condition, name, costs.draft_token_s, ar, apart=True))
     plain, _ = engine_run(bare, condition.bare, condition, configuration(bare, "outrider"))
     found["outrider without exits"] = _standing(plain, ar)
     full, _ = engine_run(
@@ -103,12 +111,23 @@ def measure(condition: Condition) -> dict[str, Standing]:
     return found
 
 
-def both_ends(condition: Condition, name: str, draft_token_s: float, ar: CloudRun) -> dict[str, Standing]:
-    """`outrider` with drafts of the robot and of the cloud, on one device there; with exits and without."""
-    bare, apart = without_exits(condition.regime), exits_apart(condition.regime)
-    plain, _ = engine_run(bare, condition.bare, condition, configuration(bare, "outrider"), draft_token_s)
-    full, _ = engine_run(apart, condition.pair, condition, configuration(apart, "outrider"), draft_token_s)
-    return {f"both {name} without exits": _standing(plain, ar), f"both {name}": _standing(full, ar)}
+def both_ends(
+    condition: Condition, name: str, draft_token_s: float, ar: CloudRun, apart: bool = False
+) -> dict[str, Standing]:
+    """`outrider` with drafts of the robot and of the cloud, on one device there or, `apart`, on two; with
+    exits and without.
+    """
+    bare, full = without_exits(condition.regime), exits_apart(condition.regime)
+    runs = {
+        " without exits": engine_run(
+            bare, condition.bare, condition, configuration(bare, "outrider"), draft_token_s, apart
+        ),
+        "": engine_run(
+            full, condition.pair, condition, configuration(full, "outrider"), draft_token_s, apart
+        ),
+    }
+    kind = "apart" if apart else "both"
+    return {f"{kind} {name}{exits}": _standing(run, ar) for exits, (run, _) in runs.items()}
 
 
 def papers_of(regime: Regime) -> tuple[str, ...]:

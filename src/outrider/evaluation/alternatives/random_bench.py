@@ -26,7 +26,7 @@ RIVALS: dict[str, tuple[str, tuple[str, ...]]] = {
 for _cost in CLOUD_SHARES:
     RIVALS[f"csd at {_cost}"] = (f"both {_cost}", (f"csd {_cost}",))
     RIVALS[f"the best on one device at {_cost}"] = (f"both {_cost}", ("ar", *PAPERS, f"csd {_cost}"))
-    RIVALS[f"ssd on two devices at {_cost}"] = (f"both {_cost}", (f"ssd {_cost}",))
+    RIVALS[f"ssd on two devices at {_cost}"] = (f"apart {_cost}", (f"ssd {_cost}",))
 """What of `outrider` is compared with the fastest of which others in the same condition: with a draft beside
 the target, that of drafts at both ends.
 """

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from outrider.core.ports import LanguageModel
 from outrider.decoding.protocol.limits import CloudLimits
+from outrider.decoding.tuning import DEFAULT_TUNING
 from outrider.nodes.common.node import OutriderNode
 from outrider.nodes.common.running import run_node
 from outrider.runtime.common.paths import model_folder
@@ -40,7 +41,9 @@ class VerifierNode(OutriderNode):
             sessions=self._limits.max_sessions,
         )
         model = load(model_folder(self.value("model")), role="target")
-        draft = self.value("draft_model")
+        draft, device = self.value("draft_model"), self.value("draft_device")
+        if device:
+            load = partial(load, device=device, sessions=DEFAULT_TUNING.ahead_places)
         self._draft: LanguageModel | None = load(model_folder(draft), role="draft") if draft else None
         self._model: LanguageModel = constrain(model) if self.value("constrained") else model
         self._knowledge: Knowledge | None = None
@@ -65,6 +68,7 @@ class VerifierNode(OutriderNode):
             self._key_file(),
             self._knowledge,
             self._draft,
+            draft_apart=bool(self.value("draft_device")),
         )
         self._stop = threading.Event()
         self._server = threading.Thread(

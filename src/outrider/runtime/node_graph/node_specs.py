@@ -323,6 +323,7 @@ VERIFIER = NodeSpec(
         *_MODEL_PARAMETERS,
         Parameter("model", "models/target", "the target model: a folder, or its name on the Hub"),
         Parameter("draft_model", "", "a model that drafts beside the target: folder or name; empty for none"),
+        Parameter("draft_device", "", "device for that draft alone: it drafts on while the target verifies"),
         Parameter("corpus", "", "general knowledge to answer from together with robots; empty for none"),
         Parameter(
             "answer_model", QUOTES, "model that answers from the corpus: a folder, a GGUF file, or quotes"

@@ -25,6 +25,7 @@ from outrider.decoding.drivers.linked_decoder import LinkedDecoder
 from outrider.decoding.drivers.local_link import LocalLink
 from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.protocol.limits import CloudLimits
+from outrider.decoding.tuning import DEFAULT_TUNING
 from outrider.runtime.common.ending_signals import on_ending_signals
 from outrider.runtime.wiring.knowledge import Knowledge, open_knowledge
 from outrider.runtime.wiring.metrics import metrics_page, only
@@ -138,12 +139,13 @@ def serve(
     metrics_port: int = 0,
     tokens_per_s: float = math.inf,
     draft_folder: Path | None = None,
+    draft_device: str = "",
 ) -> None:
     """`outrider verifier`: load the target, print one line when ready, serve until a signal asks for the end.
 
     What was received, refused and dropped is logged at intervals. With several `replicas` Ray Serve starts so
     many verifiers, each for `max_sessions`. A `metrics_port` other than 0 has a page for Prometheus. The
-    model in `draft_folder` drafts beside the target.
+    model in `draft_folder` drafts beside the target; with a `draft_device` there, while the target verifies.
     """
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
     is_loading, stop = True, threading.Event()
@@ -171,10 +173,12 @@ def serve(
         return
     with loading(folder.name):
         model = load()
-        draft = None if draft_folder is None else _load_draft(draft_folder, **options)
+        draft = None if draft_folder is None else _load_draft(draft_folder, draft_device, **options)
         knowledge = open_knowledge(corpus, answer_model, threads) if corpus else None
     is_loading = False
-    verifier = open_verifier(model, endpoint, limits, key_file, knowledge, draft)
+    verifier = open_verifier(
+        model, endpoint, limits, key_file, knowledge, draft, draft_apart=bool(draft_device)
+    )
     served = threading.Event()
     logger = threading.Thread(target=log_figures, args=(verifier, served), name="figures")
     logger.start()
@@ -195,9 +199,11 @@ def _load_target(folder: Path, constrained: bool, **options: Any) -> LanguageMod
     return constrain(model) if constrained else model
 
 
-def _load_draft(folder: Path, **options: Any) -> LanguageModel:
+def _load_draft(folder: Path, device: str, **options: Any) -> LanguageModel:
     from outrider.models import load_model
 
+    if device:
+        options |= {"device": device, "sessions": DEFAULT_TUNING.ahead_places}
     return load_model(folder.resolve(), role="draft", **options)
 
 

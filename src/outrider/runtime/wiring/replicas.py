@@ -20,7 +20,8 @@ from typing import Any
 
 from outrider.core.errors import ConfigError, LinkError, ModelError
 from outrider.core.ports import FrameLink, LanguageModel
-from outrider.decoding.drivers.verifier_service import VerifierService, serve_frames
+from outrider.decoding.drivers.serving import serve_frames
+from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.runtime.common.ports import free_port
 from outrider.runtime.common.present import NO_RAY

@@ -15,7 +15,8 @@ from outrider.core.frames import CloudFrame, EdgeFrame, Peer
 from outrider.core.ports import FrameServer, LanguageModel
 from outrider.decoding.aggregation.combined_service import JointService
 from outrider.decoding.aggregation.service import AggregationService
-from outrider.decoding.drivers.verifier_service import VerifierService, serve_frames
+from outrider.decoding.drivers.serving import serve_frames
+from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.runtime.wiring.knowledge import Knowledge
 from outrider.wire.keys import load_server_keys
@@ -65,14 +66,16 @@ def open_verifier(
     key_file: Path | None = None,
     knowledge: Knowledge | None = None,
     draft: LanguageModel | None = None,
+    draft_apart: bool = False,
 ) -> Verifier:
     """Bound when made. With `knowledge` it also writes answers together with robots (`decoding.aggregation`);
-    with a `draft` it drafts itself.
+    with a `draft` it drafts itself, `draft_apart` while the target verifies.
 
     Raises ConfigError where the endpoint cannot be bound or the key file is wrong, ModelError for a draft of
     another tokenizer.
     """
-    service = _service(VerifierService(model, limits, draft=draft), limits, knowledge)
+    verifier = VerifierService(model, limits, draft=draft, draft_apart=draft_apart)
+    service = _service(verifier, limits, knowledge)
     keys = load_server_keys(key_file) if key_file is not None else None
     return Verifier(service, RouterServer(endpoint, keys, key_file=key_file))
 

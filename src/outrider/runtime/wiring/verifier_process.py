@@ -13,7 +13,7 @@ from multiprocessing.synchronize import Event
 
 from outrider.core.errors import LinkError
 from outrider.core.processes import end_with_parent
-from outrider.decoding.drivers.verifier_service import FrameService, serve_frames
+from outrider.decoding.drivers.serving import FrameService, serve_frames
 from outrider.runtime.common.ports import free_port
 from outrider.wire.server import RouterServer
 

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cloud's draft model on a device of its own: it drafts on while the target verifies.
+
+As Saguaro (arXiv 2603.03251) it drafts for outcomes that are likely, here the likeliest of the tree of all
+drafts, and for those that early exits foretell.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from outrider.decoding.acceptance.schemes import Choices
+from outrider.decoding.execution.cloud_draft_worker import CloudDraftWorker
+from outrider.decoding.jobs import Aborted, CloudDraft, SessionKey
+
+Finish = Callable[[Sequence[CloudDraft], Sequence[Choices | Exception], float], None]
+
+
+class DraftAhead:
+    """Runs a worker in a thread. `lock` is that of whoever names the jobs."""
+
+    def __init__(
+        self,
+        worker: CloudDraftWorker,
+        lock: threading.RLock,
+        next_jobs: Callable[[], list[CloudDraft]],
+        finish: Finish,
+        clock: Callable[[], float],
+    ) -> None:
+        """`next_jobs`: the next batch, none to rest. `finish`: called with one, what came of it, and its
+        seconds. Both are called in the thread, with the lock held.
+        """
+        self._worker, self._lock = worker, lock
+        self._next_jobs, self._finish, self._clock = next_jobs, finish, clock
+        self._thread = ThreadPoolExecutor(1, "draft-ahead")
+        self._task: Future[None] | None = None
+        self._wanted: list[CloudDraft] = []
+        self._running: list[CloudDraft] = []
+        self._keys: frozenset[SessionKey] = frozenset()
+        self._kept = self._keys
+
+    def go_on(self) -> None:
+        """There may be something to draft."""
+        with self._lock:
+            self._start()
+
+    def run_now(self, jobs: Sequence[CloudDraft]) -> None:
+        """Draft these before anything else. Returns once it is done, or has failed."""
+        with self._lock:
+            if any(job not in self._running for job in jobs):
+                self._wanted = list(jobs)
+            task = self._start()
+        task.result()
+
+    def keep_only(self, keys: Collection[SessionKey]) -> None:
+        """Free the caches of all other sessions, once nothing runs."""
+        with self._lock:
+            self._keys = frozenset(keys)
+            if self._keys != self._kept:
+                self._start()
+
+    def _start(self) -> Future[None]:
+        if self._task is None:
+            self._task = self._thread.submit(self._draft)
+        return self._task
+
+    def _draft(self) -> None:
+        while jobs := self._take():
+            begun_s = self._clock()
+            try:
+                results = self._worker.run(jobs, self._pause)
+            except Aborted:
+                continue
+            with self._lock:
+                self._finish(jobs, results, self._clock() - begun_s)
+
+    def _take(self) -> list[CloudDraft]:
+        with self._lock:
+            if self._keys != self._kept:
+                self._worker.keep_only(self._keys)
+                self._kept = self._keys
+            self._running = self._wanted or self._next_jobs()
+            self._wanted = []
+            if not self._running:
+                self._task = None
+            return self._running
+
+    def _pause(self) -> None:
+        if self._wanted:
+            raise Aborted

@@ -1,0 +1,225 @@
+"""In the cloud a draft on a device of its own drafts on while the target verifies; the text stays its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+from cloud_machine import ALICE, BOB
+from support.toys import own_text, request, toy_pair
+from test_cloud_drafts import cloud_draft, world
+
+from outrider.core.errors import ModelError
+from outrider.core.ports import Pause
+from outrider.decoding.acceptance.schemes import SCHEMES, Choices
+from outrider.decoding.config import DecodingConfig
+from outrider.decoding.drivers.linked_decoder import LinkedDecoder
+from outrider.decoding.drivers.local_link import LocalLink
+from outrider.decoding.drivers.verifier_service import VerifierService
+from outrider.decoding.execution.cloud_draft_worker import CloudDraftWorker
+from outrider.decoding.execution.draft_ahead import DraftAhead
+from outrider.decoding.fakes.synthetic import SyntheticSettings, synthetic_pair
+from outrider.decoding.fakes.toy import ToyModel, ToySettings
+from outrider.decoding.jobs import CloudDraft, SessionKey
+from outrider.decoding.policy.cloud_drafting import CloudDrafting
+from outrider.decoding.policy.session_estimates import SessionEstimates
+from outrider.decoding.protocol.sampling_rules import Sampling
+from outrider.decoding.simulation.decoder import VirtualDecoder
+
+KEY = SessionKey(ALICE, 1)
+
+
+def job(*prefix: int, key: SessionKey = KEY, epoch: int = 1, name: str = "a") -> CloudDraft:
+    return CloudDraft(key, epoch, request(name).prompt, 50, prefix, 2, SCHEMES["coupled"], Sampling(0.0))
+
+
+def elapsed_s(agreement: float, apart: bool, cloud_draft_token_s: float = 0.006) -> float:
+    """Virtual seconds of six texts that the cloud drafts for, on a device of its own or the target's."""
+    target, _ = toy_pair(3, 0.0, eos_bias=-9.0)
+    there = world(cloud_draft_token_s)
+    there = replace(there, compute=replace(there.compute, cloud_draft_apart=apart))
+    config, beside = DecodingConfig(silence_s=1e3), cloud_draft(3, agreement, -9.0)
+    decoder = VirtualDecoder(target, None, config, there, cloud_draft=beside)
+    seconds = 0.0
+    for number in range(6):
+        asked = request(f"text {number}", deadline_s=1e5)
+        decoded = decoder.decode(asked)
+        assert decoded.token_ids == own_text(target, asked, config.sampling_for(asked.prompt))
+        seconds += decoded.elapsed_s
+    return seconds
+
+
+def test_a_second_device_pays():
+    assert elapsed_s(0.9, apart=True) < 0.9 * elapsed_s(0.9, apart=False)
+
+
+def test_a_useless_draft_costs_next_to_nothing_there():
+    assert elapsed_s(0.0, apart=True) < 1.03 * elapsed_s(0.0, apart=False)
+
+
+def test_a_draft_that_takes_next_to_no_time_does_not_draft_for_ever():
+    assert elapsed_s(1.0, apart=True, cloud_draft_token_s=1e-5) < elapsed_s(1.0, apart=False)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+@pytest.mark.parametrize("with_robot", [True, False])
+def test_in_threads_the_text_is_the_targets_own(temperature: float, with_robot: bool):
+    target, draft = synthetic_pair(SyntheticSettings(1, 0.85, 0.5, (0.5, 0.7, 0.9)))
+    drafters = ("model",) if with_robot else ("suffix",)
+    config = DecodingConfig(drafters=drafters, temperature=temperature)
+
+    def texts(service: VerifierService, config: DecodingConfig) -> list[tuple[int, ...]]:
+        edge = draft if config.needs_model else None
+        decoder = LinkedDecoder(LocalLink(service), edge, target.tokenizer, config, 1, "here")
+        return [decoder.decode(request(f"text {number}", 60)).token_ids for number in range(4)]
+
+    alone = texts(VerifierService(target), DecodingConfig("ar", temperature=temperature))
+    assert texts(VerifierService(target, draft=draft, draft_apart=True), config) == alone
+
+
+class Broken(ToyModel):
+    def open_session(self):
+        raise ModelError("no room")
+
+
+def test_a_draft_that_fails_there_ends_no_text():
+    target, _ = toy_pair(1, 1.0, eos_bias=-9.0)
+    service = VerifierService(target, draft=Broken(ToySettings(seed=1)), draft_apart=True)
+    config = DecodingConfig(drafters=("suffix",))
+    decoder = LinkedDecoder(LocalLink(service), None, target.tokenizer, config, 1, "here")
+    asked = request("text", 30)
+    assert decoder.decode(asked).token_ids == own_text(target, asked, config.sampling_for(asked.prompt))
+
+
+@pytest.mark.parametrize("shares_prompts", [True, False])
+def test_many_places_are_drafted_as_one_after_the_other(shares_prompts: bool):
+    toy = ToyModel(ToySettings(seed=4))
+    toy.shares_prompts = shares_prompts
+    jobs = [
+        [job()],
+        [job(1), job(2), job(1, 2)],
+        [job(1, 2, 3), job(2, 5), job(1, 4), job(7)],
+        [job(5, name="b", epoch=2), job(6, name="b", epoch=2)],
+        [job(1, key=SessionKey(BOB, 1)), job(5, 5, name="b", epoch=2)],
+    ]
+    worker = CloudDraftWorker(toy)
+    for batch in jobs:
+        alone = [CloudDraftWorker(ToyModel(ToySettings(seed=4))).run([one])[0] for one in batch]
+        assert [one.tokens for one in worker.run(batch)] == [one.tokens for one in alone]
+
+
+class Held:
+    """A worker whose batches end when they are let go, or given up."""
+
+    def __init__(self) -> None:
+        self.begun, self.let_go = threading.Semaphore(0), threading.Semaphore(0)
+        self.ran: list[Sequence[CloudDraft]] = []
+        self.kept: list[frozenset[SessionKey]] = []
+
+    def run(self, jobs: Sequence[CloudDraft], pause: Pause) -> list[Choices]:
+        self.begun.release()
+        while not self.let_go.acquire(timeout=0.001):
+            pause()
+        self.ran.append(list(jobs))
+        return [Choices((1,)) for _ in jobs]
+
+    def keep_only(self, keys: frozenset[SessionKey]) -> None:
+        self.kept.append(keys)
+
+
+class Owner:
+    """Names batches, once each, and hears what came of them."""
+
+    def __init__(self, *batches: Sequence[CloudDraft]) -> None:
+        self.batches, self.heard, self.worker = list(batches), [], Held()
+        self.lock = threading.RLock()
+        self.ahead = DraftAhead(self.worker, self.lock, self.next_jobs, self.finish, lambda: 0.0)
+
+    def next_jobs(self) -> list[CloudDraft]:
+        return list(self.batches.pop(0)) if self.batches else []
+
+    def finish(self, jobs: Sequence[CloudDraft], results: Sequence[Choices], seconds: float) -> None:
+        self.heard.append(list(jobs))
+
+    def while_it_runs(self, call: Callable[[], None]) -> threading.Thread:
+        """Call this in another thread, once a batch has begun."""
+        assert self.worker.begun.acquire(timeout=10.0)
+        thread = threading.Thread(target=call)
+        thread.start()
+        return thread
+
+    def let_go(self, batches: int) -> None:
+        for _ in range(batches):
+            self.worker.let_go.release()
+
+
+def test_what_the_target_waits_for_comes_first():
+    owner = Owner([job(1), job(2)])
+    owner.ahead.go_on()
+    waiting = owner.while_it_runs(lambda: owner.ahead.run_now([job(3)]))
+    assert owner.worker.begun.acquire(timeout=10.0), "the batch was given up for another"
+    owner.let_go(1)
+    waiting.join(10.0)
+    assert owner.heard == [[job(3)]]
+
+
+def test_what_runs_already_is_waited_for():
+    owner = Owner([job(1), job(2)])
+    owner.ahead.go_on()
+    waiting = owner.while_it_runs(lambda: owner.ahead.run_now([job(2)]))
+    owner.let_go(2)
+    waiting.join(10.0)
+    assert owner.heard[0] == [job(1), job(2)], "it was not given up"
+
+
+def test_it_goes_on_until_there_is_nothing_to_draft_and_then_again():
+    owner = Owner([job(1)], [job(2)])
+    owner.let_go(3)
+    owner.ahead.run_now([job(3)])
+    assert owner.heard == [[job(3)], [job(1)], [job(2)]]
+    owner.batches = [[job(4)]]
+    owner.let_go(2)
+    owner.ahead.run_now([job(5)])
+    assert owner.heard[3:] == [[job(5)], [job(4)]]
+
+
+def test_caches_of_sessions_that_are_gone_are_freed_once_nothing_runs():
+    owner = Owner([job(1)])
+    owner.ahead.go_on()
+    assert owner.worker.begun.acquire(timeout=10.0)
+    owner.ahead.keep_only([KEY])
+    assert owner.worker.kept == []
+    owner.let_go(2)
+    owner.ahead.run_now([job(9)])
+    assert owner.worker.kept == [frozenset([KEY])]
+
+
+def test_as_many_places_are_drafted_at_once_as_gain_by_it():
+    cloud = CloudDrafting()
+    for places in (1, 1, 4):
+        cloud.on_drafted(0.01 * (1.0 + 0.1 * (places - 1)), 0.1, places)
+    assert cloud.num_places([]) == 0
+    assert cloud.num_places([0.9]) == 1
+    assert cloud.num_places([0.9, 0.5, 0.2, 0.01]) == 3
+    assert cloud.num_places([0.9, 0.01, 0.01, 0.01]) == 1
+
+
+def test_the_next_draft_is_as_long_as_its_rows_and_the_time_allow():
+    estimates = SessionEstimates(cloud_drafts=True)
+    for length in (0, 4, 8):
+        estimates.on_verified(length, 0.1 + 0.02 * length)
+    for _ in range(3):
+        estimates.on_cloud_drafted(0.001, 1)
+    dear_rows = estimates.cloud.length_ahead(60, estimates.times.draft_s)
+    quick = SessionEstimates(cloud_drafts=True)
+    for length in (0, 4, 8):
+        quick.on_verified(length, 0.1)
+    for _ in range(3):
+        quick.on_cloud_drafted(0.02, 1)
+    assert dear_rows < 6
+    assert quick.cloud.length_ahead(60, quick.times.draft_s) == 5, (
+        "no more than one verification leaves time for"
+    )
+    assert quick.cloud.length_ahead(3, quick.times.draft_s) == 3
