@@ -180,3 +180,23 @@ def test_under_nohup_the_end_of_the_terminal_is_no_end() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert ended.stdout.split() == ["False", "True"]
+
+
+LOADED = """
+import gc, sys
+from outrider.nodes.base import action_node
+
+class Counted(action_node.ActionNode):
+    def activate(self):
+        print(gc.get_freeze_count(), flush=True)
+        sys.exit(0)
+
+sys.exit(action_node.run_node(Counted))
+"""
+
+
+def test_a_node_that_acts_is_not_held_up_by_collections_of_what_it_has_loaded() -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", LOADED], env=ros_environment(), text=True, capture_output=True, timeout=60
+    )
+    assert int(told.stdout) > 50_000

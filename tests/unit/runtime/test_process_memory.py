@@ -62,3 +62,25 @@ def test_figures_are_written_and_amended_where_there_are_any(tmp_path: Path) -> 
     amend_figures(path, {"b": 2})
     assert json.loads(path.read_text()) == {"a": 1, "b": 2}
     write_figures(None, {"a": 1})
+
+
+KEEPER = """
+import gc
+from outrider.runtime.common.process_memory import keep_loaded
+
+class Loop:
+    def __init__(self): self.own = self
+
+loaded = [Loop() for _ in range(10_000)]
+keep_loaded()
+assert len(gc.get_objects()) < 1_000, "a collection has little to look at"
+before = gc.get_freeze_count()
+del loaded
+assert gc.collect() < 1_000, "what was kept is not looked at"
+keep_loaded()
+assert gc.get_freeze_count() < before - 5_000, "what nobody has any more is freed"
+"""
+
+
+def test_what_is_loaded_costs_no_collection_and_is_freed_when_the_next_is_loaded() -> None:
+    subprocess.run([sys.executable, "-c", KEEPER], check=True, timeout=60)

@@ -68,6 +68,8 @@ class OutriderNode(AnsweringNode):
         self._last_warning, self._times_warned = "", 0
         self.failure = ""
         self._starting = False
+        self.on_loaded: Callable[[], None] = lambda: None
+        """Called once all that the node acts with is loaded, before it acts: for the owner of the process."""
 
     def configure(self) -> None:
         """Make resources; raise OutriderError where that is impossible."""
@@ -203,6 +205,7 @@ class OutriderNode(AnsweringNode):
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Runs `activate`; stops acting again where it fails."""
+        self.on_loaded()
         outcome = self._guarded(self.activate)
         if outcome is TransitionCallbackReturn.SUCCESS:
             return super().on_activate(state)

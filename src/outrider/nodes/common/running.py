@@ -24,6 +24,7 @@ from outrider.core.errors import ConfigError, OutriderError
 from outrider.nodes.common.node import OutriderNode
 from outrider.nodes.common.process_exit import BROKEN, Ending, end_process_after
 from outrider.runtime.common.ending_signals import COULD_NOT_START
+from outrider.runtime.common.process_memory import keep_loaded
 
 SPIN_TIMEOUT_S = 0.1
 LEAVE_S = 5.0
@@ -72,6 +73,7 @@ def run_node(
     try:
         init_ros(args)
         node = make_node()
+        node.on_loaded = keep_loaded
         with ending.interrupting():
             node.start()
         spin_until(node, make_executor(), ending.asked)

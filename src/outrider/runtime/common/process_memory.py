@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -43,3 +44,14 @@ def peak_bytes() -> int:
         return 0
     lines = (line.split() for line in status.splitlines() if line.startswith("VmHWM:"))
     return sum(int(fields[1]) * 1024 for fields in lines)
+
+
+def keep_loaded() -> None:
+    """Exclude all present objects from garbage collections; call it once everything is loaded.
+
+    A full collection stops every thread, with torch and a model loaded for tenths of a second: longer than a
+    robot may go without a picture. Garbage among the objects that an earlier call excluded is freed first.
+    """
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()

@@ -27,6 +27,7 @@ from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.decoding.tuning import DEFAULT_TUNING
 from outrider.runtime.common.ending_signals import on_ending_signals
+from outrider.runtime.common.process_memory import keep_loaded
 from outrider.runtime.wiring.knowledge import Knowledge, open_knowledge
 from outrider.runtime.wiring.metrics import metrics_page, only
 from outrider.runtime.wiring.replicas import check_replicas, serve_replicas
@@ -176,6 +177,7 @@ def serve(
         draft = None if draft_folder is None else _load_draft(draft_folder, draft_device, **options)
         knowledge = open_knowledge(corpus, answer_model, threads) if corpus else None
     is_loading = False
+    keep_loaded()
     verifier = open_verifier(
         model, endpoint, limits, key_file, knowledge, draft, draft_apart=bool(draft_device)
     )

@@ -25,6 +25,7 @@ from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.runtime.common.ports import free_port
 from outrider.runtime.common.present import NO_RAY
+from outrider.runtime.common.process_memory import keep_loaded
 from outrider.runtime.wiring.metrics import Figures, metrics_page
 from outrider.runtime.wiring.relay import RelayService
 from outrider.runtime.wiring.verifier import Verifier
@@ -64,6 +65,7 @@ class Replica:
         self._place = Place(endpoint, os.getpid())
         server = RouterServer(endpoint, keys, GateLimits(sessions_per_peer=limits.max_sessions))
         self._verifier = Verifier(VerifierService(make_model(), limits), server)
+        keep_loaded()
         self._thread = threading.Thread(
             target=self._verifier.serve, args=(threading.Event(),), name="verifier", daemon=True
         )
