@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.schedules import schedules, worlds
+from support.served_verifier import serving
 from support.toys import own_text, request, toy_pair
 
 from outrider.core.errors import BusyError, ConfigError
@@ -105,6 +107,38 @@ def test_a_kill_of_the_leader_is_not_seen_in_the_text() -> None:
     assert max(waits(decoded)) < 0.3
 
 
+IN_TEXT_S, PROMPT_S, BETWEEN_S, BACK_S = 0.8, 0.54, 0.53, 0.3
+"""Times of a kill: amid the second text, amid its prompt, between it and the first; and how long it lasts."""
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ((IN_TEXT_S,), ()),
+        ((PROMPT_S,), ()),
+        ((BETWEEN_S,), ()),
+        ((IN_TEXT_S, IN_TEXT_S + 1.5 * BACK_S), ()),
+        ((), (IN_TEXT_S,)),
+        ((IN_TEXT_S,), (IN_TEXT_S + 1.5 * BACK_S,)),
+        ((PROMPT_S,), (PROMPT_S + 1.5 * BACK_S,)),
+    ],
+)
+def test_a_verifier_that_is_gone_is_left_at_once_however_patient_the_robot_is(
+    first: tuple[float, ...], second: tuple[float, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Patience, "seconds", lambda *_: 1e3)
+    whole, _ = write(QUIET, QUIET, texts=4)
+    decoded, _ = write(killed_at(*first), killed_at(*second), texts=4)
+    assert [one.token_ids for one in decoded] == [one.token_ids for one in whole]
+    assert max(waits(decoded)) < max(waits(whole)) + 0.1
+    slowest, usual = (max(one.elapsed_s for one in texts) for texts in (decoded, whole))
+    assert slowest < usual + 0.1 * (len(first) + len(second))
+
+
+def killed_at(*at_s: float) -> VirtualWorld:
+    return replace(QUIET, outages=tuple(Outage(one, one + BACK_S, verifier_restarts=True) for one in at_s))
+
+
 def test_bursts_cost_less_beside_a_quiet_link() -> None:
     link = LinkProfile(0.005, burst_s=0.5, burst_every_s=2.0)
     bursty = replace(QUIET, uplink=link, downlink=link)
@@ -164,6 +198,19 @@ def test_a_live_decoder_goes_on_at_the_second_verifier(strategy: str) -> None:
     assert decoder.link_state is LinkState.LOCAL
     assert decoder.decode(request("third")).token_ids == own_text(TARGET, request("third"))
     decoder.close()
+
+
+def test_the_end_of_a_connection_is_acted_on_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Patience, "seconds", lambda *_: 1e3)
+    config = DecodingConfig("outrider", silence_s=60.0)
+    with ExitStack() as ending, serving(VerifierService(TARGET)) as second:
+        first = ending.enter_context(serving(VerifierService(TARGET)))
+        decoder = connect_decoder(first, DRAFT, config, second_endpoint=second)
+        assert decoder.decode(request()).token_ids == own_text(TARGET, request())
+        asked = request("second", deadline_s=5.0)
+        told = decoder.decode(asked, lambda _: ending.close())
+        assert told.token_ids == own_text(TARGET, asked) and told.unverified_tokens == 0
+        decoder.close()
 
 
 def test_verifiers_of_different_models_are_refused_by_name() -> None:

@@ -31,7 +31,7 @@ from outrider.runtime.reports.recording import RecordedStep, read_steps
 from outrider.runtime.reports.replay import compare
 from outrider.runtime.wiring.decoders import local_decoder
 
-KILLS_PER_GOAL = 8
+KILLS_PER_GOAL = 16
 FEWEST_KILLS_PER_GOAL = 0.5
 """On average; goals that end too soon to kill anything would otherwise go on for ever."""
 VERIFIERS = ("first", "second")

@@ -12,21 +12,20 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import rclpy
 from outrider_interfaces.action import Navigate
 
 from outrider.core.errors import LinkError, OutriderError
 from outrider.core.files.writing import replace_file
 from outrider.evaluation.kills.hedged_kills import VERIFIERS, HedgedGoal, Moment
 from outrider.evaluation.kills.kill_scene import START_S, Goal, Sample, Scene, start_node, wait_for
-from outrider.evaluation.kills.kill_trials import GOAL_S, MOMENTS, WATCH_S, await_moment
+from outrider.evaluation.kills.kill_trials import GOAL_S, MOMENTS, await_moment
 from outrider.evaluation.kills.process_kills import RESULT_FILE
 from outrider.nodes.common.process_exit import BROKEN, Ending
 from outrider.nodes.common.running import leave_ros
 from outrider.runtime.common.ports import free_port
 from outrider.runtime.mission.simulated_base import MAX_LAG_S
 from outrider.runtime.node_graph.parameter_values import write_parameter_file
-from outrider.runtime.node_graph.ros_env import ros_environment
+from outrider.runtime.node_graph.ros_env import free_domain, ros_environment
 from outrider.runtime.node_graph.supervisor import Supervisor
 from outrider.runtime.wiring.probe import probe_verifier
 
@@ -38,31 +37,32 @@ SECOND_EVERY = 3
 
 
 class HedgedScene(Scene):
-    """A robot with two verifiers; the second one's node has a namespace of its own."""
+    """A robot with two verifiers. Their nodes are in another ROS domain than the robot's, as on machines of
+    their own: what is killed there is no part of the robot's graph. The second's has a namespace of its own.
+    """
 
     def __init__(self, folder: Path, seed: int, models: Path, motion: str) -> None:
         super().__init__(folder, seed, PLACEMENT, models, ["record"], motion)
-        second = f"tcp://127.0.0.1:{free_port()}"
-        self._endpoints = (self._parameters["verifier"]["endpoint"], second)
-        self._parameters["navigator"]["second_endpoint"] = second
-        self._second = self._parameters["verifier"] | {"endpoint": second}
+        self.nodes = tuple(name for name in self.nodes if name != "verifier")
+        first = self._parameters.pop("verifier")
+        second = first | {"endpoint": f"tcp://127.0.0.1:{free_port()}"}
+        self._parameters["navigator"]["second_endpoint"] = second["endpoint"]
+        self._verifier_parameters = dict(zip(VERIFIERS, (first, second), strict=True))
+        self._verifiers: list[Supervisor] = []
 
     def start_nodes(self, parameter_file: Path) -> None:
-        """Starts the nodes of the scene and the second verifier."""
-        domain = rclpy.get_default_context().get_domain_id()
-        folder = parameter_file.parent / VERIFIERS[1]
-        self._verifiers = (
-            self.supervisor,
-            Supervisor(folder, ros_environment(domain), namespace=NAMESPACE).__enter__(),
-        )
-        file = folder / parameter_file.name
-        write_parameter_file(file, {"verifier": self._second}, NAMESPACE)
-        start_node(self._verifiers[1], "verifier", file)
+        """Starts the nodes of the scene and both verifiers."""
+        elsewhere, folder = ros_environment(free_domain()), parameter_file.parent
+        for name, namespace in zip(VERIFIERS, ("", NAMESPACE), strict=True):
+            file = folder / name / parameter_file.name
+            self._verifiers.append(Supervisor(file.parent, elsewhere, namespace=namespace).__enter__())
+            write_parameter_file(file, {"verifier": self._verifier_parameters[name]}, namespace)
+            start_node(self._verifiers[-1], "verifier", file)
         super().start_nodes(parameter_file)
 
     def __exit__(self, *_: object) -> None:
-        if hasattr(self, "_verifiers"):
-            self._verifiers[1].stop_all()
+        for supervisor in self._verifiers:
+            supervisor.stop_all()
         super().__exit__()
 
     def kill_verifier(self, name: str) -> None:
@@ -78,7 +78,7 @@ class HedgedScene(Scene):
         ended = goal.has_ended if goal is not None else lambda: False
         return all(
             wait_for(lambda one=one: _answers(one), START_S, f"the verifier at {one}", ended)  # type: ignore[misc]
-            for one in self._endpoints
+            for one in (parameters["endpoint"] for parameters in self._verifier_parameters.values())
         )
 
 
@@ -119,7 +119,11 @@ def watch_moment(scene: HedgedScene, goal: Goal, killed: str) -> Moment:
 
     goes_on = wait_for(moves_by_new_text, START_S, "a motion after a kill", goal.has_ended)
     until_s = time.time()
-    time.sleep(max(0.0, at_s + WATCH_S - until_s))
+
+    def is_told() -> bool:
+        return bool(observer.told) and observer.told[-1].time_s >= until_s
+
+    wait_for(is_told, START_S, "the base's velocity", goal.has_ended)
     stood_s = stand_s(list(observer.told), at_s, until_s) if goes_on else None
     if killed:
         scene.start_verifier_again(killed)
