@@ -14,7 +14,7 @@ from typing import Any
 
 from outrider.core.errors import ConfigError, ModelError
 from outrider.models.checkpoint.architectures import ARCHITECTURES
-from outrider.models.checkpoint.card import read_json
+from outrider.models.checkpoint.card import read_card, read_json
 from outrider.models.inputs.images import Preprocessing, SizeRule, smart_resize
 
 PREPROCESSOR_FILE = "preprocessor_config.json"
@@ -24,6 +24,14 @@ TEXT_TOKENS = 512
 
 
 def read_preprocessing(folder: Path, config: Any, max_length: int) -> Preprocessing | None:
+    """As `_asked_for`; where the model's card has a vocabulary it cannot read, and printed sheets are taken
+    out of its pictures.
+    """
+    how = _asked_for(folder, config, max_length)
+    return how and replace(how, takes_out_sheets=read_card(folder).vocabulary is not None)
+
+
+def _asked_for(folder: Path, config: Any, max_length: int) -> Preprocessing | None:
     """What its file asks for, its largest picture bounded by what `max_length` has room for; None for a text
     model, which reads no pictures.
 

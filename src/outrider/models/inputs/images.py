@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from outrider.core.errors import FrameError
 from outrider.core.sensors.jpeg import jpeg_size
+from outrider.models.inputs.printed_sheets import without_sheets
 
 MAX_ASPECT_RATIO = 200
 CHANNEL_MEAN = (0.48145466, 0.4578275, 0.40821073)
@@ -43,7 +44,8 @@ class Preprocessing:
     """How a checkpoint wants its pictures; what is given here is Qwen2-VL's own, and the shipped pair's.
 
     Side of a patch in pixels, patches merged per side, and frames a patch spans in time; bounds on a
-    picture's pixels and the rule of sizes within them; mean and deviation of its channels from 0 to 1.
+    picture's pixels and the rule of sizes within them; mean and deviation of its channels from 0 to 1;
+    whether `printed_sheets` are taken out, as for a model that cannot read.
     """
 
     patch_px: int = 14
@@ -54,6 +56,7 @@ class Preprocessing:
     mean: tuple[float, ...] = CHANNEL_MEAN
     std: tuple[float, ...] = CHANNEL_STD
     size_rule: SizeRule = smart_resize
+    takes_out_sheets: bool = False
 
     @property
     def factor_px(self) -> int:
@@ -85,7 +88,12 @@ def model_size(height: int, width: int, how: Preprocessing) -> tuple[int, int]:
 
 
 def fit_to_model(rgb: NDArray[np.uint8], how: Preprocessing) -> NDArray[np.uint8]:
-    """The picture at `model_size`; untouched where it already has it."""
+    """The picture at `model_size`, and without printed sheets where they are taken out."""
+    sized = _resized(rgb, how)
+    return without_sheets(sized) if how.takes_out_sheets else sized
+
+
+def _resized(rgb: NDArray[np.uint8], how: Preprocessing) -> NDArray[np.uint8]:
     height, width = rgb.shape[:2]
     new_height, new_width = model_size(height, width, how)
     if (new_height, new_width) == (height, width):
