@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import count
 
 import pytest
-from cloud_machine import ALICE, BOB
+from cloud_machine import ALICE, BOB, USEFUL, opening
 from support.toys import own_text, request, toy_pair
 from test_cloud_drafts import cloud_draft, world
 
 from outrider.core.errors import ModelError
+from outrider.core.frames import Verdict
 from outrider.core.ports import Pause
 from outrider.decoding.acceptance.schemes import SCHEMES, Choices
+from outrider.decoding.cloud.machine import Reply
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drivers.linked_decoder import LinkedDecoder
 from outrider.decoding.drivers.local_link import LocalLink
@@ -77,6 +81,23 @@ def test_in_threads_the_text_is_the_targets_own(temperature: float, with_robot: 
 
     alone = texts(VerifierService(target), DecodingConfig("ar", temperature=temperature))
     assert texts(VerifierService(target, draft=draft, draft_apart=True), config) == alone
+
+
+def test_robots_that_share_the_target_are_all_drafted_for():
+    target, _ = toy_pair(1, 1.0, eos_bias=-9.0)
+    ticks, tokens = count(), Counter[bytes]()
+    draft, clock = cloud_draft(1, 0.9, -9.0), lambda: next(ticks) / 1000
+    service = VerifierService(target, clock=clock, draft=draft, draft_apart=True)
+    for peer in (ALICE, BOB):
+        service.receive(peer, opening(max_new_tokens=60, **USEFUL))
+
+    def send(reply: Reply) -> None:
+        if isinstance(reply.frame, Verdict):
+            tokens[reply.peer.route] += len(reply.frame.tokens)
+
+    steps = sum(1 for _ in iter(lambda: service.step(send), False))
+    assert list(tokens.values()) == [60, 60]
+    assert steps < 100, "each draft is for the text that it was asked for"
 
 
 class Broken(ToyModel):

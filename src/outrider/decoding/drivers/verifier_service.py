@@ -133,10 +133,14 @@ class VerifierService:
     def finish_drafts(
         self, jobs: Sequence[CloudDraft], results: Sequence[Choices | Exception], compute_s: float
     ) -> None:
-        """Tell the machine what came of a batch of drafts of one text; one that failed costs speed alone."""
-        choices = [result if isinstance(result, Choices) else None for result in results]
+        """Tell the machine what came of a batch of drafts; one that failed costs speed alone."""
+        of_text: dict[SessionKey, list[tuple[CloudDraft, Choices | None]]] = {}
+        for job, result in zip(jobs, results, strict=True):
+            choices = result if isinstance(result, Choices) else None
+            of_text.setdefault(job.key, []).append((job, choices))
         with self._lock:
-            self._machine.drafted(list(zip(jobs, choices, strict=True)), compute_s)
+            for drafted in of_text.values():
+                self._machine.drafted(drafted, compute_s)
 
     def next_look_s(self) -> float | None:
         """How long to wait at most before asking for a job again, in seconds; None: until a frame comes."""
@@ -261,11 +265,13 @@ class VerifierService:
         jobs = self.next_jobs()
         if not jobs:
             return False
+        started_s = self._clock()
         drafts = [job for job in jobs if isinstance(job, CloudDraft)]
         if drafts and self._ahead is not None:
             self._ahead.run_now(drafts)
+            with self._lock:
+                self._machine.charge(drafts, self._clock() - started_s)
             return True
-        started_s = self._clock()
 
         def on_hint(job: Verify, hint: ExitHint) -> bool:
             if len(jobs) == 1:  # others are never aborted, whatever comes for them
