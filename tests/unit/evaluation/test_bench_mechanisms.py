@@ -55,14 +55,14 @@ def test_the_spread_is_that_of_speeds_over_ar() -> None:
     assert over_best.median_vs_ar == pytest.approx(2.0 / 2.5 - 1.0)
     assert over_best.median_vs_best == pytest.approx(1.25 / 1.75 - 1.0)
     cloud = dict.fromkeys(("csd 5%", "csd 10%"), 4.0) | dict.fromkeys(("ssd 5%", "ssd 10%"), 5.0)
-    cloud |= dict.fromkeys(("both 5%", "both 10%"), 6.0)
+    cloud |= dict.fromkeys(("both 5%", "both 10%"), 6.0) | dict.fromkeys(("apart 5%", "apart 10%"), 7.0)
     spreads = random_bench.spreads_of(
         [{"ar": 1.0, "sd": 1.5, "outrider": 3.0, **cloud}, {"ar": 1.0, "sd": 0.5, "outrider": 2.0, **cloud}]
     )
     assert (spreads["ar"].median, spreads["the best paper"].median) == (2.5, 3.0)
     assert spreads["ar"].tenth_percentile == pytest.approx(2.1)
     assert spreads["the best on one device at 5%"].median == pytest.approx(1.5)
-    assert spreads["ssd on two devices at 10%"].median == pytest.approx(1.2)
+    assert spreads["ssd on two devices at 10%"].median == pytest.approx(1.4)
 
 
 def test_all_stands_for_every_mechanism_and_no_other_name_is_taken() -> None:
