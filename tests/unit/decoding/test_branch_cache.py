@@ -213,3 +213,12 @@ def test_drafts_ahead_leave_room_for_those_that_are_verified():
             pool.add_choices(len(path), after(*path), Choices((1, 2, 3, 4), None, 0.9))
     assert pool._size <= MAX_TOKENS
     assert pool.best(ROOT, 3)[0] == (1, 1, 1), "nothing was pushed out"
+
+
+def test_a_full_pool_takes_what_the_cloud_drafts_at_its_oldest_place():
+    """A robot may fill the pool with one chain from the text's end on."""
+    pool = BranchCache()
+    pool.add_branch(0, ROOT, (1, *range(2, MAX_TOKENS + 1)), (None,) * MAX_TOKENS)
+    pool.add_choices(0, ROOT, Choices((1, MAX_TOKENS + 7), None, 0.9))
+    assert pool.best(ROOT, 1)[0] == (1,)
+    assert pool._size <= MAX_TOKENS

@@ -225,3 +225,11 @@ def test_rows_that_cost_end_a_draft():
         for row_s in (0.0, 0.2)
     )
     assert dear.more < cheap.more
+
+
+@pytest.mark.parametrize("acceptance", ["rejection", "split", "sparse"])
+def test_nothing_is_drafted_for_a_scheme_that_needs_the_edges_evidence(acceptance):
+    cloud = Cloud(cloud_draft(1, 1.0, -9.0))
+    cloud.service.receive(ALICE, opening(when_idle="adaptive", acceptance=acceptance))
+    jobs = [job for batch, _ in cloud.batches() for job in batch]
+    assert len(jobs) > 10 and not any(isinstance(job, CloudDraft) for job in jobs)

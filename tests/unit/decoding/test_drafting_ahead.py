@@ -189,7 +189,8 @@ def test_what_the_target_waits_for_comes_first():
 def test_what_runs_already_is_waited_for():
     owner = Owner([job(1), job(2)])
     owner.ahead.go_on()
-    waiting = owner.while_it_runs(lambda: owner.ahead.run_now([job(2)]))
+    fewer = job(2)._replace(num_choices=1)
+    waiting = owner.while_it_runs(lambda: owner.ahead.run_now([fewer]))
     owner.let_go(2)
     waiting.join(10.0)
     assert owner.heard[0] == [job(1), job(2)], "it was not given up"
@@ -204,6 +205,19 @@ def test_it_goes_on_until_there_is_nothing_to_draft_and_then_again():
     owner.let_go(2)
     owner.ahead.run_now([job(5)])
     assert owner.heard[3:] == [[job(5)], [job(4)]]
+
+
+def test_an_error_is_told_and_the_next_batch_is_drafted_all_the_same():
+    owner = Owner()
+    owner.next_jobs = lambda: 1 / 0
+    failing = DraftAhead(owner.worker, owner.lock, lambda: owner.next_jobs(), owner.finish, lambda: 0.0)
+    owner.let_go(1)
+    with pytest.raises(ZeroDivisionError):
+        failing.run_now([job(1)])
+    owner.next_jobs = list
+    owner.let_go(1)
+    failing.run_now([job(2)])
+    assert owner.heard == [[job(1)], [job(2)]]
 
 
 def test_caches_of_sessions_that_are_gone_are_freed_once_nothing_runs():

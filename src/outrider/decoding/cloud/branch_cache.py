@@ -62,10 +62,11 @@ class BranchCache:
         """What the cloud's own draft would write after a text, the first choice before all others there. Its
         evidence is how sure the draft is of it: of schemes that need none, only the cloud's drafts have any.
         """
+        place = self._places[digest] = self._places.pop(digest, _Place(length))
+        place.of_cloud = True
         for rank, token in enumerate(choices.tokens):
             sure = 1.0 - choices.confidence if rank else choices.confidence
             self._offer(length, digest, token, sure, preferred=not rank)
-        self._places[digest].of_cloud = True
 
     def best(self, digest: int, limit: int) -> tuple[tuple[int, ...], tuple[Evidence, ...]]:
         """The likeliest branch after a text, as the edge sees it, with its evidence; at most `limit` long."""

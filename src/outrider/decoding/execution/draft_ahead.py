@@ -49,7 +49,7 @@ class DraftAhead:
     def run_now(self, jobs: Sequence[CloudDraft]) -> None:
         """Draft these before anything else. Returns once it is done, or has failed."""
         with self._lock:
-            if any(job not in self._running for job in jobs):
+            if not {_place(job) for job in jobs} <= {_place(job) for job in self._running}:
                 self._wanted = list(jobs)
             task = self._start()
         task.result()
@@ -67,6 +67,14 @@ class DraftAhead:
         return self._task
 
     def _draft(self) -> None:
+        try:
+            self._draft_on()
+        except BaseException:
+            with self._lock:
+                self._task, self._running = None, []
+            raise
+
+    def _draft_on(self) -> None:
         while jobs := self._take():
             begun_s = self._clock()
             try:
@@ -90,3 +98,8 @@ class DraftAhead:
     def _pause(self) -> None:
         if self._wanted:
             raise Aborted
+
+
+def _place(job: CloudDraft) -> tuple[SessionKey, int, tuple[int, ...]]:
+    """Where a job drafts, however many choices it asks for."""
+    return job.key, job.epoch, job.prefix

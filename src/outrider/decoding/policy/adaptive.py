@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from outrider.core.frames import Rules
-from outrider.decoding.acceptance.schemes import Evidence
+from outrider.decoding.acceptance.schemes import SCHEMES, Evidence
 from outrider.decoding.jobs import ExitHint, Verify
 from outrider.decoding.policy.cloud_drafting import Prospect
 from outrider.decoding.policy.exit_calibration import ExitObservation
@@ -181,6 +181,7 @@ class AdaptivePolicy:
 
     def on_reset(self) -> None:
         """Forgets what was predicted of the text; see `SpeculationPolicy`."""
+        self._told = ()
         self._predicted.forget()
         self._filter.forget()
 
@@ -212,8 +213,10 @@ def policy_of(
     rules: Rules, vocab_size: int, estimates: SessionEstimates, cloud_drafts: bool = False
 ) -> SpeculationPolicy:
     """Return the policy that an edge's rules ask for, of a session's next text. `cloud_drafts`: whether the
-    cloud has a draft model of its own.
+    cloud has a draft model of its own; it drafts nothing for a scheme that tests each token by the edge's
+    evidence.
     """
+    cloud_drafts = cloud_drafts and SCHEMES[rules.acceptance].deterministic
     estimates.begin_text()
     hinted = rules.hints != "none"
     if rules.when_idle == "adaptive":
