@@ -71,6 +71,32 @@ def test_what_a_sheet_hangs_on_stays() -> None:
     assert np.abs(without_sheets(picture).astype(int) - bare).max() <= 12
 
 
+@pytest.mark.parametrize(
+    ("left", "width", "colour"), [(300, 60, (190, 40, 40)), (262, 4, (30, 150, 140)), (340, 24, (52, 30, 16))]
+)
+def test_what_is_in_front_of_a_sheet_stays(left: int, width: int, colour: tuple[int, int, int]) -> None:
+    """Something wide over its print, a thin post over it, and a dark frame right beside it."""
+    picture, bare = with_sheet(printed(SIGN_TEXTS[10]), 160), wall()
+    for one in (picture, bare):
+        one[20:260, left : left + width] = colour
+    assert np.abs(without_sheets(picture).astype(int) - bare).max() <= 12
+
+
+@pytest.mark.parametrize(("text", "is_code"), [(SIGN_TEXTS[0], False), (QR_TEXTS[1], True)])
+def test_a_sheet_that_is_cut_off_in_its_print_is_taken_out(text: str, is_code: bool) -> None:
+    sheet = cv2.resize(printed(text, is_code), (160, 100), interpolation=cv2.INTER_AREA)
+    picture = wall()
+    picture[0:70, WIDTH - 110 : WIDTH] = sheet[30:, :110]
+    assert np.abs(without_sheets(picture).astype(int) - WALL).max() <= 12
+
+
+@pytest.mark.parametrize("width", [24, 36, 48])
+def test_a_sheet_far_off_is_taken_out(width: int) -> None:
+    picture = with_sheet(printed(SIGN_TEXTS[0]), width)
+    before, after = (np.abs(one.astype(int) - WALL).sum() for one in (picture, without_sheets(picture)))
+    assert after < 0.05 * before
+
+
 def drawn(name: str) -> NDArray[np.uint8]:
     """Pale things without print, of which some are targets."""
     picture = wall()
@@ -85,6 +111,20 @@ def drawn(name: str) -> NDArray[np.uint8]:
             picture[top : top + 35, 210:310] = 60
     elif name == "fridge with a handle":
         picture[40:240, 220:310], picture[100:160, 300:304] = 230, 90
+    elif name == "silver cabinet":
+        picture[100:200, 180:300] = (168, 174, 185)
+        picture[104:196, 239:242] = 60
+        for left in (228, 248):
+            picture[140:148, left : left + 6] = 70
+    elif name == "silver ladder":
+        picture[20:240, 200:212], picture[20:240, 250:262] = (168, 174, 185), (168, 174, 185)
+        for top in range(40, 230, 30):
+            picture[top : top + 8, 200:262] = (168, 174, 185)
+    elif name == "chair before a wall":
+        picture[60:220, 160:330] = (172, 164, 148)
+        picture[120:160, 220:255] = 20
+        for left in (220, 232, 249):
+            picture[160:200, left : left + 6] = 20
     elif name == "noise":
         picture = np.random.default_rng(1).integers(0, 256, picture.shape).astype(np.uint8)
     elif name == "shine":
@@ -93,7 +133,19 @@ def drawn(name: str) -> NDArray[np.uint8]:
 
 
 @pytest.mark.parametrize(
-    "name", ["wall", "white box", "screen", "shelf", "fridge with a handle", "noise", "shine"]
+    "name",
+    [
+        "wall",
+        "white box",
+        "screen",
+        "shelf",
+        "fridge with a handle",
+        "silver cabinet",
+        "silver ladder",
+        "chair before a wall",
+        "noise",
+        "shine",
+    ],
 )
 def test_what_has_no_print_stays_as_it_is(name: str) -> None:
     picture = drawn(name)
@@ -139,7 +191,7 @@ def test_in_homes_most_of_the_signs_and_little_else_goes() -> None:
             found += int((changed & truly).sum())
             near = cv2.dilate(truly.astype(np.uint8), np.ones((7, 7), np.uint8)) > 0
             beside += int((changed & ~near).sum())
-    assert found > 0.5 * signs > 0
+    assert found > 0.75 * signs > 0
     assert beside < 0.1 * signs
 
 
