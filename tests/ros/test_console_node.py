@@ -266,7 +266,7 @@ def test_values_of_another_version_and_poses_from_nowhere_are_ignored(teleop: Te
     wait_until(lambda: console._pose is not None, "odometry")
     lost = Odometry()
     lost.pose.pose.position.x = math.nan
-    console._on_odometry(lost)
+    console._on_odometry(lost, console.now_s())
     assert console._pose is None
     console._console.show(m.Notice("info", "the end"))
     seen = page.read_all("notice", level="info")
@@ -280,7 +280,7 @@ def test_a_console_beside_no_other_node_says_what_it_knows(
     page = Page(console._console)
     moving = Odometry()
     moving.twist.twist.linear.x = 0.3
-    console._on_odometry(moving)
+    console._on_odometry(moving, console.now_s())
     page.read("state", moving=True)
     page.read("state", moving=False)
     heard = client.listen(Bool, "e_stop", qos.COMMAND)

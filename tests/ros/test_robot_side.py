@@ -33,6 +33,9 @@ class ClockOnly:
     def now_s(self) -> float:
         return self.time_s
 
+    def stamp_s(self, moment_s: float) -> float:
+        return moment_s
+
     def get_clock(self) -> ClockOnly:
         return self
 
@@ -57,9 +60,9 @@ def show(side: RosRobotSide, node: Any, bright: int) -> None:
     node.time_s += PERIOD_S
     stamp = convert.time_of(node.time_s)
     odometry = Odometry(Pose2D(0.3 * node.time_s, 0.0, 0.0), Velocity(vx=0.3), node.time_s)
-    side.on_odometry(convert.odometry_message(odometry, stamp))
+    side.on_odometry(convert.odometry_message(odometry, stamp), node.time_s)
     picture = np.full((28, 56, 3), bright, np.uint8) + np.arange(56, dtype=np.uint8)[:, None]
-    side.on_image(convert.image_message(picture, stamp, "camera"))
+    side.on_image(convert.image_message(picture, stamp, "camera"), node.time_s)
 
 
 @pytest.mark.parametrize("failed", [math.nan, math.inf])
@@ -69,7 +72,7 @@ def test_odometry_that_is_no_number_does_not_void_the_bound_on_the_way_driven(fa
     for x, after_s in ((0.0, 0.0), (failed, 0.1), (0.0, 1.1), (0.25, 0.4), (0.5, 0.4)):
         node.time_s += after_s
         odometry = Odometry(Pose2D(x, 0.0, 0.0), Velocity(), node.time_s)
-        side.on_odometry(convert.odometry_message(odometry, convert.time_of(node.time_s)))
+        side.on_odometry(convert.odometry_message(odometry, convert.time_of(node.time_s)), node.time_s)
         kept = side.odometry()
         assert kept is not None and kept.is_finite
         assert ("not a number" in side.warning()) == (not math.isfinite(x))
@@ -88,7 +91,7 @@ def test_a_jump_of_odometry_is_named_and_is_no_way_driven() -> None:
         node.time_s += 0.05
         x = 0.0 if number < 10 else 3.0
         odometry = Odometry(Pose2D(x, 0.0, 0.0), Velocity(), node.time_s)
-        side.on_odometry(convert.odometry_message(odometry, convert.time_of(node.time_s)))
+        side.on_odometry(convert.odometry_message(odometry, convert.time_of(node.time_s)), node.time_s)
         assert ("jumped" in side.warning()) == (10 <= number <= 30)
         kept = side.odometry()
         assert kept is not None and kept.pose.x == (0.0 if number <= 30 else 3.0)
@@ -103,7 +106,9 @@ def test_pictures_are_compared_with_the_odometry_of_their_moment_whatever_its_cl
     for number in range(20):
         node.time_s += 0.05
         odometry = Odometry(Pose2D(0.01 * number, 0.0, 0.0), Velocity(), node.time_s)
-        side.on_odometry(convert.odometry_message(odometry, convert.time_of(node.time_s + offset_s)))
+        side.on_odometry(
+            convert.odometry_message(odometry, convert.time_of(node.time_s + offset_s)), node.time_s
+        )
     found = side._odometry_at(convert.time_of(node.time_s - 0.25))
     assert found is not None and found.pose.x == pytest.approx(0.14)
 
@@ -146,7 +151,7 @@ def test_pictures_without_a_stamp_count_from_arrival_and_stamps_that_stand_still
         for bright in range(10):
             node.time_s += PERIOD_S
             picture = np.full((28, 56, 3), 100 + bright, np.uint8)
-            side.on_image(convert.image_message(picture, convert.time_of(stamp_s), "camera"))
+            side.on_image(convert.image_message(picture, convert.time_of(stamp_s), "camera"), node.time_s)
             frame = side.frame_after(node.time_s - 0.01, 0.0)
             assert (frame is not None) == (stamp_s == 0.0 or bright == 0)
         assert ("stamps stand still" in side.warning()) == (stamp_s == 77.0)
@@ -192,7 +197,7 @@ def ride(side: RosRobotSide, node: Any, speed_mps: float) -> None:
     """Odometry of a speed, one period later."""
     node.time_s += PERIOD_S
     odometry = Odometry(Pose2D(0.0, 0.0, 0.0), Velocity(vx=speed_mps), node.time_s)
-    side.on_odometry(convert.odometry_message(odometry, convert.time_of(node.time_s)))
+    side.on_odometry(convert.odometry_message(odometry, convert.time_of(node.time_s)), node.time_s)
 
 
 def test_a_stop_is_answered_that_the_robot_stands_only_once_that_is_seen(

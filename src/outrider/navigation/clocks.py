@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clocks: whether the one that motions are judged by runs, and another computer's times on this one's."""
+"""Clocks: whether the one that motions are judged by runs, when messages came on it, and another computer's
+times on it.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 WINDOW_S = 10.0
 MAX_DELAY_S = 1.0
@@ -67,6 +71,34 @@ class ClockWatch:
             self._jump, self._jumped_s = f"the clock went back by {-elapsed_s:.1f} s", now_s
         elif elapsed_s > MAX_PACE * real_s + JUMP_S:
             self._jump, self._jumped_s = f"the clock jumped ahead by {elapsed_s:.1f} s", now_s
+
+
+class Arrivals:
+    """When the messages of one subscription came, on the clock of motions.
+
+    No message came before the last one, whether it is handled at once or has waited, unless that clock was
+    set back.
+    """
+
+    def __init__(self) -> None:
+        self._last_s = -math.inf
+
+    def take(self, waits_s: Sequence[float], since: Moment, now: Moment) -> list[float]:
+        """Returns when each message that is taken `now` came, the oldest first.
+
+        `waits_s` are the real seconds for which the messages have waited, all of them since `since`. Where
+        they are not in that span or not in order, the messages count as having come evenly.
+        """
+        span_s, number = now.real_s - since.real_s, len(waits_s)
+        if any(longer < shorter for longer, shorter in pairwise([span_s, *waits_s, 0.0])):
+            waits_s = [span_s * (number - 1 - i) / number for i in range(number)]
+        # Seconds of the clock of motions in one real second: not 1 where time is simulated.
+        pace = max(0.0, now.motion_s - since.motion_s) / max(1e-9, span_s)
+        came_s = []
+        for wait_s in waits_s:
+            self._last_s = min(now.motion_s, max(self._last_s, now.motion_s - wait_s * pace))
+            came_s.append(self._last_s)
+        return came_s
 
 
 class ClockMapping:

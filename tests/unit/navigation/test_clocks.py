@@ -1,10 +1,10 @@
-"""Stamps of another computer's clock."""
+"""When messages came, and stamps of another computer's clock."""
 
 from __future__ import annotations
 
 import pytest
 
-from outrider.navigation.clocks import MAX_DELAY_S, WINDOW_S, ClockMapping
+from outrider.navigation.clocks import MAX_DELAY_S, WINDOW_S, Arrivals, ClockMapping, Moment
 
 OFFSET_S = 1_700_000_000.0
 DELAYS_S = (0.002, 0.030, 0.004, 0.250, 0.001)
@@ -37,3 +37,41 @@ def test_a_clock_that_jumps_begins_anew(jump_s: float, who: str) -> None:
     remote_s = 5000.1 + (jump_s if who == "robot" else 0.0)
     received_s = OFFSET_S + 0.1 + (jump_s if who == "here" else 0.0)
     assert received_s - MAX_DELAY_S <= clock.local_s(remote_s, received_s) <= received_s
+
+
+def moment(real_s: float, pace: float = 1.0) -> Moment:
+    """A moment on a clock of motions that runs at a pace."""
+    return Moment(50.0 + pace * real_s, real_s)
+
+
+@pytest.mark.parametrize("pace", [1.0, 0.25, 4.0])
+def test_messages_came_when_they_arrived_at_any_pace_of_the_clock(pace: float) -> None:
+    came_s = Arrivals().take([0.3, 0.1], moment(10.0, pace), moment(10.5, pace))
+    assert came_s == pytest.approx([50.0 + 10.2 * pace, 50.0 + 10.4 * pace])
+
+
+def test_no_message_came_before_the_last_one_whether_handled_at_once_or_read() -> None:
+    """The middleware says nothing of the first, so that it counts from when it is handled."""
+    arrivals = Arrivals()
+    (first_s,) = arrivals.take([1e9], moment(10.0), moment(10.4))
+    came_s = [first_s, *arrivals.take([0.3, 0.15, 0.05], moment(10.0), moment(10.5))]
+    assert came_s == pytest.approx([60.4, 60.4, 60.4, 60.45]) and came_s == sorted(came_s)
+
+
+@pytest.mark.parametrize("waits_s", [[-3600.0, -3600.1], [1e9, 1e9], [0.1, 0.2], [0.6, 0.1]])
+def test_messages_whose_times_of_arrival_cannot_be_true_count_as_having_come_evenly(
+    waits_s: list[float],
+) -> None:
+    assert Arrivals().take(waits_s, moment(10.0), moment(10.5)) == pytest.approx([60.25, 60.5])
+
+
+def test_a_clock_that_was_set_back_is_seen_in_the_messages_once() -> None:
+    arrivals, back = Arrivals(), Moment(7.0, 10.2)
+    arrivals.take([0.1], moment(10.0), moment(10.1))
+    assert arrivals.take([0.1, 0.05], moment(10.1), back) == [7.0, 7.0]
+    assert arrivals.take([0.05], back, Moment(7.1, 10.3)) == pytest.approx([7.05])
+
+
+def test_a_clock_that_stands_still_dates_all_alike() -> None:
+    assert Arrivals().take([0.2, 0.1], Moment(0.0, 10.0), Moment(0.0, 10.5)) == [0.0, 0.0]
+    assert Arrivals().take([], moment(10.0), moment(10.0)) == []

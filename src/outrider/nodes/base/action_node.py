@@ -185,13 +185,13 @@ class ActionNode(OutriderNode):
         self.pilot.on_base(self._trouble(), self._now())
         self.pilot.on_text(text, self._now())
 
-    def _on_odometry(self, message: OdometryMsg, waited_s: float = 0.0) -> None:
-        odometry = self._odometry_check.take(odometry_sample(message), self.now_s() - waited_s)
+    def _on_odometry(self, message: OdometryMsg, came_s: float) -> None:
+        odometry = self._odometry_check.take(odometry_sample(message), came_s)
         self._odometry_fault = self._odometry_check.fault
         self._odometry = None if self._odometry_fault else odometry
 
-    def _on_scan(self, message: LaserScan, waited_s: float = 0.0) -> None:
-        self._scan = self._scans.take(message, waited_s)
+    def _on_scan(self, message: LaserScan, came_s: float) -> None:
+        self._scan = self._scans.take(message, came_s)
 
     def _on_hand(self, topic: str, message: Twist, info: dict[str, Any]) -> None:
         """A topic that two publish counts as two drivers. Nobody drives where a stop may not be received."""

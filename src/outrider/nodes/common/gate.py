@@ -8,18 +8,20 @@ builds its whole wait set anew.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 from rclpy.callback_groups import CallbackGroup
 from rclpy.exceptions import InvalidHandle
 
+from outrider.navigation.clocks import Arrivals, Moment
 from outrider.nodes.common.node import OutriderNode
 
 OnMessage = Callable[[Any, float], None]
-"""Takes a message, and for how many seconds of the node's `now_s` it has waited."""
+"""Takes a message and when it came, in seconds of the node's `now_s`: never before the last of its topic."""
+Taken = tuple[Any, dict[str, Any]]
+"""A message, and what the middleware says of it."""
 
 
 class Gate(CallbackGroup):
@@ -31,33 +33,41 @@ class Gate(CallbackGroup):
     def __init__(self, node: OutriderNode) -> None:
         super().__init__()
         self._node, self._inner = node, node.default_callback_group
-        self._callbacks: dict[Any, OnMessage] = {}
-        self._read_s = time.monotonic(), node.now_s()
+        self._hands: dict[Any, Callable[[list[Taken], Moment], None]] = {}
+        self._read_at = self._now()
         self.is_open = False
 
     def subscription(self, message: type, topic: str, callback: OnMessage, qos: Any, **more: Any) -> None:
         """Subscribe as the node does. Between two reads the queue keeps as many messages as its depth."""
-        at_once = partial(_at_once, callback)
+        hand_on = partial(self._hand_on, callback, Arrivals())
+
+        def at_once(taken: Any, info: dict[str, Any]) -> None:
+            hand_on([(taken, info)], self._read_at)
+
         entity = self._node.subscription(message, topic, at_once, qos, callback_group=self, **more)
-        self._callbacks[entity] = callback
+        self._hands[entity] = hand_on
 
     def read(self) -> None:
         """Call back for every message that waits, topic by topic, the oldest first."""
-        before_real_s, before_s = self._read_s
-        real_s, now_s = self._read_s = time.monotonic(), self._node.now_s()
-        # One second of real time in the node's seconds, which a simulation counts.
-        pace = max(0.0, now_s - before_s) / max(1e-9, real_s - before_real_s)
-        for entity, callback in list(self._callbacks.items()):
-            taken = _taken(entity)
-            waits = _waits_s([info for _, info in taken], real_s - before_real_s)
-            for (message, _), waited_s in zip(taken, waits, strict=True):
-                callback(message, waited_s * pace)
+        since, self._read_at = self._read_at, self._now()
+        for entity, hand_on in list(self._hands.items()):
+            hand_on(_taken(entity), since)
 
     def discard(self) -> None:
         """Drop what waits."""
-        self._read_s = time.monotonic(), self._node.now_s()
-        for entity in list(self._callbacks):
+        self._read_at = self._now()
+        for entity in list(self._hands):
             _taken(entity)
+
+    def _hand_on(self, callback: OnMessage, arrivals: Arrivals, taken: list[Taken], since: Moment) -> None:
+        """Call back for messages that came after `since`, each with the moment of its arrival."""
+        now, system_ns = self._now(), time.time_ns()
+        waits_s = [(system_ns - int(info.get("received_timestamp") or 0)) * 1e-9 for _, info in taken]
+        for (message, _), came_s in zip(taken, arrivals.take(waits_s, since, now), strict=True):
+            callback(message, came_s)
+
+    def _now(self) -> Moment:
+        return Moment(self._node.now_s(), time.monotonic())
 
     # What rclpy's executors ask of a group.
 
@@ -79,13 +89,9 @@ class Gate(CallbackGroup):
         self._inner.ending_execution(entity)
 
 
-def _at_once(callback: OnMessage, message: Any) -> None:
-    callback(message, 0.0)
-
-
-def _taken(entity: Any) -> list[tuple[Any, dict[str, Any]]]:
+def _taken(entity: Any) -> list[Taken]:
     """What waits in a subscription's queue, and no more: one that fills faster does not hold the reader."""
-    messages: list[tuple[Any, dict[str, Any]]] = []
+    messages: list[Taken] = []
     try:
         with entity.handle:
             while len(messages) < entity.qos_profile.depth:
@@ -96,14 +102,3 @@ def _taken(entity: Any) -> list[tuple[Any, dict[str, Any]]]:
     except InvalidHandle:  # destroyed meanwhile
         pass
     return messages
-
-
-def _waits_s(infos: Sequence[dict[str, Any]], span_s: float) -> list[float]:
-    """Real seconds that each message of the last `span_s` has waited, as the middleware says.
-
-    Where it does not say, or the system's clock was set, they count as having come evenly.
-    """
-    now_ns, number = time.time_ns(), len(infos)
-    waits = [(now_ns - int(info.get("received_timestamp") or 0)) * 1e-9 for info in infos]
-    in_order = all(longer >= shorter for longer, shorter in pairwise([span_s, *waits, 0.0]))
-    return waits if in_order else [span_s * (number - 1 - i) / number for i in range(number)]

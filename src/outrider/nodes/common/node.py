@@ -113,6 +113,10 @@ class OutriderNode(AnsweringNode):
             return self.get_clock().now().nanoseconds * 1e-9
         return time.monotonic()
 
+    def stamp_s(self, moment_s: float) -> float:
+        """Returns a moment of `now_s` in seconds of the clock that stamps messages."""
+        return self.get_clock().now().nanoseconds * 1e-9 - (self.now_s() - moment_s)
+
     def publisher(self, message: type, topic: str, qos: Any) -> Any:
         """Returns a new publisher, which is watched and freed with the node."""
         events = quality.without_events(of_publisher=True)

@@ -38,9 +38,9 @@ class ScanInput:
         """Returns why there is no usable scan; empty if there is one."""
         return self._check.fault
 
-    def take(self, message: LaserScan, waited_s: float = 0.0) -> RangeScan | None:
-        """A message that came `waited_s` ago as a scan on the base, or None where it is not to be gone by."""
-        scan = self._check.take(convert.scan_sample(message), self._node.now_s() - waited_s)
+    def take(self, message: LaserScan, came_s: float) -> RangeScan | None:
+        """A message that came at `came_s` as a scan on the base, or None where it is not to be gone by."""
+        scan = self._check.take(convert.scan_sample(message), came_s)
         self._follow(self._check.lacks_transform or self._moves(message.header.frame_id))
         return scan
 

@@ -141,37 +141,36 @@ class Go2StateNode(OutriderNode):
         self._states.read()
         self._states.is_open = time.monotonic() - self._moved_s < STANDING_S
 
-    def _on_state(self, message: Any, waited_s: float = 0.0) -> None:
+    def _on_state(self, message: Any, came_s: float) -> None:
         self._mode = mode_name(message.mode)
         self._posture = posture_fault(message.mode, message.error_code)
-        # A firmware that does not stamp leaves the time of arrival.
-        robot_s = message.stamp.sec + message.stamp.nanosec * 1e-9 or time.monotonic()
-        if robot_s == self._stamp_s:
+        stamp_s = message.stamp.sec + message.stamp.nanosec * 1e-9
+        if stamp_s and stamp_s == self._stamp_s:
             return
-        self._stamp_s, self._heard_s = robot_s, time.monotonic()
+        self._stamp_s, self._heard_s = stamp_s, time.monotonic()
         if self._active and self._gives_odometry:
-            self._publish_odometry(message, robot_s, waited_s)
+            # A firmware that does not stamp leaves the time of arrival.
+            self._publish_odometry(message, stamp_s or came_s, came_s)
 
-    def _publish_odometry(self, message: Any, robot_s: float, waited_s: float) -> None:
+    def _publish_odometry(self, message: Any, robot_s: float, came_s: float) -> None:
         """At MAX_RATE_HZ at most, of the robot's 500: stamped by this computer's clock."""
-        came_s = self.get_clock().now().nanoseconds * 1e-9 - waited_s
         measured = self._check.take(sample_of(message), came_s)
         if measured is None:
             self.get_logger().warning(self._check.fault, throttle_duration_sec=1.0)
             return
-        pose, local_s = measured.pose, measured.stamp_s
+        pose = measured.pose
         odometry = replace(measured, velocity=self._speed.velocity(pose, robot_s, measured.velocity.wz))
         if _moves(odometry.velocity):
             self._moved_s = time.monotonic()
         if 0.0 <= robot_s - self._published_s < 1.0 / MAX_RATE_HZ:
             return
         self._published_s = robot_s
-        stamp = convert.time_of(local_s)
+        stamp = convert.time_of(self.stamp_s(measured.stamp_s))
         self._odom.publish(convert.odometry_message(odometry, stamp, self.frame_prefix))
         base = convert.base_transform(pose, stamp, self.frame_prefix)
         self._tf.publish(TFMessage(transforms=[base]))
 
-    def _on_low_state(self, message: Any, _: float = 0.0) -> None:
+    def _on_low_state(self, message: Any, _: float) -> None:
         self._battery_percent = int(message.bms_state.soc)
         if not self._active:
             return

@@ -114,14 +114,13 @@ class MemoryNode(OutriderNode):
             response.forgotten = error.num_forgotten
             raise
 
-    def _on_odometry(self, message: OdometryMsg, waited_s: float = 0.0) -> None:
-        came_s = self.now_s() - waited_s
+    def _on_odometry(self, message: OdometryMsg, came_s: float) -> None:
         odometry = self._odometry_check.take(convert.odometry_sample(message), came_s)
         self._pose = odometry.pose if odometry else None
         if odometry is not None:
             self._track.take(odometry)
 
-    def _on_image(self, message: Image, _: float = 0.0) -> None:
+    def _on_image(self, message: Image, _: float) -> None:
         self._image = message
 
     def _on_text(self, message: VerifiedText) -> None:

@@ -177,14 +177,14 @@ class NavigatorNode(OutriderNode):
             self._sensors_were_read.set()
         pace(self._beats, HEARTBEAT_PERIOD_S if self._sensors.is_open else IDLE_HEARTBEAT_PERIOD_S)
 
-    def _on_scan(self, message: LaserScan, waited_s: float = 0.0) -> None:
+    def _on_scan(self, message: LaserScan, came_s: float) -> None:
         """A few scans a second make the robot's own map; those of fast turns would smear it."""
-        now_s, odometry = self.now_s(), self._robot.odometry()
-        if odometry is None or 0.0 <= now_s - self._mapped_s < MAP_PERIOD_S:
+        odometry = self._robot.odometry()
+        if odometry is None or 0.0 <= came_s - self._mapped_s < MAP_PERIOD_S:
             return
         if abs(odometry.velocity.wz) <= MAP_MAX_YAW_RPS:
-            self._mapped_s = now_s
-            scan = self._scans.take(message, waited_s)
+            self._mapped_s = came_s
+            scan = self._scans.take(message, came_s)
             if scan is not None:
                 self._floor.see(odometry.pose, scan)
 

@@ -87,31 +87,30 @@ class RosRobotSide:
         self._travelled_m = 0.0
         self._traces = step_messages.Traces()
 
-    def on_image(self, message: Image, waited_s: float = 0.0) -> None:
-        """Takes a picture that waited `waited_s` for its callback; replaces an unusable time stamp."""
-        now_s = self._node.now_s() - waited_s
-        came_s = self._node.get_clock().now().nanoseconds * 1e-9 - waited_s
+    def on_image(self, message: Image, came_s: float) -> None:
+        """Takes a picture and when it came, by `now_s`; replaces an unusable time stamp."""
+        came_stamp_s = self._node.stamp_s(came_s)
         if message.header.stamp == UNSTAMPED:
-            message.header.stamp = convert.time_of(came_s)
+            message.header.stamp = convert.time_of(came_stamp_s)
         stamp = message.header.stamp
         self._stamp_repeats = self._image is not None and stamp == self._stamp
         self._stamp = stamp
-        if self._shows_nothing(message, now_s) or self._shows_nothing_new(message):
+        if self._shows_nothing(message, came_s) or self._shows_nothing_new(message):
             return
-        if not self._pictures.is_new((stamp.sec, stamp.nanosec), now_s):
+        if not self._pictures.is_new((stamp.sec, stamp.nanosec), came_s):
             return
-        age_s = came_s - convert.seconds_of(stamp)
+        age_s = came_stamp_s - convert.seconds_of(stamp)
         if not 0.0 <= age_s <= MAX_CLOCK_OFFSET_S:
             # A camera with another clock: its pictures count from their arrival.
-            message.header.stamp, age_s = convert.time_of(came_s), 0.0
+            message.header.stamp, age_s = convert.time_of(came_stamp_s), 0.0
         with self._changed:
-            self._image = (message, now_s - age_s)
+            self._image = (message, came_s - age_s)
             self._changed.notify_all()
 
-    def _shows_nothing(self, message: Image, now_s: float) -> bool:
+    def _shows_nothing(self, message: Image, came_s: float) -> bool:
         """Whether the pictures are black, by a look at one every LIGHT_PERIOD_S."""
-        if not 0.0 <= now_s - self._light_s < LIGHT_PERIOD_S:
-            self._is_dark, self._light_s = False, now_s
+        if not 0.0 <= came_s - self._light_s < LIGHT_PERIOD_S:
+            self._is_dark, self._light_s = False, came_s
             with contextlib.suppress(FrameError):  # which is told where the picture is used
                 self._is_dark = is_black(convert.rgb_of(message))
         return self._is_dark
@@ -126,9 +125,8 @@ class RosRobotSide:
                 self._mirror.see(lambda: convert.rgb_of(message), odometry.pose)
         return self._repeats
 
-    def on_odometry(self, message: OdometryMsg, waited_s: float = 0.0) -> None:
-        """Takes an odometry that waited `waited_s` for its callback; drops it where it is not plausible."""
-        came_s = self._node.now_s() - waited_s
+    def on_odometry(self, message: OdometryMsg, came_s: float) -> None:
+        """Takes an odometry and when it came, by `now_s`; drops it where it is not plausible."""
         odometry = self._odometry_check.take(convert.odometry_sample(message), came_s)
         with self._changed:
             before, self._place = self._place, odometry.pose if odometry else None

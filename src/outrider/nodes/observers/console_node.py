@@ -210,8 +210,7 @@ class ConsoleNode(OutriderNode):
         pace = self._paces.setdefault((what, period_s), TokenBucket(1.0 / period_s, AT_ONCE, now_s))
         return pace.take(1.0, now_s)
 
-    def _on_odometry(self, message: OdometryMsg, waited_s: float = 0.0) -> None:
-        came_s = self.now_s() - waited_s
+    def _on_odometry(self, message: OdometryMsg, came_s: float) -> None:
         odometry = self._odometry_check.take(convert.odometry_sample(message), came_s)
         self._pose = odometry.pose if odometry else None
         if odometry is None:
@@ -222,11 +221,11 @@ class ConsoleNode(OutriderNode):
         if self._is_due("pose", 1.0 / POSE_HZ):
             self._console.show_pose(odometry.pose)
 
-    def _on_scan(self, message: LaserScan, waited_s: float = 0.0) -> None:
+    def _on_scan(self, message: LaserScan, came_s: float) -> None:
         """Those of fast turns would smear the map."""
         if self._pose is None or self._turning or not self._is_due("scan", 1.0 / SCAN_HZ):
             return
-        scan = self._scans.take(message, waited_s)
+        scan = self._scans.take(message, came_s)
         if scan is not None:
             self._console.show_scan(self._pose, scan)
 
@@ -280,7 +279,7 @@ class ConsoleNode(OutriderNode):
         if motion is not None:
             self._console.show(motion)
 
-    def _on_diagnostics(self, message: DiagnosticArray, _: float = 0.0) -> None:
+    def _on_diagnostics(self, message: DiagnosticArray, _: float) -> None:
         for status in message.status:
             if status.name not in self._watched:
                 continue

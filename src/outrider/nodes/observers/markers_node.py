@@ -65,8 +65,7 @@ class MarkersNode(OutriderNode):
     def deactivate(self) -> None:
         self._active = False
 
-    def _on_odometry(self, message: OdometryMsg, waited_s: float = 0.0) -> None:
-        came_s = self.now_s() - waited_s
+    def _on_odometry(self, message: OdometryMsg, came_s: float) -> None:
         odometry = self._odometry_check.take(convert.odometry_sample(message), came_s)
         self._pose = odometry.pose if odometry else None
         if odometry is None:

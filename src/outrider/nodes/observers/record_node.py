@@ -135,7 +135,7 @@ class RecordNode(OutriderNode):
         (self._pictures if is_picture else self._topics).subscription(
             kind,
             topic,
-            lambda message, waited_s: on_message(self._channels[topic], message, self._time_ns(waited_s)),
+            lambda message, came_s: on_message(self._channels[topic], message, self._time_ns(came_s)),
             _qos_of(publishers, 1 if is_picture else DEPTH),
             raw=not is_picture,
         )
@@ -145,9 +145,8 @@ class RecordNode(OutriderNode):
         name = f"{topic}/compressed" if type_name == COMPRESSED else topic
         return int(self._writer.register_channel(name, "cdr", schema))
 
-    def _time_ns(self, waited_s: float) -> int:
-        """When a message came that has waited."""
-        return int(self.get_clock().now().nanoseconds - waited_s * 1e9)
+    def _time_ns(self, came_s: float) -> int:
+        return int(self.stamp_s(came_s) * 1e9)
 
     def _take(self, channel: int, serialized: bytes, received_ns: int) -> None:
         self._read.append((received_ns, channel, serialized))
