@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from outrider.runtime.node_graph.ros_env import free_domain
+from outrider.runtime.node_graph.ros_env import discovery_port, free_domain
 
 
 def own_domain() -> int:
@@ -24,8 +25,17 @@ def own_domain() -> int:
     return domain
 
 
+def held(domain: int) -> socket.socket:
+    """Keeps a domain from being free for others, also while no node of this process is there."""
+    holder = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    holder.bind(("127.0.0.1", discovery_port(domain)))
+    return holder
+
+
 # Not on a domain where another session of tests, or a demo, is running already: their topics would mix.
-os.environ["ROS_DOMAIN_ID"] = str(own_domain())
+DOMAIN = own_domain()
+HOLDER = held(DOMAIN)
+os.environ["ROS_DOMAIN_ID"] = str(DOMAIN)
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 # Processes started here end by SIGHUP, also where the tests themselves run under nohup.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)

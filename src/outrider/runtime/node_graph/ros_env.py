@@ -16,7 +16,7 @@ from pathlib import Path
 from outrider.core.errors import ConfigError
 from outrider.runtime.node_graph.distros import DISTROS, stay_local
 
-# DDS discovery of a domain listens at this port plus 250 times the domain; Linux leaves 0 to 101 usable.
+# DDS discovery of a domain uses ports from this one plus 250 times the domain; Linux leaves 0 to 101 usable.
 _DISCOVERY_PORT, _PORTS_PER_DOMAIN, _LAST_DOMAIN = 7400, 250, 101
 
 
@@ -65,9 +65,14 @@ def free_domain() -> int:
     domains = list(range(1, _LAST_DOMAIN))
     random.shuffle(domains)
     for domain in domains:
-        if _port_is_free(_DISCOVERY_PORT + _PORTS_PER_DOMAIN * domain + 10):
+        if _port_is_free(discovery_port(domain)):
             return domain
     raise ConfigError("every ROS domain of this machine is in use: set ROS_DOMAIN_ID and stop other nodes")
+
+
+def discovery_port(domain: int) -> int:
+    """The UDP port at which the first participant of a domain listens on this machine."""
+    return _DISCOVERY_PORT + _PORTS_PER_DOMAIN * domain + 10
 
 
 def _port_is_free(port: int) -> bool:
