@@ -129,8 +129,8 @@ def test_without_times_of_arrival_messages_count_as_having_come_evenly(
 ) -> None:
     set_back = SimpleNamespace(monotonic=time.monotonic, time_ns=lambda: time.time_ns() - 3_600_000_000_000)
     monkeypatch.setattr(gate_module, "time", set_back)
-    listener.in_its_thread(listener.gate.discard)
     began_s = time.monotonic()
+    listener.in_its_thread(listener.gate.discard)
     say(client, 1, 2)
     listener.wakes_often()
     wait_until(lambda: listener.read(2), "the messages")

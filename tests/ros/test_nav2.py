@@ -126,8 +126,8 @@ def test_nav2_that_goes_far_beyond_a_motion_is_cancelled(
     _, nav2, base, speaker = start(run_node, client)
     speaker.say(1, "turn left small" if astray.wz else "move forward small")
     wait_until(lambda: nav2.goals, "the goal")
-    base.drive(astray)
-    wait_until(lambda: nav2.cancelled, "the cancellation")
+    # Again and again: zeros from before the goal may come late.
+    wait_until(lambda: base.drive(astray) or nav2.cancelled, "the cancellation")
     report = wait_until(lambda: base.reports, "a report")[0]
     assert report.outcome == MotionReport.FAILED and "asked for" in report.message
 
