@@ -26,6 +26,22 @@ def models(results: Results) -> str:
     return markdown_table(("what", "ratio", "is to be"), rows)
 
 
+def models_on_gpu(results: Results) -> str:
+    """Returns the table of what was measured on a GPU, from the first ratio that names it."""
+    ratios = results["models-cuda"]["ratios"]
+    first = next(place for place, one in enumerate(ratios) if "on cuda" in one["what"])
+    rows = [
+        (
+            one["what"],
+            f"{one['value']:.2f}",
+            f"{'at most' if one['is_limit'] else 'at least'} {one['bound']:g}",
+            one["detail"],
+        )
+        for one in ratios[first:]
+    ]
+    return markdown_table(("what", "measured", "is to be", "how"), rows)
+
+
 def fleets(results: Results) -> str:
     """Returns the table of the tokens a second of whole fleets, by how they are served."""
     found = results["fleets"]
@@ -166,6 +182,7 @@ def measured(results: Results) -> str:
 
 MODELS: dict[str, Callable[[Results], str]] = {
     "models": models,
+    "models_on_gpu": models_on_gpu,
     "serving": serving,
     "fleets": fleets,
     "sharing": sharing,

@@ -1,19 +1,28 @@
-"""The shipped pair on a GPU: what it writes there, by every strategy and precision. Skipped without one."""
+"""What models write on a GPU: the shipped pair, and others at published widths. Skipped without one."""
 
 from __future__ import annotations
 
 import pytest
 import torch
+from support.published_models import PUBLISHED, build_published
+from support.tiny_models import random_prompt
 
 from outrider.core.values import DecodeRequest
 from outrider.decoding.config import DecodingConfig
-from outrider.models import load_model
+from outrider.decoding.drivers.linked_decoder import LinkedDecoder
+from outrider.decoding.drivers.local_link import LocalLink
+from outrider.decoding.drivers.verifier_service import VerifierService
+from outrider.decoding.tuning import DEFAULT_TUNING
+from outrider.models import ReferenceGenerator, load_model
 from outrider.runtime.common.paths import models_folder
 from outrider.runtime.datasets.held_out import held_out_prompts
 from outrider.runtime.wiring.decoders import local_decoder
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 NUM_TEXTS = 4
+TOKENS = 8
+LIKENESS = {"fp32": 0.9998, "bf16": 0.9998, "int8": 0.9995, "int4": 0.93}
+"""By precision: the cosine of a token's logits with those of transformers in bfloat16, at least."""
 
 
 @pytest.fixture(scope="module")
@@ -42,3 +51,48 @@ def test_every_strategy_writes_what_the_target_writes_alone(requests, precision,
         settings = {"temperature": temperature, "seed": 7, "acceptance": "coupled"}
         alone = written(target, None, DecodingConfig(strategy="ar", **settings), requests)
         assert written(target, draft, DecodingConfig(strategy=strategy, **settings), requests) == alone
+
+
+@pytest.mark.parametrize("drafts_too", [False, True])
+def test_a_draft_in_a_thread_of_its_own_changes_no_text(requests, drafts_too):
+    """It drafts at more places than a block holds, so that its steps are captured while the target runs."""
+    folder, places = models_folder(None), DEFAULT_TUNING.ahead_places
+    target = load_model(folder / "target", device="cuda")
+    ahead = load_model(folder / "draft", role="draft", device="cuda", sessions=places)
+    edge = load_model(folder / "draft", role="draft") if drafts_too else None
+
+    def texts(service: VerifierService, config: DecodingConfig) -> list[tuple[int, ...]]:
+        mine = edge if config.needs_model else None
+        decoder = LinkedDecoder(LocalLink(service), mine, target.tokenizer, config, 1, "here")
+        return [decoder.decode(request).token_ids for request in requests]
+
+    drafters = ("model",) if drafts_too else ("suffix",)
+    for temperature in (0.0, 0.8):
+        alone = texts(VerifierService(target), DecodingConfig("ar", temperature=temperature))
+        service = VerifierService(target, draft=ahead, draft_apart=True)
+        assert texts(service, DecodingConfig(drafters=drafters, temperature=temperature)) == alone
+        assert service.stats.failed_jobs == 0
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_at_published_widths_every_precision_says_what_transformers_does(name, tmp_path):
+    folder, prompt = build_published(tmp_path / "target", name), random_prompt(1)
+    session = load_model(folder).open_session()
+    token_ids = [int(session.prefill(prompt).argmax())]
+    while len(token_ids) < TOKENS:
+        token_ids.append(int(session.forward(token_ids[-1:])[0].argmax()))
+    wanted = ReferenceGenerator(folder, dtype=torch.bfloat16).rows(prompt, token_ids)
+    for precision, least in LIKENESS.items():
+        session = load_model(folder, precision=precision, device="cuda").open_session()
+        rows = torch.cat([session.prefill(prompt)[None], session.forward(token_ids)]).cpu()
+        assert torch.cosine_similarity(rows, wanted).min() > least, precision
+
+
+def test_a_model_of_full_depth_writes_the_same_in_chunks(tmp_path):
+    folder = build_published(tmp_path / "target", "Qwen2-VL-2B", layers=28)
+    requests = [DecodeRequest(random_prompt(number), 16, 600.0) for number in range(2)]
+    for precision in ("bf16", "int4"):
+        target = load_model(folder, precision=precision, device="cuda")
+        alone = written(target, None, DecodingConfig(strategy="ar"), requests)
+        assert written(target, target, DecodingConfig(strategy="sd"), requests) == alone
+        assert written(target, target, DecodingConfig(strategy="outrider"), requests) == alone

@@ -63,7 +63,7 @@ class Stream:
 
 
 @contextmanager
-def _captured(graph: Graph, pool: object) -> Iterator[None]:
+def _captured(graph: Graph, pool: object, capture_error_mode: str) -> Iterator[None]:
     with _Capture(graph):
         yield
 
@@ -75,6 +75,7 @@ def stand_in_for_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
         "graph": _captured,
         "Stream": Stream,
         "Event": Event,
+        "current_device": lambda: 0,
         "current_stream": Stream,
         "stream": lambda stream: nullcontext(),
         "graph_pool_handle": object,

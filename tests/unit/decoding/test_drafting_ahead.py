@@ -112,6 +112,7 @@ def test_a_draft_that_fails_there_ends_no_text():
     decoder = LinkedDecoder(LocalLink(service), None, target.tokenizer, config, 1, "here")
     asked = request("text", 30)
     assert decoder.decode(asked).token_ids == own_text(target, asked, config.sampling_for(asked.prompt))
+    assert service.stats.failed_jobs > 0
 
 
 @pytest.mark.parametrize("shares_prompts", [True, False])

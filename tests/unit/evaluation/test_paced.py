@@ -136,3 +136,25 @@ def test_a_paced_draft_can_be_left_in_its_midst(fake: FakeTime, segments: int, e
         worker.run(job, leave)
     assert fake.now_s - began_s == pytest.approx(end_s)
     assert worker.run(job, lambda: None) == whole
+
+
+@pytest.mark.parametrize(("draft_s", "agreement", "most"), [(0.09, 0.9, 0.8), (0.3, 1.0, 1.2)])
+def test_in_one_process_nothing_is_drafted_on_before_a_verdict(
+    draft_s: float, agreement: float, most: float
+) -> None:
+    """Nothing runs beside the target there. By seconds of a drafted token, of which `ar` takes 0.3."""
+    target, draft = toy_pair(5, agreement, eos_bias=-9.0)
+    compute = replace(
+        COMPUTE, target_prefill_s=0.0, draft_token_s=draft_s, draft_branch_s=0.01, verify_s=0.36
+    )
+    elapsed_s: dict[str, float] = {}
+    for strategy in ("ar", "outrider"):
+        time = FakeTime()
+        service = PacedService(target, compute, time.pacer())
+        config = DecodingConfig(strategy=strategy)
+        decoder = PacedDecoder(LocalLink(service), draft, config, compute, "the toy", time.pacer())
+        for number in range(3):
+            asked = request(f"text {number}", 60, 1e6)
+            assert decoder.decode(asked).token_ids == own_text(target, asked)
+        elapsed_s[strategy] = time.now_s
+    assert elapsed_s["outrider"] < most * elapsed_s["ar"], elapsed_s

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from outrider.core.frames import CloudFrame, EdgeFrame, Peer
+from outrider.core.frames import CloudFrame, Draft, EdgeFrame, Peer
 from outrider.core.values import LinkState
 from outrider.decoding.drivers.verifier_service import VerifierService
 
@@ -13,7 +13,10 @@ _PEER = Peer("", b"local")
 
 
 class LocalLink:
-    """Runs the target in the caller's thread whenever the edge waits for it."""
+    """Runs the target in the caller's thread when the edge has sent a draft, or has nothing else to do.
+
+    Nothing runs beside the target there: what was drafted on meanwhile would only delay the verdict.
+    """
 
     state = LinkState.LOCAL
     generation = 1
@@ -21,15 +24,18 @@ class LocalLink:
     def __init__(self, service: VerifierService) -> None:
         self._service = service
         self._inbox: deque[CloudFrame] = deque()
+        self._asked = False
 
     def send(self, frame: EdgeFrame) -> int:
         """Hands a frame to the service at once; returns 0, as no bytes are sent."""
+        self._asked = self._asked or isinstance(frame, Draft)
         self._inbox.extend(reply.frame for reply in self._service.receive(_PEER, frame))
         return 0
 
     def receive(self, timeout_s: float) -> tuple[CloudFrame, int] | None:
-        """With a timeout of 0 the edge still has work of its own, so the target does not run yet."""
-        while timeout_s > 0 and not self._inbox:
+        """With a timeout of 0 the edge still has work of its own: the target runs for a draft alone."""
+        while (timeout_s > 0 or self._asked) and not self._inbox:
+            self._asked = False
             if not self._service.step(lambda reply: self._inbox.append(reply.frame)):
                 break
         return (self._inbox.popleft(), 0) if self._inbox else None

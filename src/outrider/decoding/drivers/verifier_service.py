@@ -134,6 +134,7 @@ class VerifierService:
         self, jobs: Sequence[CloudDraft], results: Sequence[Choices | Exception], compute_s: float
     ) -> None:
         """Tell the machine what came of a batch of drafts; one that failed costs speed alone."""
+        self._note_failures(results)
         of_text: dict[SessionKey, list[tuple[CloudDraft, Choices | None]]] = {}
         for job, result in zip(jobs, results, strict=True):
             choices = result if isinstance(result, Choices) else None
@@ -160,13 +161,16 @@ class VerifierService:
         finally:
             self._running = False
         self._jobs += len(jobs)
+        self._note_failures(results)
+        return results
+
+    def _note_failures(self, results: Sequence[object]) -> None:
         for error in results:
             self._aborted += isinstance(error, Aborted)
             if isinstance(error, Exception) and not isinstance(error, Aborted):
                 self._failed_jobs += 1
                 if not isinstance(error, OutriderError):
                     _log.error("a model job failed", exc_info=error)
-        return results
 
     def _run(self, jobs: Sequence[CloudJob], on_hint: OnHint) -> list[CloudResult]:
         """A batch is for one of the models."""

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
@@ -15,6 +17,11 @@ MOST_AHEAD = 16
 """Segments that wait in the device's queue past the exit that is heard, or the pause."""
 LOOKS_AT_WORK = 200
 """Having found the device at work so often, its queue is tried one shorter."""
+
+_CAPTURING = defaultdict[int, threading.Lock](threading.Lock)
+"""By device. While a graph is captured on it no other may begin there, and none be replayed. What else other
+threads do meanwhile, such as a prompt of another model, is let be (`thread_local`).
+"""
 
 Heard = Callable[[int, Tensor], Reading | None]
 """Called with an exit's index and its logits (rows of the step, S) on a device that it may not wait for."""
@@ -85,11 +92,12 @@ class GraphLauncher:
     def __init__(self, step: Segments) -> None:
         self._graphs: list[torch.cuda.CUDAGraph] = []
         self._reading = torch.cuda.Stream()
+        self._capturing = _CAPTURING[torch.cuda.current_device()]
         self._warm_up(step)
         pool = torch.cuda.graph_pool_handle()
         for segment in step.segments():
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, pool=pool):
+            with self._capturing, torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
                 segment()
             self._graphs.append(graph)
         self._exit_after, self._exits = step.exit_after, list(step.exit_rows)
@@ -124,7 +132,8 @@ class GraphLauncher:
             self._lead.on_look(idle=False)  # all at once: nothing else would ever shorten it
         queued = self._graphs[first : end + self._lead.segments]
         for number, graph in enumerate(queued, first):
-            graph.replay()
+            with self._capturing:
+                graph.replay()
             if number < len(self._computed):
                 self._computed[number].record()
         return first + len(queued)
