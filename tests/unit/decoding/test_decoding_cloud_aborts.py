@@ -6,6 +6,7 @@ import pytest
 from cloud_machine import (
     ALICE,
     BOB,
+    EAGER,
     ROOT,
     TRUSTING,
     USEFUL,
@@ -16,6 +17,7 @@ from cloud_machine import (
     opened,
     opening,
     own,
+    practised,
     run,
     service,
     step,
@@ -27,8 +29,6 @@ from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.jobs import Aborted, ExitHint, Verify, Word
 from outrider.decoding.policy.exit_calibration import ExitCalibrator
 from outrider.decoding.protocol.prefix_digest import extend_digest
-
-pytestmark = pytest.mark.usefixtures("aims_pay_where_a_branch_is_ready")
 
 
 def offer(cloud: VerifierService, text: tuple[int, ...], at: int = 1) -> Verify:
@@ -49,7 +49,7 @@ def names(job: Verify, outcome: tuple[int, ...], exit_index: int = 0, sure: floa
 
 @pytest.mark.parametrize(("acceptance", "temperature"), [("greedy", 0.0), ("coupled", 0.0), ("coupled", 1.0)])
 def test_what_an_exit_foretells_and_the_branch_after_it_are_verified_at_once(acceptance, temperature):
-    cloud, text = service(TRUSTING), own(temperature=temperature)
+    cloud, text = service(EAGER), own(temperature=temperature)
     opened(cloud, acceptance=acceptance, temperature=temperature, **USEFUL)
     job = offer(cloud, text)
     assert not cloud.should_abort(job)
@@ -66,11 +66,11 @@ def test_what_an_exit_foretells_and_the_branch_after_it_are_verified_at_once(acc
     assert cloud.stats.aborted == 0, "nothing was stopped by the model itself"
 
 
-def test_an_exit_that_follows_a_draft_beside_foretells_what_comes_after_that(every_aim_pays, monkeypatch):
+def test_an_exit_that_follows_a_draft_beside_foretells_what_comes_after_that(monkeypatch):
     monkeypatch.setattr(
         ExitCalibrator, "chance", lambda trust, stance, signs: 0.1 if stance == "outvoted" else 0.9
     )
-    cloud, text = service(TRUSTING), own()
+    cloud, text = practised(service(EAGER)), own()
     opened(cloud, **USEFUL)
     job = offer(cloud, text)
     job = job._replace(beside=(text[:4],))
@@ -87,7 +87,7 @@ def test_an_exit_that_follows_a_draft_beside_foretells_what_comes_after_that(eve
 
 
 def test_where_an_exit_was_wrong_the_target_has_its_word():
-    cloud, text = service(TRUSTING), own()
+    cloud, text = service(EAGER), own()
     opened(cloud, **USEFUL)
     main, wrong = branched(text)
     other = (text[0], 29, 5, 6, 7)
@@ -107,7 +107,7 @@ def test_where_an_exit_was_wrong_the_target_has_its_word():
 
 
 def test_where_a_draft_is_cut_beside_others_no_token_counts_that_was_not_judged():
-    cloud, text = service(TRUSTING, shared_tokens=2), own()
+    cloud, text = service(EAGER, shared_tokens=2), own()
     opened(cloud, BOB)
     opened(cloud, **USEFUL)
     main, other = branched(text)[0], (text[0], 29, 5, 6, 7)
@@ -124,7 +124,7 @@ def test_where_a_draft_is_cut_beside_others_no_token_counts_that_was_not_judged(
 
 
 def test_where_a_draft_is_cut_within_what_was_foretold_an_exits_token_is_no_draft():
-    cloud, text = service(TRUSTING, shared_tokens=3), own()
+    cloud, text = service(EAGER, shared_tokens=3), own()
     opened(cloud, BOB)
     opened(cloud, **USEFUL)
     first, second = (text[0], 29, 5, 6, 7), (text[0], 29, 5, 9, 8, 8)
@@ -144,7 +144,7 @@ def test_where_a_draft_is_cut_within_what_was_foretold_an_exits_token_is_no_draf
 
 
 def test_a_verification_given_up_is_no_batch_to_learn_from():
-    cloud, text = service(TRUSTING), own()
+    cloud, text = service(EAGER), own()
     opened(cloud, **USEFUL)
     job = offer(cloud, text)
     cloud.hint(job, names(job, text[:2]))
@@ -157,7 +157,7 @@ def test_a_verification_given_up_is_no_batch_to_learn_from():
 
 
 def test_a_step_is_given_up_for_a_branch_that_lies_ready():
-    cloud, text = service(TRUSTING), own()
+    cloud, text = service(EAGER), own()
     opened(cloud, **USEFUL)
     first = next_job(cloud)
     assert first.draft == ()
@@ -169,7 +169,7 @@ def test_a_step_is_given_up_for_a_branch_that_lies_ready():
 
 
 def test_without_a_branch_ready_nothing_is_given_up():
-    cloud, text = service(TRUSTING), own()
+    cloud, text = practised(service(TRUSTING)), own()
     opened(cloud, **USEFUL)
     main, _ = branched(text)
     cloud.receive(ALICE, draft(0, main))
@@ -184,7 +184,7 @@ def test_without_a_branch_ready_nothing_is_given_up():
 @pytest.mark.parametrize("when_idle", ["wait", "step"])
 @pytest.mark.parametrize("hints", ["none", "all"])
 def test_others_end_what_they_have_begun(when_idle, hints):
-    cloud, text = service(TRUSTING), own()
+    cloud, text = service(EAGER), own()
     opened(cloud, when_idle=when_idle, hints=hints)
     job = offer(cloud, text)
     cloud.hint(job, names(job, text[:2]))
@@ -198,7 +198,7 @@ def test_others_end_what_they_have_begun(when_idle, hints):
     ids=lambda n: type(n).__name__,
 )
 def test_a_verification_of_a_text_that_is_no_more_is_of_no_use(when_idle, news):
-    cloud, text = service(TRUSTING), own()
+    cloud, text = service(EAGER), own()
     opened(cloud, when_idle=when_idle, hints="useful")
     job = offer(cloud, text)
     cloud.receive(ALICE, news)
@@ -211,7 +211,7 @@ def test_a_verification_of_a_text_that_is_no_more_is_of_no_use(when_idle, news):
 
 @pytest.mark.parametrize(("left_after_s", "passes"), [(0.02, 2), (0.08, 3)])
 def test_what_was_left_counts_by_the_part_of_its_time_that_it_ran(left_after_s, passes):
-    cloud, text = service(TRUSTING), own()
+    cloud, text = service(EAGER), own()
     opened(cloud, **USEFUL)
     cloud.receive(ALICE, draft(0, text[:4]))
     job = next_job(cloud)
@@ -230,7 +230,7 @@ def test_what_was_left_counts_by_the_part_of_its_time_that_it_ran(left_after_s, 
 
 
 def test_in_a_batch_nothing_is_given_up():
-    cloud, text = service(TRUSTING), own()
+    cloud, text = service(EAGER), own()
     for peer in (ALICE, BOB):
         cloud.receive(peer, opening(**USEFUL))
     step(cloud)

@@ -7,6 +7,7 @@ import torch
 from cloud_machine import (
     ALICE,
     BOB,
+    EAGER,
     ROOT,
     USEFUL,
     branched,
@@ -21,11 +22,9 @@ from outrider.core.frames import Cancel, Close, Verdict
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.decoding.protocol.prefix_digest import extend_digest
 
-pytestmark = pytest.mark.usefixtures("aims_pay_where_a_branch_is_ready")
-
 
 def test_a_branch_that_comes_in_mid_forward_is_aimed_at_in_that_very_run():
-    one, text = running()
+    one, text = running(tuning=EAGER, max_new_tokens=7)
     one.cloud.receive(ALICE, draft(0, branched(text)[0]))
     one.arriving = [(ALICE, draft(2, text[2:6], digest=extend_digest(ROOT, text[:2])))]
     assert verdicts(one.step()) == []
@@ -36,10 +35,10 @@ def test_a_branch_that_comes_in_mid_forward_is_aimed_at_in_that_very_run():
 
 @pytest.mark.parametrize("max_new_tokens", [2, 3, 9])
 def test_where_nothing_is_ready_the_target_goes_on_from_its_own_exits_to_the_end_of_the_text(
-    every_aim_pays, max_new_tokens
+    max_new_tokens,
 ):
     """What ends the text is not gone on from, so that it is never longer than it may be."""
-    one, text = running(max_new_tokens=max_new_tokens)
+    one, text = running(tuning=EAGER, max_new_tokens=max_new_tokens)
     assert verdicts(one.step()) == [text[:1]], "the prompt's last row, of which no exit speaks"
     for _ in range(max_new_tokens - 2):
         assert verdicts(one.step()) == []
@@ -50,16 +49,16 @@ def test_where_nothing_is_ready_the_target_goes_on_from_its_own_exits_to_the_end
 
 
 @pytest.mark.parametrize(("most", "aborted"), [(72, 1), (4, 0)])
-def test_no_verification_is_given_up_for_one_that_would_be_cut_to_the_same(every_aim_pays, most, aborted):
-    one, text = running(CloudLimits(batch_tokens=most, shared_tokens=min(most, 8)))
+def test_no_verification_is_given_up_for_one_that_would_be_cut_to_the_same(most, aborted):
+    one, text = running(CloudLimits(batch_tokens=most, shared_tokens=min(most, 8)), tuning=EAGER)
     one.cloud.receive(ALICE, draft(0, text[:3]))
     one.step()
     assert one.cloud.stats.aborted == aborted
 
 
-def test_beyond_the_end_of_a_text_nothing_is_foretold(every_aim_pays):
+def test_beyond_the_end_of_a_text_nothing_is_foretold():
     """An exit takes the text to end where it does not."""
-    one, text = running(max_new_tokens=9)
+    one, text = running(tuning=EAGER, max_new_tokens=9)
     target = one.cloud._worker._model
     target.exit_row = lambda index, digest: torch.eye(target.vocab_size)[min(target.end_ids)] * 50.0
     one.cloud.receive(ALICE, draft(0, text[:2]))
@@ -68,8 +67,8 @@ def test_beyond_the_end_of_a_text_nothing_is_foretold(every_aim_pays):
 
 
 @pytest.mark.parametrize("wrong_from", [0, 1, 3])
-def test_where_its_exits_are_wrong_the_target_has_its_word(every_aim_pays, wrong_from):
-    one, text = running(max_new_tokens=9)
+def test_where_its_exits_are_wrong_the_target_has_its_word(wrong_from):
+    one, text = running(tuning=EAGER, max_new_tokens=9)
     target = one.cloud._worker._model
     known = [extend_digest(ROOT, text[:length]) for length in range(wrong_from)]
     target.exit_row = lambda index, digest: target.row(digest).roll(0 if digest in known else 1)
@@ -100,7 +99,7 @@ def test_a_text_that_ends_in_mid_forward_frees_the_model_and_nothing_that_runs(e
 @pytest.mark.parametrize("tokens_per_s", [6.0, float("inf")])
 def test_an_error_of_the_socket_in_mid_forward_comes_out_and_no_session_fails(tokens_per_s):
     """The robot may have a verification of five tokens verified at once: the one lost is not charged."""
-    one, text = running(limits=CloudLimits(tokens_per_s=tokens_per_s), when_idle="wait")
+    one, text = running(CloudLimits(tokens_per_s=tokens_per_s), tuning=EAGER, when_idle="wait")
     one.cloud.receive(ALICE, draft(0, text[:4]))
 
     def broken() -> None:
@@ -118,7 +117,7 @@ def test_an_error_of_the_socket_in_mid_forward_comes_out_and_no_session_fails(to
 
 
 def test_others_may_come_and_go_in_mid_forward():
-    one, text = running(when_idle="wait")
+    one, text = running(tuning=EAGER, when_idle="wait")
     one.cloud.receive(ALICE, draft(0, branched(text)[0]))
     one.arriving = [
         (BOB, opening(when_idle="wait")),
@@ -135,7 +134,7 @@ def test_others_may_come_and_go_in_mid_forward():
 @pytest.mark.parametrize("acceptance", ["split", "sparse"])
 def test_drafts_that_are_tested_are_not_aimed(acceptance):
     """What lies ready would need the chance that it was drawn with, and so would what is foretold."""
-    one, text = running(acceptance=acceptance)
+    one, text = running(tuning=EAGER, acceptance=acceptance)
     main, beside = branched(text)
     one.arriving = [(ALICE, proposal((), beside))]
     one.cloud.receive(ALICE, proposal((), main))

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from cloud_machine import HASTY
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.schedules import outages, schedules, worlds
@@ -21,7 +22,6 @@ from outrider.decoding.config import HINT_ORDERS, STRATEGIES, DecodingConfig
 from outrider.decoding.drivers.linked_decoder import LinkedDecoder
 from outrider.decoding.drivers.local_link import LocalLink
 from outrider.decoding.drivers.verifier_service import VerifierService
-from outrider.decoding.policy.session_estimates import SessionEstimates
 from outrider.decoding.simulation.compute import ComputeProfile
 from outrider.decoding.simulation.decoder import VirtualDecoder
 from outrider.decoding.simulation.virtual_verifier import VirtualWorld
@@ -92,9 +92,7 @@ AIMED = ("drafts", "steps", "right", "wrong", "grown")
 
 @pytest.fixture
 def aims(monkeypatch) -> Counter[str]:
-    """What exits foretell is aimed at where a branch lies ready after it, or where they are the least bit
-    sure, and what goes on from a draft is always begun with. What comes of that.
-    """
+    """What comes of verifications that are given up."""
     seen: Counter[str] = Counter()
 
     def on_aborted(text, job, now_s, plain=TargetSequence.on_aborted):
@@ -109,11 +107,6 @@ def aims(monkeypatch) -> Counter[str]:
         seen["wrong"] += known > judgement.accepted
         return plain(text, job, judgement, *times)
 
-    def gain(pace, chance, drafted, named, ready, elapsed_s):
-        return (1.0 + chance) * (ready > 0 or chance > 0.2)
-
-    monkeypatch.setattr(SessionEstimates, "gain_of_restart", gain)
-    monkeypatch.setattr(SessionEstimates, "gain_of_more", lambda pace, chance, *sizes: 3.0)
     monkeypatch.setattr(TargetSequence, "on_aborted", on_aborted)
     monkeypatch.setattr(TargetSequence, "on_judged", on_judged)
     return seen
@@ -152,6 +145,7 @@ def test_hints_and_restarts_change_no_token(aims):
     )
     def any_schedule(world, config, seed, agreement, eos_bias, max_new_tokens):
         target, draft = toy_pair(seed, agreement, eos_bias)
+        config = replace(config, tuning=HASTY)
         decoder = VirtualDecoder(target, draft, config, world)
         for name in ("first", "second", "first"):
             asked = request(name, max_new_tokens, deadline_s=1e5)

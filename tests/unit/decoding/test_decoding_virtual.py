@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from cloud_machine import EAGER
 from support.toys import greedy_token_after, own_text, request, toy_pair
 
 from outrider.core.errors import FrameError, LinkError
@@ -19,7 +20,6 @@ from outrider.decoding.simulation.compute import ComputeProfile
 from outrider.decoding.simulation.decoder import VirtualDecoder
 from outrider.decoding.simulation.device_queue import DeviceQueue
 from outrider.decoding.simulation.virtual_verifier import VirtualWorld
-from outrider.decoding.tuning import AdaptiveTuning
 
 COMPUTE = ComputeProfile(
     draft_prefill_s=0.1, draft_token_s=0.01, target_prefill_s=0.3, verify_s=0.05, verify_token_s=0.001
@@ -75,7 +75,7 @@ def test_where_a_frame_takes_longer_than_the_patience_repeats_do_not_pile_up():
 @pytest.mark.parametrize(
     ("queue", "left_s"), [(DeviceQueue(), 0.2), (DeviceQueue(10), 0.3), (DeviceQueue(2), 1.0)]
 )
-def test_a_forward_that_is_given_up_runs_on_for_what_waits_in_the_queue(every_aim_pays, queue, left_s):
+def test_a_forward_that_is_given_up_runs_on_for_what_waits_in_the_queue(queue, left_s):
     """All exits are right, so that each forward is left at its first."""
     target, draft = toy_pair(4, 0.5, eos_bias=-9.0)
     target.exit_row = lambda index, digest: target.row(digest)
@@ -88,7 +88,7 @@ def test_a_forward_that_is_given_up_runs_on_for_what_waits_in_the_queue(every_ai
 
     given = dataclasses.replace(world(), compute=compute)
     asked = request(max_new_tokens=20)
-    config = DecodingConfig(tuning=AdaptiveTuning(min_outcome_prob=0.0))
+    config = DecodingConfig(tuning=EAGER)
     decoded = VirtualDecoder(target, draft, config, given, observe).decode(asked)
     assert decoded.token_ids == own_text(target, asked)
     seen = {round(one_s, 6) for one_s in took_s if one_s > 0.0}

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from cloud_machine import HASTY
 from support.toys import JPEG, own_text, toy_pair
 
 from outrider.core.frames import EdgeFrame, Peer
@@ -21,7 +22,6 @@ from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.execution.workers import OnHint
 from outrider.decoding.fakes.toy import ToyModel
 from outrider.decoding.jobs import CloudDraft, CloudJob, CloudResult, Verify
-from outrider.decoding.policy.session_estimates import SessionEstimates
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.decoding.protocol.sampling_rules import Sampling
 from outrider.decoding.simulation.compute import ComputeProfile
@@ -181,11 +181,10 @@ class SlowExits(ToyModel):
 def test_a_verification_given_up_takes_the_time_to_its_exit(
     modelled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(SessionEstimates, "gain_of_restart", lambda pace, chance, *sizes: 1.0 + chance)
     target, draft = SlowExits(toy_pair(3, 0.7, -9.0)[0].settings), toy_pair(3, 0.7, -9.0)[1]
     monkeypatch.setattr(time, "thread_time", lambda: target.spent_s)
     config = DecodingConfig(temperature=1.0)
-    fleet = Fleet(target, replace(world(), batch_s=(lambda jobs: 0.4) if modelled else None))
+    fleet = Fleet(target, replace(world(), batch_s=(lambda jobs: 0.4) if modelled else None, tuning=HASTY))
     record = fleet.add(texts_of(0), draft, config)
     fleet.run()
     for prompt, text in zip(prompts(0), record.texts, strict=True):

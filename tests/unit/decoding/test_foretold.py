@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from cloud_machine import EAGER
 
 from outrider.core.frames import Peer
 from outrider.decoding.acceptance.schemes import GREEDY
@@ -16,9 +17,6 @@ from outrider.decoding.tuning import AdaptiveTuning
 
 DRAFT = (1, 2, 3)
 READY = (7, 8)
-
-
-pytestmark = pytest.mark.usefixtures("aims_pay_where_a_branch_is_ready")
 
 
 def word(*choices: int, exit: int = 0) -> ExitHint:
@@ -61,14 +59,14 @@ def test_an_outcome_that_is_hardly_trusted_is_none():
 
 
 def test_what_was_left_names_what_the_next_verification_begins_with():
-    foretold = aborted(SessionEstimates())
+    foretold = aborted(SessionEstimates(EAGER))
     assert foretold.tokens == (1, 9)
     foretold.forget()
     assert foretold.tokens == ()
 
 
 def test_the_exits_of_a_verification_that_was_left_are_judged_by_the_next():
-    right, wrong = SessionEstimates(), SessionEstimates()
+    right, wrong = SessionEstimates(EAGER), SessionEstimates(EAGER)
     for pace, new in ((right, (1, 9, 7, 8, 5)), (wrong, (1, 2, 6))):
         foretold = aborted(pace)
         judged(foretold, pace, ((1, 9, *READY),), new)
@@ -84,7 +82,7 @@ def test_of_what_had_been_foretold_nothing_is_learnt_of_drafts(monkeypatch):
     monkeypatch.setattr(
         SessionEstimates, "on_draft_judged", lambda pace, stood, fell: learnt.append((stood, fell))
     )
-    pace = SessionEstimates()
+    pace = SessionEstimates(EAGER)
     foretold = aborted(pace)
     judged(foretold, pace, ((1, 9, *READY),), (1, 9, 7, 5))
     assert learnt == [(1, True), (1, True)], "of the draft that was left, and of the branch"
@@ -101,7 +99,7 @@ def test_a_judgement_of_rows_that_were_known_is_no_trial_of_a_draft(monkeypatch)
 
 
 def test_the_tokens_that_exits_put_in_place_of_drafts_are_known():
-    foretold = aborted(SessionEstimates(AdaptiveTuning(min_outcome_prob=0.0)))
+    foretold = aborted(SessionEstimates(EAGER))
     assert [foretold.num_own(stood, 4) for stood in range(4)] == [1, 1, 0, 0]
     assert [foretold.num_own(stood, 2) for stood in range(3)] == [1, 1, 1], "no draft lay ready after it"
     foretold.begin(1.0)

@@ -6,7 +6,7 @@ import pytest
 
 from outrider.decoding.policy.restart import RestartRule
 from outrider.decoding.policy.session_estimates import SessionEstimates
-from outrider.decoding.tuning import DEFAULT_TUNING
+from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
 STEP_S, VERIFY_S = 0.05, 0.06
 DRAFT = (1, 2, 3, 4)
@@ -14,9 +14,11 @@ READY = {(1, 9): (5, 6, 7, 8), (8,): (5, 6, 7, 8), (1, 2, 3, 4, 5): (6, 7, 8)}
 """The branches that lie ready, by the outcomes they go on from."""
 
 
-def taught(steps: bool = True, drafts: bool = True, right: float = 0.8) -> SessionEstimates:
+def taught(
+    steps: bool = True, drafts: bool = True, right: float = 0.8, tuning: AdaptiveTuning = DEFAULT_TUNING
+) -> SessionEstimates:
     """Drafts of four, of whose tokens that share stood, and steps."""
-    pace = SessionEstimates()
+    pace = SessionEstimates(tuning)
     for number in range(100):
         if steps:
             pace.on_verified(0, STEP_S)
@@ -259,9 +261,8 @@ def test_a_verification_is_aimed_anew_while_its_exits_are_sure():
     assert (aim.tokens, aim.chance) == ((), 1.0)
 
 
-@pytest.mark.parametrize(("added", "leaves"), [(-0.1, False), (0.1, True)])
-def test_a_verification_is_left_only_for_a_gain_that_is_worth_it(monkeypatch, added, leaves):
-    monkeypatch.setattr(
-        SessionEstimates, "gain_of_restart", lambda *sizes: DEFAULT_TUNING.min_restart_gain + added
-    )
-    assert aiming(taught(), ((1, 9), 0.9)).is_better is leaves
+@pytest.mark.parametrize(("more", "leaves"), [(0.1, False), (-0.1, True)])
+def test_a_verification_is_left_only_for_a_gain_that_is_worth_it(more, leaves):
+    gain = taught().gain_of_restart(0.9, 4, 2, 4, 0.01)
+    worth_it = AdaptiveTuning(min_restart_gain=gain + more)
+    assert aiming(taught(tuning=worth_it), ((1, 9), 0.9)).is_better is leaves

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Sequence
 
 import pytest
-from cloud_machine import ALICE, PROMPT, ROOT, TRUSTING, draft, opening
+from cloud_machine import ALICE, EAGER, PROMPT, ROOT, TRUSTING, draft, opening
 from support.toys import own_text, request, toy_pair
 
 from outrider.core.frames import CloudFrame, EdgeFrame, Peer, Verdict
@@ -52,8 +52,8 @@ def served(service: FrameService, *looks: EdgeFrame | Exception | None) -> Scrip
 
 
 @pytest.fixture
-def verifier() -> VerifierService:
-    return VerifierService(TARGET, tuning=TRUSTING)
+def verifier(request) -> VerifierService:
+    return VerifierService(TARGET, tuning=getattr(request, "param", TRUSTING))
 
 
 @pytest.fixture(params=["verifier", "joint"])
@@ -66,16 +66,16 @@ def peers() -> AggregationService:
 
 
 ASKS = {"hints": "useful", "when_idle": "adaptive"}
-BEGINNING = (opening(**ASKS), draft(0, (*TEXT[:1], (TEXT[1] + 1) % 31 + 1, 3, 4)))
+WRONG = draft(0, (*TEXT[:1], (TEXT[1] + 1) % 31 + 1, 3, 4))
+BEGINNING = (opening(**ASKS), WRONG)
 """A prompt, and a draft whose second token is wrong. Every exit then looks at the socket."""
 
 
-def test_what_arrives_in_mid_forward_is_aimed_at_there(
-    monkeypatch, aims_pay_where_a_branch_is_ready, service, verifier
-):
+@pytest.mark.parametrize("verifier", [EAGER], indirect=True)
+def test_what_arrives_in_mid_forward_is_aimed_at_there(monkeypatch, service, verifier):
     monkeypatch.setattr(TARGET, "exit_row", lambda index, digest: TARGET.row(digest), raising=False)
     branch = draft(2, TEXT[2:6], digest=extend_digest(ROOT, TEXT[:2]))
-    server = served(service, *BEGINNING, branch, *[None] * 6)
+    server = served(service, opening(**ASKS, max_new_tokens=7), WRONG, branch, *[None] * 6)
     assert verifier.stats.aborted == 1
     assert next(frame.tokens for frame in server.said if isinstance(frame, Verdict)) == TEXT[:7]
 
