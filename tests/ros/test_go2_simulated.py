@@ -9,6 +9,7 @@ import cv2
 import numpy as np
 import pytest
 from conftest import Client, NodeThread, wait_until
+from fakes import FEW_PICTURES
 from geometry_msgs.msg import Twist, TwistStamped
 from outrider_interfaces.msg import MotionReport, SimulationState
 from sensor_msgs.msg import CameraInfo
@@ -28,7 +29,7 @@ Run = Callable[..., NodeThread]
 
 
 def simulation(run_node: Run) -> Any:
-    return run_node(lambda: SimulationNode({"seed": 3, "placement": "in_view"})).node
+    return run_node(lambda: SimulationNode({"seed": 3, "placement": "in_view", **FEW_PICTURES})).node
 
 
 class Caller:
