@@ -200,20 +200,30 @@ def test_a_scan_that_repeats_itself_while_the_robot_moves_is_frozen_until_it_cha
     frozen = []
     for index in range(12):
         scan = replace(wall_scan(2.0, 0.04 * index), mount=Pose2D(0.0, 0.0, mount_yaw))
-        frozen.append(watch.sees(scan, at(0.02 * index)))
+        frozen.append(watch.sees(scan, at(0.02 * index, stamp_s=0.04 * index)))
     assert not any(frozen[:3]) and all(frozen[4:])
-    assert not watch.sees(wall_scan(1.9, 0.6), at(0.3))
+    assert not watch.sees(wall_scan(1.9, 0.6), at(0.3, stamp_s=0.6))
 
 
 def test_a_scan_that_may_repeat_is_not_frozen():
     for ahead_m, side_m, step_m in ((2.0, 1.0, 0.0), (math.inf, 1.0, 0.02), (math.inf, math.inf, 0.02)):
         watch = FrozenScan()
         assert not any(
-            watch.sees(wall_scan(ahead_m, 0.04 * index, side_m), at(step_m * index)) for index in range(12)
+            watch.sees(wall_scan(ahead_m, 0.04 * i, side_m), at(step_m * i, stamp_s=0.04 * i))
+            for i in range(12)
         )
 
 
 def test_a_scan_that_repeats_itself_while_the_robot_turns_is_frozen():
     watch = FrozenScan()
-    frozen = [watch.sees(wall_scan(2.0, 0.04 * i), at(0.0, 0.02 * i)) for i in range(12)]
+    frozen = [watch.sees(wall_scan(2.0, 0.04 * i), at(0.0, 0.02 * i, 0.04 * i)) for i in range(12)]
     assert frozen[-1]
+
+
+def test_scans_that_come_later_than_odometry_are_compared_with_that_of_their_own_moment():
+    """The robot stands for half a second and then moves: until its scans show that, they repeat themselves."""
+    watch = FrozenScan()
+    for i in range(40):
+        ahead_m, seen_s = max(0.0, 0.04 * i - 0.5), max(0.0, 0.04 * i - 0.2)
+        scan = wall_scan(2.0 - 0.5 * max(0.0, seen_s - 0.5), seen_s)
+        assert not watch.sees(scan, at(0.5 * ahead_m, stamp_s=0.04 * i))

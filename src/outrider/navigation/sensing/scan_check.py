@@ -17,6 +17,7 @@ from outrider.core.errors import TransformError
 from outrider.core.values import Odometry, Pose2D, RangeScan, wrap_angle
 from outrider.navigation.clocks import ClockMapping
 from outrider.navigation.sensing.clearance import NEAREST_M, hit_points
+from outrider.navigation.sensing.odometry_track import OdometryTrack
 from outrider.navigation.sensing.transforms import Matrix, TransformTree
 
 # Rays by which the length may differ from what the angles say: drivers round.
@@ -184,19 +185,24 @@ def planar(matrix: Matrix, frame_id: str) -> tuple[Pose2D, bool]:
 class FrozenScan:
     """Tells a scan that repeats itself, bit for bit, though the robot's motion must have changed it.
 
-    Walls along the way, and free space, stay as they are: they contradict nothing.
+    Walls along the way, and free space, stay as they are: they contradict nothing. Nor does odometry that is
+    newer than the scan: the robot may have moved since.
     """
 
     def __init__(self) -> None:
         self._first: tuple[RangeScan, Pose2D] | None = None
+        self._track = OdometryTrack()
 
     def sees(self, scan: RangeScan, odometry: Odometry) -> bool:
         """Whether this scan is a frozen one. Asked at every use of a scan."""
-        first = self._first
+        self._track.take(odometry)
+        pose, first = self._track.pose_at(scan.stamp_s), self._first
         if first is None or not _is_same(first[0], scan):
-            self._first = scan, odometry.pose
+            self._first = scan, pose or odometry.pose
             return False
-        return scan.stamp_s - first[0].stamp_s > REPEATED_S and _must_differ(scan, first[1], odometry.pose)
+        if pose is None or scan.stamp_s - first[0].stamp_s <= REPEATED_S:
+            return False
+        return _must_differ(scan, first[1], pose)
 
 
 def _is_same(first: RangeScan, scan: RangeScan) -> bool:
