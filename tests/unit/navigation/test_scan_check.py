@@ -221,7 +221,7 @@ def test_a_scan_that_repeats_itself_while_the_robot_turns_is_frozen():
 
 
 def test_scans_that_come_later_than_odometry_are_compared_with_that_of_their_own_moment():
-    """The robot stands for half a second and then moves: until its scans show that, they repeat themselves."""
+    """The robot stands for half a second and then moves: until its scans show that, they repeat."""
     watch = FrozenScan()
     for i in range(40):
         ahead_m, seen_s = max(0.0, 0.04 * i - 0.5), max(0.0, 0.04 * i - 0.2)
