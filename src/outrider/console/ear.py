@@ -17,7 +17,7 @@ from outrider.console import messages as m
 from outrider.console.viewer import Viewer
 from outrider.core.errors import OutriderError
 from outrider.core.hearing import BYTES_A_SECOND, AsrEngine
-from outrider.core.language.planner import says_to_stop
+from outrider.core.language.stops import says_to_stop
 
 LONGEST_S = 15.0
 """What is said for longer is cut off here."""

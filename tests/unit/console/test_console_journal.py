@@ -16,7 +16,7 @@ from outrider.console.robot import GoalEnd
 from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.core.files.journal import Entry, Journal, prove
 from outrider.core.files.notary import Notary
-from outrider.core.language.brief import brief
+from outrider.core.language.planner import brief
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from support.statistics import fits
 from support.toys import request
 
+from outrider.core.endings import has_ended
 from outrider.core.frames import MAX_SEED, Frame, Resume
-from outrider.core.language.endings import has_ended
 from outrider.core.link_profile import LinkProfile
 from outrider.core.values import Prompt
 from outrider.decoding.acceptance.quantized import target_distribution

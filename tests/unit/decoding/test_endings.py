@@ -6,9 +6,9 @@ import pytest
 from edge_machine import ROOT, edge, grow, prefill
 from support.toys import own_text, request
 
+from outrider.core.endings import has_ended, until_end
 from outrider.core.errors import ConfigError
 from outrider.core.frames import Opened
-from outrider.core.language.endings import has_ended, until_end
 from outrider.core.link_profile import LinkProfile
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.fakes.toy import ToyModel, ToySettings

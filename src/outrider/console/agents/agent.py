@@ -19,7 +19,7 @@ from outrider.console.agents.link import ConsoleLink
 from outrider.console.notes import Note
 from outrider.core.errors import OutriderError
 from outrider.core.language.plan import Plan
-from outrider.core.language.planner import says_to_stop
+from outrider.core.language.stops import says_to_stop
 from outrider.core.language.things import seen_as
 
 ANSWER_S, MOST_WAIT_S, STAND_S = 60.0, 600.0, 3.0

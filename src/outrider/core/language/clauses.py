@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from outrider.core.language import plan as p
 from outrider.core.language.grammar import Vocabulary, parse
+from outrider.core.language.names import Names
 from outrider.core.language.phrasebook import PUNCTUATION, Phrasebook, Token, joined
-from outrider.core.language.statements import statement
-from outrider.core.language.things import Thing
+from outrider.core.values import Visibility
 
 TURN_DEG = {"small": 15.0, "": 30.0, "large": 45.0}
 MOVE_M = {"small": 0.25, "": 0.5, "large": 0.75}
@@ -19,6 +19,12 @@ PAUSE_S = 5.0
 _EITHER_SIDE_DEG = (180.0, 360.0)
 _CORRECTED = "_corrected"
 _LEAST_DESCRIBED, _MOST_DESCRIBED = 4, 40
+
+_VISIBILITY = re.compile(r"[\s,;.(]+(?:keep (?:it|this) )?(?P<visibility>private|shareable)\)?$", re.I)
+_HERE = re.compile(
+    r"\b(?:is|are|lies|lie|hangs|hang|stands|stand|sits|sit) (?:right |just )?here$|^(?:this|here) is ", re.I
+)
+_NO_STATEMENT = re.compile(r"(?:how|when|where|what)\b", re.I)
 
 
 @dataclass
@@ -33,6 +39,9 @@ class Clauses:
     knows: Callable[[str], bool]
     problems: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.names = Names(self.book, self.vocabulary)
 
     def read(
         self,
@@ -81,12 +90,12 @@ class Clauses:
 
     def forget(self, slots: _Slots, said: _Said) -> p.Step | None:
         """Returns the step that deletes records about a thing."""
-        about = self._name_of(slots["thing"])
+        about = self.names.name_of(slots["thing"])
         return p.Forget(about) if about else None
 
     def where(self, slots: _Slots, said: _Said) -> p.Step | None:
         """Returns the step that tells where a thing was last seen."""
-        what = self._name_of(self._in_room(slots["thing"]) or slots["thing"])
+        what = self.names.name_of(self.names.in_room(slots["thing"]) or slots["thing"])
         return p.Where(what, said.question()) if what else None
 
     def ask(self, slots: _Slots, said: _Said) -> p.Step | None:
@@ -95,7 +104,7 @@ class Clauses:
 
     def find(self, slots: _Slots, said: _Said) -> p.Step | None:
         """A thing, or the room that it stands in; where no model knows that room, a thing of such a name."""
-        inside = self._in_room(slots["thing"])
+        inside = self.names.in_room(slots["thing"])
         room = self._to_find(inside, said, room=True) if inside else None
         return room or self._to_find(slots["thing"], said, room=False)
 
@@ -103,19 +112,21 @@ class Clauses:
         """A thing that the models know, with an article and no word of what to do: "a chair", "any cup"."""
         words = slots["thing"]
         has_article = self.book.without_article(words) != words
-        return self._to_find(words, said, room=False) if has_article and self._names_known(words) else None
+        return (
+            self._to_find(words, said, room=False) if has_article and self.names.names_known(words) else None
+        )
 
     def _to_find(self, words: str, said: _Said, room: bool) -> p.Step | None:
         """A thing that the models know, or the robot's memory, or that a general model may know."""
-        thing = self._name_of(words)
+        thing = self.names.name_of(words)
         if not thing:
             return None
         sentence = p.sentence_to_find(thing, room)
-        if self._is_known(thing, room):
+        if self.names.is_known(thing, room):
             trained = self.vocabulary and parse(said.text, self.vocabulary)
             is_order = trained and trained.room == room and not trained.text.startswith("where")
             return p.Find(thing, trained.text if trained and is_order else sentence, room=room)
-        is_english = self._is_english(words)
+        is_english = self.names.is_english(words)
         if self.vocabulary is None and is_english:
             return p.Find(thing, sentence, known=False, room=room)
         if not is_english:
@@ -179,16 +190,16 @@ class Clauses:
         """Returns a correction to another object, of the named kind if there is one."""
         if slots.get("thing") is None:
             return p.Correct(other=True)
-        words = [self._translated(word)[1] for word in self._bare_thing(slots["thing"])]
+        words = [self.names.translated(word)[1] for word in self.names.bare(slots["thing"])]
         return p.Correct(other=True, kind=" ".join(words)) if words else None
 
     def which(self, slots: _Slots, said: _Said) -> p.Step | None:
         """Returns a correction of what tells the object from others; None for words that do not."""
-        told = [self._translated(word) for word in self.book.grouped(slots["which"].split())]
-        if len(told) == 1 and self._bare_thing(slots["which"]) and self._is_english(slots["which"]):
+        told = [self.names.translated(word) for word in self.book.grouped(slots["which"].split())]
+        if len(told) == 1 and self.names.bare(slots["which"]) and self.names.is_english(slots["which"]):
             told = [(slot or "colour", word) for slot, word in told]
         filled = dict(told)
-        tells = len(filled) == len(told) and all(self._tells(*one) for one in told)
+        tells = len(filled) == len(told) and all(self.names.tells(*one) for one in told)
         return p.Correct(**filled) if tells else None  # type: ignore[arg-type]
 
     def side(self, slots: _Slots, said: _Said) -> p.Step | None:
@@ -202,71 +213,6 @@ class Clauses:
         return p.Correct(beside=self.book.key_of("sides", slots["side"]))
 
     # Slots.
-
-    def _in_room(self, said: str) -> str:
-        """The words of the thing that a room is named by; empty for no room, or none that the models find."""
-        if self.vocabulary is not None and not self.vocabulary.rooms:
-            return ""
-        matches = (pattern.fullmatch(said) for pattern in self.book.rooms)
-        return next((match["thing"] for match in matches if match), "")
-
-    def _name_of(self, said: str) -> str:
-        """A thing's name in English as far as its words are known; empty for words that are no name.
-
-        What an English sentence says of a thing that no model knows stays as it was said.
-        """
-        words = self._bare_thing(said)
-        if self._holds_more_than_a_thing(words):
-            return ""
-        slots = [self._translated(word) for word in words]
-        name = self._named(slots)
-        as_said = self.book.language == "en"
-        if name and (not as_said or self._is_known(name)):
-            return name
-        named = words if as_said else [word for _, word in slots]
-        space = "" if self.book.is_unspaced and not all(word.isascii() for word in named) else " "
-        return space.join(named)
-
-    def _named(self, slots: Sequence[tuple[str, str]]) -> str:
-        """A thing's name of words with their slots, in an order of the language; empty for other words."""
-        said = [slot for slot, _ in slots]
-        ordered = any(said == [slot for slot in order if slot in said] for order in self.book.orders)
-        return Thing(**dict(slots)).phrase if ordered and "kind" in said else ""
-
-    def _is_known(self, thing: str, room: bool = False) -> bool:
-        """Whether the models know a thing by its name, or the room that it stands in."""
-        meant = self.vocabulary.thing(thing) if self.vocabulary else None
-        return meant is not None and bool(self.vocabulary and self.vocabulary.phrasings(meant.shape, room))
-
-    def _names_known(self, said: str) -> bool:
-        return self._is_known(self._name_of(said))
-
-    def _tells(self, slot: str, word: str) -> bool:
-        """Whether a word tells a thing from others of its kind, as far as the models know."""
-        known = self.vocabulary is None or self.vocabulary.fills(word, (slot,))
-        return slot in ("colour", "size", "side") and known
-
-    def _is_english(self, said: str) -> bool:
-        """Whether a thing's words are English, or translated: what the models read is English."""
-        known = (*self.book.translations, *self.book.things)
-        return self.book.language == "en" or all(word in known for word in self._bare_thing(said))
-
-    def _translated(self, word: str) -> tuple[str, str]:
-        """The slot of a thing that a word fills, or none, and the word in English."""
-        if word in self.book.translations:
-            return self.book.translations[word]
-        slots = self.vocabulary.slots.items() if self.vocabulary else ()
-        slot = next((slot for slot, words in slots if word in words), "")
-        return slot, self.book.things.get(word, word)
-
-    def _bare_thing(self, said: str) -> list[str]:
-        """The words of a thing without its article."""
-        return self.book.grouped(self.book.without_article(said).split())
-
-    def _holds_more_than_a_thing(self, words: Sequence[str]) -> bool:
-        """Whether words are among it that no thing's name has, or signs."""
-        kept = self.book.words("never_in_things") | self.book.words("negations")
-        return any(word in kept or not word[0].isalpha() for word in words)
 
     def _amount(self, said: str | None, units: dict[str, float]) -> float | None:
         if said is None:
@@ -307,6 +253,19 @@ class _Said:
         end = self._tokens[-1].end
         mark = "?" if self._sentence[end:].lstrip().startswith("?") else ""
         return " ".join(self._sentence[self._tokens[0].start : end].lower().split()) + mark
+
+
+def statement(text: str) -> p.Remember | None:
+    """A text as what to remember, private unless it says otherwise; None for a question."""
+    text = text.strip(" .!,:")
+    if not text or _NO_STATEMENT.match(text):
+        return None
+    visibility = Visibility.PRIVATE
+    said = _VISIBILITY.search(text)
+    if said is not None:
+        visibility = Visibility(said["visibility"].lower())
+        text = text[: said.start()]
+    return p.Remember(text, visibility, _HERE.search(text) is not None)
 
 
 _Slots = dict[str, str]

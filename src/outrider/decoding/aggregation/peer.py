@@ -15,6 +15,7 @@ must write on from it.
 
 from __future__ import annotations
 
+from outrider.core.endings import has_ended
 from outrider.core.errors import ProtocolError
 from outrider.core.frames import (
     FULL_SHARE,
@@ -25,7 +26,6 @@ from outrider.core.frames import (
     PeerSide,
     Settled,
 )
-from outrider.core.language.endings import has_ended
 from outrider.core.ports import Array
 from outrider.decoding.acceptance.counter_rng import CounterChance
 from outrider.decoding.acceptance.packing import pack_peer_rows

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from outrider.core.endings import until_end
 from outrider.core.frames import MAX_CHUNK_TOKENS
-from outrider.core.language.endings import until_end
 from outrider.decoding.acceptance.schemes import Choices, Evidence
 from outrider.decoding.cloud.branch_cache import BranchCache
 from outrider.decoding.protocol.branch_codec import Run

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
+from outrider.core.endings import has_ended, until_end
 from outrider.core.errors import ProtocolError
 from outrider.core.frames import (
     CloudFrame,
@@ -20,7 +21,6 @@ from outrider.core.frames import (
     Unsettled,
     Verdict,
 )
-from outrider.core.language.endings import has_ended, until_end
 from outrider.core.ports import Tokenizer
 from outrider.core.values import Prompt
 from outrider.decoding.acceptance.schemes import SCHEMES, Choices, Residue

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from outrider.core.endings import has_ended, until_end
 from outrider.core.errors import OutriderError, ProtocolError
 from outrider.core.frames import (
     CloudFrame,
@@ -22,7 +23,6 @@ from outrider.core.frames import (
     Unsettled,
     Verdict,
 )
-from outrider.core.language.endings import has_ended, until_end
 from outrider.core.ports import Tokenizer
 from outrider.core.values import Prompt, Successors
 from outrider.decoding.config import DecodingConfig

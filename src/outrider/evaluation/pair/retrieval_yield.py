@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from outrider.core.language.endings import has_ended
+from outrider.core.endings import has_ended
 from outrider.core.ports import LanguageModel
 from outrider.core.values import Prompt
 from outrider.decoding.drafting.retrieval.drafts import CALIBRATION, NUM_EXPECTED, RetrievedDrafts

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from outrider.core.language.endings import has_ended
+from outrider.core.endings import has_ended
 from outrider.core.ports import Array, ExitInfo, ModelSession
 from outrider.core.values import Prompt
 from outrider.decoding.acceptance.confidence import hint_confidence

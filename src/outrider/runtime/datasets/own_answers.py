@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
+from outrider.core.endings import has_ended
 from outrider.core.files.writing import make_folder, replace_file
-from outrider.core.language.endings import has_ended
 from outrider.core.ports import Array, Chunk, LanguageModel
 from outrider.core.training_data import Example, Query, Shard
 from outrider.core.values import Prompt

@@ -20,8 +20,8 @@ from outrider.core.errors import ConfigError
 from outrider.core.files.journal import Journal, journal_at
 from outrider.core.files.notary import Notary
 from outrider.core.files.terminal import loading
-from outrider.core.language.brief import brief
 from outrider.core.language.grammar import Vocabulary
+from outrider.core.language.planner import brief
 from outrider.runtime.common.paths import models_folder
 from outrider.runtime.mission.words import vocabulary_of, words_text
 from outrider.runtime.node_graph.node_specs import SIMULATION

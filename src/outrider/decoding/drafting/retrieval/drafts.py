@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from outrider.core.endings import has_ended, until_end
 from outrider.core.errors import ConfigError
-from outrider.core.language.endings import has_ended, until_end
 from outrider.core.values import Successors
 from outrider.decoding.drafting.retrieval.continuation import Continuation, Credit, Drafter
 from outrider.decoding.drafting.retrieval.lookup import PromptLookup

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sentence read in one language: its steps as it stands, or with its spelling mended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from outrider.core.edit_distance import closest
+from outrider.core.errors import InstructionError
+from outrider.core.language.clauses import Clauses
+from outrider.core.language.grammar import Vocabulary, nearest
+from outrider.core.language.phrasebook import PUNCTUATION, Phrasebook, Token, joined
+from outrider.core.language.plan import MOST_STEPS, Ask, Plan, Step, Stop
+from outrider.core.language.refusals import MOST_CHARACTERS, MOST_WORDS, shortened
+
+ANY_QUESTION = Ask("").intent
+ASKS_AND_ORDERS = "asks and orders at once: end the question with a question mark, or say one at a time"
+_MOST_RESPELT = 14
+
+
+@dataclass
+class Reading:
+    """A sentence read in one language."""
+
+    book: Phrasebook
+    sentence: str
+    vocabulary: Vocabulary | None
+    knows: Callable[[str], bool]
+
+    def __post_init__(self) -> None:
+        self.tokens = self.book.tokens(self.sentence)
+        self.clauses = Clauses(self.book, self.vocabulary, self.knows)
+
+    @property
+    def num_strange(self) -> int:
+        """How many letters are in words of neither the language's file nor the model's vocabulary."""
+        words = (token.word for token in self.tokens)
+        return sum(len(word) for word in words if word[0].isalpha() and not self._is_known(word))
+
+    def plan(self) -> Plan | None:
+        """The plan, or None where this is no sentence of the language."""
+        steps = self.steps(described=False)
+        if steps is None and self.vocabulary is None:
+            steps = self.steps(described=True)
+        if steps is None:
+            return None
+        if Stop() in steps[:-1]:
+            self.clauses.problems.insert(0, "says to stop and to go on at once")
+            return None
+        if Stop() in steps[1:] and self._denies():
+            self.clauses.problems.insert(0, "says to move and not to")
+            return None
+        if len(steps) > MOST_STEPS:
+            self.clauses.problems.insert(0, f"has {len(steps)} steps; at most {MOST_STEPS} are taken")
+            return None
+        notes = (step.note(self.vocabulary is None) for step in steps)
+        return Plan(steps, tuple(dict.fromkeys(filter(None, notes))))
+
+    def steps(self, described: bool) -> tuple[Step, ...] | None:
+        """The steps of the sentence as it stands, a correction's "no" left out."""
+        tokens, corrected = self._without_correction()
+        correct = None if corrected else self._spoken_correction()
+        if correct is not None:
+            return (correct,)
+        count = sum(token.word not in PUNCTUATION for token in tokens)
+        remembers = self.clauses.read(tokens, self.sentence, None, corrected, False)
+        if remembers is not None and remembers.intent == "remember":
+            return (remembers,)
+        if count > MOST_WORDS or len(self.sentence) > MOST_CHARACTERS:
+            return None
+        return self._split(tokens, None, corrected, described)
+
+    def respelt(self, is_order: bool) -> Plan | None:
+        """The plan of the sentence with its spelling mended; None where that makes no plan either.
+
+        Raises InstructionError for one that acts: it is to be confirmed. Of an order no question is made.
+        """
+        mended = (one for one in self._mended() if not (is_order and one[1].only_tells))
+        text, plan = next(mended, ("", None))
+        if plan is None:
+            return None
+        if plan.only_tells:
+            return replace(plan, notes=(*plan.notes, f'read as "{text}"'))
+        said = shortened(self.sentence)
+        raise InstructionError(
+            f'"{said}" is no instruction that this model knows: did you mean "{text}"?', meant=text
+        )
+
+    def _without_correction(self) -> tuple[list[Token], bool]:
+        match = self.book.correction.match(joined(self.tokens))
+        if match is None or (match["pause"] is None and match[0].split()[0] in self.book.words("negations")):
+            return self.tokens, False
+        return self.tokens[match[0].count(" ") :], True
+
+    def _spoken_correction(self) -> Step | None:
+        """A correction whose "no" has no comma after it, as a recogniser writes it: "no the other one"."""
+        match = self.book.correction.match(joined(self.tokens))
+        after = self.tokens[match[0].count(" ") :] if match else []
+        step = self.clauses.read(after, self.sentence, None, True, False)
+        return step if step is not None and step.intent.startswith("correct(") else None
+
+    def _split(
+        self, tokens: Sequence[Token], previous: Step | None, corrected: bool, described: bool
+    ) -> tuple[Step, ...] | None:
+        """One step, or a step, a word such as "then", and the rest; a question in any words if need be."""
+        step = self.clauses.read(tokens, self.sentence, previous, corrected, described)
+        if step is not None and step.intent != ANY_QUESTION:
+            return (step,)
+        text = joined(tokens)
+        for link in self.book.connector.finditer(text):
+            before, after = text[: link.start()].count(" "), text[: link.end()].count(" ")
+            if before == 0 or after == len(tokens):
+                continue
+            first = self.clauses.read(tokens[:before], self.sentence, previous, corrected, described)
+            rest = self._split(tokens[after:], first, False, described) if first is not None else None
+            if first is None or rest is None:
+                continue
+            if first.intent != ANY_QUESTION or "?" in link[0]:
+                return (first, *rest)
+            if tokens[-1].word != "?" and not all(step.tells for step in rest):
+                self.clauses.problems.insert(0, ASKS_AND_ORDERS)
+                return None
+        return (step,) if step is not None else None
+
+    def _denies(self) -> bool:
+        """Whether a word of the sentence says that something is not to be done."""
+        return self.book.denies([token.word for token in self.tokens])
+
+    def _is_known(self, word: str) -> bool:
+        slots = self.vocabulary.slots.values() if self.vocabulary else ()
+        return word in self.book.lexicon or word in PUNCTUATION or any(word in words for words in slots)
+
+    def _mended(self) -> Iterator[tuple[str, Plan]]:
+        """Plans within slips of the keyboard: with all strange words mended, or one other word."""
+        words = [token.word for token in self.tokens]
+        if len(words) > _MOST_RESPELT or self.book.is_unspaced or self._denies():
+            return
+        choices = sorted({*self.book.lexicon, *self._vocabulary_words()} - self.book.words("negations"))
+        strange = [w if self._is_known(w) or not w.isalpha() else closest(w, choices) or w for w in words]
+        tries = [strange]
+        for index, word in enumerate(words):
+            other = closest(word, [choice for choice in choices if choice != word]) if word.isalpha() else ""
+            tries += [[*strange[:index], other, *strange[index + 1 :]]] if other else []
+        tries.append(self._nearest())
+        for mended in tries:
+            plan = self._plan_of_words(mended) if mended and mended != words else None
+            if plan is not None:
+                yield _spaced(mended), plan
+
+    def _vocabulary_words(self) -> Iterator[str]:
+        for words in self.vocabulary.slots.values() if self.vocabulary else ():
+            yield from words
+
+    def _nearest(self) -> list[str]:
+        """The trained sentence that comes nearest, if all of its words are known."""
+        near = (
+            nearest(self.sentence, self.vocabulary)
+            if self.vocabulary and self.book.language == "en"
+            else None
+        )
+        return near.said.split() if near and not near.unknown and not near.missing else []
+
+    def _plan_of_words(self, words: Sequence[str]) -> Plan | None:
+        return Reading(self.book, _spaced(words), self.vocabulary, self.knows).plan()
+
+
+def _spaced(words: Sequence[str]) -> str:
+    """Words as a sentence, with no space before a comma."""
+    text = " ".join(words)
+    for sign in PUNCTUATION:
+        text = text.replace(f" {sign}", sign)
+    return text
+
+
+def knows_nothing(thing: str) -> bool:
+    """Whether memory knows a thing: that of a robot that remembers nothing."""
+    return False
