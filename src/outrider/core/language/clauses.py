@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from outrider.core.language import plan as p
 from outrider.core.language.grammar import Vocabulary, parse
 from outrider.core.language.names import Names
-from outrider.core.language.phrasebook import PUNCTUATION, Phrasebook, Token, joined
+from outrider.core.language.phrasebook import PUNCTUATION, Phrasebook, Token, joined, stop_words
 from outrider.core.values import Visibility
 
 TURN_DEG = {"small": 15.0, "": 30.0, "large": 45.0}
@@ -99,8 +99,9 @@ class Clauses:
         return p.Where(what, said.question()) if what else None
 
     def ask(self, slots: _Slots, said: _Said) -> p.Step | None:
-        """Returns the step that answers a question from memory."""
-        return p.Ask(said.question())
+        """Returns the step that answers a question from memory; None for one that only a stop can end."""
+        asked = said.question()
+        return p.Ask(asked) if asked.endswith("?") or stop_words().isdisjoint(said.words) else None
 
     def find(self, slots: _Slots, said: _Said) -> p.Step | None:
         """A thing, or the room that it stands in; where no model knows that room, a thing of such a name."""
@@ -142,7 +143,7 @@ class Clauses:
         """A way in words, for a general model: it names something on the way, and forbids nothing."""
         words = said.words
         names_something = any(word in self.book.articles for word in words)
-        forbids = any(word in self.book.words("negations") for word in words)
+        forbids = any(word in self.book.words("negations") | stop_words() for word in words)
         fits = _LEAST_DESCRIBED <= len(words) <= _MOST_DESCRIBED
         return p.Follow(said.text.strip()) if names_something and fits and not forbids else None
 
@@ -190,8 +191,10 @@ class Clauses:
         """Returns a correction to another object, of the named kind if there is one."""
         if slots.get("thing") is None:
             return p.Correct(other=True)
-        words = [self.names.translated(word)[1] for word in self.names.bare(slots["thing"])]
-        return p.Correct(other=True, kind=" ".join(words)) if words else None
+        said_words = self.names.bare(slots["thing"])
+        if not said_words or self.names.holds_more(said_words):
+            return None
+        return p.Correct(other=True, kind=" ".join(self.names.translated(word)[1] for word in said_words))
 
     def which(self, slots: _Slots, said: _Said) -> p.Step | None:
         """Returns a correction of what tells the object from others; None for words that do not."""

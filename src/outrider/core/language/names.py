@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from outrider.core.language.grammar import Vocabulary
-from outrider.core.language.phrasebook import Phrasebook
+from outrider.core.language.phrasebook import Phrasebook, stop_words
 from outrider.core.language.things import Thing
 
 
@@ -80,6 +80,6 @@ class Names:
         return self.book.grouped(self.book.without_article(said).split())
 
     def holds_more(self, words: Sequence[str]) -> bool:
-        """Whether words are among it that no thing's name has, or signs."""
-        kept = self.book.words("never_in_things") | self.book.words("negations")
+        """Whether words are among it that no thing's name has, such as stop words, or signs."""
+        kept = self.book.words("never_in_things") | self.book.words("negations") | stop_words()
         return any(word in kept or not word[0].isalpha() for word in words)

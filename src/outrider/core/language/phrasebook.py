@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from importlib.resources import files
 from typing import Any
 
@@ -26,6 +26,8 @@ PUNCTUATION = ",.;!?"
 _PLAIN_SIGNS = str.maketrans(
     {"，": ",", "。": ".", "；": ";", "！": "!", "？": "?", "、": ",", "：": ":", "’": "'", "‐": "-"}
 )
+_FILLERS = "\u115f\u1160\u3164\uffa0"
+"""Letters that show nothing."""
 _UNSAID = '"“”„«»¿¡…:'
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)?|[^\W\d_]+(?:['-][^\W\d_]+)*|\S")
 _JOINT = re.compile(r"(?<=[^\W\d_])['-](?=[^\W\d_])")
@@ -50,6 +52,15 @@ def plain(text: str) -> str:
     """A text in small letters, without accents."""
     parts = unicodedata.normalize("NFKD", text.casefold().translate(_PLAIN_SIGNS))
     return unicodedata.normalize("NFC", "".join(c for c in parts if not unicodedata.combining(c)))
+
+
+def visible(text: str) -> str:
+    """A text with each letter and its accents as one, and without characters that show nothing.
+
+    Those are format characters, such as zero-width spaces and soft hyphens, and accents on no letter.
+    """
+    kept = (c for c in unicodedata.normalize("NFC", text) if c not in _FILLERS)
+    return "".join(c for c in kept if unicodedata.category(c) not in ("Cf", "Mn", "Me"))
 
 
 def joined(tokens: Iterable[Token]) -> str:
@@ -273,6 +284,12 @@ class Phrasebook:
 def _parts(phrase: str) -> Iterator[tuple[str, str, str]]:
     """The slots, signs and words of a phrase: of each one is not empty."""
     return (match.groups(default="") for match in _PART.finditer(phrase))  # type: ignore[misc]
+
+
+@cache
+def stop_words() -> frozenset[str]:
+    """The stop words of all languages: each counts in all of them."""
+    return frozenset().union(*(phrasebook(language).words("stop_words") for language in LANGUAGES))
 
 
 @lru_cache

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from outrider.core.errors import InstructionError
 from outrider.core.language.grammar import Vocabulary
-from outrider.core.language.phrasebook import LANGUAGES, phrasebook
+from outrider.core.language.phrasebook import LANGUAGES, phrasebook, visible
 from outrider.core.language.plan import Follow, Plan, Step, Stop
 from outrider.core.language.reading import Reading, knows_nothing
 from outrider.core.language.refusals import EXAMPLE, refusal
@@ -27,6 +27,7 @@ def plan_of(sentence: str, vocabulary: Vocabulary | None, knows: Callable[[str],
     `knows`: whether the robot can go to a thing by its memory. A stop is never refused. Raises
     InstructionError, with `meant` where another sentence was probably meant, before anything moves.
     """
+    sentence = visible(sentence)
     if says_to_stop(sentence):
         return Plan((Stop(),), () if is_only_a_stop(sentence) else (AFTER_A_STOP,))
     _check_form(sentence)

@@ -132,7 +132,14 @@ class Reading:
         return word in self.book.lexicon or word in PUNCTUATION or any(word in words for words in slots)
 
     def _mended(self) -> Iterator[tuple[str, Plan]]:
-        """Plans within slips of the keyboard: with all strange words mended, or one other word."""
+        """Plans within slips of the keyboard."""
+        for text in self.mended_texts():
+            plan = Reading(self.book, text, self.vocabulary, self.knows).plan()
+            if plan is not None:
+                yield text, plan
+
+    def mended_texts(self) -> Iterator[str]:
+        """The sentence with all strange words mended, or one other word; none that is denied or too long."""
         words = [token.word for token in self.tokens]
         if len(words) > _MOST_RESPELT or self.book.is_unspaced or self._denies():
             return
@@ -143,10 +150,7 @@ class Reading:
             other = closest(word, [choice for choice in choices if choice != word]) if word.isalpha() else ""
             tries += [[*strange[:index], other, *strange[index + 1 :]]] if other else []
         tries.append(self._nearest())
-        for mended in tries:
-            plan = self._plan_of_words(mended) if mended and mended != words else None
-            if plan is not None:
-                yield _spaced(mended), plan
+        yield from (_spaced(mended) for mended in tries if mended and mended != words)
 
     def _vocabulary_words(self) -> Iterator[str]:
         for words in self.vocabulary.slots.values() if self.vocabulary else ():
@@ -160,9 +164,6 @@ class Reading:
             else None
         )
         return near.said.split() if near and not near.unknown and not near.missing else []
-
-    def _plan_of_words(self, words: Sequence[str]) -> Plan | None:
-        return Reading(self.book, _spaced(words), self.vocabulary, self.knows).plan()
 
 
 def _spaced(words: Sequence[str]) -> str:
