@@ -54,6 +54,13 @@ def test_the_console_has_no_fault(
     page.goto(server.url)
     page.wait_for_selector("#page-link.good")
     assert faults(page) == ""
+    page.fill("#words", "come back")
+    page.press("#words", "Enter")
+    page.wait_for_selector("#unseated:visible")
+    assert faults(page) == ""
+    page.click("#unseated button")
+    page.wait_for_selector("#answer.running")
+    robot.goals[-1][1](GoalEnd(True, ""))
     for said in ("find the red ball", "turn left"):
         page.fill("#words", said)
         page.press("#words", "Enter")

@@ -57,6 +57,7 @@ def ask(
 
 
 def drive_ahead(page: Page, dialled: DialledRobot) -> None:
+    page.seated()
     for _ in range(50):
         page.drive(forward=1.0)
         if AHEAD in dialled.robot.drives:
@@ -103,9 +104,7 @@ def test_pages_of_robot_and_relay_share_one_seat_and_pictures_cross_once(
     relayed: tuple[Relays, DialledRobot],
 ) -> None:
     relays, dialled = relayed
-    here, there, third = Page(dialled.console), relays.page(), relays.page()
-    here.send(do="take")
-    there.read("state", driver=here.name)
+    here, there, third = Page(dialled.console).seated(), relays.page(), relays.page()
     there.send(do="say", text="find the red chair")
     assert here.name in there.read("notice")["text"] and dialled.robot.goals == []
     dialled.console.show_picture(JPEG)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.browsers import PHONE, open_browser
+from support.browsers import PHONE, open_browser, take_seat
 from support.consoles import wait_until
 from support.relays import make_relays, relay_and_robot
 
@@ -35,6 +35,7 @@ def test_a_person_logs_in_chooses_a_robot_drives_and_stops(
         page.wait_for_selector("li:has-text('other') .bad")
         page.click("li:has(.good) a")
         page.wait_for_selector("#page-link.good")
+        take_seat(page)
         dialled.console.show_picture(b"no picture")
         page.keyboard.down("w")
         wait_until(lambda: Velocity(0.5, 0.0, 0.0) in dialled.robot.drives, "a hand")

@@ -34,7 +34,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 def page(robot: SimulatedRobot) -> Iterator[Page]:
     server = ConsoleServer(robot, ConsoleSettings(port=0))
     robot.show_on(server)
-    yield Page(server)
+    yield Page(server).seated()
     robot.set_e_stop(False)
     server.close()
 

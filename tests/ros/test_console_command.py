@@ -8,11 +8,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.browsers import open_browser
+from support.browsers import PHONE, SEATED, Fingers, open_browser
 from support.consoles import Page, wait_until
 
 from outrider.core.values import Pose2D
@@ -37,10 +38,10 @@ KEEP_POSES = """() => {
 }"""
 
 
-@pytest.fixture(scope="module")
-def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+@pytest.fixture
+def console(tmp_path: Path) -> Iterator[str]:
     """`outrider console --sim` as a person starts it; the address of its page."""
-    memory = tmp_path_factory.mktemp("console") / "memory.db"
+    memory = tmp_path / "memory.db"
     port = free_port()
     command = [sys.executable, "-m", "outrider", "console", "--sim", "--port", str(port)]
     command += ["--placement", PLACEMENT, "--seed", str(SEED)]
@@ -66,36 +67,60 @@ def test_a_console_that_cannot_start_says_why_in_one_line() -> None:
 def test_the_simulated_robot_waits_for_commands(console: str) -> None:
     page = Page(SimpleNamespace(port=int(console.rstrip("/").rpartition(":")[2])))
     assert page.read_picture()[1].startswith(b"\xff\xd8")
-    page.send(do="say", text="turn left")
+    page.seated().send(do="say", text="turn left")
     page.read("goal", state="running")
     page.send(do="cancel")
     assert "cancelled" in page.read("goal", state="failed")["message"]
     page.socket.close()
 
 
-def test_from_opening_the_page_to_the_robot_at_the_object(console: str) -> None:
+def stop_while_driving(page: Any, fingers: Fingers | None) -> None:
+    """Turn by hand, with a finger or a key, and stop while it is held."""
+    if fingers:
+        fingers.down("[data-drive='turn,-1']")
+    else:
+        page.keyboard.down("d")
+    page.wait_for_selector("#motion.warn")
+    if fingers:
+        fingers.down("#e-stop")
+    else:
+        page.click("#e-stop")
+    wait_until(lambda: page.evaluate("window.state.e_stop && !window.state.moving"), "a stop")
+    if fingers:
+        fingers.lift()
+    else:
+        page.keyboard.up("d")
+
+
+@pytest.mark.parametrize("options", [{}, PHONE], ids=["desktop", "phone"])
+def test_from_opening_the_page_to_the_robot_at_the_object(console: str, options: dict[str, Any]) -> None:
     with open_browser() as browser:
-        page: Any = browser.new_page()
+        page: Any = browser.new_page(**options)
         page.add_init_script(f"({KEEP_POSES})()")
         page.goto(console)
         page.wait_for_selector("#robot-link.good", timeout=60_000)
         page.wait_for_selector("#camera-empty", state="hidden")
-        page.wait_for_selector("#link:visible")
+        press = page.tap if options else page.click
+        page.fill("#words", INSTRUCTION)
+        press("#command button[type=submit]")
+        page.wait_for_selector(f"#unseated button >> text={INSTRUCTION}")
+        assert not page.evaluate("window.state.driver || window.state.goal"), "nothing is taken silently"
+        press("#unseated button")
+        page.wait_for_selector(SEATED)
+        page.wait_for_selector("#answer.running")
         for link, shown in (("satellite", "580 ms"), ("lan", "0.5 ms")):
             page.select_option("#link", link)
             page.wait_for_selector(f"#round-trip-value >> text={shown}")
-        page.fill("#words", INSTRUCTION)
-        page.keyboard.press("Enter")
-        page.wait_for_selector("#answer.running")
         page.wait_for_selector("#action:visible", timeout=60_000)
         page.wait_for_selector("#answer.good", timeout=GOAL_MS)
         assert page.locator("#texts .token.a").count() > 0, "accepted drafts are shown"
         home = generate_home(SEED, target_of(INSTRUCTION), PLACEMENT)
         # By odometry, which is noisy by two percent of a short way.
         assert has_reached(home, wanted_in(INSTRUCTION, home), Pose2D(*page.evaluate("window.state.pose")))
-        page.click("h1")  # out of the box for words, where keys are letters
-        page.keyboard.down("d")
-        page.wait_for_selector("#motion.warn")
-        page.click("#e-stop")
-        wait_until(lambda: page.evaluate("window.state.e_stop && !window.state.moving"), "a stop")
-        page.keyboard.up("d")
+        press("#past summary")
+        page.wait_for_selector(f"#history .good >> text={INSTRUCTION}")
+        stop_while_driving(page, Fingers(page) if options else None)
+        press("#banner button")
+        page.wait_for_selector("body:not(.stopped)")
+        press("#seat")
+        wait_until(lambda: not page.evaluate("window.state.driver"), "the seat is given back")

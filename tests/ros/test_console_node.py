@@ -98,6 +98,7 @@ def teleop(run_node: Callable[..., NodeThread], client: Client, relays: Relays) 
 
 def hold(page: Page, teleop: Teleop, turn: float) -> None:
     """Hold a key until the robot has turned well into that direction."""
+    page.seated()
     before = teleop.pose()
     for _ in range(100):
         page.drive(turn=turn)
@@ -130,7 +131,7 @@ def test_the_emergency_stop_of_a_page_holds_the_robot(teleop: Teleop) -> None:
     watcher.send(do="e_stop", engaged=True)
     watcher.read("state", e_stop=True, unheard=False, moving=False)
     wait_until(lambda: teleop.stands() and teleop.e_stops[-1].data, "a robot that stands")
-    page.release_e_stop()
+    page.seated().release_e_stop()
     watcher.read("state", e_stop=False)
     hold(page, teleop, turn=1.0)
 
@@ -142,7 +143,7 @@ def test_the_emergency_stop_of_another_is_shown(teleop: Teleop, client: Client) 
 
 
 def test_a_page_sees_the_camera_the_floor_and_the_text(teleop: Teleop) -> None:
-    page = teleop.open_page()
+    page = teleop.open_page().seated()
     teleop.decoder.script += ["turn left small\napproach: red chair left 20 at 2.0 m."]
     teleop.decoder.script += ["stop\nthere: red chair left 5 at 2.0 m."]
     assert page.read_picture()[1].startswith(b"\xff\xd8")
@@ -164,7 +165,7 @@ def test_a_page_sees_the_camera_the_floor_and_the_text(teleop: Teleop) -> None:
 
 
 def test_a_point_of_the_map_is_gone_to_and_one_that_was_not_seen_is_refused(teleop: Teleop) -> None:
-    page, here = teleop.open_page(), teleop.pose()
+    page, here = teleop.open_page().seated(), teleop.pose()
     page.read("walls")
     ends = []
     for bearing in (0.0, math.pi / 2, math.pi, -math.pi / 2):
@@ -181,7 +182,7 @@ def test_a_point_of_the_map_is_gone_to_and_one_that_was_not_seen_is_refused(tele
 
 
 def test_a_command_the_navigator_does_not_know_comes_back_with_the_reason(teleop: Teleop) -> None:
-    page = teleop.open_page()
+    page = teleop.open_page().seated()
     page.send(do="say", text="find the zebra")
     assert "zebra" in page.read("goal", state="failed")["message"]
 
@@ -197,7 +198,7 @@ def test_a_command_is_sent_by_the_node_s_own_thread(teleop: Teleop, monkeypatch:
         return send(goal)
 
     monkeypatch.setattr(goals, "send_goal_async", noting)
-    page = teleop.open_page()
+    page = teleop.open_page().seated()
     page.send(do="say", text="find the zebra")
     page.read("goal", state="failed")
     own = teleop.console.executor.create_task(threading.get_ident)
@@ -206,7 +207,7 @@ def test_a_command_is_sent_by_the_node_s_own_thread(teleop: Teleop, monkeypatch:
 
 
 def test_a_running_command_is_cancelled_by_any_page(teleop: Teleop) -> None:
-    page, watcher = teleop.open_page(), teleop.open_page()
+    page, watcher = teleop.open_page().seated(), teleop.open_page()
     teleop.decoder.script += ["turn left small\nsearch: nothing."]
     teleop.decoder.between_s = 20.0
     page.send(do="say", text="find the red chair")
@@ -216,7 +217,7 @@ def test_a_running_command_is_cancelled_by_any_page(teleop: Teleop) -> None:
 
 
 def test_a_cancel_that_overtakes_its_command_still_counts(teleop: Teleop) -> None:
-    page = teleop.open_page()
+    page = teleop.open_page().seated()
     teleop.decoder.script += ["turn left small\nsearch: nothing."] * 3
     teleop.decoder.between_s = 20.0
     page.send(do="say", text="find the red chair")
@@ -226,7 +227,7 @@ def test_a_cancel_that_overtakes_its_command_still_counts(teleop: Teleop) -> Non
 
 def test_the_camera_is_listened_to_while_somebody_looks(teleop: Teleop, client: Client) -> None:
     count = client.node.count_subscribers("camera/image_raw")
-    page = teleop.open_page()
+    page = teleop.open_page().seated()
     wait_until(lambda: client.node.count_subscribers("camera/image_raw") == count + 1, "a look")
     page.socket.close()
     wait_until(lambda: client.node.count_subscribers("camera/image_raw") == count, "nobody looking")
@@ -247,7 +248,7 @@ def test_shareable_memories_alone_are_on_the_map(
 
 
 def test_an_inactive_console_stops_and_moves_nothing(teleop: Teleop) -> None:
-    page = teleop.open_page()
+    page = teleop.open_page().seated()
     hold(page, teleop, turn=1.0)
     assert teleop.console.trigger_deactivate() is TransitionCallbackReturn.SUCCESS
     page.read("state", warning=INACTIVE)
@@ -357,7 +358,7 @@ def test_an_agent_has_real_nodes_carry_out_its_words_and_stops_them(teleop: Tele
             await stop_under_way(session)
 
     asyncio.run(run())
-    page = teleop.open_page()
+    page = teleop.open_page().seated()
     page.release_e_stop()
     page.read("state", e_stop=False)
     teleop.decoder.script.clear()

@@ -67,6 +67,7 @@ def start(run_node: Callable[..., NodeThread]) -> Iterator[Start]:
         pages.append(Page(console._console))
         if not pages[-1].welcome["switches"]["strategy"]:
             pages[-1].read("switches", strategy="outrider")
+        pages[-1].seated()
         return pages[-1]
 
     yield start_

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+SEATED = "#driver >> text=you drive"
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 
 
@@ -26,3 +27,34 @@ def open_browser(*options: str) -> Iterator[Any]:
         )
         yield browser
         browser.close()
+
+
+def take_seat(page: Any) -> None:
+    """By the button beside the keys to drive with."""
+    page.click("#seat")
+    page.wait_for_selector(SEATED)
+
+
+class Fingers:
+    """Several at once on a phone's screen, which Playwright itself has not."""
+
+    def __init__(self, page: Any) -> None:
+        self._page, self._points = page, list[dict[str, float]]()
+        self._session = page.context.new_cdp_session(page)
+
+    def down(self, selector: str) -> None:
+        """One more finger, on the middle of an element."""
+        element = self._page.locator(selector)
+        element.evaluate("element => element.scrollIntoView({block: 'center'})")
+        box = element.bounding_box()
+        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        self._points.append({"x": x, "y": y, "id": len(self._points)})
+        self._send("touchStart", self._points)
+
+    def lift(self) -> None:
+        """All of them."""
+        self._points.clear()
+        self._send("touchEnd", [])
+
+    def _send(self, kind: str, points: list[dict[str, float]]) -> None:
+        self._session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import socket
 import time
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from outrider.console.robot import GoalEnd
 from outrider.console.switched.switches import Switch
 from outrider.core.values import Velocity
 
-WAIT_S = 10.0
+WAIT_S, PING_S = 10.0, 1.0
 LIMITS = Velocity(0.5, 0.2, 1.0)
 
 
@@ -90,7 +91,7 @@ class Page:
             proxy=None,
         )
         self.socket: ClientConnection = opening.__enter__()
-        self.beat = 0
+        self.beat, self._pinged_s = 0, math.inf
         self.send(do="hello", resume=resume, agent=agent)
         self.welcome = self.read("welcome")
         self.name = self.welcome["name"]
@@ -98,18 +99,28 @@ class Page:
     def send(self, **message: Any) -> None:
         self.socket.send(json.dumps(message))
 
+    def seated(self) -> Page:
+        """Take the driver's seat, and have it."""
+        self.send(do="take")
+        self.read("state", driver=self.name)
+        self._pinged_s = time.monotonic()
+        return self
+
     def read(self, kind: str, **fields: Any) -> dict[str, Any]:
         """The next message of a kind with these values; what comes before it is skipped."""
         return self.read_all(kind, **fields)[-1]
 
     def read_all(self, kind: str, **fields: Any) -> list[dict[str, Any]]:
-        """All messages up to the next one of a kind with these values."""
+        """All messages up to the next one of a kind with these values; a driver gives signs of life."""
         messages: list[dict[str, Any]] = []
         deadline_s = time.monotonic() + WAIT_S
         while time.monotonic() < deadline_s:
             content = self.socket.recv(timeout=max(0.0, deadline_s - time.monotonic()))
             if isinstance(content, bytes):
                 continue
+            if time.monotonic() - self._pinged_s > PING_S:
+                self._pinged_s = time.monotonic()
+                self.send(do="ping", sent_ms=0.0)
             messages.append(json.loads(content))
             self.beat = messages[-1].get("beat", self.beat)
             if messages[-1]["is"] == kind and all(messages[-1][n] == value for n, value in fields.items()):

@@ -20,8 +20,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from outrider.console import messages as m
 from outrider.console.access import Access, same_origin
-from outrider.console.ear import Ear
 from outrider.console.hub import Hub
+from outrider.console.spoken.ear import Ear
 from outrider.console.viewer import Viewer
 from outrider.core.errors import ProtocolError
 from outrider.core.hearing import AsrEngine

@@ -36,8 +36,8 @@ class Hub:
     """Everything here runs on the event loop. What viewers may do:
 
     - emergency stop and cancel: everybody, always;
-    - drive, command, release of the emergency stop: the driver; a free seat is taken by asking for these;
-    - an agent: command alone. It gives way to persons, and its command ends with it.
+    - drive, command, switch, release the emergency stop: the driver, a person who has taken the seat;
+    - an agent: command alone, which takes a free seat until a person takes it, and ends with the agent.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Hub:
         self._hand = Hand(robot.drive)
         self._commands = Commands(robot, self._on_start, self._on_end)
         self._kept, self._pictures = Kept(), Pictures()
-        self._switching = Switching(robot, self._kept, self._claims, self._note, self._refuse_switch)
+        self._switching = Switching(robot, self._kept, self._drives, self._note, self._refuse_switch)
         self._picture = 0
         self._boxed = False
         self._heeds: dict[type, Callable[[Viewer, Any], object]] = {
@@ -65,7 +65,7 @@ class Hub:
             m.GoTo: lambda viewer, message: self._say(viewer, sentence_to_go(message.x, message.y)),
             m.GoToSeen: self._go_to_seen,
             m.Switch: self._switching.heed,
-            m.Take: lambda viewer, message: self._claims(viewer),
+            m.Take: lambda viewer, message: self._take(viewer),
             m.Leave: self._leave,
             m.EStop: self._release_e_stop,
         }
@@ -150,7 +150,7 @@ class Hub:
 
     def _tell_state(self) -> None:
         self._state = msgspec.structs.replace(
-            self._state, beat=self._state.beat + 1, driver=self._seat.driver, viewers=len(self._viewers)
+            self._state, beat=self._state.beat + 1, viewers=len(self._viewers), **self._seat.told
         )
         self._beats.tell(self._state.beat)
         content = m.write(self._state)
@@ -210,7 +210,7 @@ class Hub:
     # What viewers ask for.
 
     def receive(self, viewer: Viewer, message: m.FromPage) -> None:
-        """Act on a viewer's message. Stops come before everything else, and need nothing.
+        """Act on a viewer's message but for speech. Stops come before everything else, and need nothing.
 
         Raises ProtocolError for a viewer who says more than a page has to say.
         """
@@ -223,7 +223,7 @@ class Hub:
         if viewer.is_agent and m.is_for_persons(message):
             self._warn(viewer, "an agent says what to do in words: a person drives and releases the stop")
         else:
-            self._heeds.get(type(message), _heed_not)(viewer, message)
+            self._heeds.get(type(message), lambda *_: None)(viewer, message)
 
     def e_stop(self, who: str = "somebody") -> None:
         """Engage the emergency stop, for whoever asks, and end all commands: none goes on after a release."""
@@ -237,7 +237,7 @@ class Hub:
 
     def _release_e_stop(self, viewer: Viewer, message: m.EStop) -> None:
         """By the driver, who must have seen the newest stop, and not long ago."""
-        if message.engaged or not self._claims(viewer):
+        if message.engaged or not self._drives(viewer, message):
             return
         if message.beat <= self._stop_beat or self._beats.age_s(message.beat) > STALE_S:
             self._warn(viewer, "the release came too late to be sure of it: release again")
@@ -246,19 +246,27 @@ class Hub:
         self._note(viewer.name, "release_e_stop")
         self.update(e_stop=False, unheard=False)
 
-    def _claims(self, viewer: Viewer) -> bool:
-        """Whether the viewer drives, in a seat that was free if need be; one who does not is told why."""
-        agents = [other.name for other in self._viewers.values() if other.is_agent]
-        if not viewer.is_agent and self._seat.driver in agents:  # who give way to a person
-            self._seat.leave(self._seat.driver)
-            self._cancel(viewer)
-        before = self._seat.driver
-        if self._seat.take(viewer.name, self._clock()):
-            if before != viewer.name:
-                self._note(viewer.name, "take")
-                self._tell_state()
-            return True
-        self._warn(viewer, f"{self._seat.driver} has the driver's seat")
+    def _take(self, viewer: Viewer) -> bool:
+        """Whether the viewer has the seat now, which was free or an agent's; one who has not is told why."""
+        before, yields = self._seat.driver, self._seat.yields
+        if not self._seat.take(viewer.name, self._clock(), viewer.is_agent):
+            self._warn(viewer, f"{before} has the driver's seat")
+            return False
+        if before != viewer.name:
+            if yields:
+                self._cancel(viewer)
+            self._note(viewer.name, "take")
+            self._tell_state()
+        return True
+
+    def _drives(self, viewer: Viewer, asked: m.Gated) -> bool:
+        """Whether the viewer has the seat, which an agent's command takes; a person is told to take it."""
+        if viewer.is_agent or self._seat.driver == viewer.name:
+            return self._take(viewer)
+        if self._seat.driver and not self._seat.yields:
+            self._warn(viewer, f"{self._seat.driver} has the driver's seat")
+        elif viewer.is_to_sit(asked, self._clock()):
+            self._note(viewer.name, "refused", "the driver's seat is not taken")
         return False
 
     def _drive(self, viewer: Viewer, message: m.Drive) -> None:
@@ -267,7 +275,7 @@ class Hub:
             if self._seat.driver == viewer.name:
                 self._hand.let_go()
             return
-        if not self._claims(viewer):
+        if not self._drives(viewer, message):
             return
         if self._state.e_stop:
             self._warn(viewer, "the emergency stop is engaged: release it first")
@@ -285,7 +293,7 @@ class Hub:
     def _say(self, viewer: Viewer, text: str) -> None:
         if says_to_stop(text):
             self._cancel(viewer)
-        elif self._claims(viewer):
+        elif self._drives(viewer, m.Say(text)):
             self._note(viewer.name, "say", said=text)
             self._commands.give(Command(viewer.secret, text))
 
@@ -298,7 +306,8 @@ class Hub:
             self._warn(viewer, NO_FLOOR)
 
     def _refuse_switch(self, viewer: Viewer, reason: str) -> None:
-        self._warn(viewer, reason)
+        if reason:
+            self._warn(viewer, reason)
         viewer.mailbox.put(m.write(self._kept.switches))
 
     def _leave(self, viewer: Viewer, message: m.Leave) -> None:
@@ -335,13 +344,5 @@ class Hub:
             viewer.mailbox.put(m.write(m.Goal(state, command.text, message)))
 
     def _warn(self, viewer: Viewer, text: str) -> None:
-        """A person once in a while, as a held key asks twenty times a second; an agent each time."""
-        is_due = viewer.may_be_warned(self._clock())
-        if is_due:
+        if viewer.warn(text, self._clock()):
             self._note(viewer.name, "refused", text)
-        if is_due or viewer.is_agent:
-            viewer.mailbox.put(m.write(m.Notice("warning", text)))
-
-
-def _heed_not(viewer: Viewer, message: m.FromPage) -> None:
-    """A stop has been heeded before, and speech is for the ear."""

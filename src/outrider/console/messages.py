@@ -11,13 +11,12 @@ from typing import Annotated
 import msgspec
 
 from outrider.console.drawn.boxes import Box
+from outrider.console.spoken.messages import Heard, Speech
 from outrider.console.switched.switches import Switch, Switches
 from outrider.core.errors import ProtocolError
 
 MAX_MESSAGE_BYTES = 2048
 MAX_COMMAND_CHARACTERS = 400
-MAX_SAMPLE_BYTES = 1280
-"""Of sound in one message: 40 ms."""
 
 Fraction = Annotated[float, msgspec.Meta(ge=-1.0, le=1.0)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
@@ -104,22 +103,9 @@ class EStop(_FromPage, frozen=True, tag="e_stop"):
     beat: Count = 0
 
 
-class Listen(_FromPage, frozen=True, tag="listen"):
-    """A person begins to speak."""
-
-
-class Samples(_FromPage, frozen=True, tag="samples"):
-    """The next sound of the microphone, in the form of `core.hearing`, in base64."""
-
-    samples: Annotated[bytes, msgspec.Meta(min_length=1, max_length=MAX_SAMPLE_BYTES)]
-
-
-class Listened(_FromPage, frozen=True, tag="listened"):
-    """The person has finished speaking."""
-
-
-Speech = Listen | Samples | Listened
 Command = Say | GoTo | GoToSeen
+Gated = Drive | Command | Switch | EStop
+"""What needs the driver's seat, a stop excepted."""
 FromPage = Hello | Seen | Ping | Take | Leave | Drive | Command | Switch | Cancel | EStop | Speech
 
 
@@ -130,13 +116,15 @@ class _ToPage(msgspec.Struct, frozen=True, tag_field="is"):
 class State(_ToPage, frozen=True, tag="state"):
     """How things stand, several times a second; `beat` counts these messages. `driver` is a viewer's name.
 
-    `unheard`: the emergency stop was engaged here, and nobody on the robot's side listens. `stands`: odometry
-    of now shows no motion, and nothing is commanded; neither it nor `moving` where no odometry comes.
+    `driver_yields`: an agent drives, and a person may take the seat. `unheard`: the emergency stop was
+    engaged here, and nobody on the robot's side listens. `stands`: odometry of now shows no motion, and
+    nothing is commanded; neither it nor `moving` where no odometry comes.
     """
 
     beat: int = 0
     link: str = ""
     driver: str = ""
+    driver_yields: bool = False
     viewers: int = 0
     e_stop: bool = False
     unheard: bool = False
@@ -271,16 +259,6 @@ class Walls(_ToPage, frozen=True, tag="walls"):
     cells: tuple[tuple[int, int], ...]
 
 
-class Heard(_ToPage, frozen=True, tag="heard"):
-    """What the person at this page said, to be corrected and sent; a stop that is heard before its end is not
-    `is_whole`. `note`: what else there is to say.
-    """
-
-    text: str
-    note: str = ""
-    is_whole: bool = True
-
-
 class Pong(_ToPage, frozen=True, tag="pong"):
     """The answer to a ping."""
 
@@ -292,6 +270,12 @@ class Notice(_ToPage, frozen=True, tag="notice"):
 
     level: str
     text: str
+
+
+class Unseated(_ToPage, frozen=True, tag="unseated"):
+    """What a person asked for and was not done, as the seat, which that person may take, is not theirs."""
+
+    asked: Gated
 
 
 class Welcome(_ToPage, frozen=True, tag="welcome"):
@@ -318,7 +302,7 @@ class Welcome(_ToPage, frozen=True, tag="welcome"):
 
 Run = State | Text | Tokens | Round | Motion | Goal | Halt | Plan
 Drawn = Sights | Boxes | Memories | Trail | Walls
-ToPage = Run | Drawn | Switches | Heard | Pong | Notice | Welcome
+ToPage = Run | Drawn | Switches | Heard | Pong | Notice | Unseated | Welcome
 
 _decoder = msgspec.json.Decoder(FromPage)
 _encoder = msgspec.json.Encoder()

@@ -17,28 +17,33 @@ HOLD_S = 0.15
 
 
 class Seat:
-    """The driver's seat. Viewers are named by anything hashable; times are of one monotonic clock.
+    """The driver's seat, which is `driver`'s; `yields`: who has it gives way to one who does not.
 
-    It holds no clock.
+    It holds no clock: times are of one monotonic clock.
     """
 
     def __init__(self, silence_s: float = SILENCE_S) -> None:
-        self.driver = ""
+        self.driver, self.yields = "", False
         self._silence_s = silence_s
         self._heard_s = 0.0
 
-    def take(self, viewer: str, now_s: float) -> bool:
-        """Whether the viewer drives now: the seat was free, or already theirs."""
+    def take(self, viewer: str, now_s: float, yields: bool = False) -> bool:
+        """Whether the viewer drives now: the seat was free, already theirs, or of one who gives way."""
         self.check(now_s)
-        if not self.driver:
-            self.driver, self._heard_s = viewer, now_s
+        if not self.driver or (self.yields and not yields):
+            self.driver, self.yields, self._heard_s = viewer, yields, now_s
         return self.driver == viewer
+
+    @property
+    def told(self) -> dict[str, str | bool]:
+        """Returns who drives, as fields of the state."""
+        return {"driver": self.driver, "driver_yields": self.yields}
 
     def leave(self, viewer: str) -> bool:
         """Whether it was this viewer's."""
         if not viewer or self.driver != viewer:
             return False
-        self.driver = ""
+        self.driver, self.yields = "", False
         return True
 
     def heard(self, viewer: str, now_s: float) -> None:
@@ -50,7 +55,7 @@ class Seat:
         """Whether a driver that has fallen silent has just lost the seat."""
         if not self.driver or now_s - self._heard_s <= self._silence_s:
             return False
-        self.driver = ""
+        self.driver, self.yields = "", False
         return True
 
 

@@ -8,8 +8,8 @@ import secrets
 from collections.abc import Container
 from dataclasses import dataclass, field
 
+from outrider.console import messages as m
 from outrider.console.mailbox import Mailbox
-from outrider.console.messages import Hello
 from outrider.core.errors import ProtocolError
 
 WARNING_PERIOD_S = 1.0
@@ -43,8 +43,20 @@ class Viewer:
     pace: Pace = field(default_factory=Pace)
     _warned_s: float = -math.inf
 
-    def may_be_warned(self, now_s: float) -> bool:
-        """Return whether it is time for another warning: a held key asks twenty times a second."""
+    def warn(self, text: str, now_s: float) -> bool:
+        """Tell a person once in a while, an agent each time; return whether it is to be written down."""
+        is_due = self._is_due(now_s)
+        if is_due or self.is_agent:
+            self.mailbox.put(m.write(m.Notice("warning", text)))
+        return is_due
+
+    def is_to_sit(self, asked: m.Gated, now_s: float) -> bool:
+        """Tell a person to take the seat for what was asked; return whether it is to be written down."""
+        self.mailbox.put_latest("unseated", m.write(m.Unseated(asked)))
+        return self._is_due(now_s)
+
+    def _is_due(self, now_s: float) -> bool:
+        """Whether it is time for another warning: a held key asks twenty times a second."""
         if now_s - self._warned_s < WARNING_PERIOD_S:
             return False
         self._warned_s = now_s
@@ -62,7 +74,7 @@ class Names:
         """Whether a viewer with this secret has been here."""
         return secret in self._names
 
-    def viewer(self, hello: Hello, here: Container[str]) -> Viewer:
+    def viewer(self, hello: m.Hello, here: Container[str]) -> Viewer:
         """Return a new viewer, or one that comes back; `here` holds the secrets of those who are."""
         secret = hello.resume if self.knows(hello.resume) else secrets.token_urlsafe(16)
         if not self.knows(secret):

@@ -39,19 +39,15 @@ def test_an_agent_moves_nothing_by_hand(server: ConsoleServer, robot: FakeRobot)
     wait_until(lambda: robot.e_stops, "the stop")
     program.release_e_stop()
     program.send(do="ping", sent_ms=1.0)
-    program.read("pong")
+    program.read("pong", sent_ms=1.0)
     assert robot.drives == [] and robot.e_stops == [True]
 
 
-@pytest.mark.parametrize("asks", [{"do": "take"}, {"do": "say", "text": "turn right"}])
-def test_a_person_has_an_agents_seat_for_the_asking(
-    server: ConsoleServer, robot: FakeRobot, asks: dict[str, str]
-) -> None:
+def test_a_person_has_an_agents_seat_for_the_asking(server: ConsoleServer, robot: FakeRobot) -> None:
     page, program = Page(server), agent(server)
     program.send(do="say", text="turn left")
     page.read("state", driver=program.name)
-    page.send(**asks)
-    page.read("state", driver=page.name)
+    page.seated()
     wait_until(lambda: robot.cancels, "the agent's command ends")
     program.send(do="say", text="turn left")
     assert "has the driver's seat" in program.read("notice")["text"]
@@ -75,7 +71,7 @@ def test_the_command_of_an_agent_that_vanishes_ends(server: ConsoleServer, robot
 
 
 def test_a_command_that_is_not_the_vanished_agents_goes_on(server: ConsoleServer, robot: FakeRobot) -> None:
-    page, program = Page(server), agent(server)
+    page, program = Page(server).seated(), agent(server)
     page.send(do="say", text="find the red chair")
     page.read("state", goal="find the red chair")
     program.vanish()

@@ -19,13 +19,13 @@ STILL = Velocity()
 def test_held_keys_are_fractions_of_the_limits_and_left_is_left(
     robot: FakeRobot, open_page: OpenPage
 ) -> None:
-    open_page().drive(forward=1.0, left=-0.5, turn=0.25)
+    open_page().seated().drive(forward=1.0, left=-0.5, turn=0.25)
     wait_until(lambda: robot.drives, "a velocity")
     assert robot.drives[0] == Velocity(0.5, -0.1, 0.25)
 
 
 def test_a_hand_that_falls_silent_is_taken_off(robot: FakeRobot, open_page: OpenPage) -> None:
-    open_page().drive(forward=1.0)
+    open_page().seated().drive(forward=1.0)
     wait_until(lambda: robot.drives[1:], "a stop")
     assert robot.drives == [Velocity(0.5, 0.0, 0.0), STILL]
 
@@ -33,52 +33,48 @@ def test_a_hand_that_falls_silent_is_taken_off(robot: FakeRobot, open_page: Open
 def test_a_browser_that_vanishes_stops_the_robot_and_frees_the_seat(
     robot: FakeRobot, open_page: OpenPage
 ) -> None:
-    driver, watcher = open_page(), open_page()
+    driver, watcher = open_page().seated(), open_page()
     driver.drive(forward=1.0)
-    watcher.read("state", driver=driver.name)
+    wait_until(lambda: robot.drives, "a hand")
     driver.vanish()
     wait_until(lambda: robot.drives[-1:] == [STILL], "a stop")
     watcher.read("state", viewers=1)
     watcher.read("state", driver="")
-    watcher.drive(turn=1.0)
+    watcher.seated().drive(turn=1.0)
     wait_until(lambda: robot.drives[-1] == Velocity(0.0, 0.0, 1.0), "the other's hand")
 
 
 def test_a_hand_taken_off_is_an_order_to_stand(robot: FakeRobot, open_page: OpenPage) -> None:
-    page = open_page()
+    page = open_page().seated()
     page.drive(forward=1.0)
     page.drive()
     wait_until(lambda: robot.drives[-1:] == [STILL], "a stop")
 
 
 def test_a_second_driver_is_told_who_drives(robot: FakeRobot, open_page: OpenPage) -> None:
-    first, second = open_page(), open_page()
-    first.send(do="take")
-    second.read("state", driver=first.name)
+    first, second = open_page().seated(), open_page()
     second.drive(forward=1.0)
     assert first.name in second.read("notice", level="warning")["text"]
     second.send(do="say", text="find the red chair")
     second.send(do="leave")
     first.send(do="leave")
     second.read("state", driver="")
-    second.send(do="take")
-    second.read("state", driver=second.name)
+    second.seated()
     assert robot.drives == [] and robot.goals == []
 
 
 @pytest.mark.parametrize("behind", [-100, 100])
 def test_nobody_drives_blind(robot: FakeRobot, open_page: OpenPage, behind: int) -> None:
-    page = open_page()
-    page.read("state")
+    page = open_page().seated()
     page.send(do="drive", forward=1.0, left=0.0, turn=0.0, beat=max(0, page.beat - behind))
     assert "too slow" in page.read("notice", level="warning")["text"]
     assert robot.drives == []
 
 
 def test_the_emergency_stop_is_anybodys(robot: FakeRobot, open_page: OpenPage) -> None:
-    driver, watcher = open_page(), open_page()
+    driver, watcher = open_page().seated(), open_page()
     driver.drive(forward=1.0)
-    watcher.read("state", driver=driver.name)
+    wait_until(lambda: robot.drives, "a hand")
     watcher.send(do="e_stop", engaged=True)
     driver.read("state", e_stop=True)
     assert robot.e_stops == [True]
@@ -89,9 +85,7 @@ def test_the_emergency_stop_is_anybodys(robot: FakeRobot, open_page: OpenPage) -
 
 
 def test_only_the_driver_releases_the_emergency_stop(robot: FakeRobot, open_page: OpenPage) -> None:
-    driver, watcher = open_page(), open_page()
-    driver.send(do="take")
-    watcher.read("state", driver=driver.name)
+    driver, watcher = open_page().seated(), open_page()
     watcher.send(do="e_stop", engaged=True)
     watcher.send(do="e_stop", engaged=False)
     assert driver.name in watcher.read("notice", level="warning")["text"]
@@ -104,7 +98,7 @@ def test_only_the_driver_releases_the_emergency_stop(robot: FakeRobot, open_page
 def test_a_release_that_was_not_meant_for_this_stop_is_refused(
     robot: FakeRobot, open_page: OpenPage, beat: str
 ) -> None:
-    driver, watcher = open_page(), open_page()
+    driver, watcher = open_page().seated(), open_page()
     driver.send(do="e_stop", engaged=True)
     old = driver.read("state", e_stop=True)["beat"]
     if beat == "old":
@@ -121,7 +115,7 @@ def test_a_release_that_was_not_meant_for_this_stop_is_refused(
 
 
 def test_an_emergency_stop_ends_commands(robot: FakeRobot, open_page: OpenPage) -> None:
-    page = open_page()
+    page = open_page().seated()
     page.send(do="say", text="find the red chair")
     page.send(do="say", text="find the blue cup")
     wait_until(lambda: robot.cancels == 1, "a cancel")
@@ -135,7 +129,7 @@ def test_an_emergency_stop_ends_commands(robot: FakeRobot, open_page: OpenPage) 
 
 def test_an_emergency_stop_that_nobody_hears_is_said(robot: FakeRobot, open_page: OpenPage) -> None:
     robot.hears = False
-    page = open_page()
+    page = open_page().seated()
     page.send(do="e_stop", engaged=True)
     page.read("state", e_stop=True, unheard=True)
     page.release_e_stop()
@@ -143,7 +137,7 @@ def test_an_emergency_stop_that_nobody_hears_is_said(robot: FakeRobot, open_page
 
 
 def test_what_a_command_came_to_is_told_to_who_gave_it(robot: FakeRobot, open_page: OpenPage) -> None:
-    asker, watcher = open_page(), open_page()
+    asker, watcher = open_page().seated(), open_page()
     asker.send(do="say", text="where are my keys?")
     assert watcher.read("goal", state="running")["instruction"] == "where are my keys?"
     _, on_end = robot.goals[0]
@@ -155,7 +149,7 @@ def test_what_a_command_came_to_is_told_to_who_gave_it(robot: FakeRobot, open_pa
 def test_past_commands_are_told_to_who_comes_later_and_their_reasons_to_who_gave_them(
     robot: FakeRobot, server: ConsoleServer, open_page: OpenPage
 ) -> None:
-    page = open_page()
+    page = open_page().seated()
     for number, (text, end) in enumerate(
         [
             ("find the red chair", GoalEnd(False, "no chair is in sight")),
@@ -177,7 +171,7 @@ def test_past_commands_are_told_to_who_comes_later_and_their_reasons_to_who_gave
 
 
 def test_of_past_commands_the_newest_are_kept(robot: FakeRobot, open_page: OpenPage) -> None:
-    page, number = open_page(), KEPT_COMMANDS + 2
+    page, number = open_page().seated(), KEPT_COMMANDS + 2
     for index in range(number):
         page.send(do="say", text=f"turn left {index + 1} degrees")
         wait_until(lambda least=index: len(robot.goals) > least, "a command")
@@ -190,7 +184,7 @@ def test_of_past_commands_the_newest_are_kept(robot: FakeRobot, open_page: OpenP
 def test_a_cancel_says_that_the_robot_stands_only_once_that_is_seen(
     robot: FakeRobot, server: ConsoleServer, open_page: OpenPage
 ) -> None:
-    page, watcher = open_page(), open_page()
+    page, watcher = open_page().seated(), open_page()
     server.update(moving=True, stands=False)
     page.send(do="say", text="turn left")
     wait_until(lambda: robot.goals, "a command")
@@ -210,7 +204,7 @@ def test_a_cancel_says_that_the_robot_stands_only_once_that_is_seen(
 
 
 def test_a_new_command_takes_the_place_of_the_running_one(robot: FakeRobot, open_page: OpenPage) -> None:
-    page = open_page()
+    page = open_page().seated()
     page.send(do="say", text="find the red chair")
     page.send(do="say", text="find the blue cup")
     wait_until(lambda: robot.cancels, "a cancel")
@@ -225,7 +219,7 @@ def test_a_navigator_that_does_not_end_a_command_keeps_no_other_from_running(
     robot: FakeRobot, open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commands, "CANCEL_S", 0.05)
-    page = open_page()
+    page = open_page().seated()
     page.send(do="say", text="find the red chair")
     page.send(do="say", text="find the blue cup")
     assert "has gone" in page.read("goal", state="failed")["message"]
@@ -246,7 +240,7 @@ def test_a_navigator_that_does_not_end_a_command_keeps_no_other_from_running(
     ],
 )
 def test_anybody_may_cancel(robot: FakeRobot, open_page: OpenPage, message: dict[str, str]) -> None:
-    driver, watcher = open_page(), open_page()
+    driver, watcher = open_page().seated(), open_page()
     driver.send(do="say", text="find the red chair")
     wait_until(lambda: robot.goals, "a command")
     watcher.send(**message)
@@ -254,7 +248,7 @@ def test_anybody_may_cancel(robot: FakeRobot, open_page: OpenPage, message: dict
 
 
 def test_a_page_that_comes_back_is_who_it_was(robot: FakeRobot, open_page: OpenPage) -> None:
-    page = open_page()
+    page = open_page().seated()
     page.send(do="say", text="where are my keys?")
     wait_until(lambda: robot.goals, "a command")
     page.vanish()
@@ -278,3 +272,11 @@ def test_a_driver_who_gives_no_sign_of_life_loses_the_seat() -> None:
     assert not seat.check(5.0) and seat.driver == "a"
     assert seat.check(5.1) and seat.driver == ""
     assert seat.take("b", 5.2) and not seat.leave("a") and seat.leave("b")
+
+
+def test_who_gives_way_gives_it_to_one_who_does_not() -> None:
+    seat = Seat()
+    assert seat.take("agent", 0.0, yields=True) and seat.yields
+    assert not seat.take("other agent", 0.1, yields=True)
+    assert seat.take("person", 0.2) and not seat.yields
+    assert not seat.take("agent", 0.3, yields=True) and seat.driver == "person"

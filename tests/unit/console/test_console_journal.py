@@ -38,7 +38,7 @@ def entries(path: Path, did: str) -> list[Entry]:
 def test_a_journal_tells_who_asked_for_what_and_what_was_done(path: Path, notary: Notary) -> None:
     robot = FakeRobot()
     server = ConsoleServer(robot, ConsoleSettings(port=0), notary.note)
-    first, second = Page(server), Page(server)
+    first, second = Page(server).seated(), Page(server)
     first.send(do="say", text="turn left 90 degrees")
     wait_until(lambda: robot.goals, "the command")
     second.send(do="say", text="find the red chair")
@@ -79,7 +79,7 @@ def test_what_concerns_memory_is_not_written_down(path: Path, notary: Notary) ->
 def test_a_held_key_and_a_repeated_stop_are_written_once(path: Path, notary: Notary) -> None:
     robot = FakeRobot()
     server = ConsoleServer(robot, ConsoleSettings(port=0), notary.note)
-    page = Page(server)
+    page = Page(server).seated()
     for _ in range(5):
         page.drive(forward=1.0)
     for _ in range(5):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.browsers import PHONE
+from support.browsers import PHONE, take_seat
 from support.consoles import FakeRobot, wait_until
 
 from outrider.console import messages as m
@@ -22,12 +22,13 @@ STILL = Velocity()
 
 @pytest.fixture(params=[{}, PHONE], ids=["desktop", "phone"])
 def page(browser: Any, server: ConsoleServer, request: pytest.FixtureRequest) -> Iterator[Any]:
-    """The page, open and connected; the test fails where its script does."""
+    """The page, open, connected and in the driver's seat; the test fails where its script does."""
     errors: list[str] = []
     opened = browser.new_page(**request.param)
     opened.on("pageerror", lambda error: errors.append(str(error)))
     opened.goto(server.url)
     opened.wait_for_selector("#page-link.good")
+    take_seat(opened)
     yield opened
     opened.close()
     assert errors == []
@@ -88,6 +89,7 @@ def test_a_browser_that_dies_stops_the_robot(browser: Any, server: ConsoleServer
     page = context.new_page()
     page.goto(server.url)
     page.wait_for_selector("#page-link.good")
+    take_seat(page)
     page.keyboard.down("w")
     wait_until(lambda: robot.drives, "a velocity")
     context.close()
@@ -231,6 +233,7 @@ def test_the_page_comes_back_by_itself(page: Any, server: ConsoleServer, robot: 
     again = ConsoleServer(robot, ConsoleSettings(port=server.port))
     try:
         page.wait_for_selector("#page-link.good")
+        take_seat(page)
         page.keyboard.down("d")
         wait_until(lambda: robot.drives and robot.drives[-1] == Velocity(0.0, 0.0, -1.0), "a hand")
     finally:

@@ -166,7 +166,7 @@ def test_a_page_is_told_where_things_are_before_their_picture(server: ConsoleSer
 
 
 def test_a_point_of_the_map_is_a_command_in_words(server: ConsoleServer, robot: FakeRobot) -> None:
-    page = Page(server)
+    page = Page(server).seated()
     page.send(do="go_to", x=1.234, y=-0.5)
     (goal,) = wait_until(lambda: robot.goals, "the command")
     assert goal[0] == "go to the point 1.23 -0.5"
@@ -175,14 +175,14 @@ def test_a_point_of_the_map_is_a_command_in_words(server: ConsoleServer, robot: 
 
 
 def test_a_place_in_the_picture_is_a_command_in_words(server: ConsoleServer, robot: FakeRobot) -> None:
-    page = shown(server, m.Thing("red chair", 3.0, 0.0))
+    page = shown(server, m.Thing("red chair", 3.0, 0.0)).seated()
     page.send(do="go_to_seen", picture=1, across=0.5, down=0.55)
     wait_until(lambda: robot.goals and robot.goals[-1][0] == "find the red chair", "the thing")
     page.send(do="go_to_seen", picture=1, across=0.5, down=0.1)
     assert page.read("notice")["text"] == NO_FLOOR
     page.send(do="go_to_seen", picture=7, across=0.5, down=0.9)
     page.send(do="ping", sent_ms=1.0)
-    page.read("pong")
+    page.read("pong", sent_ms=1.0)
     assert len(robot.goals) == 1 and set(robot.drives) <= {Velocity()}
 
 
@@ -193,9 +193,7 @@ def test_a_place_in_the_picture_is_a_command_in_words(server: ConsoleServer, rob
 def test_pointing_is_for_who_drives_and_for_no_agent(
     server: ConsoleServer, robot: FakeRobot, ask: dict[str, object]
 ) -> None:
-    driver = shown(server)
-    driver.send(do="take")
-    driver.read("state", driver=driver.name)
+    shown(server).seated()
     other, agent = Page(server), Page(server, agent="helper")
     for page in (other, agent):
         page.send(**ask)

@@ -8,7 +8,7 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
-from support.browsers import PHONE
+from support.browsers import PHONE, take_seat
 from support.consoles import FakeRobot, wait_until
 
 from outrider.console import messages as m
@@ -35,6 +35,7 @@ def page(browser: Any, server: ConsoleServer, request: pytest.FixtureRequest) ->
     opened.add_init_script(DRAWN)
     opened.goto(server.url)
     opened.wait_for_selector("#page-link.good")
+    take_seat(opened)
     server.see_by(SIM_CAMERA)
     server.show_pose(HERE)
     server.show(m.Sights((m.Thing("red chair", 3.0, 0.0),)))

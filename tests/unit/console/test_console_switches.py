@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.browsers import PHONE
+from support.browsers import PHONE, take_seat
 from support.consoles import FakeRobot, OpenPage, Page, wait_until
 
 from outrider.console import messages as m
@@ -28,7 +28,7 @@ def told(server: ConsoleServer, page: Page, switches: m.Switches) -> None:
 def test_a_driver_switches_and_what_holds_is_told_to_all(
     robot: FakeRobot, server: ConsoleServer, open_page: OpenPage, asked: dict[str, Any]
 ) -> None:
-    page = open_page()
+    page = open_page().seated()
     told(server, page, LAN)
     page.send(do="switch", **asked)
     wait_until(lambda: robot.switches, "the request")
@@ -59,7 +59,7 @@ def test_what_cannot_be_switched_to_is_refused_by_name(
     asked: dict[str, Any],
     reason: str,
 ) -> None:
-    page = open_page()
+    page = open_page().seated()
     told(server, page, offered)
     page.send(do="switch", **asked)
     assert reason in page.read("notice", level="warning")["text"]
@@ -69,9 +69,8 @@ def test_what_cannot_be_switched_to_is_refused_by_name(
 def test_who_does_not_drive_and_an_agent_switch_nothing(
     robot: FakeRobot, server: ConsoleServer, open_page: OpenPage
 ) -> None:
-    driver, watcher, agent = open_page(), open_page(), open_page(agent="mcp")
-    driver.send(do="take")
-    driver.read("state", driver=driver.name)
+    watcher, agent = open_page(), open_page(agent="mcp")
+    open_page().seated()
     told(server, watcher, LAN)
     watcher.send(do="switch", link="lte")
     assert "has the driver's seat" in watcher.read("notice", level="warning")["text"]
@@ -88,7 +87,7 @@ def test_who_switched_what_is_noted(robot: FakeRobot) -> None:
         lambda who, did, what="", said="": noted.append((who, did, what)),
     )
     try:
-        page = Page(server)
+        page = Page(server).seated()
         told(server, page, LAN)
         page.send(do="switch", link="lte", rtt_ms=30.0, strategy="ar")
         wait_until(lambda: robot.switches, "the request")
@@ -108,6 +107,7 @@ def test_the_page_offers_what_can_be_switched_and_shows_what_is_in_force(
     page = browser.new_page(**options)
     page.goto(server.url)
     page.wait_for_selector("#page-link.good")
+    take_seat(page)
     assert not page.is_visible("#switches")
     server.show(REAL)
     page.wait_for_selector("#strategy:visible")

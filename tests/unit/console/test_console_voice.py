@@ -9,9 +9,9 @@ import pytest
 from support.consoles import FakeRobot, Page, wait_until
 from support.speakers import STOP_SOUND, FakeEngine
 
-from outrider.console import ear
-from outrider.console import messages as m
 from outrider.console.server import ConsoleServer, ConsoleSettings
+from outrider.console.spoken import ear
+from outrider.console.spoken.messages import MAX_SAMPLE_BYTES
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ def test_one_person_speaks_at_a_time_and_leaves_the_turn_by_leaving(server: Cons
     first.send(do="listen")
     sound(first, b"ab")
     first.send(do="ping", sent_ms=1.0)
-    first.read("pong")
+    first.read("pong", sent_ms=1.0)
     second.send(do="listen")
     assert second.read("heard")["note"] == ear.TAKEN
     first.vanish()
@@ -176,14 +176,14 @@ def test_what_lasts_too_long_is_cut_off(server: ConsoleServer, monkeypatch: pyte
     page = Page(server)
     page.send(do="listen")
     for _ in range(3):
-        sound(page, bytes(m.MAX_SAMPLE_BYTES))
+        sound(page, bytes(MAX_SAMPLE_BYTES))
     assert page.read("heard") == heard("find the red chair", ear.TOO_LONG)
 
 
 def test_a_larger_piece_of_sound_ends_the_connection(server: ConsoleServer) -> None:
     page = Page(server)
     page.send(do="listen")
-    sound(page, bytes(m.MAX_SAMPLE_BYTES + 1))
+    sound(page, bytes(MAX_SAMPLE_BYTES + 1))
     assert page.closed() == 1008
 
 
@@ -192,5 +192,5 @@ def test_an_agent_has_no_microphone(server: ConsoleServer, engine: FakeEngine) -
     agent.send(do="listen")
     sound(agent, STOP_SOUND)
     agent.send(do="ping", sent_ms=1.0)
-    agent.read("pong")
+    agent.read("pong", sent_ms=1.0)
     assert engine.utterances == []

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.browsers import PHONE
+from support.browsers import PHONE, take_seat
 from support.consoles import FakeRobot, wait_until
 from support.speakers import FakeEngine
 
@@ -48,6 +48,7 @@ def test_what_is_said_is_shown_corrected_and_sent_by_the_person(
     browser: Any, server: ConsoleServer, robot: FakeRobot, engine: FakeEngine, options: dict[str, Any]
 ) -> None:
     page = opened(browser, server, MICROPHONE, **options)
+    take_seat(page)
     page.dispatch_event("#talk", "pointerdown")
     wait_until(lambda: engine.utterances and len(engine.utterances[0].heard) > 6400, "sound arrives")
     page.dispatch_event("#talk", "pointerup")

@@ -115,6 +115,16 @@ def test_a_page_in_another_language_says_no_word_of_english(browser: Any, option
         page.wait_for_selector("#answer.bad")
         assert english(page) == []
         page.fill("#words", FOREIGN)
+        page.press("#words", "Enter")
+        page.wait_for_selector("#unseated button:focus")
+        assert english(page) == []
+        page.keyboard.press("Escape")
+        page.wait_for_selector("body.stopped")
+        page.click("#banner button")
+        page.wait_for_selector(f"#unseated button >> text={foreign(WORDS['unseated.e_stop'])}")
+        assert english(page) == []
+        page.click("#unseated button")
+        page.wait_for_selector("body:not(.stopped)")
         for success in (True, False):
             page.fill("#words", FOREIGN)
             page.press("#words", "Enter")
@@ -123,8 +133,6 @@ def test_a_page_in_another_language_says_no_word_of_english(browser: Any, option
             robot.goals.pop()[1](GoalEnd(success, ""))
             page.wait_for_selector("#answer.good" if success else "#answer.bad")
             assert english(page) == []
-        page.click("#seat")
-        page.wait_for_selector("#driver:not(:empty)")
         other = Page(server)
         other.send(do="e_stop", engaged=True)
         page.wait_for_selector("body.stopped")

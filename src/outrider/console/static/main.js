@@ -6,6 +6,7 @@ import { Commands } from "./commands.js";
 import { Drive } from "./drive.js";
 import { Link } from "./link.js";
 import { FloorMap } from "./map.js";
+import { Seat } from "./seat.js";
 import { Switches } from "./switches.js";
 import { Texts } from "./texts.js";
 import { Voice } from "./voice.js";
@@ -31,7 +32,6 @@ const charts = {
   speed: new Chart($("speed"), $("speed-now"), { name: "goal", format: (v) => v.toFixed(0), kept: 30 }),
 };
 const drafts = [];
-let me = "";
 let state = {};
 let stopFailure = "";
 
@@ -44,11 +44,12 @@ const switches = new Switches(link, $("switches"), {
   link: $("link"), slider: $("round-trip-ms"), value: $("round-trip-value"), strategy: $("strategy"), emulated: $("emulated"),
 });
 const voice = new Voice(link, $("talk"), $("words"), $("speaks"), (kind, text) => commands.show(kind, text));
+const seat = new Seat(link, $("seat"), $("driver"), $("unseated"));
 const drive = new Drive(link, document.querySelectorAll("[data-drive]"));
 
 const handlers = {
   welcome(message) {
-    me = message.name;
+    seat.me = message.name;
     texts.clear();
     map.clear();
     Object.values(charts).forEach((chart) => chart.clear());
@@ -97,6 +98,11 @@ const handlers = {
   trail: (message) => map.addTrail(message.points),
   walls: (message) => map.addWalls(message.cell_m, message.cells),
   switches: (message) => switches.show(message),
+  unseated({ asked }) {
+    const { target } = map;
+    map.setTarget(null);
+    seat.ask(asked, () => map.setTarget(target));
+  },
   notice: (message) => toast(message.level, message.text),
 };
 
@@ -127,14 +133,12 @@ function onStop(failure) {
 }
 
 function showState() {
-  const { link: robot, e_stop: stopped, driver, moving, viewers, goal } = state;
+  const { link: robot, e_stop: stopped, moving, viewers, goal } = state;
   const kind = { connected: "good", local: "good", lost: "bad", refused: "bad", mismatched: "bad" }[robot] ?? "warn";
   pill("robot-link", words(`link.${robot || "unknown"}`), kind);
   pill("motion", words(`motion.${stopped ? "stopped" : moving ? "moving" : "standing"}`), stopped ? "bad" : moving ? "warn" : "");
   pill("viewers", words(`viewers.${viewers === 1 ? "one" : "other"}`, { n: viewers }));
-  $("driver").textContent = words(`drive.${driver === me ? "you" : driver ? "other" : "nobody"}`, { name: driver });
-  $("seat").textContent = words(driver === me ? "drive.leave" : "drive.take");
-  $("seat").disabled = Boolean(driver) && driver !== me;
+  seat.show(state);
   document.body.classList.toggle("stopped", stopped);
   showBanner();
   commands.setRunning(goal);
@@ -186,4 +190,3 @@ $("e-stop").addEventListener("pointerdown", (event) => {
 $("e-stop").addEventListener("click", () => link.eStop());
 document.addEventListener("keydown", (event) => event.code === "Escape" && link.eStop());
 $("banner").lastElementChild.addEventListener("click", () => link.release());
-$("seat").addEventListener("click", () => link.send({ do: state.driver === me ? "leave" : "take" }));

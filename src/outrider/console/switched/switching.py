@@ -35,22 +35,25 @@ class Offering(Protocol):
 
 
 class Switching(Generic[_Viewer]):
-    """`claims` says whether a viewer drives, `note` writes down what is asked for, `refuse` tells why not."""
+    """`drives` says whether a viewer has the seat, and tells one who has not. `note` writes down what is
+    asked for. `refuse` tells why not, unless that is empty, and what is in force.
+    """
 
     def __init__(
         self,
         robot: Switched,
         offering: Offering,
-        claims: Callable[[_Viewer], bool],
+        drives: Callable[[_Viewer, Switch], bool],
         note: Callable[[str, str, str], None],
         refuse: Callable[[_Viewer, str], None],
     ) -> None:
         self._robot, self._offering = robot, offering
-        self._claims, self._note, self._refuse = claims, note, refuse
+        self._drives, self._note, self._refuse = drives, note, refuse
 
     def heed(self, viewer: _Viewer, asked: Switch) -> None:
         """Ask the robot's side, which tells once it holds; what is wrong does not get that far."""
-        if not self._claims(viewer):
+        if not self._drives(viewer, asked):
+            self._refuse(viewer, "")
             return
         refusal = self._offering.switches.refusal(asked)
         if refusal:

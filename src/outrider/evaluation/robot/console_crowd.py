@@ -23,7 +23,7 @@ from websockets.exceptions import ConnectionClosed
 from outrider.console.drawn.frames import picture_number
 from outrider.core.errors import LinkError
 
-HELLO = '{"do": "hello"}'
+HELLO, TAKE = '{"do": "hello"}', '{"do": "take"}'
 WAIT_S = 20.0
 DRIVE_PERIOD_S = 0.05
 
@@ -89,6 +89,7 @@ async def time_e_stops(url: str, repeats: int) -> list[float]:
     """
     async with open_page(url) as page:
         await page.send(HELLO)
+        await page.send(TAKE)
         return [await _time_e_stop(page) for _ in range(repeats)]
 
 
@@ -99,6 +100,7 @@ async def time_silences(url: str, repeats: int) -> list[float]:
     """
     async with open_page(url) as page:
         await page.send(HELLO)
+        await page.send(TAKE)
         return [await _time_silence(page) for _ in range(repeats)]
 
 
@@ -106,6 +108,7 @@ async def hold_button(url: str) -> None:
     """Drive ahead from a page until its console is gone."""
     async with open_page(url) as page:
         await page.send(HELLO)
+        await page.send(TAKE)
         with contextlib.suppress(ConnectionClosed):
             await _until(page, lambda _: False, driving=True)
 

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from outrider.console import messages as m
+from outrider.console.spoken import messages as s
 from outrider.console.viewer import Viewer
 from outrider.core.errors import OutriderError
 from outrider.core.hearing import BYTES_A_SECOND, AsrEngine
@@ -50,11 +51,11 @@ class Ear:
         self._received, self._ended = 0, False
         self._task: asyncio.Task[None] | None = None
 
-    def receive(self, viewer: Viewer, message: m.Speech) -> None:
+    def receive(self, viewer: Viewer, message: s.Speech) -> None:
         """Act on a message about speech; an agent has no microphone."""
         if viewer.is_agent:
             return
-        if isinstance(message, m.Listen):
+        if isinstance(message, s.Listen):
             self._begin(viewer)
         elif viewer is self._speaker:
             self._take(message)
@@ -80,11 +81,11 @@ class Ear:
             self._pending, self._wake = bytearray(), asyncio.Event()
             self._task = asyncio.get_running_loop().create_task(self._hear(viewer, self._engine))
 
-    def _take(self, message: m.Speech) -> None:
-        if isinstance(message, m.Samples):
+    def _take(self, message: s.Speech) -> None:
+        if isinstance(message, s.Samples):
             self._received += len(message.samples)
             self._pending += message.samples
-        self._ended |= isinstance(message, m.Listened) or self._received >= LONGEST_S * BYTES_A_SECOND
+        self._ended |= isinstance(message, s.Listened) or self._received >= LONGEST_S * BYTES_A_SECOND
         self._wake.set()
 
     def _drop(self) -> None:
@@ -141,4 +142,4 @@ class Ear:
 
 def tell(viewer: Viewer, sentence: str = "", note: str = "", is_whole: bool = True) -> None:
     """Tell a viewer what was heard, or why nothing was; `is_whole`: it is heard no further."""
-    viewer.mailbox.put(m.write(m.Heard(sentence[: m.MAX_COMMAND_CHARACTERS], note, is_whole)))
+    viewer.mailbox.put(m.write(s.Heard(sentence[: m.MAX_COMMAND_CHARACTERS], note, is_whole)))

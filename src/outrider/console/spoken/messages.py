@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What page and server say to each other of speech: a microphone's sound, and what was heard."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+MAX_SAMPLE_BYTES = 1280
+"""Of sound in one message: 40 ms."""
+
+
+class _FromPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="do"):
+    """As `console.messages` has them."""
+
+
+class Listen(_FromPage, frozen=True, tag="listen"):
+    """A person begins to speak."""
+
+
+class Samples(_FromPage, frozen=True, tag="samples"):
+    """The next sound of the microphone, in the form of `core.hearing`, in base64."""
+
+    samples: Annotated[bytes, msgspec.Meta(min_length=1, max_length=MAX_SAMPLE_BYTES)]
+
+
+class Listened(_FromPage, frozen=True, tag="listened"):
+    """The person has finished speaking."""
+
+
+class Heard(msgspec.Struct, frozen=True, tag_field="is", tag="heard"):
+    """What the person at this page said, to be corrected and sent; a stop that is heard before its end is not
+    `is_whole`. `note`: what else there is to say.
+    """
+
+    text: str
+    note: str = ""
+    is_whole: bool = True
+
+
+Speech = Listen | Samples | Listened

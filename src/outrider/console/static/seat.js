@@ -1,0 +1,57 @@
+// The driver's seat: who has it, a button to take it or give it back, and one for who asks without it.
+
+import { words } from "./words.js";
+
+const SHOWN_MS = 15000;
+
+export class Seat {
+  constructor(link, button, driver, unseated) {
+    Object.assign(this, { link, button, driver, unseated, me: "", state: {} });
+    [this.why, this.take] = unseated.children;
+    button.addEventListener("click", () => link.send({ do: this.isMine ? "leave" : "take" }));
+    this.take.addEventListener("click", () => this.takeAndAsk());
+  }
+
+  get isMine() {
+    return this.state.driver === this.me;
+  }
+
+  show(state) {
+    this.state = state;
+    const { driver, driver_yields: yields } = state;
+    this.driver.textContent = words(`drive.${this.isMine ? "you" : driver ? "other" : "nobody"}`, { name: driver });
+    this.button.textContent = words(this.isMine ? "drive.leave" : "drive.take");
+    this.button.disabled = Boolean(driver) && !this.isMine && !yields;
+    if (this.button.disabled || this.isMine) this.hide();
+  }
+
+  // What was asked for was not done. One press takes the seat and asks again; a key is held again instead.
+  ask(asked, onTake) {
+    Object.assign(this, { asked, onTake });
+    const { driver } = this.state;
+    this.why.textContent = words(driver ? "unseated.agent" : "unseated", { name: driver });
+    const said = asked.text ?? (asked.do === "drive" ? "" : words(`unseated.${asked.do}`));
+    this.take.textContent = words(said ? "drive.take.and" : "drive.take", { said });
+    this.unseated.hidden = false;
+    this.before ??= document.activeElement;
+    // Enter presses it, unless the next words are being typed.
+    if (asked.do !== "drive" && !this.before.value) this.take.focus();
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.hide(), SHOWN_MS);
+  }
+
+  takeAndAsk() {
+    this.link.send({ do: "take" });
+    if (this.asked.do === "e_stop") this.link.release();
+    else if (this.asked.do !== "drive") this.link.send(this.asked);
+    this.onTake();
+    this.hide();
+  }
+
+  hide() {
+    if (this.unseated.hidden) return;
+    if (document.activeElement === this.take) this.before.focus();
+    this.unseated.hidden = true;
+    this.before = undefined;
+  }
+}
