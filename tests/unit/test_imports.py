@@ -74,7 +74,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
     "core": ({"."}, {"files", "language", "sensors"}),
     "memory": ({"language"}, {"store"}, {"."}),
     "simulation": ({"homes", "looks"}, {"."}),
-    "console": ({"drawn", "switched"}, {"."}, {"agents", "relay"}),
+    "console": ({"drawn", "spoken", "switched"}, {"."}, {"agents", "relay"}),
 }
 """The rooms of a part, lowest floor first; "." is what lies beside them. Imports go down, never along."""
 OWNERS = {

@@ -142,7 +142,7 @@ class Console:
 
     def __init__(self, hub: Hub, access: Access, secure: bool, engine: AsrEngine | None = None) -> None:
         self._hub, self._access, self._login = hub, access, Login(access, secure)
-        self._ear = Ear(engine, self._stop)
+        self._ear = Ear(engine, self._stop, _tell, m.MAX_COMMAND_CHARACTERS)
 
     def application(self) -> ASGIApp:
         """Returns the web application with all routes."""
@@ -265,6 +265,10 @@ async def _send_all(channel: Channel, viewer: Viewer) -> None:
         while (frame := await viewer.mailbox.next()) is not None:
             await channel.send(frame)
         await channel.close(REPLACED, "opened again elsewhere")
+
+
+def _tell(viewer: Viewer, message: m.ToPage) -> None:
+    viewer.mailbox.put(m.write(message))
 
 
 def is_own_page(connection: HTTPConnection) -> bool:

@@ -11,11 +11,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Generic, Protocol, TypeVar
 
-from outrider.console import messages as m
 from outrider.console.spoken import messages as s
-from outrider.console.viewer import Viewer
 from outrider.core.errors import OutriderError
 from outrider.core.hearing import BYTES_A_SECOND, AsrEngine
 from outrider.core.language.stops import says_to_stop
@@ -35,23 +33,38 @@ STOPPED_BEFORE = "stopped, as a stop was heard; the whole sentence was heard lik
 T = TypeVar("T")
 
 
-class Ear:
-    """One utterance at a time, of whichever person began first. `on_stop` is called for a stop heard."""
+class Speaker(Protocol):
+    """Who speaks: a person, or an agent."""
+
+    is_agent: bool
+
+
+_Viewer = TypeVar("_Viewer", bound=Speaker)
+
+
+class Ear(Generic[_Viewer]):
+    """One utterance at a time, of whichever person began first.
+
+    `on_stop` is called for a stop heard, `tell` with what else was heard, of at most `longest` characters, or
+    with why nothing was.
+    """
 
     def __init__(
         self,
         engine: AsrEngine | None,
-        on_stop: Callable[[Viewer], None],
+        on_stop: Callable[[_Viewer], None],
+        tell: Callable[[_Viewer, s.Heard], None],
+        longest: int,
     ) -> None:
-        self._engine, self._on_stop = engine, on_stop
+        self._engine, self._on_stop, self._tell, self._longest = engine, on_stop, tell, longest
         self._worker = ThreadPoolExecutor(1, "ear")
-        self._speaker: Viewer | None = None
+        self._speaker: _Viewer | None = None
         self._wake = asyncio.Event()
         self._pending = bytearray()
         self._received, self._ended = 0, False
         self._task: asyncio.Task[None] | None = None
 
-    def receive(self, viewer: Viewer, message: s.Speech) -> None:
+    def receive(self, viewer: _Viewer, message: s.Speech) -> None:
         """Act on a message about speech; an agent has no microphone."""
         if viewer.is_agent:
             return
@@ -60,7 +73,7 @@ class Ear:
         elif viewer is self._speaker:
             self._take(message)
 
-    def part(self, viewer: Viewer) -> None:
+    def part(self, viewer: _Viewer) -> None:
         """A viewer has gone: what it said is dropped."""
         if viewer is self._speaker:
             self._drop()
@@ -70,11 +83,11 @@ class Ear:
         self._drop()
         self._worker.shutdown(wait=False, cancel_futures=True)
 
-    def _begin(self, viewer: Viewer) -> None:
+    def _begin(self, viewer: _Viewer) -> None:
         if self._engine is None:
-            tell(viewer, note=NO_ENGINE)
+            self._tell(viewer, s.Heard(note=NO_ENGINE))
         elif self._speaker not in (None, viewer):
-            tell(viewer, note=TAKEN)
+            self._tell(viewer, s.Heard(note=TAKEN))
         else:
             self._drop()
             self._speaker, self._received, self._ended = viewer, 0, False
@@ -93,7 +106,7 @@ class Ear:
         if task is not None:
             task.cancel()
 
-    async def _hear(self, viewer: Viewer, engine: AsrEngine) -> None:
+    async def _hear(self, viewer: _Viewer, engine: AsrEngine) -> None:
         """The whole of one utterance, and what the viewer is told of it."""
         sentence, note = "", ""
         try:
@@ -105,9 +118,9 @@ class Ear:
         finally:
             if self._task is asyncio.current_task():
                 self._speaker = self._task = None
-        tell(viewer, sentence, note)
+        self._tell(viewer, s.Heard(sentence[: self._longest], note))
 
-    async def _sentence(self, viewer: Viewer, engine: AsrEngine) -> tuple[str, str]:
+    async def _sentence(self, viewer: _Viewer, engine: AsrEngine) -> tuple[str, str]:
         utterance = await self._call(engine.listen)
         has_stopped = False
         while not (self._ended and not self._pending):
@@ -121,7 +134,7 @@ class Ear:
             if spotted:
                 has_stopped = True
                 self._on_stop(viewer)
-                tell(viewer, "stop", STOPPED, is_whole=False)
+                self._tell(viewer, s.Heard("stop", STOPPED, is_whole=False))
         sentence = await self._call(utterance.end)
         if not has_stopped and says_to_stop(sentence):
             has_stopped = True
@@ -138,8 +151,3 @@ class Ear:
 
     async def _call(self, function: Callable[..., T], *args: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._worker, function, *args)
-
-
-def tell(viewer: Viewer, sentence: str = "", note: str = "", is_whole: bool = True) -> None:
-    """Tell a viewer what was heard, or why nothing was; `is_whole`: it is heard no further."""
-    viewer.mailbox.put(m.write(s.Heard(sentence[: m.MAX_COMMAND_CHARACTERS], note, is_whole)))

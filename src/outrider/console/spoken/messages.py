@@ -34,7 +34,7 @@ class Heard(msgspec.Struct, frozen=True, tag_field="is", tag="heard"):
     `is_whole`. `note`: what else there is to say.
     """
 
-    text: str
+    text: str = ""
     note: str = ""
     is_whole: bool = True
 
