@@ -190,12 +190,13 @@ class _Parts:
         below = [word for word, value in values.items() if 1 <= value < 20]
         ones = [word for word, value in values.items() if 1 <= value < 10]
         tens = [word for word, value in values.items() if 20 <= value < 100]
+        many_times = [word for word, by in self._book.numerals.multipliers.items() if by <= MOST_COUNTED]
 
         def many(here: int) -> int:
             return graph.add_optional(graph.add_choice(here, tens), lambda at: graph.add_choice(at, ones))
 
         def hundreds(here: int) -> int:
-            said = graph.add_choice(graph.add_choice(here, ("one", "a")), self._book.numerals.multipliers)
+            said = graph.add_choice(graph.add_choice(here, ("one", "a")), many_times)
             return graph.add_optional(said, lambda at: graph.add_choice(at, tens))
 
         digits = [str(number) for number in range(1, MOST_COUNTED + 1)]

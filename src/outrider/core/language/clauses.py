@@ -4,13 +4,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from outrider.core.language import plan as p
 from outrider.core.language.grammar import Vocabulary, parse
-from outrider.core.language.names import Names
-from outrider.core.language.phrasebook import PUNCTUATION, Phrasebook, Token, joined, stop_words
+from outrider.core.language.names import Names, Said
+from outrider.core.language.phrasebook import (
+    ANYWHERE,
+    PUNCTUATION,
+    UNHEEDED,
+    Phrasebook,
+    Token,
+    stop_words,
+)
 from outrider.core.values import Visibility
 
 TURN_DEG = {"small": 15.0, "": 30.0, "large": 45.0}
@@ -18,6 +25,10 @@ MOVE_M = {"small": 0.25, "": 0.5, "large": 0.75}
 PAUSE_S = 5.0
 _EITHER_SIDE_DEG = (180.0, 360.0)
 _CORRECTED = "_corrected"
+UNCHECKED = frozenset(("stop", "remember", "forget_all", "forget", "did", "see", "where", "ask", "wait"))
+"""Groups of phrases that move nothing: what they say need not be heeded."""
+BARE = frozenset(("alone", "again"))
+"""Groups of phrases that any words fit: their thing is checked."""
 _LEAST_DESCRIBED, _MOST_DESCRIBED = 4, 40
 
 _VISIBILITY = re.compile(r"[\s,;.(]+(?:keep (?:it|this) )?(?P<visibility>private|shareable)\)?$", re.I)
@@ -31,7 +42,8 @@ _NO_STATEMENT = re.compile(r"(?:how|when|where|what)\b", re.I)
 class Clauses:
     """Reads clauses. `knows`: whether the robot can go to a thing that no model knows, by its memory.
 
-    What kept a clause from being a step is added to `problems`; what was assumed, to `notes`.
+    What kept a clause from being a step is added to `problems`. `is_unheeded`: an order holds what no motion
+    can heed.
     """
 
     book: Phrasebook
@@ -39,6 +51,7 @@ class Clauses:
     knows: Callable[[str], bool]
     problems: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
+    is_unheeded: bool = False
 
     def __post_init__(self) -> None:
         self.names = Names(self.book, self.vocabulary)
@@ -55,11 +68,15 @@ class Clauses:
         words = self._bare(tokens)
         if not words:
             return None
-        said = _Said(words, sentence)
+        said, num_problems = Said(words, sentence), len(self.problems)
         for group, pattern in self.book.patterns:
             if not self._counts(group, previous, corrected, described):
                 continue
             match = pattern.fullmatch(said.text)
+            if match and group not in UNCHECKED | BARE and self._holds_unheeded(said, ANYWHERE):
+                continue
+            if group == "described" and len(self.problems) > num_problems:
+                continue  # what a phrase refuses no looser one takes
             step = self._step(group.removesuffix(_CORRECTED), match, said) if match else None
             if step is not None:
                 return step
@@ -79,37 +96,37 @@ class Clauses:
             return described
         return corrected or not group.endswith(_CORRECTED)
 
-    def _step(self, group: str, match: re.Match[str], said: _Said) -> p.Step | None:
+    def _step(self, group: str, match: re.Match[str], said: Said) -> p.Step | None:
         return _BUILDERS[group](self, match.groupdict(), said)
 
     # One builder for each group of phrases; None where the slots make no step.
 
-    def remember(self, slots: _Slots, said: _Said) -> p.Step | None:
+    def remember(self, slots: _Slots, said: Said) -> p.Step | None:
         """Returns the step that stores a statement, in its original spelling."""
         return statement(said.original(slots["text"]))
 
-    def forget(self, slots: _Slots, said: _Said) -> p.Step | None:
+    def forget(self, slots: _Slots, said: Said) -> p.Step | None:
         """Returns the step that deletes records about a thing."""
         about = self.names.name_of(slots["thing"])
         return p.Forget(about) if about else None
 
-    def where(self, slots: _Slots, said: _Said) -> p.Step | None:
+    def where(self, slots: _Slots, said: Said) -> p.Step | None:
         """Returns the step that tells where a thing was last seen."""
         what = self.names.name_of(self.names.in_room(slots["thing"]) or slots["thing"])
         return p.Where(what, said.question()) if what else None
 
-    def ask(self, slots: _Slots, said: _Said) -> p.Step | None:
+    def ask(self, slots: _Slots, said: Said) -> p.Step | None:
         """Returns the step that answers a question from memory; None for one that only a stop can end."""
         asked = said.question()
         return p.Ask(asked) if asked.endswith("?") or stop_words().isdisjoint(said.words) else None
 
-    def find(self, slots: _Slots, said: _Said) -> p.Step | None:
+    def find(self, slots: _Slots, said: Said) -> p.Step | None:
         """A thing, or the room that it stands in; where no model knows that room, a thing of such a name."""
         inside = self.names.in_room(slots["thing"])
         room = self._to_find(inside, said, room=True) if inside else None
         return room or self._to_find(slots["thing"], said, room=False)
 
-    def alone(self, slots: _Slots, said: _Said) -> p.Step | None:
+    def alone(self, slots: _Slots, said: Said) -> p.Step | None:
         """A thing that the models know, with an article and no word of what to do: "a chair", "any cup"."""
         words = slots["thing"]
         has_article = self.book.without_article(words) != words
@@ -117,7 +134,7 @@ class Clauses:
             self._to_find(words, said, room=False) if has_article and self.names.names_known(words) else None
         )
 
-    def _to_find(self, words: str, said: _Said, room: bool) -> p.Step | None:
+    def _to_find(self, words: str, said: Said, room: bool) -> p.Step | None:
         """A thing that the models know, or the robot's memory, or that a general model may know."""
         thing = self.names.name_of(words)
         if not thing:
@@ -129,65 +146,75 @@ class Clauses:
             return p.Find(thing, trained.text if trained and is_order else sentence, room=room)
         is_english = self.names.is_english(words)
         if self.vocabulary is None and is_english:
+            if self._holds_unheeded(said, UNHEEDED):
+                return None
             return p.Find(thing, sentence, known=False, room=room)
         if not is_english:
             self.problems.append(f'names "{thing}", which is not translated: say the thing in English')
         self.unknown.append(thing)
         return p.Find(thing, "", known=False) if not room and self.knows(thing) else None
 
-    def follow(self, slots: _Slots, said: _Said) -> p.Step | None:
+    def follow(self, slots: _Slots, said: Said) -> p.Step | None:
         """Returns the step that follows a route given in words."""
         return p.Follow(said.text.strip())
 
-    def described(self, slots: _Slots, said: _Said) -> p.Step | None:
-        """A way in words, for a general model: it names something on the way, and forbids nothing."""
-        words = said.words
-        names_something = any(word in self.book.articles for word in words)
-        forbids = any(word in self.book.words("negations") | stop_words() for word in words)
-        fits = _LEAST_DESCRIBED <= len(words) <= _MOST_DESCRIBED
-        return p.Follow(said.text.strip()) if names_something and fits and not forbids else None
+    def described(self, slots: _Slots, said: Said) -> p.Step | None:
+        """A way in words, for a general model: it names something on the way, and limits nothing."""
+        names_something = any(word in self.book.articles for word in said.words)
+        fits = _LEAST_DESCRIBED <= len(said.words) <= _MOST_DESCRIBED and stop_words().isdisjoint(said.words)
+        if not names_something or not fits or self._holds_unheeded(said, UNHEEDED):
+            return None
+        return p.Follow(said.text.strip())
 
-    def turn(self, slots: _Slots, said: _Said) -> p.Step | None:
+    def turn(self, slots: _Slots, said: Said) -> p.Step | None:
         """Returns a turn in degrees, left positive. Notes a problem where it cannot be carried out."""
-        degrees = self._amount(slots.get("angle"), dict.fromkeys(self.book.words("degrees"), 1.0))
-        degrees = degrees if degrees is not None else TURN_DEG[self._size(slots)]
+        units = dict.fromkeys(self.book.words("degrees"), 1.0)
+        degrees = self._amount(slots.get("angle"), units, TURN_DEG[self._size(slots)])
+        if degrees is None:
+            return None
         if not 1.0 <= degrees <= p.MOST_TURN_DEG:
             return self._refuse(f"turns from 1 to {p.MOST_TURN_DEG:g} degrees, not {degrees:g}")
         if slots.get("side") is None and degrees not in _EITHER_SIDE_DEG:
             return self._refuse("names no side to turn to: say left or right")
         return p.Turn(self._sign(slots) * degrees)
 
-    def quarter(self, slots: _Slots, said: _Said) -> p.Step | None:
+    def quarter(self, slots: _Slots, said: Said) -> p.Step | None:
         """Returns a turn by 90 degrees to the named side."""
         return p.Turn(self._sign(slots) * 90.0)
 
-    def forward(self, slots: _Slots, said: _Said) -> p.Step | None:
+    def forward(self, slots: _Slots, said: Said) -> p.Step | None:
         """Returns a move ahead in metres; notes a problem for a distance out of range."""
-        metres = self._amount(slots.get("distance"), self.book.metres)
-        metres = metres if metres is not None else MOVE_M[self._size(slots)]
+        metres = self._amount(slots.get("distance"), self.book.metres, MOVE_M[self._size(slots)])
+        if metres is None:
+            return None
         if not 0.1 <= metres <= p.MOST_MOVE_M:
             return self._refuse(f"goes from 0.1 to {p.MOST_MOVE_M:g} m at once, not {metres:g} m")
         return p.Move(metres)
 
-    def back(self, slots: _Slots, said: _Said) -> p.Step | None:
+    def back(self, slots: _Slots, said: Said) -> p.Step | None:
         """Returns a move backwards, with the distance read as in `forward`."""
         step = self.forward(slots, said)
         return p.Move(-step.metres) if isinstance(step, p.Move) else None
 
-    def point(self, slots: _Slots, said: _Said) -> p.Step | None:
-        """Returns the step to a point of the floor, wherever that is."""
-        x, y = (float(slots[axis].replace(" ", "").replace(",", ".")) for axis in ("x", "y"))
+    def point(self, slots: _Slots, said: Said) -> p.Step | None:
+        """Returns the step to a point of the floor; notes a problem for one that is too far."""
+        x, y = self._coordinate(slots["x"]), self._coordinate(slots["y"])
+        if x is None or y is None:
+            return None
+        if max(abs(x), abs(y)) > p.MOST_POINT_M:
+            return self._refuse(f"goes to points up to {p.MOST_POINT_M:g} m from the start, not {x:g} {y:g}")
         return p.Go(x, y)
 
-    def wait(self, slots: _Slots, said: _Said) -> p.Step | None:
+    def wait(self, slots: _Slots, said: Said) -> p.Step | None:
         """Returns a pause in seconds; notes a problem for one that is too long."""
-        seconds = self._amount(slots.get("seconds"), self.book.seconds)
-        seconds = PAUSE_S if seconds is None else seconds
+        seconds = self._amount(slots.get("seconds"), self.book.seconds, PAUSE_S)
+        if seconds is None:
+            return None
         if not 0.0 < seconds <= p.MOST_WAIT_S:
             return self._refuse(f"waits for {p.MOST_WAIT_S:g} s at most, not {seconds:g} s")
         return p.Wait(seconds)
 
-    def other(self, slots: _Slots, said: _Said) -> p.Step | None:
+    def other(self, slots: _Slots, said: Said) -> p.Step | None:
         """Returns a correction to another object, of the named kind if there is one."""
         if slots.get("thing") is None:
             return p.Correct(other=True)
@@ -196,7 +223,7 @@ class Clauses:
             return None
         return p.Correct(other=True, kind=" ".join(self.names.translated(word)[1] for word in said_words))
 
-    def which(self, slots: _Slots, said: _Said) -> p.Step | None:
+    def which(self, slots: _Slots, said: Said) -> p.Step | None:
         """Returns a correction of what tells the object from others; None for words that do not."""
         told = [self.names.translated(word) for word in self.book.grouped(slots["which"].split())]
         if len(told) == 1 and self.names.bare(slots["which"]) and self.names.is_english(slots["which"]):
@@ -205,25 +232,37 @@ class Clauses:
         tells = len(filled) == len(told) and all(self.names.tells(*one) for one in told)
         return p.Correct(**filled) if tells else None  # type: ignore[arg-type]
 
-    def side(self, slots: _Slots, said: _Said) -> p.Step | None:
+    def side(self, slots: _Slots, said: Said) -> p.Step | None:
         """Returns a correction of the side on which the object lies: as models know it, or of the last."""
         side = self.book.key_of("sides", slots["side"])
         known = self.vocabulary is not None and self.vocabulary.fills(side, ("side",))
         return p.Correct(side=side) if known else p.Correct(beside=side)
 
-    def beside(self, slots: _Slots, said: _Said) -> p.Step | None:
+    def beside(self, slots: _Slots, said: Said) -> p.Step | None:
         """Returns a correction to an object on a side of the last."""
         return p.Correct(beside=self.book.key_of("sides", slots["side"]))
 
     # Slots.
 
-    def _amount(self, said: str | None, units: dict[str, float]) -> float | None:
+    def _amount(self, said: str | None, units: Mapping[str, float], usual: float) -> float | None:
+        """An amount, `usual` where none is said; None, and a problem, where it is not one plain number."""
         if said is None:
-            return None
+            return usual
         *number, unit = said.split()
         number += [] if unit in units else [unit]
-        count = self.book.numerals.read(number)
+        count = self._number(number, self.book.numerals.read(number))
         return None if count is None else count * units.get(unit, 1.0)
+
+    def _coordinate(self, said: str) -> float | None:
+        *sign, number = said.split()
+        count = self._number([number], self.book.numerals.digits(number))
+        return -count if count is not None and sign else count
+
+    def _number(self, said: Sequence[str], count: float | None) -> float | None:
+        if count is None:
+            words = self.book.as_written(" ".join(said))
+            self._refuse(f'says "{words}", which is not one plain number: write it like 1.5 or 1000')
+        return count
 
     def _size(self, slots: _Slots) -> str:
         size = slots.get("size")
@@ -233,29 +272,17 @@ class Clauses:
         side = slots.get("side")
         return -1.0 if side and self.book.key_of("sides", side) == "right" else 1.0
 
+    def _holds_unheeded(self, said: Said, kinds: Iterable[str]) -> bool:
+        """Whether a clause holds what no motion can heed, which is a problem."""
+        problem = self.book.unheeded(said.words, kinds)
+        if problem:
+            self.is_unheeded = True
+            self.problems.append(problem)
+        return bool(problem)
+
     def _refuse(self, problem: str) -> p.Step | None:
         self.problems.append(problem)
         return None
-
-
-class _Said:
-    """A clause: its words as phrases have them, and as they were said."""
-
-    def __init__(self, tokens: Sequence[Token], sentence: str) -> None:
-        self._tokens, self._sentence = tokens, sentence
-        self.words = [token.word for token in tokens]
-        self.text = joined(tokens)
-
-    def original(self, end: str) -> str:
-        """The clause's last words as they were said."""
-        first = self._tokens[-end.count(" ")]
-        return self._sentence[first.start : self._tokens[-1].end]
-
-    def question(self) -> str:
-        """The clause as it was asked, in small letters."""
-        end = self._tokens[-1].end
-        mark = "?" if self._sentence[end:].lstrip().startswith("?") else ""
-        return " ".join(self._sentence[self._tokens[0].start : end].lower().split()) + mark
 
 
 def statement(text: str) -> p.Remember | None:
@@ -272,7 +299,7 @@ def statement(text: str) -> p.Remember | None:
 
 
 _Slots = dict[str, str]
-_Builder = Callable[[Clauses, _Slots, _Said], p.Step | None]
+_Builder = Callable[[Clauses, _Slots, Said], p.Step | None]
 
 
 def _always(step: p.Step) -> _Builder:

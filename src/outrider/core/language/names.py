@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names of things in a sentence, by the words of one language and of one model."""
+"""A clause as it was said, and the names of things in it by the words of one language and of one model."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from outrider.core.language.grammar import Vocabulary
-from outrider.core.language.phrasebook import Phrasebook, stop_words
+from outrider.core.language.phrasebook import Phrasebook, Token, joined, stop_words
 from outrider.core.language.things import Thing
 
 
@@ -83,3 +83,23 @@ class Names:
         """Whether words are among it that no thing's name has, such as stop words, or signs."""
         kept = self.book.words("never_in_things") | self.book.words("negations") | stop_words()
         return any(word in kept or not word[0].isalpha() for word in words)
+
+
+class Said:
+    """A clause: its words as phrases have them, and as they were said."""
+
+    def __init__(self, tokens: Sequence[Token], sentence: str) -> None:
+        self._tokens, self._sentence = tokens, sentence
+        self.words = [token.word for token in tokens]
+        self.text = joined(tokens)
+
+    def original(self, end: str) -> str:
+        """The clause's last words as they were said."""
+        first = self._tokens[-end.count(" ")]
+        return self._sentence[first.start : self._tokens[-1].end]
+
+    def question(self) -> str:
+        """The clause as it was asked, in small letters."""
+        end = self._tokens[-1].end
+        mark = "?" if self._sentence[end:].lstrip().startswith("?") else ""
+        return " ".join(self._sentence[self._tokens[0].start : end].lower().split()) + mark

@@ -2,7 +2,7 @@
 """The phrases of a language, read from its file in `phrases/`, and the words of a sentence.
 
 A phrase holds words, `[optional ones]`, `(this|or that)` and slots: {thing}, {text}, {side}, {size},
-{which}, {angle}, {distance}, {seconds}, {x} and {y}. Accents and case do not count.
+{which}, {word}, {angle}, {distance}, {seconds}, {x} and {y}. Accents and case do not count.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
-from outrider.core.language.amounts import Numerals
+from outrider.core.language.amounts import DIGITS, Numerals
 from outrider.core.language.things import ORDER
 
 LANGUAGES = ("en", "de", "fr", "es", "zh")
@@ -29,13 +29,22 @@ _PLAIN_SIGNS = str.maketrans(
 _FILLERS = "\u115f\u1160\u3164\uffa0"
 """Letters that show nothing."""
 _UNSAID = '"“”„«»¿¡…:'
-_TOKEN = re.compile(r"\d+(?:[.,]\d+)?|[^\W\d_]+(?:['-][^\W\d_]+)*|\S")
+_TOKEN = re.compile(rf"{DIGITS}|[^\W\d_]+(?:['-][^\W\d_]+)*|\S")
 _JOINT = re.compile(r"(?<=[^\W\d_])['-](?=[^\W\d_])")
 _PART = re.compile(r"\{(\w+)\}|([()\[\]|])|([^\s()\[\]|{}]+)")
 _SIGNS = {"(": "(?:", "[": "(?:", "|": "|", ")": ")", "]": ")?"}
-_SIGNED = r"(?:- )?\d+{}"
-_FRACTION = {"point": r"(?:\.\d+)? ", "comma": r"(?:[.,]\d+)? "}
-"""Of a coordinate: where a comma parts decimals, a point does so too."""
+_COORDINATE = rf"(?:- )?{DIGITS} "
+_DECIMAL_SIGNS = {"point": ".", "comma": ","}
+_NEVER = r"(?!)"
+UNHEEDED = {
+    "negation": 'says what not to do ("{}"): say what to do instead, such as "find the silver bottle"',
+    "condition": 'says "{}": conditions and choices are not checked; say what to do now',
+    "order": 'says "{}": only what you say yourself is done; say it in full',
+    "limit": 'says "{}": a way in words takes no lengths, times or speeds; say each move by itself',
+}
+"""Kinds of words that no motion can heed, and why."""
+ANYWHERE = ("negation", "condition", "order")
+"""Those that no order may hold; limits have their place in some."""
 _MOST_THING_WORDS, _MOST_TELLING_WORDS = 10, 4
 
 
@@ -49,8 +58,9 @@ class Token:
 
 
 def plain(text: str) -> str:
-    """A text in small letters, without accents."""
-    parts = unicodedata.normalize("NFKD", text.casefold().translate(_PLAIN_SIGNS))
+    """A text in small letters, without accents. Raised digits, fractions and the like stay as they are."""
+    signs = text.casefold().translate(_PLAIN_SIGNS)
+    parts = "".join(c if unicodedata.category(c) == "No" else unicodedata.normalize("NFKD", c) for c in signs)
     return unicodedata.normalize("NFC", "".join(c for c in parts if not unicodedata.combining(c)))
 
 
@@ -78,6 +88,9 @@ class Phrasebook:
             {plain(word): float(value) for word, value in data["numbers"].items()},
             {plain(word): float(value) for word, value in data["multipliers"].items()},
             frozenset(map(plain, data["fillers"])),
+            frozenset(map(plain, data["joiners"])),
+            frozenset(map(plain, data["fillers"])) & frozenset(map(plain, data["articles"])),
+            _DECIMAL_SIGNS[data.get("decimals", "point")],
         )
         self.metres = {plain(word): float(value) for word, value in data["metres"].items()}
         self.seconds = {plain(word): float(value) for word, value in data["seconds"].items()}
@@ -165,7 +178,7 @@ class Phrasebook:
         lists = ("articles", "polite_before", "polite_after", "asides", "then", "correction", "stop_words")
         spread = [word for use in (*lists, "never_in_things", "degrees") for word in self._data[use]]
         spread += [w for way in ("sides", "sizes") for words in self._data[way].values() for w in words]
-        numbers = (*self.numerals.values, *self.numerals.multipliers, *self.numerals.fillers)
+        numbers = (part for word in self.numerals.words for part in word.split())
         units = (*self.metres, *self.seconds, *self.translations, *self.things)
         words = (word for entry in (*held, *spread) for word in plain(entry).split())
         return frozenset((*words, *numbers, *units)) - {""}
@@ -185,10 +198,47 @@ class Phrasebook:
 
     def denies(self, words: Sequence[str]) -> bool:
         """Whether words forbid something: a negation is among them that is no part of an article."""
-        told, negations = self._article.sub("", f"{' '.join(words)} ").split(), self.words("negations")
+        return bool(self.unheeded(words, ("negation",)))
+
+    def unheeded(self, words: Sequence[str], kinds: Iterable[str] = ANYWHERE) -> str:
+        """Why no motion can heed some words; empty where it can.
+
+        Negations are those of any language: what forbids in another than the rest forbids too.
+        """
+        told = self._article.sub("", self._span.sub("", f"{' '.join(words)} "))
+        for kind in kinds:
+            books = map(phrasebook, LANGUAGES) if kind == "negation" else (self,)
+            found = next(filter(None, (book._unheeded_word(kind, told) for book in books)), "")
+            if found:
+                return UNHEEDED[kind].format(found)
+        return ""
+
+    def as_written(self, said: str) -> str:
+        """Words as the language writes them: with spaces between, or without."""
+        return said.replace(" ", "") if self.is_unspaced else said.strip()
+
+    def _unheeded_word(self, kind: str, told: str) -> str:
+        found = self._unheeded[kind].search(self.as_written(told) if self.is_unspaced else told)
+        return found[0].strip() if found else ""
+
+    @cached_property
+    def _unheeded(self) -> dict[str, re.Pattern[str]]:
+        """An expression for the words of each kind; what is "counted" limits after a number alone."""
+        held = self._data["unheeded"]
+        told = {kind: [*held.get(kind, ())] for kind in UNHEEDED}
+        told["negation"] += self._data["negations"]
         if self.is_unspaced:
-            return any(negation in word for negation in negations for word in told)
-        return not negations.isdisjoint(told)
+            return {kind: re.compile("|".join(map(plain, words)) or _NEVER) for kind, words in told.items()}
+        either = {kind: self._any(words) or _NEVER for kind, words in told.items()}
+        number = self._any((*self.numerals.values, *self.numerals.multipliers))
+        counted = self._any((*held.get("counted", ()), *told["limit"])) or _NEVER
+        either["limit"] = rf"(?:{DIGITS} |{number})(?:{counted})|{DIGITS} |{either['limit']}"
+        return {kind: re.compile(rf"(?<!\S)(?:{expression})") for kind, expression in either.items()}
+
+    @cached_property
+    def _span(self) -> re.Pattern[str]:
+        spans = "|".join(map(self._expression, self._data.get("spans", ())))
+        return re.compile(rf"(?<!\S)(?:{spans or _NEVER})$")
 
     def without_asides(self, tokens: Sequence[Token]) -> list[Token]:
         """Tokens without the words of politeness that may stand anywhere, such as "please"."""
@@ -260,25 +310,21 @@ class Phrasebook:
         known = {
             "thing": rf"(?:\S+ ){{1,{_MOST_THING_WORDS}}}?",
             "text": r"(?:\S+ )+",
+            "word": r"\S+ ",
             "which": rf"(?:\S+ ){{1,{_MOST_TELLING_WORDS}}}?",
             "side": self._any(w for words in self._data["sides"].values() for w in words),
             "size": self._any(w for words in self._data["sizes"].values() for w in words),
-            "angle": rf"(?:{self._amount(self._data['degrees'])}|\d+(?:[.,]\d+)? )",
+            "angle": rf"(?:{self._amount(self._data['degrees'])}|{DIGITS} )",
             "distance": self._amount(self.metres),
             "seconds": self._amount(self.seconds),
-            "x": self._coordinate,
-            "y": self._coordinate,
+            "x": _COORDINATE,
+            "y": _COORDINATE,
         }
         return f"(?P<{slot}>{known[slot]})"
 
-    @property
-    def _coordinate(self) -> str:
-        return _SIGNED.format(_FRACTION[self._data.get("decimals", "point")])
-
     def _amount(self, units: Iterable[str]) -> str:
         """A number and its unit, which may stand within it: "one metre and a half" is not said here."""
-        words = (*self.numerals.values, *self.numerals.multipliers, *self.numerals.fillers)
-        return rf"(?:\d+(?:[.,]\d+)? |{self._any(words)})+(?:{self._any(units)})"
+        return rf"(?:{DIGITS} |{self._any(self.numerals.words)})+(?:{self._any(units)})"
 
 
 def _parts(phrase: str) -> Iterator[tuple[str, str, str]]:

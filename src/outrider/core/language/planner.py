@@ -50,7 +50,8 @@ def _one_by_one(likely: Sequence[Reading], readings: Sequence[Reading]) -> Itera
     """
     yield from (reading.plan() for reading in likely)
     orders = [reading for reading in likely if reading.clauses.unknown or reading.clauses.problems]
-    if not likely[0].num_strange and any(reading.clauses.problems for reading in likely):
+    is_read = not likely[0].num_strange and any(reading.clauses.problems for reading in likely)
+    if is_read or any(reading.clauses.is_unheeded for reading in likely):
         return
     others = readings if likely[0].num_strange else likely
     mended = (reading.respelt(is_order=bool(orders)) for reading in orders or others)

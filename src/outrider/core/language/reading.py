@@ -144,13 +144,20 @@ class Reading:
         if len(words) > _MOST_RESPELT or self.book.is_unspaced or self._denies():
             return
         choices = sorted({*self.book.lexicon, *self._vocabulary_words()} - self.book.words("negations"))
-        strange = [w if self._is_known(w) or not w.isalpha() else closest(w, choices) or w for w in words]
+        stay = set(filter(self._is_to_stay, words))
+        strange = [w if self._is_known(w) or w in stay else closest(w, choices) or w for w in words]
         tries = [strange]
         for index, word in enumerate(words):
-            other = closest(word, [choice for choice in choices if choice != word]) if word.isalpha() else ""
+            other = (
+                closest(word, [choice for choice in choices if choice != word]) if word not in stay else ""
+            )
             tries += [[*strange[:index], other, *strange[index + 1 :]]] if other else []
-        tries.append(self._nearest())
+        tries += [] if self.book.unheeded(words) else [self._nearest()]
         yield from (_spaced(mended) for mended in tries if mended and mended != words)
+
+    def _is_to_stay(self, word: str) -> bool:
+        """Whether a word is taken as it stands: a number, or what no motion can heed."""
+        return not word.isalpha() or bool(self.book.unheeded([word]))
 
     def _vocabulary_words(self) -> Iterator[str]:
         for words in self.vocabulary.slots.values() if self.vocabulary else ():

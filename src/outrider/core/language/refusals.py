@@ -6,7 +6,7 @@ from __future__ import annotations
 from outrider.core.errors import InstructionError
 from outrider.core.language.clauses import Clauses
 from outrider.core.language.grammar import Near, Vocabulary, example, nearest
-from outrider.core.language.phrasebook import Phrasebook
+from outrider.core.language.phrasebook import PUNCTUATION, Phrasebook
 from outrider.core.language.prompt import normalise_instruction
 from outrider.core.language.things import SIDES, SIZES
 
@@ -21,14 +21,16 @@ def refusal(
 ) -> InstructionError:
     """Why a sentence is no plan, and what to say instead."""
     said = shortened(sentence)
-    words = [token.word for token in book.tokens(sentence)]
-    if len(sentence) > MOST_CHARACTERS or len(words) > MOST_WORDS:
-        size = f"{len(sentence)} characters"
-        return InstructionError(f"the instruction has {size}; at most {MOST_CHARACTERS} are taken: say less")
+    words = [token.word for token in book.tokens(sentence) if token.word not in PUNCTUATION]
+    sizes = (("characters", len(sentence), MOST_CHARACTERS), ("words", len(words), MOST_WORDS))
+    for what, size, most in sizes:
+        if size > most:
+            return InstructionError(f"the instruction has {size} {what}; at most {most} are taken: say less")
     if clauses.problems:
         return InstructionError(f'"{said}" is refused: it {clauses.problems[0]}')
-    if book.denies(words):
-        return InstructionError(f'"{said}" says what not to do: say what to do instead, {EXAMPLE}')
+    unheeded = book.unheeded(words)
+    if unheeded:
+        return InstructionError(f'"{said}" {unheeded}')
     if book.names_both_sides(words):
         return InstructionError(
             f'"{said}" says left and right at once: say one of them, or one after the other in full'
