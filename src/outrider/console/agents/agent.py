@@ -14,7 +14,7 @@ import msgspec
 
 from outrider.console import messages as m
 from outrider.console.agents.address import ConsoleAddress
-from outrider.console.agents.envelope import Envelope, Pace
+from outrider.console.agents.envelope import Envelope, Pace, Request
 from outrider.console.agents.link import ConsoleLink
 from outrider.console.notes import Note
 from outrider.core.errors import OutriderError
@@ -79,21 +79,25 @@ class Agent:
             "`stop` is the emergency stop"
         )
 
-    async def goal(self, sentence: str, wait_s: float = 0.0) -> str:
+    async def goal(self, request: Request, sentence: str, wait_s: float = 0.0) -> str:
         """Have a sentence carried out; wait for its end for so many seconds."""
-        return await self._sentence("goal", sentence, lambda: sentence, min(wait_s, MOST_WAIT_S))
+        if says_to_stop(sentence):  # it ends what runs, and is neither counted nor refused
+            return await self.cancel()
+        return await self._sentence("goal", request, lambda: sentence, min(wait_s, MOST_WAIT_S))
 
-    async def ask(self, question: str) -> str:
-        """The robot's answer to a question, without motion."""
-        return await self._sentence("ask", question, lambda: self._envelope.asking(question))
+    async def ask(self, request: Request, question: str) -> str:
+        """The robot's answer to a question, without motion; one that says to stop ends what runs."""
+        if says_to_stop(question):
+            return await self.cancel()
+        return await self._sentence("ask", request, lambda: self._envelope.asking(question))
 
-    async def remember(self, text: str) -> str:
+    async def remember(self, request: Request, text: str) -> str:
         """Have a statement remembered."""
-        return await self._sentence("remember", "", lambda: self._envelope.remembering(text))
+        return await self._sentence("remember", request, lambda: self._envelope.remembering(text))
 
-    async def forget(self, about: str) -> str:
+    async def forget(self, request: Request, about: str) -> str:
         """Have what is remembered of something forgotten."""
-        return await self._sentence("forget", "", lambda: self._envelope.forgetting(about))
+        return await self._sentence("forget", request, lambda: self._envelope.forgetting(about))
 
     async def recall(self, what: str) -> str:
         """Shareable memories with a place near the robot that hold these words, as JSON."""
@@ -141,14 +145,12 @@ class Agent:
         return _json(list(self._link.seen.log))
 
     async def _sentence(
-        self, call: str, said: str, sentence: Callable[[], str], wait_s: float = ANSWER_S
+        self, call: str, request: Request, sentence: Callable[[], str], wait_s: float = ANSWER_S
     ) -> str:
-        """Check, then say. One that says to stop ends what runs; it is neither counted nor refused."""
-        if says_to_stop(said):
-            return await self.cancel()
+        """Check, then say."""
         with self._counting_refusals():
             self._pace.call()
-            self._pace.sentence()
+            self._pace.sentence(request)
             text = await asyncio.to_thread(sentence)  # to read nonsense takes long enough to delay a stop
             plan = await asyncio.to_thread(self._envelope.plan, text)
             self._note(self.name, "call", call, said=text)

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from outrider.console.messages import MAX_COMMAND_CHARACTERS
-from outrider.core.errors import BusyError, InstructionError
+from outrider.core.errors import BusyError, InstructionError, ProtocolError
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.language.plan import Ask, Find, Forget, Plan, Remember, Where
 from outrider.core.language.planner import plan_of
@@ -15,8 +16,11 @@ from outrider.core.token_bucket import TokenBucket
 
 CALLS_PER_S, CALLS_AT_ONCE = 20.0, 40.0
 SENTENCES_PER_S, SENTENCES_AT_ONCE = 1.0, 10.0
+MOST_ID_SHOWN = 40
 NOTED_STOPS_PER_S, NOTED_STOPS_AT_ONCE = 0.2, 10.0
 ABOUT_MEMORY = (Where, Ask, Forget)
+Request = str | int
+"""The id of a request, which MCP has unique within a session."""
 
 
 @dataclass(frozen=True)
@@ -69,13 +73,14 @@ class Envelope:
 
 
 class Pace:
-    """How often one agent may call. Stops are not counted."""
+    """How often one agent may call; each request speaks once. Stops are not counted."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._calls = TokenBucket(CALLS_PER_S, CALLS_AT_ONCE, clock())
         self._sentences = TokenBucket(SENTENCES_PER_S, SENTENCES_AT_ONCE, clock())
         self._noted_stops = TokenBucket(NOTED_STOPS_PER_S, NOTED_STOPS_AT_ONCE, clock())
+        self._spoken: set[bytes] = set()
 
     def notes_stop(self) -> bool:
         """Whether another stop is to be written down: that it is carried out does not hang on this."""
@@ -88,9 +93,19 @@ class Pace:
                 f"more than {CALLS_PER_S:g} calls a second: wait; stop and cancel are always taken"
             )
 
-    def sentence(self) -> None:
-        """Raises BusyError for one sentence too many."""
+    def sentence(self, request: Request) -> None:
+        """Raises ProtocolError for a request that has spoken, BusyError for one sentence too many.
+
+        Of those that have spoken a digest is kept for as long as the session lasts: an id may be long.
+        """
+        digest = hashlib.blake2b(repr(request).encode(), digest_size=16).digest()
+        if digest in self._spoken:
+            raise ProtocolError(
+                f"request {str(request)[:MOST_ID_SHOWN]!r} has been taken before, and is not carried out "
+                "again: give each request of a session an id of its own"
+            )
         if not self._sentences.take(1.0, self._clock()):
             raise BusyError(
                 f"more than {SENTENCES_PER_S:g} sentence a second: wait; stop and cancel are always taken"
             )
+        self._spoken.add(digest)

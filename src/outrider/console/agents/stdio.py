@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
@@ -20,7 +21,9 @@ from outrider.core.token_bucket import TokenBucket
 
 MOST_LINE_BYTES = 1 << 16
 LINES_PER_S, LINES_AT_ONCE = 100.0, 200.0
+NO_MESSAGE = "not a message of JSON-RPC"
 TOO_MANY, TOO_LONG, UNREADABLE = -32000, -32600, -32700
+_log = logging.getLogger(__name__)
 Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
 
 
@@ -43,13 +46,13 @@ class _Pipe:
         self._source, self._sink, self._on_stop = source, sink, on_stop
         self._loop = asyncio.get_running_loop()
         self._writing = threading.Lock()
-        self._lines: asyncio.Queue[bytes] = asyncio.Queue()
+        self._messages: asyncio.Queue[SessionMessage | None] = asyncio.Queue()
         self._pace = TokenBucket(LINES_PER_S, LINES_AT_ONCE, time.monotonic())
         threading.Thread(target=self._read, name="agent", daemon=True).start()
 
-    async def next(self) -> bytes:
-        """The next line that is taken; empty at the end."""
-        return await self._lines.get()
+    async def next(self) -> SessionMessage | None:
+        """The next message that is taken; None at the end."""
+        return await self._messages.get()
 
     def write(self, text: bytes) -> None:
         """One message. Blocks while the agent does not read."""
@@ -65,18 +68,20 @@ class _Pipe:
                 continue
             request = _request(line)
             if request is None:
-                self._refuse(None, UNREADABLE, "not a message of JSON-RPC")
+                self._refuse(None, UNREADABLE, NO_MESSAGE)
                 continue
             if _is_stop(request):
                 self._loop.call_soon_threadsafe(self._on_stop)
-            if self._pace.take(1.0, time.monotonic()):
-                self._put(line)
-            else:
+            if not self._pace.take(1.0, time.monotonic()):
                 self._refuse(request.id, TOO_MANY, f"more than {LINES_PER_S:g} messages a second: wait")
-        self._put(b"")
+            elif (message := _message(line)) is None:
+                self._refuse(None, UNREADABLE, NO_MESSAGE)
+            else:
+                self._put(message)
+        self._put(None)
 
-    def _put(self, line: bytes) -> None:
-        self._loop.call_soon_threadsafe(self._lines.put_nowait, line)
+    def _put(self, message: SessionMessage | None) -> None:
+        self._loop.call_soon_threadsafe(self._messages.put_nowait, message)
 
     def _skip(self) -> None:
         """The rest of a line that is too long."""
@@ -84,7 +89,8 @@ class _Pipe:
             pass
 
     def _refuse(self, call: int | str | None, code: int, reason: str) -> None:
-        """Notifications get no answer."""
+        """Answer with an error, which notifications do not get."""
+        _log.error("an agent's message is refused: %s", reason)
         error = {"code": code, "message": reason}
         if call is not None or code != TOO_MANY:
             self.write(msgspec.json.encode({"jsonrpc": "2.0", "id": call, "error": error}))
@@ -103,8 +109,8 @@ async def pipe_streams(
 
     async def read() -> None:
         async with incoming[0]:
-            while line := await pipe.next():
-                await incoming[0].send(_message(line))
+            while (message := await pipe.next()) is not None:
+                await incoming[0].send(message)
 
     async def write() -> None:
         async with outgoing[1]:
@@ -119,11 +125,12 @@ async def pipe_streams(
         tasks.cancel_scope.cancel()
 
 
-def _message(line: bytes) -> SessionMessage | Exception:
+def _message(line: bytes) -> SessionMessage | None:
+    """A whole message, None for what the SDK could not read either: it would log each in many lines."""
     try:
         return SessionMessage(JSONRPCMessage.model_validate_json(line))
-    except ValueError as error:
-        return error
+    except ValueError:
+        return None
 
 
 def _request(line: bytes) -> _Request | None:

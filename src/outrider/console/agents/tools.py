@@ -14,6 +14,7 @@ from mcp.types import ToolAnnotations
 from pydantic import Field
 
 from outrider.console.agents.agent import MOST_WAIT_S, Agent, AgentSettings
+from outrider.console.agents.envelope import Request
 from outrider.console.hub import MAX_AGENTS
 from outrider.console.messages import MAX_COMMAND_CHARACTERS
 from outrider.console.notes import Note
@@ -83,22 +84,22 @@ def _add_sentences(server: FastMCP) -> None:
 
         Answers with the plan, or after at most `wait_s` seconds with how it ended; see `status` for later.
         """
-        return await _done(_agent(context).goal(sentence, wait_s))
+        return await _done(_agent(context).goal(_request(context), sentence, wait_s))
 
     @server.tool()
     async def ask(question: Words, context: _Context) -> str:
         """Ask the robot "what do you see?", "what did you do?"; it answers without moving."""
-        return await _done(_agent(context).ask(question))
+        return await _done(_agent(context).ask(_request(context), question))
 
     @server.tool()
     async def remember(text: Words, context: _Context) -> str:
         """Have the robot remember a statement, such as "the keys hang by the door"."""
-        return await _done(_agent(context).remember(text))
+        return await _done(_agent(context).remember(_request(context), text))
 
     @server.tool(annotations=ToolAnnotations(destructiveHint=True, openWorldHint=False))
     async def forget(about: Words, context: _Context) -> str:
         """Have the robot forget all memories that hold these words."""
-        return await _done(_agent(context).forget(about))
+        return await _done(_agent(context).forget(_request(context), about))
 
 
 def _add_looks(server: FastMCP) -> None:
@@ -138,6 +139,10 @@ def _add_resources(server: FastMCP) -> None:
     async def log() -> str:
         """What has happened of late."""
         return await _done(_agent(server.get_context()).log())
+
+
+def _request(context: _Context) -> Request:
+    return context.request_context.request_id
 
 
 def _agent(context: _Context) -> Agent:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -23,6 +24,7 @@ from outrider.core.files.terminal import loading
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.language.planner import brief
 from outrider.runtime.common.paths import models_folder
+from outrider.runtime.common.thinned_log import ThinnedHandler
 from outrider.runtime.mission.words import vocabulary_of, words_text
 from outrider.runtime.node_graph.node_specs import SIMULATION
 from outrider.runtime.wiring.binding import check_server
@@ -51,6 +53,7 @@ def serve_agents(
     """
     at = _address(http) if http is not None else None
     vocabulary = vocabulary_of(options.model)
+    logging.basicConfig(level=logging.ERROR, handlers=[ThinnedHandler()])
     try:
         from outrider.console.agents.serving import serve_http, serve_pipe  # slow to import
     except ImportError as error:

@@ -1,0 +1,229 @@
+"""Agents that repeat a request, or send what is none: refused by name, in few lines of the log."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+import subprocess
+import threading
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mcp", reason="the extra mcp is not installed")
+
+import anyio
+import httpx
+from mcp.shared.memory import create_client_server_memory_streams
+from mcp.shared.message import SessionMessage
+from mcp.types import JSONRPCMessage
+from support.agents import COMMAND
+from support.consoles import FakeRobot, wait_until
+
+from outrider.console.agents.address import ConsoleAddress
+from outrider.console.agents.agent import AgentSettings
+from outrider.console.agents.envelope import Envelope, Pace
+from outrider.console.agents.serving import serve_http
+from outrider.console.agents.stdio import MOST_LINE_BYTES
+from outrider.console.agents.tools import make_server
+from outrider.console.robot import GoalEnd
+from outrider.console.server import ConsoleServer, ConsoleSettings
+from outrider.core.errors import BusyError, ProtocolError
+
+TOKEN = "of agents that send again"
+HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "0"}}
+AGAIN = "has been taken before"
+FLOOD, MOST_LOGGED = 300, 60
+
+
+@pytest.fixture
+def console(robot: FakeRobot) -> Iterator[ConsoleServer]:
+    server = ConsoleServer(robot, ConsoleSettings(port=0))
+    yield server
+    server.close()
+
+
+def settings(console: ConsoleServer) -> AgentSettings:
+    return AgentSettings(ConsoleAddress(console.url), Envelope(None), "say: turn left")
+
+
+def request(number: object, method: str, params: object) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+
+
+def tool(number: object, name: str, **arguments: object) -> dict[str, Any]:
+    return request(number, "tools/call", {"name": name, "arguments": arguments})
+
+
+class RawAgent:
+    """Sends messages with ids of its own choice."""
+
+    def __init__(self, streams: Any) -> None:
+        self._incoming, self._outgoing = streams
+
+    async def ask(self, message: dict[str, Any]) -> str:
+        """The answer to a request, as JSON."""
+        await self._outgoing.send(SessionMessage(JSONRPCMessage.model_validate(message)))
+        while True:
+            answer = (await self._incoming.receive()).message.model_dump(mode="json", exclude_none=True)
+            if answer.get("id") == message["id"]:
+                return json.dumps(answer)
+
+
+@contextlib.asynccontextmanager
+async def raw(console: ConsoleServer) -> AsyncIterator[RawAgent]:
+    server = make_server(settings(console), lambda *_, **__: None)._mcp_server
+    async with (
+        create_client_server_memory_streams() as (client, (incoming, outgoing)),
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(server.run, incoming, outgoing, server.create_initialization_options())
+        agent = RawAgent(client)
+        await agent.ask(request("hello", "initialize", HELLO))
+        await client[1].send(
+            SessionMessage(
+                JSONRPCMessage.model_validate({"jsonrpc": "2.0", "method": "notifications/initialized"})
+            )
+        )
+        yield agent
+        tasks.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("number", [1, "1", "x" * 5000], ids=["number", "text", "long"])
+def test_a_request_that_comes_again_is_refused_by_name(
+    console: ConsoleServer, robot: FakeRobot, number: Any
+) -> None:
+    async def run() -> None:
+        async with raw(console) as agent:
+            assert "turn left" in await agent.ask(tool(number, "goal", sentence="turn left"))
+            robot.goals[-1][1](GoalEnd(True, "done"))
+            for sentence in ("turn left", "turn right"):
+                answer = await agent.ask(tool(number, "goal", sentence=sentence))
+                assert f"request '{str(number)[:40]}' {AGAIN}" in answer
+            for name, told in (("ask", "question"), ("remember", "text"), ("forget", "about")):
+                assert AGAIN in await agent.ask(tool(number, name, **{told: "the keys"}))
+
+    asyncio.run(run())
+    assert [said for said, _ in robot.goals] == ["turn left"]
+
+
+def test_a_stop_that_comes_again_is_carried_out_each_time(console: ConsoleServer, robot: FakeRobot) -> None:
+    async def run() -> None:
+        async with raw(console) as agent:
+            console.update(stands=True)
+            await agent.ask(tool(1, "goal", sentence="turn left"))
+            robot.goals[-1][1](GoalEnd(True, "done"))
+            for _ in range(3):
+                assert AGAIN not in await agent.ask(tool(1, "stop"))
+                assert AGAIN not in await agent.ask(tool(1, "cancel"))
+                assert AGAIN not in await agent.ask(tool(1, "goal", sentence="stop"))
+
+    asyncio.run(run())
+    assert robot.e_stops == [True] * 3 and robot.cancels >= 9
+
+
+def test_another_session_may_use_the_same_ids(console: ConsoleServer, robot: FakeRobot) -> None:
+    async def run() -> None:
+        for _ in range(2):
+            async with raw(console) as agent:
+                assert "turn left" in await agent.ask(tool(1, "goal", sentence="turn left"))
+                robot.goals[-1][1](GoalEnd(True, "done"))
+
+    asyncio.run(run())
+    assert len(robot.goals) == 2
+
+
+def test_what_was_too_fast_has_not_been_taken() -> None:
+    now = [0.0]
+    pace = Pace(lambda: now[0])
+    for number in range(10):
+        pace.sentence(number)
+    with pytest.raises(BusyError):
+        pace.sentence("late")
+    now[0] = 5.0
+    pace.sentence("late")
+    for spoken in ("late", 3):
+        with pytest.raises(ProtocolError, match=AGAIN):
+            pace.sentence(spoken)
+    pace.sentence("3")  # a text is another id than a number
+
+
+@contextlib.contextmanager
+def over_http(console: ConsoleServer) -> Iterator[httpx.Client]:
+    ports: list[int] = []
+    at = ConsoleSettings(port=0)
+    note = lambda *_, **__: None  # noqa: E731
+    thread = threading.Thread(
+        target=serve_http, args=(settings(console), note, at, TOKEN, ports.append), daemon=True
+    )
+    thread.start()
+    url = f"http://127.0.0.1:{wait_until(lambda: ports, 'the server')[0]}/mcp"
+    headers = {"Authorization": f"Bearer {TOKEN}", "Accept": "application/json, text/event-stream"}
+    with httpx.Client(headers=headers, base_url=url.removesuffix("mcp")) as client:
+        begun = client.post("mcp", json=request(0, "initialize", HELLO))
+        client.headers["Mcp-Session-Id"] = begun.headers["Mcp-Session-Id"]
+        client.post("mcp", json={"jsonrpc": "2.0", "method": "notifications/initialized"})
+        yield client
+
+
+def test_a_replay_over_http_is_refused(console: ConsoleServer, robot: FakeRobot) -> None:
+    with over_http(console) as client:
+        assert "turn left" in client.post("mcp", json=tool(7, "goal", sentence="turn left")).text
+        robot.goals[-1][1](GoalEnd(True, "done"))
+        assert AGAIN in client.post("mcp", json=tool(7, "goal", sentence="turn left")).text
+    assert len(robot.goals) == 1
+
+
+BROKEN = [
+    b"null",
+    b"{}",
+    b'{"jsonrpc":"2.0"}',
+    b'{"jsonrpc":"1.0","id":{},"method":7}',
+    b"[" * 5000,
+    b"\xff\xfe",
+    b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":7}',
+    b"x" * (MOST_LINE_BYTES + 5),
+]
+
+
+@pytest.mark.parametrize("way", ["pipe", "http"])
+def test_a_flood_of_broken_messages_leads_to_few_lines_of_the_log_with_a_count(
+    console: ConsoleServer, robot: FakeRobot, tmp_path: Path, way: str
+) -> None:
+    options = ["--http", "--port", "0", "--token-file", str(tmp_path / "token")] if way == "http" else []
+    with subprocess.Popen(
+        [*COMMAND, "--console", console.url, *options],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=(tmp_path / "errors").open("wb"),
+    ) as process:
+        if way == "pipe":
+            out, _ = process.communicate(b"\n".join(BROKEN[index % len(BROKEN)] for index in range(FLOOD)))
+            assert sum(b'"error"' in line for line in out.splitlines()) >= FLOOD / 2
+        else:
+            post_broken(wait_until(lambda: address(tmp_path / "errors"), "the server"), tmp_path / "token")
+            process.terminate()
+    told = (tmp_path / "errors").read_text()
+    assert len(told.splitlines()) <= MOST_LOGGED, told
+    assert "32 times so far" in told and robot.goals == [] and robot.drives == []
+
+
+def address(errors: Path) -> str:
+    found = re.search(r"http://\S+/mcp", errors.read_text())
+    return found[0] if found else ""
+
+
+def post_broken(url: str, token: Path) -> None:
+    headers = {
+        "Authorization": f"Bearer {token.read_text().strip()}",
+        "Accept": "application/json, text/event-stream",
+        "Content-Type": "application/json",
+    }
+    with httpx.Client(headers=headers) as client:
+        for index in range(FLOOD):
+            answer = client.post(url, content=BROKEN[index % len(BROKEN)])
+            assert 400 <= answer.status_code <= 500
