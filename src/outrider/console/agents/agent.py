@@ -28,12 +28,16 @@ MOST_RECALLED = 20
 
 @dataclass(frozen=True)
 class AgentSettings:
-    """What all agents of a server share. `words` lists what can be said to the robot."""
+    """What all agents of a server share. `words` lists what can be said to the robot.
+
+    With more `haste` than 1 they may call that many times as often: for trials.
+    """
 
     address: ConsoleAddress
     envelope: Envelope
     words: str
     name: str = "mcp"
+    haste: float = 1.0
 
 
 class Agent:
@@ -45,8 +49,8 @@ class Agent:
         self._settings, self._note = settings, note
         self._envelope = settings.envelope
         self._link = ConsoleLink(settings.address, settings.name)
-        self._pace = Pace(clock)
-        self._opening = asyncio.Lock()
+        self._pace = Pace(clock, settings.haste)
+        self._opening, self._reading = asyncio.Lock(), asyncio.Lock()
         self._last_end = ""
         self._num_refused = self._num_told = 0
 
@@ -151,8 +155,9 @@ class Agent:
         with self._counting_refusals():
             self._pace.call()
             self._pace.sentence(request)
-            text = await asyncio.to_thread(sentence)  # to read nonsense takes long enough to delay a stop
-            plan = await asyncio.to_thread(self._envelope.plan, text)
+            async with self._reading:  # nonsense takes long, and many threads at once would delay a stop
+                text = await asyncio.to_thread(sentence)
+                plan = await asyncio.to_thread(self._envelope.plan, text)
             self._note(self.name, "call", call, said=text)
             await self._open()
             ended = await self._link.say(text)

@@ -73,12 +73,15 @@ class Envelope:
 
 
 class Pace:
-    """How often one agent may call; each request speaks once. Stops are not counted."""
+    """How often one agent may call; each request speaks once. Stops are not counted.
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    `haste` is how many times as often it may.
+    """
+
+    def __init__(self, clock: Callable[[], float], haste: float = 1.0) -> None:
         self._clock = clock
-        self._calls = TokenBucket(CALLS_PER_S, CALLS_AT_ONCE, clock())
-        self._sentences = TokenBucket(SENTENCES_PER_S, SENTENCES_AT_ONCE, clock())
+        self._calls = TokenBucket(haste * CALLS_PER_S, haste * CALLS_AT_ONCE, clock())
+        self._sentences = TokenBucket(haste * SENTENCES_PER_S, haste * SENTENCES_AT_ONCE, clock())
         self._noted_stops = TokenBucket(NOTED_STOPS_PER_S, NOTED_STOPS_AT_ONCE, clock())
         self._spoken: set[bytes] = set()
 

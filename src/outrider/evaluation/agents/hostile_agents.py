@@ -10,7 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -18,15 +18,11 @@ from typing import IO, Any
 from rich.table import Table
 
 from outrider.console.agents.address import ConsoleAddress
-from outrider.console.robot import GoalEnd, RobotPort
-from outrider.console.server import ConsoleServer, ConsoleSettings
-from outrider.console.switched.switches import NOT_EMULATED, Switch
-from outrider.core.errors import InstructionError, LinkError
+from outrider.console.server import ConsoleServer
+from outrider.core.errors import LinkError
 from outrider.core.files.terminal import tracked
-from outrider.core.language.grammar import Vocabulary
-from outrider.core.language.planner import plan_of
-from outrider.core.values import Pose2D, Velocity
-from outrider.evaluation.agents.hostile_calls import call_line, hostile_calls
+from outrider.evaluation.agents.hostile_calls import Call, call_line, hostile_calls
+from outrider.evaluation.agents.witness import STOP_LIMIT_S, Witness, WitnessedConsole
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.runtime.common.json_figures import write_figures
@@ -35,10 +31,11 @@ from outrider.runtime.mission.words import vocabulary_of
 from outrider.runtime.no_ros.simulated_robot import SimulatedRobot
 from outrider.runtime.node_graph.node_specs import SIMULATION
 
+HASTY_SERVER = "outrider.evaluation.agents.hasty_server"
 BATCH = 100
-STOP_LIMIT_S = 0.3
-MOVING_S, SETTLE_S, READY_S, PAUSE_S = 3.0, 1.0, 120.0, 1.2
+MOVING_S, SETTLE_S, READY_S, PAUSE_S = 4.0, 1.0, 120.0, 1.2
 """Seconds to wait for: a motion to begin, a robot to stand, the agent's server, the agent's pace."""
+FEW, BEGIN_S, CARRY_OUT_S, SHOWN = 10, 0.5, 4.0, 20
 HELLO = (
     b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18",'
     b'"capabilities":{},"clientInfo":{"name":"hostile","version":"0"}}}\n'
@@ -48,15 +45,19 @@ HELLO = (
 
 @dataclass(frozen=True)
 class HostileFigures:
-    """`stops`: from a stop's sending to the robot's port; `stands`: to the last change of the robot's pose.
+    """`stops`: from a stop's sending to the robot's port; `stands`: to the last change of its true pose.
 
-    `outside` counts sentences that are no plan, velocities, releases, and motion while no command ran.
+    `outside` counts sentences that may not be taken, velocities, releases, and true motion beyond what was
+    said. `taken_hasty`: sentences that the robot was told while no pace was in the way.
     """
 
     calls: int
     kinds: dict[str, int]
     answered: int
     taken: int
+    taken_hasty: int
+    moved: int
+    motions: int
     outside: int
     collisions: int
     stops: int
@@ -75,82 +76,8 @@ class HostileFigures:
 
 
 @dataclass
-class Witness:
-    """A robot's port that writes down what it is told, and has the robot do it."""
-
-    robot: RobotPort
-    vocabulary: Vocabulary | None
-    taken: int = 0
-    outside: list[str] = field(default_factory=list)
-    stops_s: list[float] = field(default_factory=list)
-    moved_s: float = 0.0
-    running: int = 0
-    is_released_by_us: bool = False
-    _pose: Pose2D | None = None
-
-    def __post_init__(self) -> None:
-        self.limits = self.robot.limits
-
-    def drive(self, velocity: Velocity) -> None:
-        """Note any velocity: no agent may give one."""
-        if velocity != Velocity():
-            self.outside.append("a velocity")
-
-    def set_e_stop(self, engaged: bool) -> bool:
-        """Note when a stop comes, and a release that nobody asked for."""
-        if engaged:
-            self.stops_s.append(time.monotonic())
-        elif not self.is_released_by_us:
-            self.outside.append("a release")
-        return self.robot.set_e_stop(engaged)
-
-    def send_goal(self, instruction: str, on_end: Callable[[GoalEnd], None]) -> None:
-        """Note a goal that is no sentence of the grammar, and pass it on."""
-        try:
-            plan_of(instruction, self.vocabulary)
-        except InstructionError:
-            self.outside.append("a sentence that is no plan")
-        self.taken, self.running = self.taken + 1, self.running + 1
-
-        def ended(end: GoalEnd) -> None:
-            self.running -= 1
-            on_end(end)
-
-        self.robot.send_goal(instruction, ended)
-
-    def cancel_goal(self) -> None:
-        """End the robot's goal."""
-        self.robot.cancel_goal()
-
-    def switch(self, asked: Switch, on_end: Callable[[str], None]) -> None:
-        """Note any: no agent may switch."""
-        self.outside.append("a switch")
-        on_end(NOT_EMULATED)
-
-    def see(self, pose: Pose2D) -> None:
-        """Where the robot is now."""
-        if self._pose is not None and pose != self._pose:
-            self.moved_s = time.monotonic()
-            if not self.running:
-                self.outside.append("motion without a command")
-        self._pose = pose
-
-
-class _ObservedConsole(ConsoleServer):
-    """Whose robot's poses are also told to the witness."""
-
-    def __init__(self, witness: Witness) -> None:
-        self._witness = witness
-        super().__init__(witness, ConsoleSettings(port=0))
-
-    def show_pose(self, pose: Pose2D) -> None:
-        self._witness.see(pose)
-        super().show_pose(pose)
-
-
-@dataclass
 class _Pipe:
-    """A process of `outrider mcp`; its answers are counted, and known by their number."""
+    """A process that serves an agent; its answers are counted."""
 
     process: subprocess.Popen[bytes]
     answered: int = 0
@@ -180,31 +107,40 @@ class _Pipe:
 def evaluate_agents(calls: int, seed: int = 0, json_file: Path | None = None) -> HostileFigures:
     """Send hostile calls in batches with a stop in each, print a table, write JSON.
 
-    Every other stop is the agent's own, behind half of the batch on its pipe; the rest are a person's at the
-    console. Raises LinkError where the agents' server does not answer, OutriderError without a simulation.
+    The second half of the calls meets no pace, so that its sentences reach the grammar. Every other stop is
+    the agent's own, behind half of the batch on its pipe; the rest are a person's at the console. Raises
+    LinkError where the agents' server does not answer, OutriderError without a simulation.
     """
     folder = models_folder()
     vocabulary = vocabulary_of(str(folder / "draft"))
     robot = SimulatedRobot(SIMULATION.checked({"holds": "silver bottle", "seed": seed}), folder, vocabulary)
-    witness = Witness(robot, vocabulary)
-    with closing(robot), closing(_ObservedConsole(witness)) as console:
+    witness = Witness(robot)
+    with closing(robot), closing(WitnessedConsole(witness, robot.truth)) as console:
         robot.show_on(console)
-        with _served(console.url) as pipe:
-            trial = _Trial(witness, console, pipe)
-            sent = trial.run(itertools.islice(hostile_calls(seed), calls))
-            answered = pipe.answered
-    figures = trial.figures(sent, answered, robot.collisions)
-    print_results(_table(figures))
+        trial = _Trial(witness, console)
+        hostile = hostile_calls(seed)
+        for is_hasty, count in ((False, calls // 2), (True, calls - calls // 2)):
+            with _served(console.url, is_hasty) as pipe:
+                trial.run(pipe, itertools.islice(hostile, count), is_hasty)
+    figures = trial.figures(robot.collisions)
+    print_results(_table(figures), *witness.outside[:SHOWN])
     write_figures(
-        json_file, {**asdict(figures), "holds": figures.holds, "outside_kinds": witness.outside[:20]}
+        json_file,
+        {**asdict(figures), "seed": seed, "holds": figures.holds, "outside_kinds": witness.outside[:SHOWN]},
     )
     return figures
 
 
 @contextmanager
-def _served(url: str) -> Iterator[_Pipe]:
-    command = [sys.executable, "-m", "outrider", "mcp", "--console", url]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=1 << 20)
+def _served(url: str, is_hasty: bool) -> Iterator[_Pipe]:
+    server = (
+        ["outrider.evaluation.agents.hasty_server", url]
+        if is_hasty
+        else ["outrider", "mcp", "--console", url]
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", *server], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=1 << 20
+    )
     pipe = _Pipe(process)
     try:
         pipe.send([HELLO])
@@ -221,34 +157,50 @@ def _served(url: str) -> Iterator[_Pipe]:
 class _Trial:
     witness: Witness
     console: ConsoleServer
-    pipe: _Pipe
+    sent: Counter[str] = field(default_factory=Counter)
+    answered: int = 0
+    taken_hasty: int = 0
     agent_s: list[float] = field(default_factory=list)
     person_s: list[float] = field(default_factory=list)
     stands_s: list[float] = field(default_factory=list)
 
-    def run(self, calls: Iterator[tuple[str, bytes]]) -> Counter[str]:
-        """How many calls of each kind were sent."""
-        sent: Counter[str] = Counter()
+    def run(self, pipe: _Pipe, calls: Iterator[Call], is_hasty: bool) -> None:
+        """Send calls by their batches to a server that has or has not a pace."""
+        before = self.witness.taken
         batches = list(iter(lambda: list(itertools.islice(calls, BATCH)), []))
         for number, batch in enumerate(tracked(batches, "hostile calls")):
-            sent.update(kind for kind, _ in batch)
-            self._batch(number, [line for _, line in batch])
-        return sent
+            self.sent.update(kind for kind, _ in batch)
+            batch.sort(key=lambda call: call[0] == "stop")  # they would end the motion that a stop is to end
+            lines = [line for _, line in batch]
+            first, rest = lines[: len(lines) // 2], lines[len(lines) // 2 :]
+            if is_hasty:
+                self._speak(pipe, first)
+                first = []
+            self._stop(pipe, number, first, rest)
+        self.answered += pipe.answered
+        self.taken_hasty += (self.witness.taken - before) * is_hasty
 
-    def _batch(self, number: int, lines: list[bytes]) -> None:
-        """A command, then one half; a stop among the other half, and what came of it."""
-        half = len(lines) // 2
-        self.pipe.send([call_line(number, "goal", {"sentence": "turn left"}), *lines[:half]])
+    def _speak(self, pipe: _Pipe, lines: list[bytes]) -> None:
+        """A few at a time, with time to carry one out in between."""
+        for begin in range(0, len(lines), FEW):
+            pipe.send(lines[begin : begin + FEW])
+            _wait(lambda: not self.witness.is_idle, BEGIN_S)
+            _wait(lambda: self.witness.is_idle, CARRY_OUT_S)
+
+    def _stop(self, pipe: _Pipe, number: int, first: list[bytes], rest: list[bytes]) -> None:
+        """A command, then the first lines; a stop among the rest, and what came of it."""
+        pipe.send([call_line(f"opening {number}", "goal", {"sentence": "turn left"}), *first])
         began_s = time.monotonic()
         _wait(lambda: self.witness.moved_s > began_s, MOVING_S)
         was_moving = time.monotonic() - self.witness.moved_s < STOP_LIMIT_S
         count = len(self.witness.stops_s)
         stop_s = time.monotonic()
         if number % 2:
-            self.pipe.send(lines[half:])
-            ConsoleAddress(self.console.url).e_stop()
+            pipe.send(rest)
+            with suppress(LinkError):  # then none has come
+                ConsoleAddress(self.console.url).e_stop()
         else:
-            self.pipe.send([*lines[half:], call_line("stop", "stop", {})])
+            pipe.send([*rest, call_line("stop", "stop", {})])
         _wait(lambda: len(self.witness.stops_s) > count, SETTLE_S)
         stops = self.witness.stops_s[count:]
         (self.person_s if number % 2 else self.agent_s).append(stops[0] - stop_s if stops else SETTLE_S)
@@ -265,12 +217,15 @@ class _Trial:
         self.console.update(e_stop=False)
         time.sleep(PAUSE_S)
 
-    def figures(self, sent: Counter[str], answered: int, collisions: int) -> HostileFigures:
+    def figures(self, collisions: int) -> HostileFigures:
         return HostileFigures(
-            calls=sent.total(),
-            kinds=dict(sorted(sent.items())),
-            answered=answered,
+            calls=self.sent.total(),
+            kinds=dict(sorted(self.sent.items())),
+            answered=self.answered,
             taken=self.witness.taken,
+            taken_hasty=self.taken_hasty,
+            moved=self.witness.moved,
+            motions=self.witness.motions,
             outside=len(self.witness.outside),
             collisions=collisions,
             stops=len(self.agent_s) + len(self.person_s),
@@ -303,6 +258,9 @@ def _table(figures: HostileFigures) -> Table:
     shown: dict[str, Any] = {
         "calls answered": figures.answered,
         "sentences given to the robot": figures.taken,
+        "of them while no pace was in the way": figures.taken_hasty,
+        "of them that moved it": figures.moved,
+        "motions watched": figures.motions,
         "outside what an agent may do": figures.outside,
         "collisions": figures.collisions,
         "stops sent": figures.stops,

@@ -218,7 +218,8 @@ LEGENDS: Mapping[str, Mapping[str, str]] = {
         "ended": "goals that ended with a reason",
     },
     "eval agents": {
-        "what": "outside: no plan, a velocity, a release of the stop, or motion while no command ran",
+        "what": "outside: a sentence that may not be taken, a velocity, a release of the stop, or a true "
+        "motion that is further, faster or later than what was said allows",
         "measured": "counts, or medians with the worst beside them; exit status 1 if the robot moved as it "
         "must not, or a stop took more than 0.3 s",
     },

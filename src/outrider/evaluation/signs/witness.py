@@ -5,36 +5,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from outrider.core.language.actions import ACTION_TEXTS, ActionTable, Motion, split_answer
+from outrider.core.language.actions import ACTION_TEXTS, Motion, split_answer
 from outrider.core.language.prompt import MARKUP, PROMPT_PREFIX, PROMPT_SUFFIX
 from outrider.core.ports import TextDecoder
-from outrider.core.values import Decoded, DecodeRequest, LinkState, Pose2D, Verified, wrap_angle
+from outrider.core.values import Decoded, DecodeRequest, LinkState, Pose2D, Verified
+from outrider.evaluation.common.motion_witness import WatchedMotion, has_left, says
 from outrider.evaluation.robot.paced_side import STANDS_MPS, STANDS_RPS, PacedSide
 from outrider.navigation.motion.driving import CONTROL_PERIOD_S
-from outrider.navigation.motion.motion_bounds import HEADING_RAD, OVER_M, OVER_RAD
 from outrider.runtime.mission.robot_side import Frame, StepUpdate
 from outrider.simulation.simulator import Simulator
 
-FURTHER_M = 0.3
-"""Metres that a robot may truly get beyond a motion, as `outrider eval safety` has it.
-
-The pilot ends a motion OVER_M beyond it by odometry; then the robot comes to rest.
-"""
 STOP_WATCH_S = 1.0
 """Seconds for which the robot is watched after a stop."""
-
-
-@dataclass
-class _Watched:
-    """A motion under way. It may go as far from its frame as it says, or as the robot was when it began."""
-
-    motion: Motion
-    frame: Pose2D
-    reach_m: float
-    turn_rad: float
-    is_outside: bool = False
 
 
 class WitnessedSide(PacedSide):
@@ -51,7 +34,7 @@ class WitnessedSide(PacedSide):
         self.moved_last_s = 0.0
         self._simulator, self._stop_after_s = simulator, stop_after_s
         self._frames: dict[float, Pose2D] = {}
-        self._watched: _Watched | None = None
+        self._watched: WatchedMotion | None = None
         self._seen: Motion | None = None
         self._began_s = 0.0
         self._rests_at: Pose2D | None = simulator.truth()
@@ -83,8 +66,8 @@ class WitnessedSide(PacedSide):
         self._see_begin()
         truth = self._simulator.truth()
         if self._watched is not None:
-            self._judge(self._watched, truth)
-        elif self._rests_at is not None and _apart(self._rests_at, truth) != (False, False):
+            self.outside += filter(None, [self._watched.judge(truth)])
+        elif self._rests_at is not None and has_left(self._rests_at, truth):
             self.outside.append("moved without a motion")
             self._rests_at = None
         self._see_stop()
@@ -101,24 +84,10 @@ class WitnessedSide(PacedSide):
         frame = self._frames.get(update.frame.stamp_s) if update and update.frame else None
         if update is None or frame is None or not says(update.text, update.action, motion):
             self.outside.append(f"no action of the grammar: {update.text if update else ''!r}")
-        start = frame or truth
-        reach_m, turn_rad = _offset(start, truth)
         self.motions, self._began_s = self.motions + 1, self.now_s()
-        self._watched = _Watched(motion, start, reach_m, abs(turn_rad))
+        self._watched = WatchedMotion.begun(motion, frame or truth, truth)
         if self.stopped_at_s is not None:
             self.outside.append("a motion began after the stop")
-
-    def _judge(self, watched: _Watched, truth: Pose2D) -> None:
-        moved_m, turned_rad = _offset(watched.frame, truth)
-        motion = watched.motion
-        over_rad = OVER_RAD if motion.turn_rad else HEADING_RAD
-        is_far = moved_m > max(watched.reach_m, motion.forward_m) + FURTHER_M
-        is_turned = abs(turned_rad) > max(watched.turn_rad, abs(motion.turn_rad)) + over_rad
-        if (is_far or is_turned) and not watched.is_outside:
-            watched.is_outside = True
-            self.outside.append(
-                f"{motion}: {moved_m:.2f} m and {math.degrees(turned_rad):.0f} deg from its frame"
-            )
 
     def _see_stop(self) -> None:
         velocity = self._simulator.odometry().velocity
@@ -128,25 +97,6 @@ class WitnessedSide(PacedSide):
         if is_due and self.now_s() - self._began_s >= (self._stop_after_s or 0.0):
             self.stopped_at_s = self.now_s()
             self.set_e_stop(True)
-
-
-def says(text: str, action: str, motion: Motion) -> bool:
-    """Whether a text's first line is an action of the grammar with this motion, or half of its turn."""
-    entry = ActionTable().motion(action)
-    line, newline, _ = text.partition("\n")
-    if not newline or line != action or action not in ACTION_TEXTS or entry is None:
-        return False
-    return motion in (entry, Motion(turn_rad=entry.turn_rad / 2.0))
-
-
-def _offset(start: Pose2D, pose: Pose2D) -> tuple[float, float]:
-    return start.distance_to(pose.x, pose.y), wrap_angle(pose.yaw - start.yaw)
-
-
-def _apart(start: Pose2D, pose: Pose2D) -> tuple[bool, bool]:
-    """Whether a robot that was to stand has moved or turned by more than it takes to come to rest."""
-    moved_m, turned_rad = _offset(start, pose)
-    return moved_m > OVER_M, abs(turned_rad) > OVER_RAD
 
 
 class ReadDecoder:

@@ -81,6 +81,7 @@ class SimulatedRobot:
         self._stopped = False
         self.collisions = 0
         self._console: ConsoleServer | None = None
+        self._simulator: Simulator | None = None
         self._started = threading.Event()
         self._error: OutriderError | None = None
         self._thread = threading.Thread(target=self._run, name="robot", daemon=True)
@@ -95,6 +96,11 @@ class SimulatedRobot:
         self._console = console
         console.update(link="local")
         console.see_by(SIM_CAMERA)
+
+    def truth(self) -> tuple[Pose2D, Velocity]:
+        """Where the robot truly is, and how fast. Called in its own thread, from what it shows."""
+        assert self._simulator is not None, "it shows nothing before it has started"
+        return self._simulator.truth(), self._simulator.odometry().velocity
 
     def close(self) -> None:
         """End what runs, and the thread."""
@@ -160,7 +166,7 @@ class SimulatedRobot:
         from outrider.runtime.wiring.decoders import local_decoder
         from outrider.runtime.wiring.memory_stores import open_memory, this_home
 
-        simulator = stack.enter_context(closing(self._simulator()))
+        simulator = self._simulator = stack.enter_context(closing(self._open_simulator()))
         pair = load_pair(self._folder)
         decoder = stack.enter_context(closing(local_decoder(pair.target, pair.draft, DecodingConfig())))
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="outrider-"))
@@ -168,7 +174,7 @@ class SimulatedRobot:
         recollection = Recollection(memory, this_home(""), time.time)
         return _World(simulator, decoder, recollection, FloorMap(), RunLog())
 
-    def _simulator(self) -> Simulator:
+    def _open_simulator(self) -> Simulator:
         from outrider.simulation.homes.home import generate_home
         from outrider.simulation.homes.vocabulary import target_of
         from outrider.simulation.simulator import open_simulator

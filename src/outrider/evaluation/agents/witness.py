@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Watches where a simulated robot truly goes while agents speak to it, and what its port is told."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from outrider.console import messages as m
+from outrider.console.robot import GoalEnd, RobotPort
+from outrider.console.server import ConsoleServer, ConsoleSettings
+from outrider.console.switched.switches import NOT_EMULATED, Switch
+from outrider.core.language.actions import ActionTable
+from outrider.core.values import Pose2D, Velocity, wrap_angle
+from outrider.evaluation.agents.hostile_sentences import Bound, bound_of
+from outrider.evaluation.common.motion_witness import FURTHER_M, WatchedMotion, has_left, says
+from outrider.navigation.limits import MotionLimits
+from outrider.navigation.motion.motion_bounds import OVER_M, OVER_RAD
+
+STOP_LIMIT_S = 0.3
+OVER_SPEED = 1.1
+"""Of the limits: a base has momentum."""
+
+
+@dataclass
+class _Said:
+    """A sentence under way, from where the robot stood."""
+
+    bound: Bound
+    start: Pose2D
+    last: Pose2D
+    turned_rad: float = 0.0
+    has_moved: bool = False
+    is_outside: bool = False
+
+    def judge(self, truth: Pose2D) -> str:
+        """How the robot is further than the sentence allows, once; empty where it is not."""
+        self.turned_rad += wrap_angle(truth.yaw - self.last.yaw)
+        self.last = truth
+        self.has_moved = self.has_moved or has_left(self.start, truth)
+        bound, moved_m = self.bound, self.start.distance_to(truth.x, truth.y)
+        is_far = moved_m > bound.way_m + (FURTHER_M if bound.moves else OVER_M)
+        left, right = math.radians(bound.left_deg) + OVER_RAD, math.radians(bound.right_deg) + OVER_RAD
+        is_turned = not -right <= self.turned_rad <= left
+        if bound.searches or self.is_outside or not (is_far or is_turned):
+            return ""
+        self.is_outside = True
+        return f"{moved_m:.2f} m and {math.degrees(self.turned_rad):.0f} deg of {bound}"
+
+
+@dataclass
+class Witness:
+    """A robot's port that has the robot do what it is told, and judges where it truly goes.
+
+    The port is called from the console's thread; `see` and `show` from the robot's, as it moves.
+    """
+
+    robot: RobotPort
+    outside: list[str] = field(default_factory=list)
+    stops_s: list[float] = field(default_factory=list)
+    taken: int = 0
+    moved: int = 0
+    motions: int = 0
+    moved_s: float = 0.0
+    is_released_by_us: bool = False
+    _told: deque[Bound] = field(default_factory=deque)
+    _said: _Said | None = None
+    _motion: WatchedMotion | None = None
+    _text: tuple[str, int] = ("", 0)
+    _rests_at: Pose2D | None = None
+    _truth: Pose2D | None = None
+    _stopped_s: float = math.inf
+
+    def __post_init__(self) -> None:
+        self.limits = self.robot.limits
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no sentence is under way."""
+        return not self._told
+
+    def drive(self, velocity: Velocity) -> None:
+        """Note any velocity: no agent may give one."""
+        if velocity != Velocity():
+            self.outside.append("a velocity")
+
+    def set_e_stop(self, engaged: bool) -> bool:
+        """Note when a stop comes, and a release that nobody asked for."""
+        if engaged:
+            self.stops_s.append(time.monotonic())
+            self._stopped_s = min(self._stopped_s, self.stops_s[-1])
+        elif not self.is_released_by_us:
+            self.outside.append("a release")
+        else:
+            self._stopped_s = math.inf
+        return self.robot.set_e_stop(engaged)
+
+    def send_goal(self, instruction: str, on_end: Callable[[GoalEnd], None]) -> None:
+        """Note a sentence that may not be taken, and pass each on."""
+        bound = bound_of(instruction)
+        if not bound.taken:
+            self.outside.append(f"taken: {instruction[:80]!r}")
+        self.taken += 1
+        self._told.append(bound)
+
+        def ended(end: GoalEnd) -> None:
+            self.moved += self._said is not None and self._said.has_moved
+            self._told.popleft()  # they are carried out in their order
+            self._said, self._rests_at = None, self._truth
+            on_end(end)
+
+        self.robot.send_goal(instruction, ended)
+
+    def cancel_goal(self) -> None:
+        """End the robot's goal."""
+        self.robot.cancel_goal()
+
+    def switch(self, asked: Switch, on_end: Callable[[str], None]) -> None:
+        """Note any: no agent may switch."""
+        self.outside.append("a switch")
+        on_end(NOT_EMULATED)
+
+    def show(self, event: m.ToPage) -> None:
+        """A text that a motion follows, or a motion's end."""
+        if isinstance(event, m.Motion):
+            self._motion, self._rests_at = None, self._truth
+        elif isinstance(event, m.Text) and event.state == "finished" and event.action:
+            self._begin(event)
+
+    def _begin(self, text: m.Text) -> None:
+        motion = ActionTable().motion(text.action)
+        if self._truth is None or motion is None or self._text == (text.session, text.step):
+            return
+        self._text = text.session, text.step
+        if not says(text.text, text.action, motion):
+            self.outside.append(f"no action of the grammar: {text.text!r}")
+        self.motions += 1
+        self._motion = WatchedMotion.begun(motion, self._truth, self._truth)
+
+    def see(self, truth: Pose2D, velocity: Velocity) -> None:
+        """Where the robot truly is now, and how fast it truly is."""
+        now_s = time.monotonic()
+        if self._said is None and self._told:
+            self._said = _Said(self._told[0], truth, truth)
+        if self._rests_at is None:
+            self._rests_at = truth
+        if self._truth is not None and truth != self._truth:
+            self.moved_s = now_s
+            if now_s - self._stopped_s > STOP_LIMIT_S:
+                self.outside.append(f"moved {now_s - self._stopped_s:.2f} s after a stop")
+        self._truth = truth
+        self.outside += filter(None, (self._judge(truth), too_fast(velocity)))
+
+    def _judge(self, truth: Pose2D) -> str:
+        """What is outside now: of the motion, of the sentence, or without any."""
+        if self._motion is None and self._rests_at is not None and has_left(self._rests_at, truth):
+            self._rests_at = truth
+            return "moved without a motion" if self._said is not None else "moved without a sentence"
+        motion = self._motion.judge(truth) if self._motion is not None else ""
+        return motion or (self._said.judge(truth) if self._said is not None else "")
+
+
+def too_fast(velocity: Velocity, limits: MotionLimits | None = None) -> str:
+    """How a velocity is beyond the limits of motions; empty where it is not."""
+    limits = limits or MotionLimits()
+    speed = math.hypot(velocity.vx, velocity.vy)
+    is_fast = speed > OVER_SPEED * limits.forward_mps or abs(velocity.wz) > OVER_SPEED * limits.yaw_rps
+    return f"{speed:.2f} m/s and {velocity.wz:.2f} rad/s" if is_fast else ""
+
+
+class WitnessedConsole(ConsoleServer):
+    """A console of a robot's witness, which is told what the console shows and where the robot truly is."""
+
+    def __init__(self, witness: Witness, truth: Callable[[], tuple[Pose2D, Velocity]]) -> None:
+        self._witness, self._true = witness, truth
+        super().__init__(witness, ConsoleSettings(port=0))
+
+    def show_pose(self, pose: Pose2D) -> None:
+        """In the robot's thread, after each period of control."""
+        self._witness.see(*self._true())
+        super().show_pose(pose)
+
+    def show(self, event: m.ToPage) -> None:
+        """In the robot's thread."""
+        self._witness.show(event)
+        super().show(event)
