@@ -31,7 +31,7 @@ from outrider.cli.options import (
     TopP,
 )
 from outrider.cli.sentences import confirmed
-from outrider.core.files.journal import JOURNAL_SUFFIX
+from outrider.core.files.journal_files import JOURNAL_SUFFIX
 
 app = Commands()
 Relay = Annotated[
@@ -228,7 +228,7 @@ def replay(
 ) -> None:
     """Decode a recorded run again, without a robot; exit status 1 if a text is not the recorded one.
 
-    Of a journal it proves that no line was changed, or names the first that was.
+    Of a journal it proves that no line was changed or left out, or names the first that was.
     """
     only_with(context, "--endpoint", "--key-file")
     if file.name.endswith(JOURNAL_SUFFIX):

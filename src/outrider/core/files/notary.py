@@ -9,7 +9,8 @@ import threading
 from collections.abc import Callable
 
 from outrider.core.errors import ConfigError
-from outrider.core.files.journal import CLOSED, LOST, OPENED, Journal
+from outrider.core.files.journal import MOST_AT_ONCE, Journal, Note
+from outrider.core.files.journal_files import CLOSED, LOST, OPENED
 
 MOST_WAITING = 1000
 CLOSE_S = 2.0
@@ -47,17 +48,24 @@ class Notary:
         self._thread.join(CLOSE_S)
 
     def _run(self) -> None:
-        while (noted := self._waiting.get()) is not None:
-            who, did, what, said = noted
-            what = "; ".join(filter(None, (self._brief(said) if said else "", what)))
-            self._write(who, did, what)
+        """What waits is written together, as each time has to reach the disk."""
+        is_closing = False
+        while not is_closing:
+            waiting = [self._waiting.get()]
+            while len(waiting) < MOST_AT_ONCE and not self._waiting.empty():
+                waiting.append(self._waiting.get_nowait())
+            is_closing = None in waiting
+            self._write([self._short(*noted) for noted in waiting if noted is not None])
 
-    def _write(self, who: str, did: str, what: str) -> None:
+    def _short(self, who: str, did: str, what: str, said: str) -> Note:
+        return who, did, "; ".join(filter(None, (self._brief(said) if said else "", what)))
+
+    def _write(self, notes: list[Note]) -> None:
         try:
             if self._num_lost:
                 lost, self._num_lost = self._num_lost, 0
-                self._journal.write(self._name, LOST, f"{lost} lines")
-            self._journal.write(who, did, what)
+                notes = [(self._name, LOST, f"{lost} lines"), *notes]
+            self._journal.write_all(notes)
             self.fault = self._logged = ""
         except ConfigError as error:
             self.fault = str(error)

@@ -20,7 +20,8 @@ from std_msgs.msg import Bool
 from outrider.console.robot import GoalEnd
 from outrider.console.server import ConsoleServer
 from outrider.console.switched.switches import Switch
-from outrider.core.files.journal import Journal, journal_at
+from outrider.core.files.journal import Journal
+from outrider.core.files.journal_files import journal_at
 from outrider.core.files.notary import Notary
 from outrider.core.language.planner import brief
 from outrider.core.token_bucket import TokenBucket

@@ -18,7 +18,8 @@ from outrider.console.agents.envelope import Envelope
 from outrider.console.notes import Note
 from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.core.errors import ConfigError
-from outrider.core.files.journal import Journal, journal_at
+from outrider.core.files.journal import Journal
+from outrider.core.files.journal_files import journal_at
 from outrider.core.files.notary import Notary
 from outrider.core.files.terminal import loading
 from outrider.core.language.grammar import Vocabulary

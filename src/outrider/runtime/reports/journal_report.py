@@ -7,7 +7,8 @@ from pathlib import Path
 
 from rich.table import Table
 
-from outrider.core.files.journal import Entry, Proof, prove
+from outrider.core.files.journal_files import CONTINUED, Entry
+from outrider.core.files.journal_proof import Proof, prove
 from outrider.core.files.terminal import make_console
 from outrider.runtime.common.json_figures import write_figures
 
@@ -34,12 +35,13 @@ def verdict(proof: Proof) -> str:
             f"The {len(proof.entries)} lines before it are proven."
         )
     if not proof.entries:
-        return "the journal is empty"
+        return "the journal is empty: nothing has been written"
     first, last = proof.entries[0], proof.entries[-1]
-    words = f"entries {first.n} to {last.n}, {first.at} to {last.at}: every line is as it was written"
-    if proof.is_closed:
-        return words
-    return f"{words}; there is no closing line: its writer still runs, was killed, or lines were cut off"
+    words = [f"entries {first.n} to {last.n}, {first.at} to {last.at}: every line is as it was written"]
+    words += [f"it continues another file: {first.what}"] * (first.did == CONTINUED)
+    words += ["the line after them was not written to its end"] * bool(proof.torn)
+    words += ["there is no closing line: its writer still runs, or was killed"] * (not proof.is_closed)
+    return "; ".join(words)
 
 
 def _table(entries: tuple[Entry, ...]) -> Table:
