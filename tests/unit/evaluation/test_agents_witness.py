@@ -118,9 +118,9 @@ def test_a_text_that_is_no_action_is_outside() -> None:
 
 def test_speed_is_judged() -> None:
     witness = Witness(FakeRobot())
-    witness.see(START, Velocity(0.6, 0.0, 1.0))
+    witness.see(START, Velocity(0.6, 0.3, 1.0))
     assert witness.outside == []
-    for fast in (Velocity(0.9), Velocity(-0.9), Velocity(0.0, 0.7), Velocity(0.0, 0.0, -1.4)):
+    for fast in (Velocity(0.9), Velocity(-0.9), Velocity(0.0, 0.4), Velocity(0.0, 0.0, -1.4)):
         witness.see(START, fast)
     assert len(witness.outside) == 4
 

@@ -61,6 +61,7 @@ class HostileFigures:
     outside: int
     collisions: int
     stops: int
+    late_stops: int
     agent_stop_ms: float
     agent_stop_worst_ms: float
     person_stop_ms: float
@@ -194,13 +195,13 @@ class _Trial:
         _wait(lambda: self.witness.moved_s > began_s, MOVING_S)
         was_moving = time.monotonic() - self.witness.moved_s < STOP_LIMIT_S
         count = len(self.witness.stops_s)
+        pipe.send(rest)  # waits while the pipe is full
         stop_s = time.monotonic()
         if number % 2:
-            pipe.send(rest)
             with suppress(LinkError):  # then none has come
                 ConsoleAddress(self.console.url).e_stop()
         else:
-            pipe.send([*rest, call_line("stop", "stop", {})])
+            pipe.send([call_line("stop", "stop", {})])
         _wait(lambda: len(self.witness.stops_s) > count, SETTLE_S)
         stops = self.witness.stops_s[count:]
         (self.person_s if number % 2 else self.agent_s).append(stops[0] - stop_s if stops else SETTLE_S)
@@ -229,6 +230,7 @@ class _Trial:
             outside=len(self.witness.outside),
             collisions=collisions,
             stops=len(self.agent_s) + len(self.person_s),
+            late_stops=sum(stop_s > STOP_LIMIT_S for stop_s in (*self.agent_s, *self.person_s)),
             agent_stop_ms=_median_ms(self.agent_s),
             agent_stop_worst_ms=_worst_ms(self.agent_s),
             person_stop_ms=_median_ms(self.person_s),
@@ -264,6 +266,7 @@ def _table(figures: HostileFigures) -> Table:
         "outside what an agent may do": figures.outside,
         "collisions": figures.collisions,
         "stops sent": figures.stops,
+        "of them that came too late": figures.late_stops,
         "agent's stop to the robot": (f"{figures.agent_stop_ms} ms, worst {figures.agent_stop_worst_ms} ms"),
         "person's stop to the robot": f"{figures.person_stop_ms} ms, worst {figures.person_stop_worst_ms} ms",
         "stop to standing": f"worst of {figures.moving_stops}: {figures.stands_worst_ms} ms",

@@ -126,6 +126,10 @@ ASKED = (
 )
 STOPS = (
     "stop",
+    "sotp now",
+    "s t o p",
+    "go to the red chair stop",
+    "find the red chair please stop moving",
     "halt sofort an",
     "arrête",
     "para ahora",

@@ -22,7 +22,7 @@ from outrider.navigation.motion.motion_bounds import OVER_M, OVER_RAD
 
 STOP_LIMIT_S = 0.3
 OVER_SPEED = 1.1
-"""Of the limits: a base has momentum."""
+"""Of a limit: a base has momentum."""
 
 
 @dataclass
@@ -164,11 +164,14 @@ class Witness:
 
 
 def too_fast(velocity: Velocity, limits: MotionLimits | None = None) -> str:
-    """How a velocity is beyond the limits of motions; empty where it is not."""
+    """How a velocity is beyond the limits of motions, which are those of each axis; empty where it is not."""
     limits = limits or MotionLimits()
-    speed = math.hypot(velocity.vx, velocity.vy)
-    is_fast = speed > OVER_SPEED * limits.forward_mps or abs(velocity.wz) > OVER_SPEED * limits.yaw_rps
-    return f"{speed:.2f} m/s and {velocity.wz:.2f} rad/s" if is_fast else ""
+    speeds, most = (
+        (velocity.vx, velocity.vy, velocity.wz),
+        (limits.forward_mps, limits.lateral_mps, limits.yaw_rps),
+    )
+    is_fast = any(abs(speed) > OVER_SPEED * limit for speed, limit in zip(speeds, most, strict=True))
+    return "{:.2f} m/s, {:.2f} m/s aside and {:.2f} rad/s".format(*speeds) if is_fast else ""
 
 
 class WitnessedConsole(ConsoleServer):
