@@ -13,7 +13,7 @@ from outrider.core.files.journal import MOST_AT_ONCE, Journal, Note
 from outrider.core.files.journal_files import CLOSED, LOST, OPENED
 
 MOST_WAITING = 1000
-CLOSE_S = 2.0
+CLOSE_S = 5.0
 _log = logging.getLogger(__name__)
 
 
