@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from outrider.core.language import plan as p
 from outrider.core.language.grammar import Vocabulary, parse
-from outrider.core.language.names import Names, Said
+from outrider.core.language.names import Names, Said, statement
 from outrider.core.language.phrasebook import (
     ANYWHERE,
     PUNCTUATION,
@@ -18,7 +18,6 @@ from outrider.core.language.phrasebook import (
     Token,
     stop_words,
 )
-from outrider.core.values import Visibility
 
 TURN_DEG = {"small": 15.0, "": 30.0, "large": 45.0}
 MOVE_M = {"small": 0.25, "": 0.5, "large": 0.75}
@@ -29,13 +28,9 @@ UNCHECKED = frozenset(("stop", "remember", "forget_all", "forget", "did", "see",
 """Groups of phrases that move nothing: what they say need not be heeded."""
 BARE = frozenset(("alone", "again"))
 """Groups of phrases that any words fit: their thing is checked."""
+_VERBLESS = ("again", "alone", "other", "which", "side", "beside")
+"""Groups of phrases that name a thing and do not say what to do with it."""
 _LEAST_DESCRIBED, _MOST_DESCRIBED = 4, 40
-
-_VISIBILITY = re.compile(r"[\s,;.(]+(?:keep (?:it|this) )?(?P<visibility>private|shareable)\)?$", re.I)
-_HERE = re.compile(
-    r"\b(?:is|are|lies|lie|hangs|hang|stands|stand|sits|sit) (?:right |just )?here$|^(?:this|here) is ", re.I
-)
-_NO_STATEMENT = re.compile(r"(?:how|when|where|what)\b", re.I)
 
 
 @dataclass
@@ -68,16 +63,17 @@ class Clauses:
         words = self._bare(tokens)
         if not words:
             return None
-        said, num_problems = Said(words, sentence), len(self.problems)
+        said, num_problems = Said(words, sentence, previous), len(self.problems)
         for group, pattern in self.book.patterns:
-            if not self._counts(group, previous, corrected, described):
+            counts = self._counts(group, previous, corrected, described)
+            match = pattern.fullmatch(said.text) if counts else None
+            if match is None or self.names.is_parted(match, said, group.startswith("other")):
                 continue
-            match = pattern.fullmatch(said.text)
-            if match and group not in UNCHECKED | BARE and self._holds_unheeded(said, ANYWHERE):
+            if group not in UNCHECKED | BARE and self._holds_unheeded(said, ANYWHERE):
                 continue
             if group == "described" and len(self.problems) > num_problems:
                 continue  # what a phrase refuses no looser one takes
-            step = self._step(group.removesuffix(_CORRECTED), match, said) if match else None
+            step = self._step(group.removesuffix(_CORRECTED), match, said)
             if step is not None:
                 return step
         return None
@@ -90,11 +86,14 @@ class Clauses:
         )
 
     def _counts(self, group: str, previous: p.Step | None, corrected: bool, described: bool) -> bool:
+        bare = group.removesuffix(_CORRECTED)
+        if isinstance(previous, p.Forget) or (previous is not None and previous.tells and bare in _VERBLESS):
+            return bare not in _VERBLESS or (group == "again" and isinstance(previous, p.Forget | p.Where))
         if group == "again":
-            return corrected or (previous is not None and previous.intent.startswith("find("))
+            return corrected or isinstance(previous, p.Find)
         if group == "described":
             return described
-        return corrected or not group.endswith(_CORRECTED)
+        return corrected or group == bare
 
     def _step(self, group: str, match: re.Match[str], said: Said) -> p.Step | None:
         return _BUILDERS[group](self, match.groupdict(), said)
@@ -125,6 +124,19 @@ class Clauses:
         inside = self.names.in_room(slots["thing"])
         room = self._to_find(inside, said, room=True) if inside else None
         return room or self._to_find(slots["thing"], said, room=False)
+
+    def again(self, slots: _Slots, said: Said) -> p.Step | None:
+        """A thing that the step before is meant for as well: it is found, asked for or forgotten too."""
+        words = slots["thing"]
+        if self.names.is_statement(words):
+            return None
+        if said.previous is None or isinstance(said.previous, p.Find):
+            return self.find(slots, said)
+        name = self.names.name_of(words)
+        told = [slot for slot, _ in map(self.names.translated, self.names.bare(words))]
+        if not name or (self.book.without_article(words) == words and "kind" not in told):
+            return None
+        return p.Where(name, f"where is the {name}?") if said.previous.tells else p.Forget(name)
 
     def alone(self, slots: _Slots, said: Said) -> p.Step | None:
         """A thing that the models know, with an article and no word of what to do: "a chair", "any cup"."""
@@ -218,10 +230,15 @@ class Clauses:
         """Returns a correction to another object, of the named kind if there is one."""
         if slots.get("thing") is None:
             return p.Correct(other=True)
-        said_words = self.names.bare(slots["thing"])
-        if not said_words or self.names.holds_more(said_words):
+        words = self.names.bare(slots["thing"])
+        if not words or self.names.holds_more(words) or self.names.is_statement(slots["thing"]):
             return None
-        return p.Correct(other=True, kind=" ".join(self.names.translated(word)[1] for word in said_words))
+        told = [self.names.translated(word) for word in words]
+        kind = " ".join(word for _, word in told)
+        if self.vocabulary is not None and not all(slot for slot, _ in told) and not self.knows(kind):
+            self.unknown.append(kind)
+            return None
+        return p.Correct(other=True, kind=kind)
 
     def which(self, slots: _Slots, said: Said) -> p.Step | None:
         """Returns a correction of what tells the object from others; None for words that do not."""
@@ -285,19 +302,6 @@ class Clauses:
         return None
 
 
-def statement(text: str) -> p.Remember | None:
-    """A text as what to remember, private unless it says otherwise; None for a question."""
-    text = text.strip(" .!,:")
-    if not text or _NO_STATEMENT.match(text):
-        return None
-    visibility = Visibility.PRIVATE
-    said = _VISIBILITY.search(text)
-    if said is not None:
-        visibility = Visibility(said["visibility"].lower())
-        text = text[: said.start()]
-    return p.Remember(text, visibility, _HERE.search(text) is not None)
-
-
 _Slots = dict[str, str]
 _Builder = Callable[[Clauses, _Slots, Said], p.Step | None]
 
@@ -321,7 +325,7 @@ _BUILDERS: dict[str, _Builder] = {
     "ask": Clauses.ask,
     "find": Clauses.find,
     "find_asked": Clauses.find,
-    "again": Clauses.find,
+    "again": Clauses.again,
     "alone": Clauses.alone,
     "follow": Clauses.follow,
     "described": Clauses.described,

@@ -1,14 +1,69 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A clause as it was said, and the names of things in it by the words of one language and of one model."""
+"""A clause as it was said: what it tells to remember, and the names of things in it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.language.phrasebook import Phrasebook, Token, joined, stop_words
+from outrider.core.language.plan import Remember, Step
 from outrider.core.language.things import Thing
+from outrider.core.values import Visibility
+
+_VISIBILITY = re.compile(r"[\s,;.(]+(?:keep (?:it|this) )?(?P<visibility>private|shareable)\)?$", re.I)
+_HERE = re.compile(
+    r"\b(?:is|are|lies|lie|hangs|hang|stands|stand|sits|sit) (?:right |just )?here$|^(?:this|here) is ", re.I
+)
+_NO_STATEMENT = re.compile(r"(?:how|when|where|what)\b", re.I)
+_PARTING = ",.;!?，。；！？、"
+
+
+class Said:
+    """A clause after another step: its words as phrases have them, and as they were said."""
+
+    def __init__(self, tokens: Sequence[Token], sentence: str, previous: Step | None) -> None:
+        self._tokens, self._sentence = tokens, sentence
+        self.previous = previous
+        self.words = [token.word for token in tokens]
+        self.text = joined(tokens)
+
+    def parted(self, start: int, end: int) -> list[str]:
+        """Some of its words, by their numbers, in parts between which signs stand in the sentence."""
+        tokens = self._tokens[start:end]
+        parts = [f"{token.word} " for token in tokens[:1]]
+        for one, other in pairwise(tokens):
+            if any(sign in _PARTING for sign in self._sentence[one.end : other.start]):
+                parts.append("")
+            parts[-1] += f"{other.word} "
+        return parts
+
+    def original(self, end: str) -> str:
+        """The clause's last words as they were said."""
+        first = self._tokens[-end.count(" ")]
+        return self._sentence[first.start : self._tokens[-1].end]
+
+    def question(self) -> str:
+        """The clause as it was asked, in small letters."""
+        end = self._tokens[-1].end
+        mark = "?" if self._sentence[end:].lstrip().startswith("?") else ""
+        return " ".join(self._sentence[self._tokens[0].start : end].lower().split()) + mark
+
+
+def statement(text: str) -> Remember | None:
+    """A text as what to remember, private unless it says otherwise; None for a question."""
+    text = text.strip(" .!,:")
+    if not text or _NO_STATEMENT.match(text):
+        return None
+    visibility = Visibility.PRIVATE
+    said = _VISIBILITY.search(text)
+    if said is not None:
+        visibility = Visibility(said["visibility"].lower())
+        text = text[: said.start()]
+    return Remember(text, visibility, _HERE.search(text) is not None)
 
 
 @dataclass(frozen=True)
@@ -84,22 +139,15 @@ class Names:
         kept = self.book.words("never_in_things") | self.book.words("negations") | stop_words()
         return any(word in kept or not word[0].isalpha() for word in words)
 
+    def is_parted(self, match: re.Match[str], said: Said, by_any_sign: bool) -> bool:
+        """Whether a sign such as a comma parts the thing of a phrase into what may be two things' names."""
+        thing = match.groupdict().get("thing")
+        if not thing or self.names_known(thing):
+            return False
+        parts = said.parted(*(match.string.count(" ", 0, end) for end in match.span("thing")))
+        by_any_sign = by_any_sign or self.book.is_unspaced
+        return any(by_any_sign or self.book.without_article(part) != part for part in parts[1:])
 
-class Said:
-    """A clause: its words as phrases have them, and as they were said."""
-
-    def __init__(self, tokens: Sequence[Token], sentence: str) -> None:
-        self._tokens, self._sentence = tokens, sentence
-        self.words = [token.word for token in tokens]
-        self.text = joined(tokens)
-
-    def original(self, end: str) -> str:
-        """The clause's last words as they were said."""
-        first = self._tokens[-end.count(" ")]
-        return self._sentence[first.start : self._tokens[-1].end]
-
-    def question(self) -> str:
-        """The clause as it was asked, in small letters."""
-        end = self._tokens[-1].end
-        mark = "?" if self._sentence[end:].lstrip().startswith("?") else ""
-        return " ".join(self._sentence[self._tokens[0].start : end].lower().split()) + mark
+    def is_statement(self, said: str) -> bool:
+        """Whether words say something of a thing, as "the chair is nice" does."""
+        return not self.book.words("statements").isdisjoint(said.split())

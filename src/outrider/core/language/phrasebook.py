@@ -150,6 +150,11 @@ class Phrasebook:
         return re.compile(f"(?:{self._any(self._data['polite_after'])})+$")
 
     @cached_property
+    def request(self) -> re.Pattern[str]:
+        """Returns an expression for words that make an order of a question, such as "can you"."""
+        return re.compile(rf"(?<!\S)(?:{self._any(self._data['requests'])})")
+
+    @cached_property
     def denials(self) -> frozenset[str]:
         """The negations that are never an interjection: "don't stop" denies a stop, "no stop" is one."""
         return self.words("negations") - self.words("correction")

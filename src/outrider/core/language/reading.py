@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,6 +16,7 @@ from outrider.core.language.plan import MOST_STEPS, Ask, Plan, Step, Stop
 from outrider.core.language.refusals import MOST_CHARACTERS, MOST_WORDS, shortened
 
 ANY_QUESTION = Ask("").intent
+ASKS_WHETHER = 'asks whether to move: say "please" too, or leave out the question mark'
 ASKS_AND_ORDERS = "asks and orders at once: end the question with a question mark, or say one at a time"
 _MOST_RESPELT = 14
 
@@ -62,7 +64,7 @@ class Reading:
         tokens, corrected = self._without_correction()
         correct = None if corrected else self._spoken_correction()
         if correct is not None:
-            return (correct,)
+            return correct
         count = sum(token.word not in PUNCTUATION for token in tokens)
         remembers = self.clauses.read(tokens, self.sentence, None, corrected, False)
         if remembers is not None and remembers.intent == "remember":
@@ -93,18 +95,18 @@ class Reading:
             return self.tokens, False
         return self.tokens[match[0].count(" ") :], True
 
-    def _spoken_correction(self) -> Step | None:
+    def _spoken_correction(self) -> tuple[Step, ...] | None:
         """A correction whose "no" has no comma after it, as a recogniser writes it: "no the other one"."""
         match = self.book.correction.match(joined(self.tokens))
         after = self.tokens[match[0].count(" ") :] if match else []
-        step = self.clauses.read(after, self.sentence, None, True, False)
-        return step if step is not None and step.intent.startswith("correct(") else None
+        steps = self._split(after, None, True, False)
+        return steps if steps is not None and steps[0].intent.startswith("correct(") else None
 
     def _split(
         self, tokens: Sequence[Token], previous: Step | None, corrected: bool, described: bool
     ) -> tuple[Step, ...] | None:
         """One step, or a step, a word such as "then", and the rest; a question in any words if need be."""
-        step = self.clauses.read(tokens, self.sentence, previous, corrected, described)
+        step = self._read(tokens, len(tokens), previous, corrected, described)
         if step is not None and step.intent != ANY_QUESTION:
             return (step,)
         text = joined(tokens)
@@ -112,7 +114,7 @@ class Reading:
             before, after = text[: link.start()].count(" "), text[: link.end()].count(" ")
             if before == 0 or after == len(tokens):
                 continue
-            first = self.clauses.read(tokens[:before], self.sentence, previous, corrected, described)
+            first = self._read(tokens, before, previous, corrected, described)
             rest = self._split(tokens[after:], first, False, described) if first is not None else None
             if first is None or rest is None:
                 continue
@@ -122,6 +124,30 @@ class Reading:
                 self.clauses.problems.insert(0, ASKS_AND_ORDERS)
                 return None
         return (step,) if step is not None else None
+
+    def _read(
+        self, tokens: Sequence[Token], end: int, previous: Step | None, corrected: bool, described: bool
+    ) -> Step | None:
+        """The first `end` of the tokens as a step; none that moves where they only ask."""
+        step = self.clauses.read(tokens[:end], self.sentence, previous, corrected, described)
+        if step is not None and step.moves and self._only_asks(tokens, end, previous):
+            self.clauses.problems.append(ASKS_WHETHER)
+            return None
+        return step
+
+    def _only_asks(self, tokens: Sequence[Token], end: int, previous: Step | None) -> bool:
+        """Whether a clause ends in a question mark and is no request, such as one with "can you"."""
+        words = [token.word for token in tokens[:end]]
+        while words and words[-1] in PUNCTUATION:
+            words.pop()
+        after = (token.word for token in tokens[len(words) :])
+        signs = itertools.takewhile(lambda word: word in PUNCTUATION, after)
+        if "?" not in signs and not self.book.words("asking").intersection(words[-1:]):
+            return False
+        told = [token.word for token in self.tokens[: len(self.tokens) - len(tokens)]]
+        asked = "".join(f"{word} " for word in told).rpartition("? ")[2]
+        goes_on = previous is not None and previous.tells and not self.book.connector.fullmatch(asked or ", ")
+        return goes_on or self.book.request.search(f"{asked}{' '.join(words)} ") is None
 
     def _denies(self) -> bool:
         """Whether a word of the sentence says that something is not to be done."""
