@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from outrider.core.errors import LinkError, MemoryStoreError
 from outrider.core.values import Place, Pose2D, wrap_angle
 from outrider.memory.embedding import MiniLmEmbedder
 from outrider.memory.store.store import MemoryStore
+from outrider.navigation.goal.navigator import NavigatorSettings
 from outrider.navigation.motion.step_motions import Ending, MotionEnd
 from outrider.runtime.mission.goal_run import GoalSettings
 from outrider.runtime.mission.memory_queries import Recollection
@@ -278,6 +279,28 @@ def test_what_is_in_sight_is_said_without_motion(robot: Robot) -> None:
     where = robot.say("where is the red ball?")
     assert where.success and where.message == "i see the red ball 3.0 m to the far right" and where.private
     assert robot.pose == before and robot.side.actions == []
+
+
+@pytest.mark.parametrize("again", ["stop\ndone: there", "turn left large\nsearch: nothing"])
+def test_a_find_that_found_nothing_is_tried_again_from_where_the_plan_began(robot: Robot, again: str) -> None:
+    settings = GoalSettings(navigator=NavigatorSettings(max_steps=20))
+    robot.errand = replace(robot.errand, settings=settings)
+    before, stood = robot.pose, dict[int, Pose2D]()
+    robot.listener.on_prompt = lambda number: stood.update({number: robot.pose})
+    first = ["turn around", "turn around", "go forward 1 m", "find the red ball", "find the blue cup"]
+    robot.listener.script += ["stop\ndone: there", *["turn left large\nsearch: nothing"] * 20, *[again] * 20]
+    result = robot.say(", then ".join(first))
+    assert result.success is again.startswith("stop"), result.message
+    assert ahead_m(before, stood[21]) > 0.8 and stood[22].distance_to(before.x, before.y) < 0.6
+    assert len(robot.listener.prompts) == (22 if result.success else 41), "and no third time"
+    assert result.success or "find the blue cup: did not find" in result.message
+
+
+def test_a_find_that_begins_a_plan_is_tried_once(robot: Robot) -> None:
+    robot.errand = replace(robot.errand, settings=GoalSettings(navigator=NavigatorSettings(max_steps=2)))
+    robot.listener.script += ["move forward large\nsearch: nothing"] * 4
+    result = robot.say("find the red ball, then turn left")
+    assert result.error is GoalError.NOT_FOUND and len(robot.listener.prompts) == 2
 
 
 def test_what_was_done_is_said(robot: Robot) -> None:

@@ -23,6 +23,7 @@ from outrider.runtime.mission.robot_side import GoalError, GoalResult, RobotSide
 from outrider.runtime.plans.run_log import RunLog
 
 RETURN_REACH_M, POINT_REACH_M = 0.4, 0.3
+ENDS_A_FIND = (GoalError.CANCELLED, GoalError.EMERGENCY_STOP, GoalError.NO_SENSOR)
 HALF_TURN = Motion(turn_rad=math.pi)
 Cancelling = Callable[[], bool]
 
@@ -66,14 +67,9 @@ class Moves:
         if destination is not None:
             led = self._lead(destination, cancelled)
             steps = led.steps
-            if not step.instruction or led.error in (
-                GoalError.CANCELLED,
-                GoalError.EMERGENCY_STOP,
-                GoalError.NO_SENSOR,
-            ):
+            if not step.instruction or led.error in ENDS_A_FIND:
                 return led
-        sightings = self.recollection.sightings(step.thing) if self.recollection else []
-        result = self._by_models(step.instruction, sightings, cancelled)
+        result = self._search(step, cancelled)
         return replace(result, steps=steps + result.steps)
 
     def follow(self, step: Follow, cancelled: Cancelling) -> GoalResult:
@@ -117,6 +113,31 @@ class Moves:
                 raise Cancelled("cancelled")
             self.robot.pause(POLL_S)
         return GoalResult(True, GoalError.NONE, f"waited {step.seconds:g} s", 0)
+
+    def _search(self, step: Find, cancelled: Cancelling) -> GoalResult:
+        """From where the robot stands; where that finds nothing, once more from where the plan began."""
+        is_elsewhere = self._is_elsewhere()
+        first = self._search_from_here(step, cancelled)
+        if first.error is not GoalError.NOT_FOUND or not is_elsewhere:
+            return first
+        back = self._lead_back(self._began_at, cancelled)
+        if not back.success:
+            ended = back if back.error in ENDS_A_FIND else first
+            return replace(ended, steps=first.steps + back.steps)
+        again = self._search_from_here(step, cancelled)
+        return replace(again, steps=first.steps + back.steps + again.steps)
+
+    def _search_from_here(self, step: Find, cancelled: Cancelling) -> GoalResult:
+        """By the models, with what the robot has seen so far."""
+        sightings = self.recollection.sightings(step.thing) if self.recollection else []
+        return self._by_models(step.instruction, sightings, cancelled)
+
+    def _is_elsewhere(self) -> bool:
+        """Whether the robot can come back to where the plan began, and does not stand there."""
+        odometry, began = self.robot.odometry(), self._began_at
+        if self.floor is None or odometry is None or began is None:
+            return False
+        return odometry.pose.distance_to(began.x, began.y) > RETURN_REACH_M
 
     def _told(self, motion: Motion, cancelled: Cancelling) -> GoalResult:
         told = ToldMotion(motion, self.robot.odometry, self.settings.navigator.table)
