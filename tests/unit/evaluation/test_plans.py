@@ -28,6 +28,8 @@ def test_a_plan_counts_only_as_a_whole_and_each_find_by_itself() -> None:
     assert (figures["plans_reached"], figures["alone_all_reached"], figures["difference"]) == (0.5, 0.5, 0.0)
     assert (figures["finds_reached"], figures["alone_reached"]) == (0.625, 0.75)
     assert figures["collision_rate"] == 0.25
+    low, high = figures["difference_interval"]
+    assert -0.8 < low < 0.0 < high < 0.8
 
 
 def test_homes_are_held_out_and_differ() -> None:

@@ -49,6 +49,11 @@ def median_interval(values: Sequence[float]) -> Interval:
     return bootstrap_interval(values, lambda samples: np.median(samples, axis=1))
 
 
+def mean_difference_interval(pairs: Sequence[Interval]) -> Interval:
+    """Returns the bootstrap interval of the mean of first less second."""
+    return bootstrap_interval(pairs, lambda samples: (samples[..., 0] - samples[..., 1]).mean(axis=1))
+
+
 def speedup_interval(tokens_s: Sequence[Interval], base_tokens_s: Sequence[Interval]) -> Interval:
     """Returns the bootstrap interval of a ratio of speeds over the same texts in the same order.
 

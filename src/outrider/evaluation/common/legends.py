@@ -145,9 +145,9 @@ LEGENDS: Mapping[str, Mapping[str, str]] = {
         "95 % interval": f"{INTERVAL} of a share, by Wilson's formula; failed homes are listed below",
     },
     "eval plans": {
-        "figure": "of whole plans, and of the finds in them",
-        "value": "share, of how many",
-        "95 % interval": f"{INTERVAL} of it, by Wilson's formula",
+        "figure": "of whole plans, and of the finds in them; each begins with an empty memory",
+        "value": "share, of how many; or the homes lost, as a share",
+        "95 % interval": f"{INTERVAL} of a share by Wilson's formula, of a loss by a bootstrap over homes",
     },
     "eval signs": {
         "figure": f"of the same homes; shares with their {INTERVAL}",

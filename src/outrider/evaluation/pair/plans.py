@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from rich.table import Table
 
 from outrider.core.errors import ConfigError
 from outrider.core.language.things import Thing
-from outrider.evaluation.common.intervals import wilson_interval
+from outrider.evaluation.common.intervals import mean_difference_interval, wilson_interval
 from outrider.evaluation.common.kept_homes import HomeOutcome, KeptHomes
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import print_results, results_table
@@ -30,10 +31,12 @@ from outrider.runtime.datasets.dataset import ODOMETRY_NOISE
 from outrider.runtime.datasets.held_out import first_home_seed
 from outrider.runtime.mission.episode import stands_at
 from outrider.runtime.mission.goal_run import GoalSettings
+from outrider.runtime.mission.memory_queries import Recollection
 from outrider.runtime.no_ros.simulated_side import SimulatedSide
 from outrider.runtime.plans.errand import Errand
 from outrider.runtime.reports.live_view import LiveView
 from outrider.runtime.reports.recorder import Recorder
+from outrider.runtime.wiring.memory_stores import temporary_memory, this_home
 from outrider.simulation.homes.furnishing import HomeObject
 from outrider.simulation.homes.home import Home, generate_home, meant
 from outrider.simulation.homes.vocabulary import Wanted
@@ -41,6 +44,7 @@ from outrider.simulation.simulator import open_simulator
 
 MODELS = ("pair", "target", "draft")
 MOST_FINDS = 3
+ANY_TIME_S = 1e6
 SHARES = {
     "plans_reached": ("plans whose every find was reached", "homes"),
     "alone_all_reached": ("homes in which every find alone was", "homes"),
@@ -83,7 +87,7 @@ def plan_tasks(homes: int, seed: int, finds: int, model: str, folder: Path, max_
     ]
 
 
-def _told_apart(home: Home) -> list[HomeObject]:
+def told_apart(home: Home) -> list[HomeObject]:
     """What kind and colour tell from all else in a home, the target first."""
     things = dict.fromkeys((home.target, *home.standing))
     asked = {thing: Wanted(Thing(thing.spec.kind, thing.spec.colour)) for thing in things}
@@ -91,17 +95,18 @@ def _told_apart(home: Home) -> list[HomeObject]:
 
 
 def run_task(task: PlanTask) -> PlanOutcome:
-    """The plan, and then each find in the home as it was."""
+    """The plan, and then each find in the home as it was; the first is alone where the plan begins, too."""
     home = generate_home(task.home_seed, placement=task.placement)
-    things = _told_apart(home)[: task.finds]
+    things = told_apart(home)[: task.finds]
     sentence = ", then ".join(f"find the {thing.spec.phrase}" for thing in things)
     run = _carry_out(home, sentence, task)
-    alone = [_carry_out(home, f"find the {thing.spec.phrase}", task) for thing in things]
+    alone = [_carry_out(home, f"find the {thing.spec.phrase}", task) for thing in things[1:]]
+    reached = run.reached(things)
     return PlanOutcome(
         home.seed,
         sentence,
-        run.reached(things),
-        tuple(one.reached([thing])[0] for one, thing in zip(alone, things, strict=True)),
+        reached,
+        (reached[0], *(one.reached([thing])[0] for one, thing in zip(alone, things[1:], strict=True))),
         run.steps,
         run.collisions,
         run.message,
@@ -129,13 +134,18 @@ class _Run:
 def _carry_out(home: Home, sentence: str, task: PlanTask) -> _Run:
     recorder, view = Recorder(sentence), LiveView(Console(file=StringIO()))
     vocabulary = read_card(task.folder / ("target" if task.model == "target" else "draft")).vocabulary
-    with closing(open_simulator(home, home.seed, ODOMETRY_NOISE, False)) as simulator:
-        robot = SimulatedSide(simulator, recorder, view, False)
+    with (
+        closing(open_simulator(home, home.seed, ODOMETRY_NOISE, False)) as simulator,
+        temporary_memory() as memory,
+    ):
+        recollection = Recollection(memory, this_home(""), time.time)
+        robot = SimulatedSide(simulator, recorder, view, False, recollection)
         errand = Errand(
             robot,
             decoder_of(task.model, task.folder),
             vocabulary,
-            GoalSettings(navigator=NavigatorSettings(max_steps=task.max_steps)),
+            _settings(task.max_steps),
+            recollection,
             floor=robot.floor,
             on_progress=robot.on_progress,
         )
@@ -144,10 +154,17 @@ def _carry_out(home: Home, sentence: str, task: PlanTask) -> _Run:
     return _Run(home, recorder, result.steps, result.message)
 
 
+def _settings(max_steps: int) -> GoalSettings:
+    """Those of a goal that only steps and metres bound: the run is the same on a machine that is busy."""
+    navigator = NavigatorSettings(max_steps=max_steps, max_time_s=ANY_TIME_S, max_answer_age_s=ANY_TIME_S)
+    return GoalSettings(answer_deadline_s=ANY_TIME_S, navigator=navigator)
+
+
 def summarise(outcomes: Sequence[PlanOutcome]) -> dict[str, Any]:
-    """The figures of an evaluation; `difference` is what plans lose, as a share."""
+    """The figures of an evaluation; `difference` is what plans lose, as a share; over the same homes."""
     plans = [all(outcome.reached) for outcome in outcomes]
     parts = [all(outcome.alone) for outcome in outcomes]
+    pairs = [(float(part), float(plan)) for part, plan in zip(parts, plans, strict=True)]
     reached = [reached for outcome in outcomes for reached in outcome.reached]
     alone = [reached for outcome in outcomes for reached in outcome.alone]
     return {
@@ -155,7 +172,8 @@ def summarise(outcomes: Sequence[PlanOutcome]) -> dict[str, Any]:
         "finds": len(reached),
         "plans_reached": statistics.mean(plans),
         "alone_all_reached": statistics.mean(parts),
-        "difference": statistics.mean(parts) - statistics.mean(plans),
+        "difference": statistics.mean(part - plan for part, plan in pairs),
+        "difference_interval": mean_difference_interval(pairs),
         "finds_reached": statistics.mean(reached),
         "alone_reached": statistics.mean(alone),
         "collision_rate": statistics.mean(outcome.collisions > 0 for outcome in outcomes),
@@ -197,4 +215,8 @@ def _table(figures: dict[str, Any]) -> Table:
     for name, (meaning, count) in SHARES.items():
         low, high = wilson_interval(round(figures[name] * figures[count]), figures[count])
         table.add_row(meaning, f"{figures[name]:.3f} of {figures[count]}", f"{low:.2f} to {high:.2f}")
+    low, high = figures["difference_interval"]
+    table.add_row(
+        "lost by plans, of the homes", f"{figures['difference']:+.3f}", f"{low:+.2f} to {high:+.2f}"
+    )
     return table

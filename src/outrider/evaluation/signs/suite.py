@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 from rich.table import Table
 
 from outrider.core.errors import ConfigError
-from outrider.evaluation.common.intervals import bootstrap_interval, wilson_interval
+from outrider.evaluation.common.intervals import mean_difference_interval, wilson_interval
 from outrider.evaluation.common.kept_homes import KeptHomes
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import print_results, results_table
@@ -53,14 +52,9 @@ def summarise(outcomes: Sequence[SignOutcome]) -> dict[str, Any]:
         "without": _side(without),
         "with": _side(signed),
         "success_difference": statistics.mean(a - b for a, b in pairs),
-        "success_difference_interval": bootstrap_interval(pairs, _mean_difference),
+        "success_difference_interval": mean_difference_interval(pairs),
         "changed": sum(a != b for a, b in pairs),
     }
-
-
-def _mean_difference(samples: np.ndarray) -> np.ndarray:
-    means: np.ndarray = (samples[..., 0] - samples[..., 1]).mean(axis=1)
-    return means
 
 
 def _side(runs: Sequence[SignRun]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ The simulation stands while a text is decoded, and moves as fast as it can be co
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -122,7 +123,7 @@ class _Demo:
             Understanding(self.vocabulary, None, _free, RunLog()).plan(self.instruction)
         except MemoryStoreError:
             raise InstructionError(
-                "with --no-ros the robot has no memory: use `outrider memory`, or leave --no-ros away"
+                "with --no-ros the robot keeps no memory: use `outrider memory`, or leave --no-ros away"
             ) from None
 
     def load(self) -> Pair:
@@ -133,10 +134,12 @@ class _Demo:
 
     def run(self, pair: Pair, view: LiveView, is_stopped: Callable[[], bool], stages: Stages) -> RunRecord:
         """Run the goal, and judge it."""
+        from outrider.runtime.mission.memory_queries import Recollection
         from outrider.runtime.no_ros.simulated_side import SimulatedSide
         from outrider.runtime.plans.errand import Errand
         from outrider.runtime.reports.recorder import Recorder
         from outrider.runtime.wiring.decoders import local_decoder
+        from outrider.runtime.wiring.memory_stores import temporary_memory, this_home
 
         draft = pair.draft if self.config.needs_model else None
         recorder = Recorder(self.instruction)
@@ -144,8 +147,10 @@ class _Demo:
         with (
             closing(self._simulator()) as simulator,
             closing(local_decoder(pair.target, draft, self.config)) as decoder,
+            temporary_memory() as memory,
         ):
-            robot = SimulatedSide(simulator, recorder, view, self.video)
+            recollection = Recollection(memory, this_home(""), time.time)
+            robot = SimulatedSide(simulator, recorder, view, self.video, recollection)
             settings = GoalSettings(instructed=self.vocabulary is None)
             limit_s = float(MISSION.checked({})["time_limit_s"])
             stages.mark(GOAL)
@@ -154,7 +159,8 @@ class _Demo:
                 decoder,
                 self.vocabulary,
                 settings,
-                floor=robot.floor,
+                recollection,
+                robot.floor,
                 on_progress=robot.on_progress,
             )
             result = errand.run(self.instruction, lambda: is_stopped() or robot.now_s() > limit_s)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import queue
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -164,13 +163,12 @@ class SimulatedRobot:
         from outrider.runtime.mission.memory_queries import Recollection
         from outrider.runtime.plans.run_log import RunLog
         from outrider.runtime.wiring.decoders import local_decoder
-        from outrider.runtime.wiring.memory_stores import open_memory, this_home
+        from outrider.runtime.wiring.memory_stores import temporary_memory, this_home
 
         simulator = self._simulator = stack.enter_context(closing(self._open_simulator()))
         pair = load_pair(self._folder)
         decoder = stack.enter_context(closing(local_decoder(pair.target, pair.draft, DecodingConfig())))
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="outrider-"))
-        memory = stack.enter_context(closing(open_memory(f"{folder}/memory.db")))
+        memory = stack.enter_context(temporary_memory())
         recollection = Recollection(memory, this_home(""), time.time)
         return _World(simulator, decoder, recollection, FloorMap(), RunLog())
 
@@ -195,7 +193,7 @@ class SimulatedRobot:
         told = _Told(goal.instruction, self._console)
         settings = GoalSettings(instructed=self._vocabulary is None)
         try:
-            side = SimulatedSide(world.simulator, told, watch, video=False)
+            side = SimulatedSide(world.simulator, told, watch, False, world.recollection)
             side.floor = world.floor
             errand = Errand(
                 side,

@@ -11,9 +11,11 @@ import cv2
 
 from outrider.core.language.actions import ActionTable
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Odometry
+from outrider.memory.observer import Observer
 from outrider.navigation.motion.driving import carry_out
 from outrider.navigation.motion.step_motions import Ending, MotionEnd, ending_of
 from outrider.navigation.sensing.floor_map import FloorMap
+from outrider.runtime.mission.memory_queries import Recollection
 from outrider.runtime.mission.robot_side import Frame, StepState, StepUpdate
 from outrider.runtime.plans.progress import Progress
 from outrider.runtime.reports.live_view import LiveState
@@ -35,12 +37,21 @@ class SimulatedSide:
     """Implements `robot_side.RobotSide` in one thread, maps the floor, and records the run.
 
     Its clock counts real seconds while a text is decoded, and the simulation's while the robot moves. With
-    `video` camera pictures are recorded too.
+    `video` camera pictures are recorded too. What the texts say was seen goes into the memory of
+    `recollection`, as by the memory node.
     """
 
-    def __init__(self, simulator: Simulator, recorder: Recorder, view: View, video: bool) -> None:
+    def __init__(
+        self,
+        simulator: Simulator,
+        recorder: Recorder,
+        view: View,
+        video: bool,
+        recollection: Recollection | None = None,
+    ) -> None:
         self.simulator, self.floor = simulator, FloorMap()
         self._recorder, self._view, self._video = recorder, view, video
+        self._observer = Observer(recollection.memory, recollection.home) if recollection else None
         self._travelled_m, self._last_pose = 0.0, simulator.truth()
         self._ends: dict[tuple[str, int], MotionEnd] = {}
         self._last_action = ("", "")
@@ -67,11 +78,12 @@ class SimulatedSide:
         return replace(odometry, stamp_s=self.now_s())
 
     def tell(self, update: StepUpdate) -> None:
-        """Move once the whole text is there, for both models run in this thread."""
+        """Move once the whole text is there, for both models run in this thread. Raises MemoryStoreError."""
         self._recorder.on_text(update, LinkState.LOCAL.value, self.now_s())
         self._recorder.on_tokens(update.step, update.trace)
         self._show()
         key = (update.session_id, update.step)
+        self._remember(key, update)
         if update.action_complete and update.state is StepState.FINISHED and key not in self._ends:
             self._ends[key] = self._move(update)
             self._recorder.on_motion_end(self._ends[key], self.now_s())
@@ -103,6 +115,12 @@ class SimulatedSide:
         """The pose, the distance to the home's target, and the collisions so far."""
         pose, target = self.simulator.truth(), self.simulator.home.target
         return Truth(pose, pose.distance_to(target.x, target.y), self.simulator.collisions)
+
+    def _remember(self, key: tuple[str, int], update: StepUpdate) -> None:
+        """Take over what a text says was seen from where the robot stands, before it moves on."""
+        if self._observer is not None and update.state is not StepState.WITHDRAWN:
+            is_finished, pose = update.state is StepState.FINISHED, self.simulator.odometry().pose
+            self._observer.on_text(key, update.text, is_finished, pose, time.time())
 
     def _move(self, update: StepUpdate) -> MotionEnd:
         session, previous = self._last_action

@@ -8,9 +8,12 @@ import json
 import os
 import re
 import sys
+import tempfile
 import time
 import uuid
+from collections.abc import Iterator
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import IO
 
@@ -49,7 +52,23 @@ def open_memory(
     """
     path = Path(store) if str(store) else default_store()
     key = Path(key_file) if str(key_file) else None
-    return MemoryStore(path.expanduser(), MiniLmEmbedder(), limits=limits, key_file=key)
+    return MemoryStore(path.expanduser(), _embedder(), limits=limits, key_file=key)
+
+
+@lru_cache(maxsize=1)
+def _embedder() -> MiniLmEmbedder:
+    """That of all stores of a process: it loads its files once."""
+    return MiniLmEmbedder()
+
+
+@contextlib.contextmanager
+def temporary_memory() -> Iterator[MemoryStore]:
+    """An empty store that is deleted at the end, for a simulated robot. Raises MemoryStoreError."""
+    with (
+        tempfile.TemporaryDirectory(prefix="outrider-") as folder,
+        open_memory(Path(folder) / "memory.db") as memory,
+    ):
+        yield memory
 
 
 def open_known_memory(store: str = "", key_file: str = "") -> MemoryStore:
