@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from outrider.simulation.homes.vocabulary import target_of
 pytestmark = pytest.mark.ros
 SEED, PLACEMENT, INSTRUCTION = 1, "in_view", "find the silver bottle"
 GOAL_MS = 120_000
-KEEP_POSES = """() => {
+WATCH = """() => {
   const Plain = WebSocket;
   window.WebSocket = class extends Plain {
     constructor(...given) {
@@ -34,6 +35,12 @@ KEEP_POSES = """() => {
         if (typeof data === "string" && data.includes('"is":"state"')) window.state = JSON.parse(data);
       });
     }
+  };
+  const play = HTMLMediaElement.prototype.play;
+  window.played = 0;
+  HTMLMediaElement.prototype.play = function () {
+    this.addEventListener("playing", () => (window.played += 1));
+    return play.call(this);
   };
 }"""
 
@@ -96,11 +103,12 @@ def stop_while_driving(page: Any, fingers: Fingers | None) -> None:
 def test_from_opening_the_page_to_the_robot_at_the_object(console: str, options: dict[str, Any]) -> None:
     with open_browser() as browser:
         page: Any = browser.new_page(**options)
-        page.add_init_script(f"({KEEP_POSES})()")
+        page.add_init_script(f"({WATCH})()")
         page.goto(console)
         page.wait_for_selector("#robot-link.good", timeout=60_000)
         page.wait_for_selector("#camera-empty", state="hidden")
         press = page.tap if options else page.click
+        page.check("#speaks")
         page.fill("#words", INSTRUCTION)
         press("#command button[type=submit]")
         page.wait_for_selector(f"#unseated button >> text={INSTRUCTION}")
@@ -119,6 +127,13 @@ def test_from_opening_the_page_to_the_robot_at_the_object(console: str, options:
         assert has_reached(home, wanted_in(INSTRUCTION, home), Pose2D(*page.evaluate("window.state.pose")))
         press("#past summary")
         page.wait_for_selector(f"#history .good >> text={INSTRUCTION}")
+        page.fill("#words", "what did you do?")
+        press("#command button[type=submit]")
+        page.wait_for_selector("#history >> text=what did you do?")
+        if shutil.which("espeak-ng"):
+            wait_until(lambda: page.evaluate("window.played > 0"), "the answer is spoken")
+        else:
+            page.wait_for_selector("#toasts >> text=install espeak-ng")
         stop_while_driving(page, Fingers(page) if options else None)
         press("#banner button")
         page.wait_for_selector("body:not(.stopped)")

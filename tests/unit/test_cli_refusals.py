@@ -28,6 +28,7 @@ WRONG = {
     "--dagger": MISSING,
     "--from": MISSING,
     "--key-file": MISSING,
+    "--voice": MISSING,
     "--relay": "nowhere",
     "--relay-key-file": MISSING,
     "--console": "nowhere",

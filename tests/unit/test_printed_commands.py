@@ -75,6 +75,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (here / "go2.key").symlink_to(here / "keys" / "go2.key")
     for name in ("my_link.yaml", "warehouse.yaml"):
         (here / name).write_text("mine: {source: a test, rtt_ms: 18, up_mbps: 20, down_mbps: 60}\n")
+    (here / "voice.onnx").touch()
     (here / "out").mkdir()
     (here / "out" / "models").symlink_to(ROOT / "models")
     for name in ("FOLDER", "PATH"):

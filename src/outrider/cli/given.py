@@ -56,6 +56,13 @@ def link(name_or_file: str) -> None:
     load_network(name_or_file)
 
 
+def voice(file: str) -> None:
+    """Raises ConfigError where a file is no voice of Piper."""
+    from outrider.voice.speaking import check_voice
+
+    check_voice(file)
+
+
 def endpoint(where: str) -> None:
     """Raises ConfigError for an endpoint that is not well-formed."""
     from outrider.wire.endpoint import check_endpoint

@@ -38,6 +38,16 @@ Relay = Annotated[
     str,
     typer.Option(help="Also at the relay that listens at tcp://HOST:5758.", callback=given(checks.endpoint)),
 ]
+Speech = Annotated[
+    Literal["moonshine", "whisper"] | None,
+    typer.Option(help="What recognises speech, such as moonshine (extra `voice`); nothing by default."),
+]
+Voice = Annotated[
+    str,
+    typer.Option(
+        help="Voice of Piper, a file .onnx, for answers; else espeak-ng.", callback=given(checks.voice)
+    ),
+]
 RelayKey = Annotated[
     str, typer.Option(help="This robot's key for the relay.", callback=given(checks.robot_key))
 ]
@@ -266,10 +276,8 @@ def console(
     token_file: Annotated[str, typer.Option(help="File of the login token, made where missing.")] = "",
     tls_cert: Annotated[str, typer.Option(help="Certificate to serve https with.")] = "",
     tls_key: Annotated[str, typer.Option(help="Key of the certificate.")] = "",
-    speech: Annotated[
-        Literal["moonshine", "whisper"] | None,
-        typer.Option(help="What recognises speech, such as moonshine (extra `voice`); nothing by default."),
-    ] = None,
+    speech: Speech = None,
+    voice: Voice = "",
     relay: Relay = "",
     relay_key_file: RelayKey = "",
     namespace: Namespace = "",
@@ -292,6 +300,7 @@ def console(
         "tls_cert": tls_cert,
         "tls_key": tls_key,
         "speech": speech or "",
+        "voice": voice,
         "relay": relay,
         "relay_key_file": relay_key_file,
     }

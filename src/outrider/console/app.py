@@ -22,9 +22,10 @@ from outrider.console import messages as m
 from outrider.console.access import Access, same_origin
 from outrider.console.hub import Hub
 from outrider.console.spoken.ear import Ear
+from outrider.console.spoken.mouth import Mouth
 from outrider.console.viewer import Viewer
 from outrider.core.errors import ProtocolError
-from outrider.core.hearing import AsrEngine
+from outrider.core.hearing import AsrEngine, TtsEngine
 
 STATIC = Path(__file__).parent / "static"
 COOKIE = "outrider_session"
@@ -35,8 +36,8 @@ MAX_WEBSOCKETS = 64
 UNREADABLE, FULL, REPLACED, AWAY, GOING = 1008, 1013, 4001, 4002, 1001
 MAX_REASON = 120
 SECURITY_HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; img-src 'self' blob: data:; frame-ancestors 'none'; "
-    "base-uri 'none'; form-action 'self'",
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' blob: data:; media-src blob:; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-cache",
@@ -140,9 +141,17 @@ class SocketChannel:
 class Console:
     """Handlers around one hub."""
 
-    def __init__(self, hub: Hub, access: Access, secure: bool, engine: AsrEngine | None = None) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        access: Access,
+        secure: bool,
+        engine: AsrEngine | None = None,
+        voice: TtsEngine | None = None,
+    ) -> None:
         self._hub, self._access, self._login = hub, access, Login(access, secure)
         self._ear = Ear(engine, self._stop, _tell, m.MAX_COMMAND_CHARACTERS)
+        self._mouth = Mouth(voice, _tell)
 
     def application(self) -> ASGIApp:
         """Returns the web application with all routes."""
@@ -156,8 +165,9 @@ class Console:
         return Guard(Starlette(routes=routes), self._access)
 
     def close(self) -> None:
-        """Hears nobody any more."""
+        """Hears nobody any more, and speaks to nobody."""
         self._ear.close()
+        self._mouth.close()
 
     async def page(self, request: Request) -> Response:
         """Answers with the console, or leads to the login."""
@@ -204,6 +214,7 @@ class Console:
             await channel.close(UNREADABLE, str(error))
         finally:
             self._ear.part(viewer)
+            self._mouth.part(viewer)
             self._hub.part(viewer)
             sending.cancel()
 
@@ -213,6 +224,8 @@ class Console:
         self._hub.receive(viewer, message)
         if isinstance(message, m.Speech):
             self._ear.receive(viewer, message)
+        elif isinstance(message, m.Speak):
+            self._mouth.receive(viewer, message)
 
     def _stop(self, viewer: Viewer) -> None:
         """A person at this page was heard to say stop: as if the page had sent it."""

@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 
 from outrider.console.drawn.boxes import Box
-from outrider.console.spoken.messages import Heard, Speech
+from outrider.console.spoken.messages import Heard, Speak, Speech, Spoken
 from outrider.console.switched.switches import Switch, Switches
 from outrider.core.errors import ProtocolError
 
@@ -106,7 +106,7 @@ class EStop(_FromPage, frozen=True, tag="e_stop"):
 Command = Say | GoTo | GoToSeen
 Gated = Drive | Command | Switch | EStop
 """What needs the driver's seat, a stop excepted."""
-FromPage = Hello | Seen | Ping | Take | Leave | Drive | Command | Switch | Cancel | EStop | Speech
+FromPage = Hello | Seen | Ping | Take | Leave | Drive | Command | Switch | Cancel | EStop | Speech | Speak
 
 
 class _ToPage(msgspec.Struct, frozen=True, tag_field="is"):
@@ -302,7 +302,7 @@ class Welcome(_ToPage, frozen=True, tag="welcome"):
 
 Run = State | Text | Tokens | Round | Motion | Goal | Halt | Plan
 Drawn = Sights | Boxes | Memories | Trail | Walls
-ToPage = Run | Drawn | Switches | Heard | Pong | Notice | Unseated | Welcome
+ToPage = Run | Drawn | Switches | Heard | Spoken | Pong | Notice | Unseated | Welcome
 
 _decoder = msgspec.json.Decoder(FromPage)
 _encoder = msgspec.json.Encoder()

@@ -25,7 +25,7 @@ from outrider.console.messages import MAX_MESSAGE_BYTES
 from outrider.console.notes import Note, note_nothing
 from outrider.console.robot import RobotPort
 from outrider.core.errors import ConfigError
-from outrider.core.hearing import AsrEngine
+from outrider.core.hearing import AsrEngine, TtsEngine
 from outrider.core.sensors.camera import CameraModel
 from outrider.core.values import Pose2D, RangeScan
 
@@ -159,8 +159,10 @@ class ConsoleServer:
         note: Note = note_nothing,
         engine: AsrEngine | None = None,
         beside: Callable[[Console], Coroutine[Any, Any, None]] | None = None,
+        voice: TtsEngine | None = None,
     ) -> None:
-        self.settings, self._note, self._engine, self._beside = settings, note, engine, beside
+        self.settings, self._note, self._beside = settings, note, beside
+        self._engine, self._voice = engine, voice
         self._robot = robot
         self._hub: Hub
         self._web = WebServer(settings, self._opened)
@@ -216,7 +218,7 @@ class ConsoleServer:
     @contextlib.asynccontextmanager
     async def _opened(self, access: Access) -> AsyncIterator[ASGIApp]:
         self._hub = Hub(self._robot, note=self._note)
-        console = Console(self._hub, access, bool(self.settings.tls_cert), self._engine)
+        console = Console(self._hub, access, bool(self.settings.tls_cert), self._engine, self._voice)
         tasks = [asyncio.create_task(self._hub.run())]
         if self._beside is not None:
             tasks.append(asyncio.create_task(self._beside(console)))

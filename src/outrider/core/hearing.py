@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The port through which speech becomes a sentence. A sentence that was heard moves nothing by itself."""
+"""The ports of speech: heard as a sentence, which moves nothing by itself, and made of a text."""
 
 from __future__ import annotations
 
@@ -27,3 +27,13 @@ class AsrEngine(Protocol):
 
     def listen(self) -> Utterance:
         """Begin an utterance."""
+
+
+class TtsEngine(Protocol):
+    """Speaks on this machine: what it is given leaves the machine for nowhere."""
+
+    def speak(self, text: str, language: str) -> bytes:
+        """Return a text in a language, such as `en`, as a WAV file. It blocks.
+
+        Raises OutriderError where it cannot, with the remedy.
+        """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What page and server say to each other of speech: a microphone's sound, and what was heard."""
+"""What page and server say to each other of speech: sound of a microphone, what was heard, answers aloud."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import msgspec
 
 MAX_SAMPLE_BYTES = 1280
 """Of sound in one message: 40 ms."""
+MAX_SPOKEN_CHARACTERS = 300
 
 
 class _FromPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="do"):
@@ -29,6 +30,13 @@ class Listened(_FromPage, frozen=True, tag="listened"):
     """The person has finished speaking."""
 
 
+class Speak(_FromPage, frozen=True, tag="speak"):
+    """Have a text, such as an answer, spoken to this page, in a language such as `en` or `pt-br`."""
+
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_SPOKEN_CHARACTERS)]
+    language: Annotated[str, msgspec.Meta(pattern=r"\A[a-z]{2,3}(-[A-Za-z0-9]{2,8})?\Z")]
+
+
 class Heard(msgspec.Struct, frozen=True, tag_field="is", tag="heard"):
     """What the person at this page said, to be corrected and sent; a stop that is heard before its end is not
     `is_whole`. `note`: what else there is to say.
@@ -37,6 +45,13 @@ class Heard(msgspec.Struct, frozen=True, tag_field="is", tag="heard"):
     text: str = ""
     note: str = ""
     is_whole: bool = True
+
+
+class Spoken(msgspec.Struct, frozen=True, tag_field="is", tag="spoken"):
+    """A text as a WAV file, in base64; or `note`: why there is none."""
+
+    sound: bytes = b""
+    note: str = ""
 
 
 Speech = Listen | Samples | Listened

@@ -43,7 +43,8 @@ const commands = new Commands(link, $("command"), $("words"), $("quick"), $("can
 const switches = new Switches(link, $("switches"), {
   link: $("link"), slider: $("round-trip-ms"), value: $("round-trip-value"), strategy: $("strategy"), emulated: $("emulated"),
 });
-const voice = new Voice(link, $("talk"), $("words"), $("speaks"), (kind, text) => commands.show(kind, text));
+const voice = new Voice(link, $("talk"), $("words"), $("speaks"), (kind, text) => commands.show(kind, text),
+  (text) => toast("warning", text));
 const seat = new Seat(link, $("seat"), $("driver"), $("unseated"));
 const drive = new Drive(link, document.querySelectorAll("[data-drive]"));
 
@@ -90,6 +91,7 @@ const handlers = {
     if (message.state !== "running" && message.message) voice.speak(message.message);
   },
   halt: (message) => commands.onHalt(message),
+  spoken: (message) => voice.onSpoken(message),
   heard: (message) => voice.onHeard(message),
   plan: (message) => commands.onPlan(message),
   sights: (message) => map.setSights(message),

@@ -1,5 +1,6 @@
 // Push to talk: while the button is held the microphone goes to the console; what was heard comes back into the
-// box, to be corrected and sent. Answers are spoken by the browser where that is asked for.
+// box, to be corrected and sent. Answers are spoken on the console's side, where that is asked for; this page plays
+// the sound. The browser's own voices are not used: some of them send the text away.
 
 import { words } from "./words.js";
 
@@ -7,11 +8,13 @@ const RATE = 16000;
 // The browser's own processing is made for calls: it cuts and distorts the first words that are said.
 const MICROPHONE = { channelCount: 1, echoCancellation: false, autoGainControl: false, noiseSuppression: false };
 const SPEAKS = "outrider.speaks";
+const LONGEST = 300;
 
 export class Voice {
-  constructor(link, button, input, speaks, show) {
-    Object.assign(this, { link, button, input, speaks, show });
+  constructor(link, button, input, speaks, show, warn) {
+    Object.assign(this, { link, button, input, speaks, show, warn });
     this.held = false;
+    this.player = new Audio();
     button.addEventListener("pointerdown", (event) => {
       event.preventDefault();
       this.begin();
@@ -26,13 +29,14 @@ export class Voice {
     document.addEventListener("visibilitychange", () => document.hidden && this.end());
     speaks.checked = localStorage.getItem(SPEAKS) === "yes";
     speaks.addEventListener("change", () => localStorage.setItem(SPEAKS, speaks.checked ? "yes" : "no"));
+    speaks.addEventListener("change", () => this.player.pause());
   }
 
   async begin() {
     if (this.held) return;
     this.held = true;
     this.button.classList.add("held");
-    globalThis.speechSynthesis?.cancel();
+    this.player.pause();
     try {
       await this.open();
     } catch (error) {
@@ -88,11 +92,23 @@ export class Voice {
   }
 
   speak(text) {
-    if (!this.speaks.checked || !globalThis.speechSynthesis) return;
-    speechSynthesis.cancel();
-    const spoken = new SpeechSynthesisUtterance(text);
-    spoken.lang = "en";
-    speechSynthesis.speak(spoken);
+    this.player.pause();
+    if (!this.speaks.checked) return;
+    const beginning = [...text].slice(0, LONGEST).join("");
+    this.link.send({ do: "speak", text: beginning, language: document.documentElement.lang });
+  }
+
+  async onSpoken({ sound, note }) {
+    if (note) return this.warn(note);
+    if (!this.speaks.checked || this.held) return;
+    URL.revokeObjectURL(this.player.src);
+    const samples = Uint8Array.from(atob(sound), (letter) => letter.charCodeAt(0));
+    this.player.src = URL.createObjectURL(new Blob([samples], { type: "audio/wav" }));
+    try {
+      await this.player.play();
+    } catch (error) {
+      if (error.name !== "AbortError") this.warn(words("talk.silent", { reason: error.message }));
+    }
   }
 }
 

@@ -42,6 +42,7 @@ from outrider.runtime.node_graph.namespaces import diagnostics_name
 from outrider.runtime.wiring.binding import SERVED, settings_of
 from outrider.runtime.wiring.console_relay import robot_end
 from outrider.voice.engine_process import EngineProcess
+from outrider.voice.speaking import SpeakingProgram
 
 POSE_HZ, SCAN_HZ = 10.0, 4.0
 AT_ONCE = 2.0
@@ -87,8 +88,9 @@ class ConsoleNode(OutriderNode):
         self._engine = self._speech_engine()
         self._relay = robot_end(self.value("relay"), self.value("relay_key_file"))
         beside = self._relay.run if self._relay is not None else None
+        voice = SpeakingProgram(self.value("voice"))
         settings = settings_of({name: self.value(name) for name in SERVED})
-        self._console = ConsoleServer(self, settings, self._notary.note, self._engine, beside)
+        self._console = ConsoleServer(self, settings, self._notary.note, self._engine, beside, voice)
         self._camera = ConsoleCamera(self, self._console, self._picture_is_due)
         self._tell_warnings()
         self._open_inputs()

@@ -29,6 +29,7 @@ from outrider.runtime.common.thinned_log import ThinnedHandler
 from outrider.runtime.mission.words import vocabulary_of, words_text
 from outrider.runtime.node_graph.node_specs import SIMULATION
 from outrider.runtime.wiring.binding import check_server
+from outrider.voice.speaking import SpeakingProgram
 
 AGENTS_TOKEN_FILE = DEFAULT_TOKEN_FILE.with_name("agents.token")
 
@@ -89,7 +90,7 @@ def _console(
         simulated = SimulatedRobot(SIMULATION.checked(world), models_folder(), vocabulary)
     with (
         closing(simulated) as robot,
-        closing(ConsoleServer(robot, ConsoleSettings(port=0), note)) as server,
+        closing(ConsoleServer(robot, ConsoleSettings(port=0), note, voice=SpeakingProgram())) as server,
     ):
         robot.show_on(server)
         print(f"watch and stop it at {server.url}", file=sys.stderr, flush=True)

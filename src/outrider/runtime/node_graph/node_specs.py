@@ -398,6 +398,7 @@ CONSOLE = NodeSpec(
         Parameter("relay", "", "relay to dial, tcp://HOST:5758, where people open the console too"),
         Parameter("relay_key_file", "", "this robot's key for the relay, as `outrider keys` makes it"),
         Parameter("speech", "", "what recognises speech: moonshine or whisper; empty for nothing"),
+        Parameter("voice", "", "voice of Piper, a file .onnx, that speaks answers; empty for espeak-ng"),
         Parameter("speech_model", "models/draft", "draft model that says which words can be said"),
         Parameter("journal", "", "signed journal of who asked for what; ~/.outrider/robot.journal if empty"),
         Parameter("picture_hz", 10.0, "pictures per second for viewers", 1.0, 30.0, live=True),

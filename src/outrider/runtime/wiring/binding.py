@@ -12,6 +12,7 @@ from outrider.console.server import ConsoleSettings, check_certificate, listen
 from outrider.runtime.common.ports import check_endpoint_free
 from outrider.runtime.wiring.console_relay import robot_end
 from outrider.runtime.wiring.metrics import check_port
+from outrider.voice.speaking import check_voice
 from outrider.wire.endpoint import check_guarded
 from outrider.wire.keys import load_server_keys
 
@@ -36,6 +37,7 @@ def settings_of(values: Mapping[str, Any]) -> ConsoleSettings:
 
 def check_console(values: Mapping[str, Any]) -> None:
     """Raises ConfigError where a console node of these parameters could not serve."""
+    check_voice(values["voice"])
     robot_end(values["relay"], values["relay_key_file"])
     check_server(settings_of(values))
 

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answers aloud: a page asks for one that it was told, and gets its sound, which is made on this machine.
+
+Lives on one event loop; the engine is called in one thread beside it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Generic, TypeVar
+
+from outrider.console.spoken import messages as s
+from outrider.console.spoken.ear import Speaker
+from outrider.core.errors import OutriderError
+from outrider.core.hearing import TtsEngine
+
+NO_ENGINE = "this console speaks no answers"
+
+_Viewer = TypeVar("_Viewer", bound=Speaker)
+
+
+class Mouth(Generic[_Viewer]):
+    """One text at a time, of each viewer the newest. `tell` is called with its sound, or why it has none."""
+
+    def __init__(self, engine: TtsEngine | None, tell: Callable[[_Viewer, s.Spoken], None]) -> None:
+        self._engine, self._tell = engine, tell
+        self._worker = ThreadPoolExecutor(1, "mouth")
+        self._waiting: dict[_Viewer, s.Speak] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def receive(self, viewer: _Viewer, asked: s.Speak) -> None:
+        """Have a text spoken to a person's page; an agent has no ears."""
+        if viewer.is_agent:
+            return
+        if self._engine is None:
+            self._tell(viewer, s.Spoken(note=NO_ENGINE))
+            return
+        self._waiting[viewer] = asked
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._speak_all(self._engine))
+
+    def part(self, viewer: _Viewer) -> None:
+        """A viewer has gone: nothing waits for it any more."""
+        self._waiting.pop(viewer, None)
+
+    def close(self) -> None:
+        """Speak no further."""
+        self._waiting.clear()
+        if self._task is not None:
+            self._task.cancel()
+        self._worker.shutdown(wait=False, cancel_futures=True)
+
+    async def _speak_all(self, engine: TtsEngine) -> None:
+        loop = asyncio.get_running_loop()
+        while self._waiting:
+            viewer = next(iter(self._waiting))
+            asked = self._waiting.pop(viewer)
+            try:
+                sound = await loop.run_in_executor(self._worker, engine.speak, asked.text, asked.language)
+                self._tell(viewer, s.Spoken(sound))
+            except OutriderError as error:
+                self._tell(viewer, s.Spoken(note=str(error)))

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answers spoken by a program of this machine: eSpeak NG, or Piper with a voice of the user's."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import wave
+from pathlib import Path
+
+import numpy as np
+
+from outrider.core.errors import ConfigError, LinkError
+from outrider.core.hearing import SAMPLE_RATE_HZ
+from outrider.voice.sound import RATES_HZ, from_bytes, resampled, to_bytes
+
+WAIT_S = 20.0
+"""A program that has not spoken after this long is ended. Piper loads its voice for each sentence."""
+LONGEST_S = 20.0
+"""Speech is cut off here."""
+MISSING = {
+    "espeak-ng": "answers cannot be spoken: install espeak-ng (sudo apt install espeak-ng), or start the "
+    "console with --voice and a voice of Piper",
+    "piper": "answers cannot be spoken by that voice: install Piper (pip install piper-tts)",
+}
+
+
+class SpeakingProgram:
+    """Implements `TtsEngine`: by Piper with the voice of that file, by eSpeak NG where it is empty.
+
+    Raises ConfigError where the file is missing. The program is looked for when it is to speak.
+    """
+
+    def __init__(self, voice: str = "") -> None:
+        check_voice(voice)
+        self._voice = str(Path(voice).resolve()) if voice else ""
+
+    def speak(self, text: str, language: str) -> bytes:
+        """Return a text as a WAV file, mono, of 16 bits, at the rate of the port. It blocks.
+
+        A voice of Piper speaks its own language. Raises ConfigError where the program is not installed or
+        lacks the language, LinkError where it fails.
+        """
+        command = self._command(language)
+        said = " ".join(text.split()).encode(errors="replace") + b"\n"
+        try:
+            ended = subprocess.run(command, input=said, capture_output=True, timeout=WAIT_S, check=False)
+        except FileNotFoundError:
+            raise ConfigError(MISSING[command[0]]) from None
+        except OSError as error:
+            raise ConfigError(f"{command[0]} cannot be started: {error.strerror}") from None
+        except subprocess.TimeoutExpired:
+            raise LinkError(f"{command[0]} has not spoken within {WAIT_S:g} s") from None
+        if ended.returncode != 0:
+            reason = ended.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+            raise ConfigError(f"{command[0]} does not speak {language!r}: {reason[:200]}")
+        return _whole_wav(command[0], ended.stdout)
+
+    def _command(self, language: str) -> list[str]:
+        """A program and its arguments. The text is none of them: no shell and no option reads it."""
+        if self._voice:
+            return ["piper", "--model", self._voice, "--output_file", "-"]
+        return ["espeak-ng", "--stdin", "--stdout", "-b", "1", "-v", language]
+
+
+def check_voice(voice: str) -> None:
+    """Raises ConfigError where a file is no voice of Piper; empty is none."""
+    if voice and not (voice.endswith(".onnx") and Path(voice).is_file()):
+        raise ConfigError(f"{voice} is no voice of Piper: give the file .onnx of one, beside its .onnx.json")
+
+
+def _whole_wav(program: str, content: bytes) -> bytes:
+    """What a program wrote to a pipe, with its true length, which it could not know when it began."""
+    try:
+        with wave.open(io.BytesIO(content)) as file:
+            channels, width, rate = file.getparams()[:3]
+            frames = file.readframes(int(LONGEST_S * rate))
+    except (wave.Error, EOFError) as error:
+        raise LinkError(f"{program} gave no sound ({str(error) or 'it ends too soon'})") from None
+    if (channels, width) != (1, 2) or not RATES_HZ[0] <= rate <= RATES_HZ[1]:
+        raise LinkError(
+            f"{program} gave {channels} channels of {8 * width} bits at {rate} Hz: 1 of 16 is taken"
+        )
+    spoken = resampled(from_bytes(frames[: len(frames) // 2 * 2]), rate)
+    if not np.any(spoken):
+        raise LinkError(f"{program} gave no sound")
+    whole = io.BytesIO()
+    with wave.open(whole, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(SAMPLE_RATE_HZ)
+        file.writeframes(to_bytes(spoken))
+    return whole.getvalue()
