@@ -98,6 +98,20 @@ def voice(results: Results) -> str:
     return markdown_table(("noise", "plan right", "stop within 0.5 s", "a stop heard that nobody said"), rows)
 
 
+def sentences(results: Results) -> str:
+    """Returns the table of sentences written down before the grammar, by half and language."""
+    rows = [
+        (
+            f"`{half}`, {language}",
+            _counted(one["right"], one["sentences"], one["right_interval"]),
+            f"{one['moved']} of {one['must_not_move']}",
+        )
+        for half, languages in results["sentences"]["sets"].items()
+        for language, one in languages.items()
+    ]
+    return markdown_table(("sentences", "intent right (95 %)", "moved of those that must not"), rows)
+
+
 def _counted(count: int, trials: int, interval: tuple[float, float]) -> str:
     low, high = interval
     return f"{count} of {trials} ({100 * low:.0f} to {100 * high:.0f} %)"
@@ -317,6 +331,7 @@ ROBOT: dict[str, Callable[[Results], str]] = {
     "motion": motion,
     "signs": signs,
     "voice": voice,
+    "sentences": sentences,
     "gazebo_frames": gazebo_frames,
     "same_room": _share(_same_room),
     "other_room": _share(_other_room),

@@ -46,6 +46,7 @@ WRONG = {
     "--json": f"{MISSING}/figures.json",
     "--plots": MISSING,
     "--run": MISSING,
+    "--folder": MISSING,
     "--out": MISSING,
     "--store": f"{MISSING}/memory.db",
     "--store-key-file": f"{MISSING}/memory.key",

@@ -198,6 +198,13 @@ def frames_folder(folder: Path) -> None:
     read_tasks(folder)
 
 
+def sentences(folder: Path) -> None:
+    """Raises ConfigError where a folder holds no sentences for `outrider eval sentences`."""
+    from outrider.evaluation.voice.kept_sentences import read_sentences
+
+    read_sentences(folder)
+
+
 def training_data(folder: Path) -> None:
     """Raises ConfigError where a folder holds no training data."""
     from outrider.core.training_data import shard_paths

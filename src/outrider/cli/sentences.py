@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands about what people say: plan, words, ask, hear."""
+"""The commands about what people say: plan, words, ask, hear, eval sentences."""
 
 from __future__ import annotations
 
@@ -10,10 +10,23 @@ from typing import Annotated
 
 import typer
 
-from outrider.cli.given import only_with
+from outrider.cli import given as checks
+from outrider.cli.evaluations import app as evaluations
+from outrider.cli.given import given, only_with
 from outrider.cli.help_pages import Commands
 from outrider.cli.mistyped import SentenceCommand
-from outrider.cli.options import AnswerModel, DraftModel, Endpoint, Engine, KeyFile, Link, Store, StoreKey
+from outrider.cli.options import (
+    AnswerModel,
+    DraftModel,
+    Endpoint,
+    Engine,
+    Explain,
+    Json,
+    KeyFile,
+    Link,
+    Store,
+    StoreKey,
+)
 from outrider.core.errors import InstructionError
 
 app = Commands()
@@ -113,3 +126,24 @@ def hear(
     if said.sentence:
         typer.echo(plan_of(said.sentence, vocabulary).text())
     raise typer.Exit(0 if said.sentence else 1)
+
+
+@evaluations.command("sentences", epilog="Example:  outrider eval sentences --json sentences.json")
+def eval_sentences(
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder with building.tsv, held_out.tsv and words.yaml, as benchmarks/sentences.",
+            callback=given(checks.sentences),
+        ),
+    ] = None,
+    json_file: Json = None,
+    explain: Explain = False,
+) -> None:
+    """What the grammar makes of sentences that were written down before it was; nothing moves.
+
+    Exit status 1 if one becomes a plan that moves and must not.
+    """
+    from outrider.evaluation.voice.kept_sentences import evaluate_sentences
+
+    raise typer.Exit(1 if evaluate_sentences(folder, json_file)["moved"] else 0)

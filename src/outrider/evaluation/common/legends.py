@@ -149,6 +149,15 @@ LEGENDS: Mapping[str, Mapping[str, str]] = {
         "value": "share, of how many; or the homes lost, as a share",
         "95 % interval": f"{INTERVAL} of a share by Wilson's formula, of a loss by a bootstrap over homes",
     },
+    "eval sentences": {
+        "set": "building: served to build the grammar; held_out: never read to change it",
+        "language": "of the sentences; all: of the set",
+        "sentences": "in the file",
+        "right": "came to the intent that was written down for them",
+        "95 % interval": f"{INTERVAL} of the share of right ones, by Wilson's formula",
+        "must not move": "of them: refusals, stops, rests, questions, what is remembered or forgotten",
+        "moved": "of those: the plan has a step that moves; exit status 1 if any does",
+    },
     "eval signs": {
         "figure": f"of the same homes; shares with their {INTERVAL}",
         "without signs": "the homes as they are",

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`outrider eval sentences`: what the grammar makes of sentences that were written down before it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml  # type: ignore[import-untyped]
+from rich.table import Table
+
+from outrider.core.errors import ConfigError, InstructionError
+from outrider.core.language.grammar import Vocabulary
+from outrider.core.language.phrasebook import LANGUAGES
+from outrider.core.language.planner import plan_of
+from outrider.evaluation.common.intervals import wilson_interval
+from outrider.evaluation.common.legends import LEGENDS
+from outrider.evaluation.common.tables import print_results, results_table
+from outrider.runtime.common.json_figures import write_figures
+from outrider.runtime.common.paths import benchmark_file
+
+SETS = ("building", "held_out")
+"""Files of a folder of sentences; nobody reads the second one to change the grammar."""
+MODELS = ("trained", "general")
+LEAST_RIGHT = 0.97
+"""The share of right intents that is aimed for."""
+STILL = ("refuse", "mend(", "stop", "see", "did", "where(", "ask", "remember", "forget(", "wait(")
+"""How the intents of steps begin that move nothing."""
+ALL = "all"
+
+
+class Sentence(NamedTuple):
+    """A sentence, and the intent that it must come to with a model of few words, or with a general one."""
+
+    language: str
+    model: str
+    intent: str
+    text: str
+
+    @property
+    def is_still(self) -> bool:
+        """Whether the robot must not move."""
+        return all(step.startswith(STILL) for step in self.intent.split("; "))
+
+
+class Reading(NamedTuple):
+    """What a sentence came to; `why` it was refused, if it was."""
+
+    sentence: Sentence
+    intent: str
+    moves: bool
+    why: str = ""
+
+    @property
+    def is_right(self) -> bool:
+        """Whether it came to what was wanted; an offer to mend is a refusal too."""
+        wanted = self.sentence.intent
+        return self.intent == wanted or (wanted == "refuse" and self.intent.startswith("mend("))
+
+
+def sentences_folder() -> Path:
+    """The folder of sentences that comes with the package."""
+    return benchmark_file("sentences/words.yaml").parent
+
+
+def read_sentences(folder: Path) -> tuple[Vocabulary, dict[str, list[Sentence]]]:
+    """The words of the model that the sentences were written for, and the sentences of each set.
+
+    Raises ConfigError for a file that is missing or holds something else.
+    """
+    try:
+        words = yaml.safe_load((folder / "words.yaml").read_text(encoding="utf-8"))
+        vocabulary = Vocabulary({slot: tuple(held) for slot, held in words.items()})
+        return vocabulary, {name: list(_read(folder / f"{name}.tsv")) for name in SETS}
+    except OSError as error:
+        raise ConfigError(f"{error.filename}: {error.strerror}") from error
+    except (AttributeError, TypeError, ValueError, yaml.YAMLError) as error:
+        raise ConfigError(f"{folder / 'words.yaml'} holds no words by slot: {error}") from error
+
+
+def _read(file: Path) -> Iterator[Sentence]:
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+        columns = line.split("\t")
+        if line.startswith("#"):
+            continue
+        if len(columns) != len(Sentence._fields) or columns[0] not in LANGUAGES or columns[1] not in MODELS:
+            raise ConfigError(f"{file}:{number}: want language, model, intent and sentence with tabs between")
+        yield Sentence(*columns)
+
+
+def read(sentence: Sentence, vocabulary: Vocabulary) -> Reading:
+    """What a sentence comes to. Nothing moves."""
+    try:
+        plan = plan_of(sentence.text, None if sentence.model == "general" else vocabulary)
+    except InstructionError as error:
+        return Reading(sentence, f"mend({error.meant})" if error.meant else "refuse", False, str(error))
+    return Reading(sentence, plan.intent, plan.moves)
+
+
+def evaluate_sentences(folder: Path | None = None, json_file: Path | None = None) -> dict[str, Any]:
+    """Read all sentences of a folder, print a table and each wrong one, write JSON.
+
+    Raises ConfigError for a folder without them.
+    """
+    vocabulary, sets = read_sentences(folder or sentences_folder())
+    readings = {name: [read(one, vocabulary) for one in sentences] for name, sentences in sets.items()}
+    figures: dict[str, Any] = {
+        "sets": {name: _by_language(some) for name, some in readings.items()},
+        "moved": sum(one.moves for some in readings.values() for one in some if one.sentence.is_still),
+        "wrong": [_told(name, one) for name, some in readings.items() for one in some if not one.is_right],
+    }
+    print_results(_table(figures["sets"]), *map(_line, figures["wrong"]))
+    write_figures(json_file, figures)
+    return figures
+
+
+def _by_language(readings: Sequence[Reading]) -> dict[str, dict[str, Any]]:
+    spoken = [one for one in LANGUAGES if any(reading.sentence.language == one for reading in readings)]
+    counts = {one: _count([r for r in readings if r.sentence.language == one]) for one in spoken}
+    return {**counts, ALL: _count(readings)}
+
+
+def _count(readings: Iterable[Reading]) -> dict[str, Any]:
+    read_ones = list(readings)
+    still = [one for one in read_ones if one.sentence.is_still]
+    right = sum(one.is_right for one in read_ones)
+    return {
+        "sentences": len(read_ones),
+        "right": right,
+        "right_interval": wilson_interval(right, len(read_ones)),
+        "must_not_move": len(still),
+        "moved": sum(one.moves for one in still),
+    }
+
+
+def _told(name: str, reading: Reading) -> dict[str, str]:
+    wanted = reading.sentence
+    told = {"set": name, **wanted._asdict(), "came_to": reading.intent}
+    return {**told, "why": reading.why} if reading.why else told
+
+
+def _line(wrong: dict[str, str]) -> str:
+    why = f": {wrong['why']}" if "why" in wrong else ""
+    place = f"{wrong['set']}, {wrong['language']}, {wrong['model']}"
+    return f'{place}: "{wrong["text"]}" is {wrong["came_to"]}, not {wrong["intent"]}{why}'
+
+
+def _table(sets: dict[str, dict[str, dict[str, Any]]]) -> Table:
+    table = results_table("sentences written down before the grammar", *LEGENDS["eval sentences"])
+    for name, counts in sets.items():
+        for language, one in counts.items():
+            low, high = one["right_interval"]
+            table.add_row(
+                name,
+                language,
+                str(one["sentences"]),
+                str(one["right"]),
+                f"{low:.3f} to {high:.3f}",
+                str(one["must_not_move"]),
+                str(one["moved"]),
+            )
+    return table
