@@ -145,8 +145,11 @@ def test_on_a_keyboard_enter_is_the_press_and_the_next_words_can_be_typed(
     page.goto(server.url)
     page.wait_for_selector("#page-link.good")
     page.fill("#words", "find the red chair")
-    page.keyboard.press("Enter")
+    page.keyboard.down("Enter")
     page.wait_for_selector("#unseated button:focus")
+    page.keyboard.down("Enter")
+    page.keyboard.up("Enter")
+    assert robot.goals == [] and page.is_visible("#unseated"), "a key that is held is no second press"
     page.keyboard.press("Enter")
     wait_until(lambda: robot.goals, "the command")
     page.wait_for_selector("#words:focus")

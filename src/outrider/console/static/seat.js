@@ -10,6 +10,8 @@ export class Seat {
     [this.why, this.take] = unseated.children;
     button.addEventListener("click", () => link.send({ do: this.isMine ? "leave" : "take" }));
     this.take.addEventListener("click", () => this.takeAndAsk());
+    // The Enter that sent the command may still be held.
+    this.take.addEventListener("keydown", (event) => event.repeat && event.preventDefault());
   }
 
   get isMine() {
