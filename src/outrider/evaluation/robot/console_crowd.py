@@ -89,7 +89,6 @@ async def time_e_stops(url: str, repeats: int) -> list[float]:
     """
     async with open_page(url) as page:
         await page.send(HELLO)
-        await page.send(TAKE)
         return [await _time_e_stop(page) for _ in range(repeats)]
 
 
@@ -100,7 +99,6 @@ async def time_silences(url: str, repeats: int) -> list[float]:
     """
     async with open_page(url) as page:
         await page.send(HELLO)
-        await page.send(TAKE)
         return [await _time_silence(page) for _ in range(repeats)]
 
 
@@ -108,7 +106,6 @@ async def hold_button(url: str) -> None:
     """Drive ahead from a page until its console is gone."""
     async with open_page(url) as page:
         await page.send(HELLO)
-        await page.send(TAKE)
         with contextlib.suppress(ConnectionClosed):
             await _until(page, lambda _: False, driving=True)
 
@@ -122,6 +119,8 @@ async def _time_silence(page: ClientConnection) -> float:
 
 
 async def _drive(page: ClientConnection, beat: int) -> None:
+    """Ahead for a moment, in the seat, which an earlier page may still have had."""
+    await page.send(TAKE)
     await page.send(f'{{"do": "drive", "forward": 0.2, "left": 0, "turn": 0, "beat": {beat}}}')
 
 
