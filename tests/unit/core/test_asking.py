@@ -171,7 +171,12 @@ def test_polite_orders_and_those_apart_from_a_question_are_carried_out(said: str
 
 
 @pytest.mark.parametrize(
-    "said", ["forget my keys and dance", "vergiss meine Schlüssel und tanz", "forget it and the chair"]
+    "said",
+    [
+        "forget my keys and dance",
+        "vergiss meine Schlüssel und tanz",
+        "forget it and the chair",
+    ],
 )
 def test_what_is_no_thing_is_not_forgotten_besides(said: str) -> None:
     assert plans(said) == []
@@ -214,3 +219,21 @@ def test_a_correction_keeps_what_follows_it(said: str, intent: str) -> None:
 )
 def test_a_correction_with_more_that_cannot_be_read_moves_nothing(said: str) -> None:
     assert not moves(said)
+
+
+def test_no_way_in_any_words_after_what_is_to_be_forgotten_is_for_a_model_of_few() -> None:
+    assert "blue one" in refusal("forget the red chair and go to the blue one")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *("forget my keys and wallet", "forget me and my keys", "find my chair and my phone or my bag"),
+        *("vergiss meine Schlüssel und mein", "oublie mes clés et", "olvida tus y llaves"),
+    ],
+)
+def test_no_known_word_is_mended_into_another(said: str) -> None:
+    for vocabulary in (WORDS, None):
+        with pytest.raises(InstructionError) as error:
+            plan_of(said, vocabulary)
+        assert not error.value.meant

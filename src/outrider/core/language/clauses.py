@@ -87,8 +87,8 @@ class Clauses:
 
     def _counts(self, group: str, previous: p.Step | None, corrected: bool, described: bool) -> bool:
         bare = group.removesuffix(_CORRECTED)
-        if isinstance(previous, p.Forget) or (previous is not None and previous.tells and bare in _VERBLESS):
-            return bare not in _VERBLESS or (group == "again" and isinstance(previous, p.Forget | p.Where))
+        if bare in _VERBLESS and previous is not None and (previous.tells or isinstance(previous, p.Forget)):
+            return group == "again" and isinstance(previous, p.Forget | p.Where)
         if group == "again":
             return corrected or isinstance(previous, p.Find)
         if group == "described":
@@ -236,8 +236,7 @@ class Clauses:
         told = [self.names.translated(word) for word in words]
         kind = " ".join(word for _, word in told)
         if self.vocabulary is not None and not all(slot for slot, _ in told) and not self.knows(kind):
-            self.unknown.append(kind)
-            return None
+            return self._refuse(f'names "{kind}", which neither the model nor memory knows')
         return p.Correct(other=True, kind=kind)
 
     def which(self, slots: _Slots, said: Said) -> p.Step | None:

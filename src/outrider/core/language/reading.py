@@ -165,25 +165,25 @@ class Reading:
                 yield text, plan
 
     def mended_texts(self) -> Iterator[str]:
-        """The sentence with all strange words mended, or one other word; none that is denied or too long."""
+        """The sentence with all strange words mended, or one other way; none that is denied or too long.
+
+        A word that the language or the model knows is what was meant, and stays.
+        """
         words = [token.word for token in self.tokens]
         if len(words) > _MOST_RESPELT or self.book.is_unspaced or self._denies():
             return
         choices = sorted({*self.book.lexicon, *self._vocabulary_words()} - self.book.words("negations"))
-        stay = set(filter(self._is_to_stay, words))
-        strange = [w if self._is_known(w) or w in stay else closest(w, choices) or w for w in words]
-        tries = [strange]
+        near = [(self._is_strange(word) and closest(word, choices)) or word for word in words]
+        tries = [near]
         for index, word in enumerate(words):
-            other = (
-                closest(word, [choice for choice in choices if choice != word]) if word not in stay else ""
-            )
-            tries += [[*strange[:index], other, *strange[index + 1 :]]] if other else []
-        tries += [] if self.book.unheeded(words) else [self._nearest()]
+            others = [choice for choice in choices if choice != near[index]] if self._is_strange(word) else []
+            other = closest(word, others)
+            tries += [[*near[:index], other, *near[index + 1 :]]] if other else []
+        tries.append(self._nearest())
         yield from (_spaced(mended) for mended in tries if mended and mended != words)
 
-    def _is_to_stay(self, word: str) -> bool:
-        """Whether a word is taken as it stands: a number, or what no motion can heed."""
-        return not word.isalpha() or bool(self.book.unheeded([word]))
+    def _is_strange(self, word: str) -> bool:
+        return word.isalpha() and not self._is_known(word)
 
     def _vocabulary_words(self) -> Iterator[str]:
         for words in self.vocabulary.slots.values() if self.vocabulary else ():
