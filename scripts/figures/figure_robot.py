@@ -112,6 +112,20 @@ def sentences(results: Results) -> str:
     return markdown_table(("sentences", "intent right (95 %)", "moved of those that must not"), rows)
 
 
+def recorded_voices(results: Results) -> str:
+    """Returns the table of stops that recorded voices say, by noise."""
+    rows = [
+        (
+            one["voice"],
+            one["noise"],
+            f"{one['stops_in_time']} of {one['stops']}",
+            f"{one['false_stops']} of {one['commands']}",
+        )
+        for one in results["voice"]["recorded"]
+    ]
+    return markdown_table(("voice", "noise", "stop within 0.5 s", "a stop heard that nobody said"), rows)
+
+
 def _counted(count: int, trials: int, interval: tuple[float, float]) -> str:
     low, high = interval
     return f"{count} of {trials} ({100 * low:.0f} to {100 * high:.0f} %)"
@@ -332,6 +346,7 @@ ROBOT: dict[str, Callable[[Results], str]] = {
     "signs": signs,
     "voice": voice,
     "sentences": sentences,
+    "recorded_voices": recorded_voices,
     "gazebo_frames": gazebo_frames,
     "same_room": _share(_same_room),
     "other_room": _share(_other_room),

@@ -23,6 +23,7 @@ PLACES = {
     "--record": "new/run.mcap",
     "--animation": "new/run.webp",
     "--token-file": "new/token",
+    "--weights": "new/stops.safetensors",
 }
 """Options that name what a command writes."""
 WORDS = {"robots": "go2-b", "words": "kiosk", "ids": "1", "role": "draft"}

@@ -100,7 +100,6 @@ OWNERS = {
     "mcp": {"console", "evaluation"},
     "prometheus_client": {"runtime"},
     "websockets": {"console", "evaluation"},
-    "pocketsphinx": {"voice"},
     "faster_whisper": {"voice"},
     "espeakng_loader": {"voice"},
 }

@@ -84,6 +84,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for data in ("out/data", "out/looks", "out/answers"):
         (here / data).mkdir()
         (here / data / "shard-0000.msgpack").touch()
+    for voices in ("training", "held-out"):
+        (here / "out" / "recordings" / voices / "anna").mkdir(parents=True)
     return here
 
 

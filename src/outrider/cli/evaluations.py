@@ -31,6 +31,7 @@ from outrider.cli.options import (
     Processes,
     Prompts,
     PublishedTarget,
+    Recordings,
     Run,
     Seed,
     Temperature,
@@ -289,6 +290,7 @@ def eval_voice(
     seed: Seed = 0,
     engine: Engine = "moonshine",
     model: DraftModel = "models/draft",
+    recordings: Recordings = None,
     json_file: Json = None,
     explain: Explain = False,
 ) -> None:
@@ -298,7 +300,7 @@ def eval_voice(
     """
     from outrider.evaluation.voice.recognition import evaluate_voice
 
-    evaluate_voice(commands, stops, seed, engine, model, json_file)
+    evaluate_voice(commands, stops, seed, engine, model, recordings, json_file)
 
 
 @app.command("kills", epilog="Example:  outrider eval kills --kinds sigterm,sigkill-action --trials 2")

@@ -205,6 +205,13 @@ def sentences(folder: Path) -> None:
     read_sentences(folder)
 
 
+def voices(folder: Path) -> None:
+    """Raises ConfigError where a folder holds no folders of voices."""
+    from outrider.voice.sound import voices as found_in
+
+    found_in(folder)
+
+
 def training_data(folder: Path) -> None:
     """Raises ConfigError where a folder holds no training data."""
     from outrider.core.training_data import shard_paths

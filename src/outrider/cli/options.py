@@ -130,6 +130,14 @@ DraftModel = Annotated[
     ),
 ]
 Engine = Annotated[Literal["moonshine", "whisper"], typer.Option(help="What recognises speech.")]
+Recordings = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder of recorded voices too: in it a folder a voice, with WAV files named by what is said, "
+        "as `please stop.2.wav`.",
+        callback=given(checks.voices),
+    ),
+]
 Seed = Annotated[  # no larger than a node's, nor than any generator of numbers takes
     int,
     typer.Option(min=0, max=2**31 - 1, help="Which homes and frames; the same seed gives the same ones."),

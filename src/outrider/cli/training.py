@@ -11,8 +11,8 @@ import typer
 from outrider.cli import given as checks
 from outrider.cli.given import given
 from outrider.cli.help_pages import Commands
-from outrider.cli.options import Processes, Seed, showing_life
-from outrider.core.files.writing import checked_folder
+from outrider.cli.options import Processes, Recordings, Seed, showing_life
+from outrider.core.files.writing import checked_file, checked_folder
 
 Data = Annotated[Path, typer.Argument(help="Folder of the data set.", callback=given(checks.training_data))]
 Precision = Annotated[
@@ -129,6 +129,37 @@ def train_reader(
     from outrider.runtime.datasets.training_runs import make_reader
 
     typer.echo(str(make_reader(run, models, steps, seed)))
+
+
+@app.command("stops", epilog="Example:  outrider train stops out/stops --weights out/stops.safetensors")
+def train_stops(
+    sounds: Annotated[
+        Path, typer.Argument(help="Folder of speech as examples; what is there already is kept.")
+    ],
+    weights: Annotated[Path, typer.Option(help="Where the spotter's weights are written.")] = Path(
+        "out/stops.safetensors"
+    ),
+    recordings: Recordings = None,
+    choosing: Annotated[
+        Path | None,
+        typer.Option(
+            help="Recordings of other voices, to choose the threshold on too.", callback=given(checks.voices)
+        ),
+    ] = None,
+    shards: Annotated[int, typer.Option(min=1, help="Files of 250 sentences each.")] = 6,
+    steps: Annotated[int, typer.Option(min=1, help="Steps, 64 examples each.")] = 1250,
+    seed: Seed = 0,
+    processes: Processes = 1,
+) -> None:
+    """Train the small network that spots words that stop, on speech of eSpeak NG and on recordings: minutes.
+
+    Needs the extras `voice` and `speech`.
+    """
+    checked_folder(sounds)
+    checked_file(weights)
+    from outrider.runtime.datasets.training_runs import make_stops
+
+    typer.echo(str(make_stops(sounds, weights, recordings, choosing, shards, steps, seed, processes)))
 
 
 @app.command("answers", epilog="Example:  outrider train answers out/answers --target MODEL.gguf")

@@ -7,11 +7,8 @@ through the grammar of what can be said takes the likeliest sentence: no other c
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,13 +18,12 @@ from outrider.core.errors import ConfigError
 from outrider.core.hearing import BYTES_A_SECOND
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.language.phrasebook import phrasebook
+from outrider.voice.moonshine_encoder import MoonshineEncoder, model_folder, session
 from outrider.voice.sentence_graph import sentence_graph
 from outrider.voice.sound import Samples, from_bytes, trimmed
-from outrider.voice.spotted_utterance import SpottedUtterance
-from outrider.voice.stop_spotter import StopSpotter
+from outrider.voice.stop_spotter import SpottedUtterance, StopSpotter
 from outrider.voice.token_graph import Pieces, States, TokenGraph
 
-MISSING = "speech needs Moonshine's model: install the extra, pip install 'outrider[voice]'"
 NO_WORDS = (
     "the model's card names no words, and the embedded engine recognises only words that it was given: "
     "choose the engine whisper, or a model that `outrider words` lists words of"
@@ -102,17 +98,12 @@ def _longer(text: _Text, log_probs: LogProbs, graph: TokenGraph, signs: frozense
 
 
 class MoonshineModel:
-    """The encoder and decoder as ONNX graphs, each on one thread. Raises ConfigError without the package."""
+    """The encoder and the decoder. Raises ConfigError without the package."""
 
     def __init__(self) -> None:
-        folder = _model_folder()
-        from onnxruntime import InferenceSession, SessionOptions
-
-        options = SessionOptions()
-        options.intra_op_num_threads = 1
-        made = partial(InferenceSession, sess_options=options, providers=["CPUExecutionProvider"])
-        self.encoder = made(str(folder / "encoder_model.ort"))
-        self.decoder = made(str(folder / "decoder_model_merged.ort"))
+        folder = model_folder()
+        self.encoder = MoonshineEncoder()
+        self.decoder = session(folder / "decoder_model_merged.ort")
         self.pieces = Pieces.read(folder / "tokenizer.bin")
 
     def read(self, samples: Samples) -> Reader:
@@ -123,10 +114,9 @@ class MoonshineModel:
 class _MoonshineReader:
     """Holds keys and values of each text; those of the utterance are computed in the first call and kept."""
 
-    def __init__(self, encoder: Any, decoder: Any, samples: Samples) -> None:
-        sound = samples.astype(np.float32)[None]
-        self._mask = np.ones(sound.shape, np.int64)
-        (self._encoded,) = encoder.run(None, {"input_values": sound, "attention_mask": self._mask})
+    def __init__(self, encoder: MoonshineEncoder, decoder: Any, samples: Samples) -> None:
+        self._mask = np.ones((1, len(samples)), np.int64)
+        self._encoded = encoder.encode(samples)
         self._decoder = decoder
         self._made = [output.name for output in decoder.get_outputs()][1:]
         self._past: list[npt.NDArray[np.float32]] = []
@@ -163,8 +153,8 @@ class MoonshineEngine:
     def __init__(self, vocabulary: Vocabulary | None) -> None:
         if vocabulary is None:
             raise ConfigError(NO_WORDS)
-        self._stops = StopSpotter()
         self._model = MoonshineModel()
+        self._stops = StopSpotter(self._model.encoder)
         self._graph = TokenGraph(sentence_graph(phrasebook("en"), vocabulary), self._model.pieces)
 
     def listen(self) -> SpottedUtterance:
@@ -179,13 +169,3 @@ class MoonshineEngine:
             return ""
         tokens = likeliest(self._model.read(from_bytes(samples)), self._graph, pieces.signs, spoken_s)
         return pieces.decode(tokens).strip().lower()
-
-
-def _model_folder() -> Path:
-    """Where the package keeps its model; the package itself is not needed, nor the microphone it opens."""
-    found = importlib.util.find_spec("moonshine_voice")
-    folder = Path(next(iter(found.submodule_search_locations or ()), "")) if found else Path()
-    folder = folder / "assets" / "tiny-en"
-    if not (folder / "encoder_model.ort").exists():
-        raise ConfigError(MISSING)
-    return folder

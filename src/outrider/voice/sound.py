@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sound as samples: WAV files read within bounds, and another rate brought to that of the port."""
+"""Sound as samples: WAV files read within bounds, and another rate brought to that of the port.
+
+Recordings are WAV files named by what is said, as `please stop.2.wav`, in a folder for each voice.
+"""
 
 from __future__ import annotations
 
 import wave
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +22,8 @@ Samples = npt.NDArray[np.float64]
 LONGEST_S = 60.0
 RATES_HZ = (4_000, 192_000)
 MAX_CHANNELS = 8
+AUDIBLE = 0.02
+"""Of the highest sample of speech: what is quieter lies between words, or after them."""
 _FULL = 32768.0
 _FRAME, _MARGIN = SAMPLE_RATE_HZ // 50, 6
 """Samples of a stretch of which the loudness counts, and stretches that are kept around what is loud."""
@@ -70,6 +77,11 @@ def from_bytes(content: bytes) -> Samples:
     return np.frombuffer(content, "<i2") / _FULL
 
 
+def audible(samples: Samples) -> npt.NDArray[np.intp]:
+    """Returns where samples of clean speech are no silence; nowhere where all are silent."""
+    return np.flatnonzero(np.abs(samples) > AUDIBLE * np.abs(samples).max(initial=0.0))
+
+
 def trimmed(content: bytes) -> bytes:
     """Returns what is said, without most of the quiet before and after it; empty where all is silent.
 
@@ -85,3 +97,27 @@ def trimmed(content: bytes) -> bytes:
         return content
     first, last = max(int(loud[0]) - _MARGIN, 0), int(loud[-1]) + 1 + _MARGIN
     return content[2 * first * _FRAME : 2 * last * _FRAME]
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A text, and the samples of a voice that says it."""
+
+    text: str
+    samples: Samples
+
+
+def voices(folder: Path) -> list[Path]:
+    """Returns the folders of the voices in a folder. Raises ConfigError where there are none."""
+    found = sorted(one for one in folder.iterdir() if one.is_dir()) if folder.is_dir() else []
+    if not found:
+        raise ConfigError(f"{folder} holds no folders of voices: make one for each, as {folder}/anna")
+    return found
+
+
+def recordings(voice: Path) -> Iterator[Recording]:
+    """Yields what a voice says; silent files are left out. Raises ConfigError as `read_wav`."""
+    for path in sorted(voice.glob("*.wav")):
+        samples = from_bytes(read_wav(path))
+        if len(audible(samples)):
+            yield Recording(path.name.partition(".")[0], samples)

@@ -1,86 +1,161 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Words that stop, spotted while they are said: by PocketSphinx, whose package carries an acoustic model."""
+"""Words that stop, spotted while they are said, by a small network over the states of Moonshine's encoder.
+
+The network is a layer over each state, a convolution over time, and for each word the highest score in time.
+The encoder was trained on people's speech, the network on synthetic speech. `outrider train stops` makes
+its file; `outrider.training.stops` runs it in PyTorch.
+"""
 
 from __future__ import annotations
 
-import itertools
-import tempfile
-from collections.abc import Iterable
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
 
 from outrider.core.errors import ConfigError
-from outrider.core.hearing import BYTES_A_SECOND
+from outrider.core.hearing import BYTES_A_SECOND, SAMPLE_RATE_HZ
 from outrider.core.language.phrasebook import phrasebook
+from outrider.voice.moonshine_encoder import WIDTH, MoonshineEncoder, States
+from outrider.voice.sound import from_bytes
 
-MISSING = "speech needs PocketSphinx: install the extra, pip install 'outrider[voice]'"
-SLICE_BYTES = BYTES_A_SECOND // 20
-STOP_THRESHOLD = 1e-15
-"""Of the likelihood of a stop word over that of any sound; higher: fewer stops that nobody said."""
+WINDOW = round(1.28 * SAMPLE_RATE_HZ)
+"""Samples, the newest, in which words are looked for."""
+STEP_BYTES = BYTES_A_SECOND // 10
+"""From window to window."""
+APART_STEPS = 5
+"""Windows without a word, after which the next one with a word is another order to stop."""
+REMEDY = "restore the file, or make it with `outrider train stops`"
+_FILE = "stops.safetensors"
+
+Array = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class StopNetwork:
+    """Weights. A score above zero says that a word was said.
+
+    With C channels, K taps (odd) and W words: mean and deviation (WIDTH,) of the states, point (WIDTH, C),
+    taps (K, C, C) and head (C, W), each with its bias.
+    """
+
+    mean: Array
+    deviation: Array
+    point: Array
+    point_bias: Array
+    taps: Array
+    taps_bias: Array
+    head: Array
+    head_bias: Array
+
+    def scores(self, states: States) -> Array:
+        """Returns the score (W,) of each word in states (count, WIDTH)."""
+        hidden = np.maximum((states - self.mean) / self.deviation @ self.point + self.point_bias, 0.0)
+        reach = len(self.taps) // 2
+        around = np.pad(hidden, ((reach, reach), (0, 0)))
+        mixed = sum(around[at : at + len(hidden)] @ tap for at, tap in enumerate(self.taps))
+        hidden = hidden + np.maximum(mixed + self.taps_bias, 0.0)
+        scores: Array = (hidden @ self.head + self.head_bias).max(axis=0)
+        return scores
+
+    def to_bytes(self) -> bytes:
+        """Returns the file's content: safetensors of 16 bits."""
+        return save({name: np.ascontiguousarray(one, np.float16) for name, one in vars(self).items()})
+
+    @classmethod
+    def from_bytes(cls, content: bytes, words: Sequence[str]) -> StopNetwork:
+        """Returns the network in a file's content. Raises ConfigError where it is none for these words."""
+        try:
+            arrays = {name: one.astype(np.float32) for name, one in load(content).items()}
+            network = cls(**arrays)
+        except (SafetensorError, TypeError) as error:
+            raise ConfigError(f"{_FILE} holds no spotter of stops ({error}): {REMEDY}") from None
+        if {name: one.shape for name, one in arrays.items()} != network._shapes(len(words)):
+            raise ConfigError(f"{_FILE} holds no spotter of {', '.join(words)}: {REMEDY}")
+        if not all(np.isfinite(one).all() for one in arrays.values()):
+            raise ConfigError(f"{_FILE} holds weights that are no numbers: {REMEDY}")
+        return network
+
+    @classmethod
+    def shipped(cls, words: Sequence[str]) -> StopNetwork:
+        """Returns the network that comes with the package. Raises ConfigError where its file is damaged."""
+        try:
+            content = files("outrider.voice").joinpath(_FILE).read_bytes()
+        except OSError as error:
+            raise ConfigError(f"{_FILE} cannot be read ({error.strerror}): {REMEDY}") from None
+        return cls.from_bytes(content, words)
+
+    def _shapes(self, words: int) -> Mapping[str, tuple[int, ...]]:
+        """The shapes that arrays of these sizes have."""
+        taps, channels = self.taps.shape[:2] if self.taps.ndim == 3 else (1, 0)
+        return {
+            "mean": (WIDTH,),
+            "deviation": (WIDTH,),
+            "point": (WIDTH, channels),
+            "point_bias": (channels,),
+            "taps": (taps + 1 - taps % 2, channels, channels),
+            "taps_bias": (channels,),
+            "head": (channels, words),
+            "head_bias": (words,),
+        }
 
 
 class StopSpotter:
-    """Spots the words of an order to stop in a stream. Raises ConfigError without the package."""
+    """Spots the words of an order to stop in a stream. Raises ConfigError where its weights are damaged."""
 
-    def __init__(self, threshold: float = STOP_THRESHOLD) -> None:
-        whole = _decoder(lm=None)
-        words = phrasebook("en").spoken("spotted_stops")
-        with tempfile.TemporaryDirectory() as folder:
-            keywords = Path(folder, "keywords")
-            keywords.write_text("".join(f"{word} /{threshold:g}/\n" for word in words))
-            self._decoder = _decoder(
-                lm=None, kws=str(keywords), dict=str(_dictionary(whole, words, Path(folder, "words")))
-            )
-        self._means = self._decoder.get_cmn(False)
-        self._is_open = False
-        self._rest = b""
+    def __init__(self, encoder: MoonshineEncoder, network: StopNetwork | None = None) -> None:
+        self._encoder = encoder
+        self._network = network or StopNetwork.shipped(phrasebook("en").spoken("spotted_stops"))
+        self.start()
 
     def start(self) -> None:
         """Begins anew, without what came before."""
-        self.close()
+        self._window = np.zeros(WINDOW)
         self._rest = b""
-        self._decoder.set_cmn(self._means)
-        self._open()
+        self._steps_without = APART_STEPS
 
     def feed(self, samples: bytes) -> bool:
         """Takes the next samples; returns whether one more order to stop was spotted with them."""
-        self._rest += samples
+        content = self._rest + samples
+        end = len(content) // STEP_BYTES * STEP_BYTES
+        self._rest = content[end:]
         has_stopped = False
-        while self._is_open and len(self._rest) >= SLICE_BYTES:
-            piece, self._rest = self._rest[:SLICE_BYTES], self._rest[SLICE_BYTES:]
-            self._decoder.process_raw(piece)
-            hypothesis = self._decoder.hyp()
-            if hypothesis is not None and hypothesis.hypstr:
-                has_stopped = True
-                self.close()
-                self._open()
+        for start in range(0, end, STEP_BYTES):
+            has_stopped = self._step(content[start : start + STEP_BYTES]) or has_stopped
         return has_stopped
 
-    def close(self) -> None:
-        """Ends the stream."""
-        if self._is_open:
-            self._is_open = False
-            self._decoder.end_utt()
-
-    def _open(self) -> None:
-        self._is_open = True
-        self._decoder.start_utt()
-
-
-def _dictionary(whole: Any, words: Iterable[str], path: Path) -> Path:
-    """Some words with all their pronunciations, written to a file."""
-    lines = []
-    for word in sorted(words):
-        forms = itertools.chain([word], (f"{word}({number})" for number in itertools.count(2)))
-        said = ((form, whole.lookup_word(form)) for form in forms)
-        lines += [f"{form} {sounds}\n" for form, sounds in itertools.takewhile(lambda one: one[1], said)]
-    path.write_text("".join(lines))
-    return path
+    def _step(self, content: bytes) -> bool:
+        """Whether one more order to stop is in the window that ends with this content."""
+        self._window = np.concatenate([self._window, from_bytes(content)])[-WINDOW:]
+        scores = self._network.scores(self._encoder.encode(self._window)[0])
+        if scores.max() <= 0.0:
+            self._steps_without += 1
+            return False
+        steps_without, self._steps_without = self._steps_without, 0
+        return steps_without >= APART_STEPS
 
 
-def _decoder(**options: Any) -> Any:
-    try:
-        from pocketsphinx import Decoder
-    except ImportError:
-        raise ConfigError(MISSING) from None
-    return Decoder(loglevel="FATAL", dither=True, seed=1, **options)  # digital silence has no spectrum
+class SpottedUtterance:
+    """An utterance that is recognised as a whole, once it has ended, while stops are spotted within it.
+
+    Implements `core.hearing.Utterance`: each piece goes to the spotter, all of them to the recogniser.
+    """
+
+    def __init__(self, recognise: Callable[[bytes], str], stops: StopSpotter) -> None:
+        """`recognise` returns the sentence of an utterance. The spotter begins anew."""
+        stops.start()
+        self._recognise, self._stops = recognise, stops
+        self._samples = bytearray()
+
+    def feed(self, samples: bytes) -> bool:
+        """Takes the next samples; returns whether one more order to stop was spotted with them."""
+        self._samples += samples
+        return self._stops.feed(samples)
+
+    def end(self) -> str:
+        """Returns the sentence; empty where no words were recognised."""
+        return self._recognise(bytes(self._samples[: len(self._samples) // 2 * 2]))

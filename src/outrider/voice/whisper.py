@@ -7,9 +7,9 @@ import os
 
 from outrider.core.errors import ConfigError
 from outrider.core.language.grammar import Vocabulary
+from outrider.voice.moonshine_encoder import MoonshineEncoder
 from outrider.voice.sound import from_bytes
-from outrider.voice.spotted_utterance import SpottedUtterance
-from outrider.voice.stop_spotter import StopSpotter
+from outrider.voice.stop_spotter import SpottedUtterance, StopSpotter
 
 MODEL_VARIABLE = "OUTRIDER_WHISPER_MODEL"
 MISSING = "the engine whisper needs faster-whisper: install the extra, pip install 'outrider[whisper]'"
@@ -37,7 +37,7 @@ class WhisperEngine:
         words = [word for slot in vocabulary.slots.values() for word in slot] if vocabulary else []
         self._hint = " ".join(words)
         self._model = WhisperModel(folder, device="cpu", compute_type="int8", local_files_only=True)
-        self._stops = StopSpotter()
+        self._stops = StopSpotter(MoonshineEncoder())
 
     def listen(self) -> SpottedUtterance:
         """Begins an utterance, and ends the last one."""

@@ -164,7 +164,7 @@ LEGENDS: Mapping[str, Mapping[str, str]] = {
         "with signs": "printed orders, control tokens and QR codes on walls and boards",
     },
     "eval voice": {
-        "noise": "of the synthetic speech: none, or noise 15 dB below it",
+        "noise": "of the synthetic speech, or of a recorded voice: none, or noise 15 dB below it",
         "plan right": f"commands whose recognised sentence makes the same plan; with the {INTERVAL}",
         "stop in time": f"orders to stop that are heard within 0.5 s of their end; with the {INTERVAL}",
         "false stops": "commands without an order to stop, in which one was heard",

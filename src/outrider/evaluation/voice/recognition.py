@@ -15,15 +15,22 @@ from outrider.core.files.terminal import tracked
 from outrider.core.hearing import BYTES_A_SECOND, AsrEngine
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.language.planner import plan_of
+from outrider.core.language.stops import says_to_stop
 from outrider.evaluation.common.intervals import Interval, wilson_interval
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import print_results, results_table
-from outrider.evaluation.voice.spoken_commands import Spoken, spoken_commands, spoken_stops, with_noise
+from outrider.evaluation.voice.spoken_commands import (
+    Spoken,
+    recorded,
+    spoken_commands,
+    spoken_stops,
+    with_noise,
+)
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.mission.words import vocabulary_of
 from outrider.voice.engines import make_engine
 from outrider.voice.hearing import PIECE_BYTES, heard_in
-from outrider.voice.sound import to_bytes
+from outrider.voice.sound import to_bytes, voices
 
 STOP_LIMIT_S = 0.5
 NOISES: dict[str, float | None] = {"clean": None, "15 dB": 15.0}
@@ -45,8 +52,26 @@ class VoiceFigures:
     """What was said, and what was heard."""
 
 
+@dataclass(frozen=True)
+class RecordedFigures:
+    """Of a recorded voice at one level of noise; see `VoiceFigures`."""
+
+    voice: str
+    noise: str
+    commands: int
+    false_stops: int
+    stops: int
+    stops_in_time: int
+
+
 def evaluate_voice(
-    commands: int, stops: int, seed: int, engine_name: str, model: str, json_file: Path | None
+    commands: int,
+    stops: int,
+    seed: int,
+    engine_name: str,
+    model: str,
+    recordings: Path | None,
+    json_file: Path | None,
 ) -> list[VoiceFigures]:
     """Figures of every level of noise, printed and written down.
 
@@ -59,10 +84,12 @@ def evaluate_voice(
     said = list(spoken_commands(commands, seed, vocabulary))
     stopping = list(spoken_stops(stops, seed))
     figures = [_figures(engine, noise, said, stopping, seed, vocabulary) for noise in NOISES]
-    print_results(_table(figures, seed))
+    places = voices(recordings) if recordings else []
+    found = [recorded_figures(engine, voice, noise, seed) for voice in places for noise in NOISES]
+    print_results(_table(figures, found, seed))
     if json_file is not None:
-        levels = [asdict(one) for one in figures]
-        write_figures(json_file, {"engine": engine_name, "seed": seed, "levels": levels})
+        parts = {"levels": [asdict(one) for one in figures], "recorded": [asdict(one) for one in found]}
+        write_figures(json_file, {"engine": engine_name, "seed": seed, **parts})
     return figures
 
 
@@ -81,10 +108,7 @@ def _figures(
         false_stops += heard.stopped
         if _plan(heard.sentence, vocabulary) != _plan(spoken.sentence, vocabulary):
             wrong.append((spoken.sentence, heard.sentence))
-    in_time = 0
-    for number, spoken in enumerate(tracked(stopping, f"stops, {noise}")):
-        samples = to_bytes(with_noise(spoken, NOISES[noise], seed + number))
-        in_time += stop_heard_s(engine, samples) <= spoken.ends_s + STOP_LIMIT_S
+    in_time = _in_time(engine, noise, stopping, seed)
     right = len(said) - len(wrong)
     return VoiceFigures(
         noise,
@@ -97,6 +121,29 @@ def _figures(
         wilson_interval(in_time, len(stopping)),
         tuple(wrong),
     )
+
+
+def _in_time(engine: AsrEngine, noise: str, stopping: Sequence[Spoken], seed: int) -> int:
+    """How many orders to stop are heard in time."""
+    in_time = 0
+    for number, spoken in enumerate(tracked(stopping, f"stops, {noise}")):
+        samples = to_bytes(with_noise(spoken, NOISES[noise], seed + number))
+        in_time += stop_heard_s(engine, samples) <= spoken.ends_s + STOP_LIMIT_S
+    return in_time
+
+
+def recorded_figures(engine: AsrEngine, voice: Path, noise: str, seed: int) -> RecordedFigures:
+    """Returns the figures of the recordings in a voice's folder."""
+    said = list(recorded(voice))
+    stopping = [one for one in said if says_to_stop(one.sentence)]
+    others = [one for one in said if not says_to_stop(one.sentence)]
+    heard = [
+        stop_heard_s(engine, to_bytes(with_noise(spoken, NOISES[noise], seed + number)))
+        for number, spoken in enumerate(tracked(others, f"{voice.name}, {noise}"))
+    ]
+    false_stops = sum(one < float("inf") for one in heard)
+    in_time = _in_time(engine, noise, stopping, seed)
+    return RecordedFigures(voice.name, noise, len(others), false_stops, len(stopping), in_time)
 
 
 def stop_heard_s(engine: AsrEngine, samples: bytes) -> float:
@@ -124,7 +171,7 @@ def _plan(sentence: str, vocabulary: Vocabulary) -> str:
         return ""
 
 
-def _table(figures: Sequence[VoiceFigures], seed: int) -> Table:
+def _table(figures: Sequence[VoiceFigures], found: Sequence[RecordedFigures], seed: int) -> Table:
     table = results_table(f"synthetic speech, seed {seed}", *LEGENDS["eval voice"])
     for one in figures:
         table.add_row(
@@ -133,6 +180,9 @@ def _table(figures: Sequence[VoiceFigures], seed: int) -> Table:
             f"{one.stops_in_time} of {one.stops} ({_percent(one.stop_interval)})",
             f"{one.false_stops} of {one.commands}",
         )
+    for voice in found:
+        in_time, false = f"{voice.stops_in_time} of {voice.stops}", f"{voice.false_stops} of {voice.commands}"
+        table.add_row(f"{voice.voice}, {voice.noise}", "-", in_time, false)
     return table
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from outrider.core.language.grammar import COMMANDS, Vocabulary
 from outrider.core.language.stops import says_to_stop
 from outrider.core.language.things import Thing
 from outrider.runtime.mission.words import ASKED, JOINED, TOLD
-from outrider.voice.sound import Samples
+from outrider.voice.sound import Samples, audible, recordings
 from outrider.voice.synthesis import Synthesizer, Voice
 
 STOPS = ("stop", "stop now", "please stop", "stop there", "halt", "freeze")
@@ -23,8 +24,6 @@ WORDS_A_MINUTE, PITCHES = (130, 200), (30, 70)
 FIND_SHARE, COMMAND_SHARE = 0.55, 0.25
 BEFORE_S, AFTER_S, LOUDNESS = 0.2, 0.6, 0.3
 """Silence before and after what is said, and its highest sample."""
-AUDIBLE = 0.02
-"""Of the highest sample: speech has ended after the last one above this."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ def spoken_commands(count: int, seed: int, vocabulary: Vocabulary) -> Iterator[S
     rng = random.Random(seed)
     synthesizer = Synthesizer()
     for _ in range(count):
-        yield _spoken(_sentence(rng, vocabulary), rng, synthesizer)
+        yield _spoken(command_sentence(rng, vocabulary), rng, synthesizer)
 
 
 def spoken_stops(count: int, seed: int) -> Iterator[Spoken]:
@@ -56,12 +55,13 @@ def spoken_stops(count: int, seed: int) -> Iterator[Spoken]:
 def with_noise(spoken: Spoken, snr_db: float | None, seed: int) -> Samples:
     """Returns the samples with white noise at that distance below the speech; None: next to none."""
     said = spoken.samples
-    power = float(np.mean(said[np.abs(said) > AUDIBLE * LOUDNESS] ** 2))
+    power = float(np.mean(said[audible(said)] ** 2))
     deviation = 1e-4 if snr_db is None else (power / 10 ** (snr_db / 10)) ** 0.5
     return said + np.random.default_rng(seed).normal(0.0, deviation, len(said))
 
 
-def _sentence(rng: random.Random, vocabulary: Vocabulary) -> str:
+def command_sentence(rng: random.Random, vocabulary: Vocabulary) -> str:
+    """Returns a sentence that orders no stop."""
     share = rng.random()
     if share < FIND_SHARE:
         shape = rng.choice(vocabulary.named_shapes)
@@ -71,11 +71,20 @@ def _sentence(rng: random.Random, vocabulary: Vocabulary) -> str:
     return rng.choice([sentence for sentence in others if not says_to_stop(sentence)])
 
 
+def recorded(voice: Path) -> Iterator[Spoken]:
+    """Yields the recordings of a voice, as loud and with the silences of synthetic speech."""
+    for one in recordings(voice):
+        yield _placed(one.text, Voice(voice.name), one.samples)
+
+
 def _spoken(sentence: str, rng: random.Random, synthesizer: Synthesizer) -> Spoken:
     voice = Voice(rng.choice(VOICES), rng.randint(*WORDS_A_MINUTE), rng.randint(*PITCHES))
-    said = synthesizer.speak(sentence, voice)
+    return _placed(sentence, voice, synthesizer.speak(sentence, voice))
+
+
+def _placed(sentence: str, voice: Voice, said: Samples) -> Spoken:
     said = said * (LOUDNESS / max(float(np.abs(said).max(initial=0.0)), 1e-9))
-    audible = np.flatnonzero(np.abs(said) > AUDIBLE * LOUDNESS)
+    heard = audible(said)
     silences = [np.zeros(round(seconds * SAMPLE_RATE_HZ)) for seconds in (BEFORE_S, AFTER_S)]
-    ends_s = BEFORE_S + (int(audible[-1]) + 1 if len(audible) else 0) / SAMPLE_RATE_HZ
+    ends_s = BEFORE_S + (int(heard[-1]) + 1 if len(heard) else 0) / SAMPLE_RATE_HZ
     return Spoken(sentence, voice, np.concatenate([silences[0], said, silences[1]]), ends_s)

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from outrider.core.errors import ConfigError
 from outrider.core.files.terminal import tracked
-from outrider.core.files.writing import make_folder
+from outrider.core.files.writing import make_folder, replace_file
 from outrider.core.language.grammar import COMMANDS, FIND_PHRASINGS
+from outrider.core.language.phrasebook import phrasebook
 from outrider.core.language.prompt import PROMPT_PREFIX, PROMPT_SUFFIX
 from outrider.core.model_options import Precision
 from outrider.core.training_data import shard_paths
@@ -23,6 +24,13 @@ from outrider.models.running_backbone import RunningBackbone
 from outrider.runtime.common.paths import check_tokenizer
 from outrider.runtime.datasets.own_answers import TOGETHER, write_answers
 from outrider.runtime.datasets.real_prompts import training_questions
+from outrider.runtime.datasets.stop_sounds import (
+    CHOOSING_SPEAKERS,
+    SPEAKERS,
+    read_stop_shards,
+    stop_shards,
+    write_stop_shards,
+)
 from outrider.simulation.homes.vocabulary import COLOURS, KINDS, vocabulary
 from outrider.training.batches import read_shard
 from outrider.training.exits import Backbone, ExitsConfig, PackedBackbone, train_exits
@@ -30,9 +38,12 @@ from outrider.training.export import export
 from outrider.training.imitation import TrainingConfig
 from outrider.training.parallel import train
 from outrider.training.readers import train_reader
+from outrider.training.stops import set_threshold, train_stops
 from outrider.training.tokenizer import train_tokenizer
+from outrider.voice.stop_spotter import StopNetwork
 
 TOKENIZER_SHARDS = 6
+STOP_SHARDS_A_CHOOSING_ONE = 4
 EXIT_MAX_LENGTH = 2048
 
 
@@ -72,6 +83,35 @@ def make_reader(run: Path, models: Path, steps: int, seed: int) -> dict[str, obj
     for _ in tracked(train_reader(folder, run, steps, seed), "reader", total=steps):
         pass
     return read_card(folder).figures
+
+
+def make_stops(
+    sounds: Path,
+    weights: Path,
+    recorded: Path | None,
+    recorded_choosing: Path | None,
+    num_shards: int,
+    steps: int,
+    seed: int,
+    processes: int,
+) -> dict[str, float]:
+    """Train the spotter of words that stop on shards in `sounds`, made where missing, and write its weights.
+
+    `recorded` and `recorded_choosing`: folders of recordings to train on, and to choose the threshold on.
+    Returns the threshold, and shares of examples on which it was chosen.
+    """
+    trained = stop_shards(sounds, "training", num_shards, seed, SPEAKERS, recorded)
+    num_choosing = -(-num_shards // STOP_SHARDS_A_CHOOSING_ONE)
+    chosen = stop_shards(sounds, "choosing", num_choosing, seed, CHOOSING_SPEAKERS, recorded_choosing)
+    shards = [*trained, *chosen]
+    for _ in tracked(write_stop_shards(shards, processes), "shards of speech", total=len(shards)):
+        pass
+    words = phrasebook("en").spoken("spotted_stops")
+    modules = train_stops(read_stop_shards(trained), len(words), steps, seed)
+    *_, module = tracked(modules, "steps", total=steps)
+    shares = set_threshold(module, read_stop_shards(chosen))
+    replace_file(weights, StopNetwork(**module.arrays()).to_bytes())
+    return shares
 
 
 def make_answers(folder: Path, target: Path, tokens: int, precision: Precision, device: str) -> None:

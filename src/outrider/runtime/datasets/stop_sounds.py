@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Synthetic speech with and without words that stop: what the spotter of stops is trained on.
+
+`outrider eval voice` speaks with other voices, which are in no shard.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from outrider.core.files.writing import make_folder
+from outrider.core.hearing import SAMPLE_RATE_HZ
+from outrider.core.language.grammar import Vocabulary
+from outrider.core.language.phrasebook import phrasebook
+from outrider.core.processes import work_through
+from outrider.runtime.datasets.sound_conditions import in_conditions
+from outrider.runtime.datasets.stop_sentences import other_text, stop_sentence
+from outrider.simulation.homes.vocabulary import vocabulary
+from outrider.training.stops import StopExamples
+from outrider.voice.moonshine_encoder import MoonshineEncoder
+from outrider.voice.sound import Recording, Samples, audible, recordings, voices
+from outrider.voice.stop_spotter import WINDOW
+from outrider.voice.synthesis import Synthesizer, Voice
+
+ACCENTS = (
+    *("en-us", "en-us", "en-us", "en-us-nyc", "en", "en-gb-x-rp"),
+    *("en-gb-scotland", "en-gb-x-gbclan", "en-gb-x-gbcwmd", "en-029"),
+)
+_VARIANTS = """
+    f1 f5 m1 m4 m5 m6 Alex Alicia Andrea Annie AnxiousAndy Denis Diogo Gene Gene2 Henrique Hugo Jacky
+    Lee Marco Mario Michael Mike Nguyen Reed RicishayMax RicishayMax2 RicishayMax3 Storm Tweaky UniRobot
+    adam anika announcer antonio aunty belinda benjamin boris caleb croak david ed edward edward2 fast
+    grandma grandpa gustave ian iven iven2 iven3 iven4 john kaukovalta klatt klatt2 klatt4 klatt5 klatt6
+    marcelo max michel miguel mike2 norbert pablo pedro quincy rob robert robosoft robosoft3 robosoft5
+    sandro shelby steph steph3 travis victor whisper whisperf zac
+"""
+SPEAKERS = tuple(_VARIANTS.split())
+"""Variants of eSpeak NG; each speaks with every accent."""
+CHOOSING_SPEAKERS = ("f4", "m2", "m8", "klatt3", "Andy", "linda", "paul", "steph2")
+"""Those whose shards the threshold is chosen on; nothing is trained on them."""
+WORDS_A_MINUTE, PITCHES = (105, 250), (10, 90)
+CLIPS_A_SHARD = 250
+STOP_SHARE, SILENT_SHARE = 0.35, 0.02
+SIZED_SHARE, SIZES = 0.6, (0.87, 1.15)
+"""Share of the clips that are played faster or slower, as of a smaller or larger person; how much faster."""
+AFTER_WORD_S = (0.06, 0.32)
+"""How long after the end of a word a window ends in which it has just been said."""
+BEGUN = 0.35
+"""Part of a word after which a window that ends has not heard it."""
+_BEFORE_S, _GAP_S, _AFTER_S, _LEAST_S, _WORD_S = (0.1, 1.5), (0.02, 0.5), 1.0, 0.25, 0.75
+_JOINED_SHARE, _OTHERS = 0.35, 30
+_SILENCE = np.zeros(WINDOW)
+
+
+@dataclass(frozen=True)
+class StopShard:
+    """A file of examples, which its seed, its number and its speakers, or its recordings, determine."""
+
+    path: Path
+    seed: int
+    number: int
+    speakers: tuple[str, ...]
+    recorded: Path | None = None
+
+
+@dataclass(frozen=True)
+class _Clip:
+    """Speech; the number of the word in it that stops, -1 for none, and its first and last sample."""
+
+    samples: Samples
+    word: int = -1
+    start: int = 0
+    end: int = 0
+
+
+def stop_shards(
+    folder: Path, name: str, count: int, seed: int, speakers: tuple[str, ...], recorded: Path | None = None
+) -> list[StopShard]:
+    """Returns the shards of that name in a folder: `count` of eSpeak NG, and one of each recorded voice."""
+    made = [StopShard(folder / f"{name}-{seed}-{n:03d}.npz", seed, n, speakers) for n in range(count)]
+    places = voices(recorded) if recorded else []
+    return made + [StopShard(folder / f"{name}-{seed}-{one.name}.npz", seed, 0, (), one) for one in places]
+
+
+def write_stop_shards(shards: Sequence[StopShard], processes: int) -> Iterator[Path]:
+    """Writes the shards that are missing, yielding each path once it is there. Raises ConfigError."""
+    make_folder(shards[0].path.parent)
+    yield from work_through(write_stop_shard, shards, processes)
+
+
+def read_stop_shards(shards: Sequence[StopShard]) -> StopExamples:
+    """Returns the examples of shards that have been written."""
+    read = [np.load(shard.path, allow_pickle=False) for shard in shards]
+    return StopExamples(
+        *(np.concatenate([one[field.name] for one in read]) for field in fields(StopExamples))
+    )
+
+
+def write_stop_shard(shard: StopShard) -> Path:
+    """Writes a shard; an existing one is left alone."""
+    if shard.path.exists():
+        return shard.path
+    rng, noise = random.Random(shard.path.stem), np.random.default_rng(list(shard.path.stem.encode()))
+    encoder = MoonshineEncoder()
+    others: list[Samples] = []
+    rows: list[Any] = []
+    for clip in _recorded(shard.recorded) if shard.recorded else _spoken(shard, rng):
+        rows += _examples(clip, others, rng, noise, encoder)
+        if clip.word < 0 and len(audible(clip.samples)):
+            others = [*others[1 - _OTHERS :], clip.samples]
+    examples = StopExamples(*(np.stack(column) for column in zip(*rows, strict=True)))
+    temporary = shard.path.with_suffix(".partial")
+    with temporary.open("wb") as file:
+        np.savez(file, **vars(examples))
+    temporary.rename(shard.path)
+    return shard.path
+
+
+def _recorded(folder: Path) -> Iterator[_Clip]:
+    """What a recorded voice says: its texts without a word that stops, and those that end with one."""
+    words = phrasebook("en").spoken("spotted_stops")
+    for one in recordings(folder):
+        clip = _recorded_clip(one, words)
+        if clip:
+            yield clip
+
+
+def _recorded_clip(one: Recording, words: Sequence[str]) -> _Clip | None:
+    said = one.text.lower().split()
+    if not any(word in one.text.lower() for word in words):
+        return _Clip(one.samples)
+    if said[-1] not in words:
+        return None
+    heard = audible(one.samples)
+    start, end = int(heard[0]), int(heard[-1])
+    if len(said) > 1:
+        start = max(start, end - round(_WORD_S * SAMPLE_RATE_HZ))
+    return _Clip(one.samples, words.index(said[-1]), start, end)
+
+
+def _spoken(shard: StopShard, rng: random.Random) -> Iterator[_Clip]:
+    synthesizer, known = Synthesizer(), vocabulary()
+    for _ in range(CLIPS_A_SHARD):
+        name = f"{rng.choice(ACCENTS)}+{rng.choice(shard.speakers)}"
+        voice = Voice(name, rng.randint(*WORDS_A_MINUTE), rng.randint(*PITCHES))
+        yield _clip(voice, rng, synthesizer, known)
+
+
+def _clip(voice: Voice, rng: random.Random, synthesizer: Synthesizer, known: Vocabulary) -> _Clip:
+    share = rng.random()
+    if share < SILENT_SHARE:
+        return _Clip(np.zeros(WINDOW))
+    if share > SILENT_SHARE + STOP_SHARE:
+        return _Clip(synthesizer.speak(other_text(rng, known), voice))
+    words = phrasebook("en").spoken("spotted_stops")
+    word = rng.randrange(len(words))
+    text, position = stop_sentence(rng, words[word], known)
+    samples, starts_s = synthesizer.speak_words(text, voice)
+    begins_s = starts_s[position]
+    ends_s = min((one for one in starts_s.values() if one > begins_s), default=len(samples) / SAMPLE_RATE_HZ)
+    start, end = round(begins_s * SAMPLE_RATE_HZ), round(ends_s * SAMPLE_RATE_HZ)
+    heard = audible(samples)
+    return _Clip(samples, word, start, int(heard[heard < end].max(initial=start)))
+
+
+def _examples(
+    clip: _Clip,
+    others: Sequence[Samples],
+    rng: random.Random,
+    noise: np.random.Generator,
+    encoder: MoonshineEncoder,
+) -> list[tuple[Any, ...]]:
+    """Rows of StopExamples: windows of a clip in random conditions, often with other speech around it."""
+    clip = _sized(clip, rng.uniform(*SIZES)) if rng.random() < SIZED_SHARE else clip
+    said = clip.samples[: clip.end + 1] if clip.word >= 0 and rng.random() < _JOINED_SHARE else clip.samples
+    before = [_silence(_BEFORE_S, rng)]
+    if others and rng.random() < _JOINED_SHARE:
+        before += [_as_loud(rng.choice(others), said), _silence(_GAP_S, rng)]
+    after = [_as_loud(rng.choice(others), said)] if others and len(said) < len(clip.samples) else []
+    quiet = np.zeros(round(_AFTER_S * SAMPLE_RATE_HZ))
+    heard, snr_db = in_conditions(
+        np.concatenate([*before, said, _silence(_GAP_S, rng), *after, quiet]), others, noise
+    )
+    heard, lead = np.concatenate([_SILENCE, heard]), WINDOW + sum(map(len, before))
+    ends = [(end, word) for end, word in _window_ends(clip, lead, rng) if end <= len(heard)]
+    windows = [(encoder.encode(heard[end - WINDOW : end])[0], word) for end, word in ends]
+    return [(states.astype(np.float16), np.int64(word), np.float32(snr_db)) for states, word in windows]
+
+
+def _window_ends(clip: _Clip, lead: int, rng: random.Random) -> list[tuple[int, int]]:
+    """Where windows end, and the word that has just been said in them, for a clip after `lead` samples."""
+    earliest = WINDOW + round(_LEAST_S * SAMPLE_RATE_HZ)
+    if clip.word < 0:
+        latest = max(lead + len(clip.samples), earliest)
+        return [(rng.randint(earliest, latest), -1) for _ in range(2)]
+    after = (round(rng.uniform(*AFTER_WORD_S) * SAMPLE_RATE_HZ) for _ in range(2))
+    ends = [(lead + clip.end + one, clip.word) for one in after]
+    latest = lead + clip.start + round(BEGUN * (clip.end - clip.start))
+    return ends + ([(rng.randint(earliest, latest), -1)] if latest > earliest else [])
+
+
+def _sized(clip: _Clip, faster: float) -> _Clip:
+    """A clip played faster: its pitch and formants are higher."""
+    places = np.arange(int(len(clip.samples) / faster)) * faster
+    samples = np.interp(places, np.arange(len(clip.samples)), clip.samples)
+    return _Clip(samples, clip.word, int(clip.start / faster), int(clip.end / faster))
+
+
+def _silence(ends_s: tuple[float, float], rng: random.Random) -> Samples:
+    return np.zeros(round(rng.uniform(*ends_s) * SAMPLE_RATE_HZ))
+
+
+def _as_loud(other: Samples, said: Samples) -> Samples:
+    loudness = float(np.abs(said).max(initial=0.0)) or 0.5
+    return other * (loudness / max(float(np.abs(other).max(initial=0.0)), 1e-9))
