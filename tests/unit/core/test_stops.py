@@ -48,7 +48,16 @@ def stops(said: str) -> bool:
     [
         *("sotp now", "pls stpo", "stpo the robot!", "go to the chair sotp", "stopp the robot", "hatl now"),
         *("st0p", "please st0p now", "s t o p", "s.t.o.p.", "s-t-o-p", "stopstop", "stooooooop", "STOP!!!1"),
-        *("sТop the robot", "h4lt", "ｓｔｏｐ", "𝐬𝐭𝐨𝐩 it", "anhlaten", "停停停"),
+        *(
+            "sТop the robot",
+            "h4lt",
+            "ｓｔｏｐ",
+            "𝐬𝐭𝐨𝐩 it",
+            "anhlaten",
+            "停停停",
+            "don't moove",
+            "beweg dihc nicht",
+        ),
     ],
 )
 def test_a_stop_in_any_spelling_is_one_at_once(said: str) -> None:
@@ -158,7 +167,13 @@ def test_a_stop_that_is_denied_moves_nothing_either(said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "said", ["that's enough, go home", "stay there, then find the red chair", "don't move, then turn left"]
+    "said",
+    [
+        "that's enough, go home",
+        "whoa, go to the red chair",
+        "stay there, then find the red chair",
+        "don't move, then turn left",
+    ],
 )
 def test_a_stop_with_more_after_it_is_a_stop_that_says_so(said: str) -> None:
     assert stops(said) and "anew" in plan_of(said, WORDS).notes[0]

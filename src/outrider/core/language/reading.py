@@ -158,19 +158,19 @@ class Reading:
         return word in self.book.lexicon or word in PUNCTUATION or any(word in words for words in slots)
 
     def _mended(self) -> Iterator[tuple[str, Plan]]:
-        """Plans within slips of the keyboard."""
-        for text in self.mended_texts():
+        """Plans within slips of the keyboard; none of a sentence that says what not to do."""
+        for text in () if self._denies() else self.mended_texts():
             plan = Reading(self.book, text, self.vocabulary, self.knows).plan()
             if plan is not None:
                 yield text, plan
 
     def mended_texts(self) -> Iterator[str]:
-        """The sentence with all strange words mended, or one other way; none that is denied or too long.
+        """The sentence with all strange words mended, or one other way; none that is too long.
 
         A word that the language or the model knows is what was meant, and stays.
         """
         words = [token.word for token in self.tokens]
-        if len(words) > _MOST_RESPELT or self.book.is_unspaced or self._denies():
+        if len(words) > _MOST_RESPELT or self.book.is_unspaced:
             return
         choices = sorted({*self.book.lexicon, *self._vocabulary_words()} - self.book.words("negations"))
         near = [(self._is_strange(word) and closest(word, choices)) or word for word in words]
