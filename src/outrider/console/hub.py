@@ -16,7 +16,7 @@ from outrider.console.drawn.floor import CELL_M
 from outrider.console.drawn.frames import picture_frame
 from outrider.console.drawn.pictures import Pictures, sentence_to_go
 from outrider.console.kept import Kept
-from outrider.console.notes import Note, note_nothing
+from outrider.console.notes import Note, note_nothing, noted_of
 from outrider.console.robot import GoalEnd, RobotPort
 from outrider.console.seat import Beats, Hand, Seat
 from outrider.console.switched.switching import Switching
@@ -101,8 +101,8 @@ class Hub:
 
     def show(self, event: m.ToPage) -> None:
         """Tell all, and remember it for those who come later."""
-        if isinstance(event, m.Motion):
-            self._note("action", "moved", f"{event.action}: {event.outcome}")
+        for who, did, what in noted_of(event):
+            self._note(who, did, what)
         news = self._kept.keep(event)
         if isinstance(news, m.Text):
             self._tell_text(news)

@@ -211,11 +211,13 @@ class Plan(_ToPage, frozen=True, tag="plan"):
     """What a command was understood as: its steps in words, and the one under way, from 0.
 
     As many as there are once all are done; no longer `running` before that, the step `current` has failed.
+    `targets`: what the robot stands before at the end of each step, empty for none.
     """
 
     steps: tuple[str, ...] = ()
     current: int = 0
     running: bool = False
+    targets: tuple[str, ...] = ()
 
 
 class Thing(msgspec.Struct, frozen=True):

@@ -65,6 +65,22 @@ def test_a_journal_tells_who_asked_for_what_and_what_was_done(path: Path, notary
         assert expected in told
 
 
+def test_the_plan_that_was_carried_out_is_noted_once(path: Path, notary: Notary) -> None:
+    """Also of a sentence that is read only with a model's words, or that corrects the one before."""
+    server = ConsoleServer(FakeRobot(), ConsoleSettings(port=0), notary.note)
+    notary.note("viewer 1", "say", said="the red ball, then turn left")
+    steps, targets = ("find the red ball", "turn left 30 degrees"), ("red ball", "")
+    for current in range(3):
+        server.show(m.Plan(steps, current, current < 2, targets))
+    server.show(m.Plan(("walk to my pin 1234",), 0, True, ("walk to my pin 1234",)))
+    server.close()
+    notary.close()
+    told = ["find the red ball; turn left 30 degrees", "follow what was said"]
+    assert [entry.what for entry in entries(path, "plan")] == told
+    assert [entry.what for entry in entries(path, "say")] == ["a sentence of 28 characters"]
+    assert b"1234" not in path.read_bytes()
+
+
 def test_what_concerns_memory_is_not_written_down(path: Path, notary: Notary) -> None:
     for said in (
         "remember that my pin is 1234",

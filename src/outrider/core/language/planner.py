@@ -69,12 +69,12 @@ def _check_form(sentence: str) -> None:
 def brief(sentence: str) -> str:
     """The steps of a sentence in short, as they may be written down for ever: nothing that concerns memory.
 
-    Of a sentence that is no plan only its length: it may tell a secret.
+    Of a sentence that is no plan without a model's words only its length: it may tell a secret.
     """
     try:
         steps = plan_of(sentence, None).steps
     except InstructionError:
-        return f"no plan ({len(sentence)} characters)"
+        return f"a sentence of {len(sentence)} characters"
     return "; ".join(map(_brief, steps))
 
 

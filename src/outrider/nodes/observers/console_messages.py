@@ -52,7 +52,7 @@ def round_of(message: SpeculationStats) -> m.Round:
 
 def plan_of(message: PlanProgress) -> m.Plan:
     """Returns how far a plan is for the page."""
-    return m.Plan(tuple(message.steps), message.current, message.running)
+    return m.Plan(tuple(message.steps), message.current, message.running, tuple(message.targets))
 
 
 def motion_of(message: MotionReport) -> m.Motion | None:

@@ -279,7 +279,8 @@ class _Watch:
 
     def show_plan(self, progress: Progress) -> None:
         """How far the plan is."""
-        self._plan = m.Plan(progress.steps, progress.current, running=progress.current < len(progress.steps))
+        running = progress.current < len(progress.steps)
+        self._plan = m.Plan(progress.steps, progress.current, running, progress.targets)
         if self.console is not None:
             self.console.show(self._plan)
 
