@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import re
 import subprocess
 import threading
@@ -28,7 +29,7 @@ from outrider.console.agents.address import ConsoleAddress
 from outrider.console.agents.agent import AgentSettings
 from outrider.console.agents.envelope import Envelope, Pace
 from outrider.console.agents.serving import serve_http
-from outrider.console.agents.stdio import MOST_LINE_BYTES
+from outrider.console.agents.stdio import MOST_LINE_BYTES, pipe_streams
 from outrider.console.agents.tools import make_server
 from outrider.console.robot import GoalEnd
 from outrider.console.server import ConsoleServer, ConsoleSettings
@@ -210,6 +211,34 @@ def test_a_flood_of_broken_messages_leads_to_few_lines_of_the_log_with_a_count(
     told = (tmp_path / "errors").read_text()
     assert len(told.splitlines()) <= MOST_LOGGED, told
     assert "32 times so far" in told and robot.goals == [] and robot.drives == []
+
+
+def test_an_agent_that_reads_no_answers_delays_no_stop() -> None:
+    async def run() -> None:
+        read, write = os.pipe()
+        answered, answers = os.pipe()
+        stopped = threading.Event()
+        with (
+            os.fdopen(read, "rb") as source,
+            os.fdopen(answers, "wb") as sink,
+            os.fdopen(answered, "rb") as unread,
+        ):
+
+            def feed() -> None:
+                with os.fdopen(write, "wb") as pipe:
+                    pipe.write(b"garbage\n" * 5000 + json.dumps(tool(1, "stop")).encode() + b"\n")
+
+            feeder = threading.Thread(target=feed, daemon=True)
+            async with pipe_streams(source, sink, stopped.set):
+                feeder.start()
+                assert await asyncio.to_thread(stopped.wait, 10.0)
+                drain = threading.Thread(target=unread.read, daemon=True)
+                drain.start()
+            feeder.join()
+            sink.close()
+            drain.join()
+
+    asyncio.run(run())
 
 
 def address(errors: Path) -> str:

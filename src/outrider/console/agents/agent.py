@@ -52,6 +52,7 @@ class Agent:
         self._pace = Pace(clock, settings.haste)
         self._opening, self._reading = asyncio.Lock(), asyncio.Lock()
         self._last_end = ""
+        says_to_stop("stop")  # reads the phrases now, so that no call waits for them
         self._num_refused = self._num_told = 0
 
     @property

@@ -7,8 +7,9 @@ import asyncio
 import os
 import secrets
 import sys
+import threading
 from collections.abc import Callable
-from contextlib import redirect_stdout, suppress
+from contextlib import closing, redirect_stdout, suppress
 
 import anyio
 import uvicorn
@@ -16,6 +17,7 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from outrider.console.agents.address import ConsoleAddress
 from outrider.console.agents.agent import AgentSettings
 from outrider.console.agents.stdio import pipe_streams
 from outrider.console.agents.tools import make_server
@@ -31,37 +33,49 @@ def serve_pipe(settings: AgentSettings, note: Note) -> None:
 
 async def _serve_pipe(settings: AgentSettings, note: Note) -> None:
     server = make_server(settings, note)._mcp_server
-    stop = asyncio.Event()
-    stopping = asyncio.create_task(_stop_when_told(settings, stop))
     # Copies: nothing else of this process may write there, nor be in the way when it ends.
     with (
         os.fdopen(os.dup(sys.stdin.fileno()), "rb") as source,
         os.fdopen(os.dup(sys.stdout.fileno()), "wb") as sink,
         redirect_stdout(sys.stderr),
+        closing(_Stopper(settings.address)) as stopper,
     ):
         try:
-            async with pipe_streams(source, sink, stop.set) as (incoming, outgoing):
+            async with pipe_streams(source, sink, stopper.ask) as (incoming, outgoing):
                 await server.run(incoming, outgoing, server.create_initialization_options())
         except Exception as error:
             if not _is_of_the_end(error):
                 raise
-        finally:
-            stopping.cancel()
-            if stop.is_set():  # it came with the last of the input
-                await _stop(settings)
 
 
-async def _stop_when_told(settings: AgentSettings, stop: asyncio.Event) -> None:
-    """Ahead of the calls' own turns, in which they are answered. Any number that come at once are one."""
-    while True:
-        await stop.wait()
-        stop.clear()
-        await _stop(settings)
+class _Stopper:
+    """Stops in a thread of its own, so that none waits for calls. Any number that come at once are one."""
 
+    def __init__(self, address: ConsoleAddress) -> None:
+        self._address = address
+        self._asked, self._closed, self._news = False, False, threading.Event()
+        self._thread = threading.Thread(target=self._run, name="stop", daemon=True)
+        self._thread.start()
 
-async def _stop(settings: AgentSettings) -> None:
-    with suppress(LinkError):
-        await asyncio.to_thread(settings.address.e_stop)
+    def ask(self) -> None:
+        """Engage the emergency stop, soon."""
+        self._asked = True
+        self._news.set()
+
+    def close(self) -> None:
+        """Blocks until a stop is done that came with the last of the input."""
+        self._closed = True
+        self._news.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while self._asked or not self._closed:
+            self._news.wait()
+            self._news.clear()
+            if self._asked:
+                self._asked = False
+                with suppress(LinkError):
+                    self._address.e_stop()
 
 
 def _is_of_the_end(error: BaseException) -> bool:

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import queue
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
@@ -21,6 +23,7 @@ from outrider.core.token_bucket import TokenBucket
 
 MOST_LINE_BYTES = 1 << 16
 LINES_PER_S, LINES_AT_ONCE = 100.0, 200.0
+MOST_ANSWERS, CLOSE_S = 1000, 2.0
 NO_MESSAGE = "not a message of JSON-RPC"
 TOO_MANY, TOO_LONG, UNREADABLE = -32000, -32600, -32700
 _log = logging.getLogger(__name__)
@@ -40,25 +43,43 @@ class _Params(msgspec.Struct):
 
 
 class _Pipe:
-    """Lines of an agent, read in a thread of their own so that a stop is known however many others wait."""
+    """Lines of an agent, read in a thread of their own so that a stop is known however many others wait.
+
+    Answers are written in another one: an agent that does not read them delays no stop.
+    """
 
     def __init__(self, source: BinaryIO, sink: BinaryIO, on_stop: Callable[[], None]) -> None:
         self._source, self._sink, self._on_stop = source, sink, on_stop
         self._loop = asyncio.get_running_loop()
-        self._writing = threading.Lock()
+        self._answers: queue.Queue[bytes | None] = queue.Queue(MOST_ANSWERS)
         self._messages: asyncio.Queue[SessionMessage | None] = asyncio.Queue()
         self._pace = TokenBucket(LINES_PER_S, LINES_AT_ONCE, time.monotonic())
+        self._writer = threading.Thread(target=self._write, name="answers", daemon=True)
+        self._writer.start()
         threading.Thread(target=self._read, name="agent", daemon=True).start()
 
     async def next(self) -> SessionMessage | None:
         """The next message that is taken; None at the end."""
         return await self._messages.get()
 
-    def write(self, text: bytes) -> None:
-        """One message. Blocks while the agent does not read."""
-        with self._writing:
-            self._sink.write(text + b"\n")
-            self._sink.flush()
+    def answer(self, text: bytes) -> None:
+        """One message. Blocks while the agent does not read, and many wait."""
+        self._answers.put(text)
+
+    def close(self) -> None:
+        """Blocks until the answers are written, for a while."""
+        with contextlib.suppress(queue.Full):
+            self._answers.put(None, timeout=CLOSE_S)
+        self._writer.join(CLOSE_S)
+
+    def _write(self) -> None:
+        with contextlib.suppress(OSError, ValueError):  # the agent has gone
+            while (text := self._answers.get()) is not None:
+                self._sink.write(text + b"\n")
+                self._sink.flush()
+            return
+        while self._answers.get() is not None:  # nobody waits for one who has gone
+            pass
 
     def _read(self) -> None:
         while line := self._source.readline(MOST_LINE_BYTES + 1):
@@ -71,7 +92,7 @@ class _Pipe:
                 self._refuse(None, UNREADABLE, NO_MESSAGE)
                 continue
             if _is_stop(request):
-                self._loop.call_soon_threadsafe(self._on_stop)
+                self._on_stop()
             if not self._pace.take(1.0, time.monotonic()):
                 self._refuse(request.id, TOO_MANY, f"more than {LINES_PER_S:g} messages a second: wait")
             elif (message := _message(line)) is None:
@@ -89,23 +110,25 @@ class _Pipe:
             pass
 
     def _refuse(self, call: int | str | None, code: int, reason: str) -> None:
-        """Answer with an error, which notifications do not get."""
+        """Answer with an error, which notifications do not get, nor agents that do not read."""
         _log.error("an agent's message is refused: %s", reason)
         error = {"code": code, "message": reason}
         if call is not None or code != TOO_MANY:
-            self.write(msgspec.json.encode({"jsonrpc": "2.0", "id": call, "error": error}))
+            with contextlib.suppress(queue.Full):
+                self._answers.put_nowait(msgspec.json.encode({"jsonrpc": "2.0", "id": call, "error": error}))
 
 
 @asynccontextmanager
 async def pipe_streams(
     source: BinaryIO, sink: BinaryIO, on_stop: Callable[[], None]
 ) -> AsyncIterator[Streams]:
-    """The streams of a session. `on_stop` is called in the loop once a call of `stop` has been read, however
-    many messages there are: then it is done, though such a call may be answered with a refusal.
+    """The streams of a session. `on_stop` is called, in the reading thread, once a call of `stop` has been
+    read, however many messages there are. Such a call may be answered with a refusal all the same.
     """
     pipe = _Pipe(source, sink, on_stop)
     incoming: Any = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing: Any = anyio.create_memory_object_stream[SessionMessage](0)
+    answered = anyio.Event()
 
     async def read() -> None:
         async with incoming[0]:
@@ -116,12 +139,17 @@ async def pipe_streams(
         async with outgoing[1]:
             async for one in outgoing[1]:
                 text = one.message.model_dump_json(by_alias=True, exclude_none=True)
-                await asyncio.to_thread(pipe.write, text.encode())
+                await asyncio.to_thread(pipe.answer, text.encode())
+        answered.set()
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(read)
         tasks.start_soon(write)
         yield incoming[1], outgoing[0]
+        await outgoing[0].aclose()
+        with anyio.move_on_after(CLOSE_S):
+            await answered.wait()
+        await asyncio.to_thread(pipe.close)
         tasks.cancel_scope.cancel()
 
 
