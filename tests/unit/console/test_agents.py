@@ -192,7 +192,8 @@ def test_hostile_calls_move_nothing_and_stops_are_taken_among_them(
                 work = [session.call_tool(c["params"]["name"], c["params"]["arguments"]) for c in calls]
                 stop = call(session, "stop")
                 await asyncio.gather(*work, stop, return_exceptions=True)
-                assert len(robot.e_stops) > batch and all(robot.e_stops)
+                await until(lambda batch=batch: len(robot.e_stops) > batch, "the stop")
+                assert all(robot.e_stops)
         answering.cancel()
 
     def usable(line: bytes) -> bool:
