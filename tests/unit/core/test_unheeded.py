@@ -61,7 +61,7 @@ def test_no_motion_is_told_with_what_it_cannot_heed(language: str, vocabulary: V
 def test_a_general_model_is_told_no_way_with_what_it_cannot_heed() -> None:
     random = Random(36)
     foreign = [words for language in LANGUAGES for words in entries(language, ("negation",))]
-    own = entries("en", (*ANYWHERE, "limit"))
+    own = entries("en", (*ANYWHERE, "order_in_ways", "limit_in_ways"))
     said = [with_words("en", FREE, words, random) for words in (*foreign, *own)]
     assert moves(FREE, None) and [one for one in said if moves(one, None)] == []
 
@@ -128,6 +128,8 @@ def test_what_a_phrase_refuses_no_looser_one_takes() -> None:
     [
         (f"{FREE} and turn left", f"follow({FREE} and turn left)"),
         ("go to the yard", "find(yard)"),
+        ("find the instruction manual", "find(instruction manual)"),
+        ("go to the fast food place", "find(fast food place)"),
         ("walk to the second door on the left", "find(second door on the left)"),
         ("walk along the wall until the next window", "follow(walk along the wall until the next window)"),
         ("remember that nobody is home unless it is Monday", "remember"),

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 
 from outrider.core.language import plan as p
 from outrider.core.language.grammar import Vocabulary, parse
-from outrider.core.language.names import Names, Said, statement
+from outrider.core.language.names import Names, Said, statement, why_unheeded
 from outrider.core.language.phrasebook import (
     ANYWHERE,
+    IN_NAMES,
     PUNCTUATION,
     UNHEEDED,
     Phrasebook,
@@ -69,7 +70,7 @@ class Clauses:
             match = pattern.fullmatch(said.text) if counts else None
             if match is None or self.names.is_parted(match, said, group.startswith("other")):
                 continue
-            if group not in UNCHECKED | BARE and self._holds_unheeded(said, ANYWHERE):
+            if group not in UNCHECKED | BARE and self._holds_unheeded(said.words, ANYWHERE):
                 continue
             if group == "described" and len(self.problems) > num_problems:
                 continue  # what a phrase refuses no looser one takes
@@ -158,7 +159,8 @@ class Clauses:
             return p.Find(thing, trained.text if trained and is_order else sentence, room=room)
         is_english = self.names.is_english(words)
         if self.vocabulary is None and is_english:
-            if self._holds_unheeded(said, UNHEEDED):
+            ends = self._holds_unheeded(said.words[-1:], ("limit_in_ways",))
+            if ends or self._holds_unheeded(said.words, IN_NAMES):
                 return None
             return p.Find(thing, sentence, known=False, room=room)
         if not is_english:
@@ -174,7 +176,7 @@ class Clauses:
         """A way in words, for a general model: it names something on the way, and limits nothing."""
         names_something = any(word in self.book.articles for word in said.words)
         fits = _LEAST_DESCRIBED <= len(said.words) <= _MOST_DESCRIBED and stop_words().isdisjoint(said.words)
-        if not names_something or not fits or self._holds_unheeded(said, UNHEEDED):
+        if not names_something or not fits or self._holds_unheeded(said.words, UNHEEDED):
             return None
         return p.Follow(said.text.strip())
 
@@ -288,9 +290,9 @@ class Clauses:
         side = slots.get("side")
         return -1.0 if side and self.book.key_of("sides", side) == "right" else 1.0
 
-    def _holds_unheeded(self, said: Said, kinds: Iterable[str]) -> bool:
-        """Whether a clause holds what no motion can heed, which is a problem."""
-        problem = self.book.unheeded(said.words, kinds)
+    def _holds_unheeded(self, words: Sequence[str], kinds: Iterable[str]) -> bool:
+        """Whether words hold what no motion can heed, which is a problem."""
+        problem = why_unheeded(self.book, words, kinds)
         if problem:
             self.is_unheeded = True
             self.problems.append(problem)

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from outrider.core.language.grammar import Vocabulary
-from outrider.core.language.phrasebook import Phrasebook, Token, joined, stop_words
+from outrider.core.language.phrasebook import ANYWHERE, Phrasebook, Token, joined, stop_words
 from outrider.core.language.plan import Remember, Step
 from outrider.core.language.things import Thing
 from outrider.core.values import Visibility
@@ -64,6 +64,19 @@ def statement(text: str) -> Remember | None:
         visibility = Visibility(said["visibility"].lower())
         text = text[: said.start()]
     return Remember(text, visibility, _HERE.search(text) is not None)
+
+
+_OTHERS = 'says "{}": only what you say yourself is done; say it in full'
+_LIMITED = 'says "{}": a way in words takes no lengths, times or speeds; say each move by itself'
+WHY_UNHEEDED = {
+    "negation": 'says what not to do ("{}"): say what to do instead, such as "find the silver bottle"',
+    "condition": 'says "{}": conditions and choices are not checked; say what to do now',
+    "order": _OTHERS,
+    "amount": _LIMITED,
+    "order_in_ways": _OTHERS,
+    "limit_in_ways": _LIMITED,
+}
+"""Why words are refused, by their kind of `phrasebook.UNHEEDED`."""
 
 
 @dataclass(frozen=True)
@@ -151,3 +164,9 @@ class Names:
     def is_statement(self, said: str) -> bool:
         """Whether words say something of a thing, as "the chair is nice" does."""
         return not self.book.words("statements").isdisjoint(said.split())
+
+
+def why_unheeded(book: Phrasebook, words: Sequence[str], kinds: Iterable[str] = ANYWHERE) -> str:
+    """Why no motion can heed some words; empty where it can."""
+    found = book.unheeded(words, kinds)
+    return WHY_UNHEEDED[found[0]].format(found[1]) if found else ""

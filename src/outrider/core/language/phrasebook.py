@@ -36,15 +36,11 @@ _SIGNS = {"(": "(?:", "[": "(?:", "|": "|", ")": ")", "]": ")?"}
 _COORDINATE = rf"(?:- )?{DIGITS} "
 _DECIMAL_SIGNS = {"point": ".", "comma": ","}
 _NEVER = r"(?!)"
-UNHEEDED = {
-    "negation": 'says what not to do ("{}"): say what to do instead, such as "find the silver bottle"',
-    "condition": 'says "{}": conditions and choices are not checked; say what to do now',
-    "order": 'says "{}": only what you say yourself is done; say it in full',
-    "limit": 'says "{}": a way in words takes no lengths, times or speeds; say each move by itself',
-}
-"""Kinds of words that no motion can heed, and why."""
+UNHEEDED = ("negation", "condition", "order", "amount", "order_in_ways", "limit_in_ways")
+"""Kinds of words that no way can heed."""
 ANYWHERE = ("negation", "condition", "order")
-"""Those that no order may hold; limits have their place in some."""
+IN_NAMES = (*ANYWHERE, "amount")
+"""Those that no order may hold, and those that no free name of a thing may."""
 _MOST_THING_WORDS, _MOST_TELLING_WORDS = 10, 4
 
 
@@ -205,8 +201,8 @@ class Phrasebook:
         """Whether words forbid something: a negation is among them that is no part of an article."""
         return bool(self.unheeded(words, ("negation",)))
 
-    def unheeded(self, words: Sequence[str], kinds: Iterable[str] = ANYWHERE) -> str:
-        """Why no motion can heed some words; empty where it can.
+    def unheeded(self, words: Sequence[str], kinds: Iterable[str] = ANYWHERE) -> tuple[str, str] | None:
+        """What no motion can heed among some words: its kind, and the words; None where there is nothing.
 
         Negations are those of any language: what forbids in another than the rest forbids too.
         """
@@ -215,8 +211,8 @@ class Phrasebook:
             books = map(phrasebook, LANGUAGES) if kind == "negation" else (self,)
             found = next(filter(None, (book._unheeded_word(kind, told) for book in books)), "")
             if found:
-                return UNHEEDED[kind].format(found)
-        return ""
+                return kind, found
+        return None
 
     def as_written(self, said: str) -> str:
         """Words as the language writes them: with spaces between, or without."""
@@ -228,7 +224,7 @@ class Phrasebook:
 
     @cached_property
     def _unheeded(self) -> dict[str, re.Pattern[str]]:
-        """An expression for the words of each kind; what is "counted" limits after a number alone."""
+        """An expression for the words of each kind; an amount is a number and what is counted."""
         held = self._data["unheeded"]
         told = {kind: [*held.get(kind, ())] for kind in UNHEEDED}
         told["negation"] += self._data["negations"]
@@ -236,8 +232,8 @@ class Phrasebook:
             return {kind: re.compile("|".join(map(plain, words)) or _NEVER) for kind, words in told.items()}
         either = {kind: self._any(words) or _NEVER for kind, words in told.items()}
         number = self._any((*self.numerals.values, *self.numerals.multipliers))
-        counted = self._any((*held.get("counted", ()), *told["limit"])) or _NEVER
-        either["limit"] = rf"(?:{DIGITS} |{number})(?:{counted})|{DIGITS} |{either['limit']}"
+        counted = self._any((*held.get("counted", ()), *told["limit_in_ways"])) or _NEVER
+        either["amount"] = rf"(?:{DIGITS} |{number})(?:{counted})|{DIGITS} "
         return {kind: re.compile(rf"(?<!\S)(?:{expression})") for kind, expression in either.items()}
 
     @cached_property

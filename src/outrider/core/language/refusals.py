@@ -6,6 +6,7 @@ from __future__ import annotations
 from outrider.core.errors import InstructionError
 from outrider.core.language.clauses import Clauses
 from outrider.core.language.grammar import Near, Vocabulary, example, nearest
+from outrider.core.language.names import why_unheeded
 from outrider.core.language.phrasebook import PUNCTUATION, Phrasebook
 from outrider.core.language.prompt import normalise_instruction
 from outrider.core.language.things import SIDES, SIZES
@@ -28,7 +29,7 @@ def refusal(
             return InstructionError(f"the instruction has {size} {what}; at most {most} are taken: say less")
     if clauses.problems:
         return InstructionError(f'"{said}" is refused: it {clauses.problems[0]}')
-    unheeded = book.unheeded(words)
+    unheeded = why_unheeded(book, words)
     if unheeded:
         return InstructionError(f'"{said}" {unheeded}')
     if book.names_both_sides(words):
@@ -37,6 +38,9 @@ def refusal(
         )
     if clauses.unknown and vocabulary is not None:
         return _unknown_thing(said, clauses.unknown[-1], vocabulary)
+    others = why_unheeded(book, words, ("order_in_ways",))
+    if others:
+        return InstructionError(f'"{said}" {others}')
     sample = FIND_EXAMPLE if vocabulary is None else example(sentence, vocabulary)
     return InstructionError(
         f'"{said}" is no instruction that this model knows: say what to find, such as "{sample}", '
