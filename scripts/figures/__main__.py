@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 from figure_age import outdated
+from figure_agents import AGENTS
 from figure_alternatives import ALTERNATIVES
 from figure_decoding import DECODING
 from figure_models import MODELS
@@ -24,7 +25,7 @@ from figure_weights import WEIGHTS
 
 from outrider.runtime.common.made_with import made_with
 
-FIGURES = {**ALTERNATIVES, **DECODING, **ROBOT, **MODELS, **WEIGHTS}
+FIGURES = {**AGENTS, **ALTERNATIVES, **DECODING, **ROBOT, **MODELS, **WEIGHTS}
 MARKED = re.compile(r"<!--fig:([^>]+?)-->(.*?)<!--/fig-->", re.DOTALL)
 PICTURE_FOLDER = ROOT / "docs" / "pictures"
 
