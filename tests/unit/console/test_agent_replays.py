@@ -213,7 +213,7 @@ def test_a_flood_of_broken_messages_leads_to_few_lines_of_the_log_with_a_count(
     assert "32 times so far" in told and robot.goals == [] and robot.drives == []
 
 
-def test_an_agent_that_reads_no_answers_delays_no_stop() -> None:
+def test_neither_unread_answers_nor_busy_calls_delay_a_stop() -> None:
     async def run() -> None:
         read, write = os.pipe()
         answered, answers = os.pipe()
@@ -231,7 +231,7 @@ def test_an_agent_that_reads_no_answers_delays_no_stop() -> None:
             feeder = threading.Thread(target=feed, daemon=True)
             async with pipe_streams(source, sink, stopped.set):
                 feeder.start()
-                assert await asyncio.to_thread(stopped.wait, 10.0)
+                assert stopped.wait(10.0), "nor does what holds the loop of the calls, as this does"
                 drain = threading.Thread(target=unread.read, daemon=True)
                 drain.start()
             feeder.join()

@@ -126,6 +126,13 @@ ASKED = (
     "why did you turn left?",
     "what would happen if you turn left?",
     "can you see the red chair?",
+    "where is the red chair and the silver bottle?",
+    "have you seen the red chair and the table?",
+    "wo ist der Stuhl und der Tisch?",
+    "what do you see, the red ball?",
+    "what did you do, come back?",
+    "where is my cup, the small one?",
+    "forget the keys and the red chair",
     "is there a red chair?",
     "remember that you must turn left",
 )
