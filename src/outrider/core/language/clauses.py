@@ -116,7 +116,7 @@ class Clauses:
         return p.Where(what, said.question()) if what else None
 
     def ask(self, slots: _Slots, said: Said) -> p.Step | None:
-        """Returns the step that answers a question from memory; None for one that only a stop can end."""
+        """Returns the step that answers a question; None where a stop word and no question mark is in it."""
         asked = said.question()
         return p.Ask(asked) if asked.endswith("?") or stop_words().isdisjoint(said.words) else None
 
