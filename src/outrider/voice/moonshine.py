@@ -20,7 +20,7 @@ from outrider.core.language.grammar import Vocabulary
 from outrider.core.language.phrasebook import phrasebook
 from outrider.voice.moonshine_encoder import MoonshineEncoder, model_folder, session
 from outrider.voice.sentence_graph import sentence_graph
-from outrider.voice.sound import Samples, from_bytes, trimmed
+from outrider.voice.sound import Samples, from_bytes, trimmed, without_noise
 from outrider.voice.stop_spotter import SpottedUtterance, StopSpotter
 from outrider.voice.token_graph import Pieces, States, TokenGraph
 
@@ -167,5 +167,6 @@ class MoonshineEngine:
         spoken_s = len(trimmed(samples)) / BYTES_A_SECOND
         if not spoken_s:
             return ""
-        tokens = likeliest(self._model.read(from_bytes(samples)), self._graph, pieces.signs, spoken_s)
+        reader = self._model.read(without_noise(from_bytes(samples)))
+        tokens = likeliest(reader, self._graph, pieces.signs, spoken_s)
         return pieces.decode(tokens).strip().lower()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sound as samples: WAV files read within bounds, and another rate brought to that of the port.
+"""Sound as samples: WAV files read within bounds, another rate brought to that of the port, less noise.
 
 Recordings are WAV files named by what is said, as `please stop.2.wav`, in a folder for each voice.
 """
@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import sliding_window_view
 
 from outrider.core.errors import ConfigError
 from outrider.core.hearing import SAMPLE_RATE_HZ
@@ -24,7 +25,13 @@ RATES_HZ = (4_000, 192_000)
 MAX_CHANNELS = 8
 AUDIBLE = 0.02
 """Of the highest sample of speech: what is quieter lies between words, or after them."""
+QUIET = 0.2
+"""Of all moments at a frequency: what is loudest of the quietest so many counts as noise."""
+LEAST_GAIN = 0.1
+"""What is left of noise."""
 _FULL = 32768.0
+_WINDOW, _HOP, _SMOOTHING = 512, 128, 9
+"""Samples of a short spectrum and from one to the next, and frequencies over which noise is averaged."""
 _FRAME, _MARGIN = SAMPLE_RATE_HZ // 50, 6
 """Samples of a stretch of which the loudness counts, and stretches that are kept around what is loud."""
 
@@ -80,6 +87,30 @@ def from_bytes(content: bytes) -> Samples:
 def audible(samples: Samples) -> npt.NDArray[np.intp]:
     """Returns where samples of clean speech are no silence; nowhere where all are silent."""
     return np.flatnonzero(np.abs(samples) > AUDIBLE * np.abs(samples).max(initial=0.0))
+
+
+def without_noise(samples: Samples) -> Samples:
+    """Returns samples with less of the noise that does not change while somebody speaks, as a fan's.
+
+    A Wiener filter over short spectra, between which the noise of each frequency is thought the same: the
+    quantile of its power, as of an exponential distribution. What is too short to tell stays as it is.
+    """
+    if len(samples) < 4 * _WINDOW:
+        return samples
+    window = np.hanning(_WINDOW + 1)[:-1]
+    padded = np.pad(samples, _WINDOW)
+    spectra = np.fft.rfft(window * sliding_window_view(padded, _WINDOW)[::_HOP])
+    power = np.abs(spectra) ** 2
+    whole = power[_WINDOW // _HOP : -(_WINDOW // _HOP)]
+    noise = np.quantile(whole, QUIET, axis=0) / -np.log(1.0 - QUIET)
+    noise = np.convolve(np.pad(noise, _SMOOTHING // 2, "edge"), np.ones(_SMOOTHING) / _SMOOTHING, "valid")
+    power[1:-1] = (power[:-2] + 2.0 * power[1:-1] + power[2:]) / 4.0
+    gains = np.sqrt(np.maximum(1.0 - noise / np.maximum(power, np.finfo(float).tiny), LEAST_GAIN**2))
+    cleaned = np.zeros(len(padded))
+    for number, part in enumerate(window * np.fft.irfft(gains * spectra)):
+        cleaned[number * _HOP :][:_WINDOW] += part
+    overlap = float((window**2).sum()) / _HOP
+    return cleaned[_WINDOW : _WINDOW + len(samples)] / overlap
 
 
 def trimmed(content: bytes) -> bytes:

@@ -10,7 +10,7 @@ import pytest
 
 from outrider.core.errors import ConfigError
 from outrider.core.hearing import SAMPLE_RATE_HZ
-from outrider.voice.sound import LONGEST_S, from_bytes, read_wav, to_bytes, trimmed
+from outrider.voice.sound import LONGEST_S, from_bytes, read_wav, to_bytes, trimmed, without_noise
 
 TONE_HZ = 440.0
 
@@ -79,3 +79,29 @@ def test_quiet_before_and_after_what_is_said_is_left_out() -> None:
 
 def test_of_silence_nothing_is_left() -> None:
     assert trimmed(bytes(32000)) == trimmed(b"") == b""
+
+
+def syllables(seconds: float = 2.0) -> np.ndarray:
+    """A tone of 300 Hz that comes and goes, as syllables do."""
+    times_s = np.arange(round(seconds * SAMPLE_RATE_HZ)) / SAMPLE_RATE_HZ
+    return 0.3 * np.sin(2 * np.pi * 300 * times_s) * (np.sin(2 * np.pi * 2 * times_s) > 0.3)
+
+
+def test_steady_noise_is_taken_out_and_what_is_said_stays() -> None:
+    said = syllables()
+    noise = np.random.default_rng(5).normal(0.0, 0.03, len(said))
+    left = without_noise(said + noise) - said
+    assert len(left) == len(said)
+    assert np.mean(left**2) < 0.4 * np.mean(noise**2)
+    quiet = said + 1e-4 * noise
+    assert np.abs(without_noise(quiet) - quiet).max() < 0.02
+
+
+@pytest.mark.parametrize("count", [0, 1, 100, 2047, 2048, 5000])
+def test_silence_stays_silent_at_any_length(count: int) -> None:
+    assert np.array_equal(without_noise(np.zeros(count)), np.zeros(count))
+
+
+def test_what_is_too_short_to_tell_noise_in_stays_as_it_is() -> None:
+    short = np.random.default_rng(1).normal(0.0, 0.1, 1000)
+    assert np.array_equal(without_noise(short), short)
