@@ -128,7 +128,7 @@ ASKED = (
     "can you see the red chair?",
     "where is the red chair and the silver bottle?",
     "have you seen the red chair and the table?",
-    "wo ist der Stuhl und der Tisch?",
+    "wo steht der Stuhl und der Tisch?",
     "what do you see, the red ball?",
     "what did you do, come back?",
     "where is my cup, the small one?",
