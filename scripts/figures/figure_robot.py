@@ -21,8 +21,6 @@ WHO = {
     "navigation-memory": "shipped pair, place in memory",
     "navigation-draft": "draft model alone",
 }
-
-
 MOTIONS = ("motion-stepwise-0", "motion-continuous-0", "motion-stepwise-500", "motion-continuous-500")
 
 
@@ -75,6 +73,21 @@ def signs(results: Results) -> str:
         ),
     ]
     return markdown_table((f"{homes} homes, {one['signs']} signs", "without signs", "with signs"), rows)
+
+
+def plans(results: Results) -> str:
+    """Returns the table of plans of several finds beside their finds alone."""
+    one = results["plans"]
+    rows = [
+        (words, *(share_text(round(one[name] * one[of]), one[of]) for name in names))
+        for words, of, names in (
+            ("all finds of a home (95 %)", "homes", ("plans_reached", "alone_all_reached")),
+            ("finds (95 %)", "finds", ("finds_reached", "alone_reached")),
+        )
+    ]
+    lost = f"{one['difference']:+.3f} ({span(one['difference_interval'], '+.3f')})"
+    rows.append(("homes lost by plans (95 %)", lost, ""))
+    return markdown_table((f"reached in {one['homes']} homes", "in a plan", "each alone"), rows)
 
 
 PICTURE_SETS = {
@@ -344,6 +357,7 @@ ROBOT: dict[str, Callable[[Results], str]] = {
     "navigation": navigation,
     "motion": motion,
     "signs": signs,
+    "plans": plans,
     "voice": voice,
     "sentences": sentences,
     "recorded_voices": recorded_voices,
