@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.browsers import PHONE, open_browser
+from support.browsers import PHONE, open_browser, take_seat
 from support.consoles import FakeRobot, wait_until
 
 from outrider.console.server import ConsoleServer, ConsoleSettings
@@ -79,6 +79,7 @@ def talking(
         page = browser.new_page(**options)
         page.goto(server.url)
         page.wait_for_selector("#page-link.good")
+        take_seat(page)
         yield page, robot, len(pause + sound)
 
 
