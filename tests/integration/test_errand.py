@@ -155,9 +155,12 @@ def test_a_point_that_was_not_seen_or_is_taken_moves_nothing(world: World) -> No
         (here.x + 0.1 * i + 0.05, here.y + 0.1 * j + 0.05) for i in range(-40, 40) for j in range(-40, 40)
     ]
     taken = next(point for point in grid if world.side.floor.evidence_at(point) > 0)
-    for (x, y), reason in ((taken, TAKEN), ((here.x + 15.0, here.y), UNSEEN), ((9e9, 0.0), UNSEEN)):
+    for (x, y), reason in ((taken, TAKEN), ((here.x + 15.0, here.y), UNSEEN), ((450.0, 0.0), UNSEEN)):
         result = world.say(f"go to the point {x:.2f} {y:.2f}")
         assert (result.error, result.message) == (GoalError.BAD_INSTRUCTION, reason)
+    far = world.say("go to the point 9000000000 0")
+    assert far.error is GoalError.BAD_INSTRUCTION
+    assert "points up to 500 m from the start, not 9000000000 0" in far.message
     assert world.side.simulator.time_s == 0.0
     blind = replace(world.errand, floor=None).run("go to the point 1 0", lambda: False)
     assert (blind.error, blind.message) == (GoalError.BAD_INSTRUCTION, NO_MAP)

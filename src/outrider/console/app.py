@@ -21,8 +21,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from outrider.console import messages as m
 from outrider.console.access import Access, same_origin
 from outrider.console.hub import Hub
+from outrider.console.spoken.answers import SpokenAnswers
 from outrider.console.spoken.ear import Ear
-from outrider.console.spoken.mouth import Mouth
 from outrider.console.viewer import Viewer
 from outrider.core.errors import ProtocolError
 from outrider.core.hearing import AsrEngine, TtsEngine
@@ -151,7 +151,7 @@ class Console:
     ) -> None:
         self._hub, self._access, self._login = hub, access, Login(access, secure)
         self._ear = Ear(engine, self._stop, _tell, m.MAX_COMMAND_CHARACTERS)
-        self._mouth = Mouth(voice, _tell)
+        self._answers = SpokenAnswers(voice, _tell)
 
     def application(self) -> ASGIApp:
         """Returns the web application with all routes."""
@@ -165,9 +165,9 @@ class Console:
         return Guard(Starlette(routes=routes), self._access)
 
     def close(self) -> None:
-        """Hears nobody any more, and speaks to nobody."""
+        """Ends recognition and synthesis of speech."""
         self._ear.close()
-        self._mouth.close()
+        self._answers.close()
 
     async def page(self, request: Request) -> Response:
         """Answers with the console, or leads to the login."""
@@ -214,7 +214,7 @@ class Console:
             await channel.close(UNREADABLE, str(error))
         finally:
             self._ear.part(viewer)
-            self._mouth.part(viewer)
+            self._answers.part(viewer)
             self._hub.part(viewer)
             sending.cancel()
 
@@ -225,7 +225,7 @@ class Console:
         if isinstance(message, m.Speech):
             self._ear.receive(viewer, message)
         elif isinstance(message, m.Speak):
-            self._mouth.receive(viewer, message)
+            self._answers.receive(viewer, message)
 
     def _stop(self, viewer: Viewer) -> None:
         """A person at this page was heard to say stop: as if the page had sent it."""

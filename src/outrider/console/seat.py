@@ -17,9 +17,8 @@ HOLD_S = 0.15
 
 
 class Seat:
-    """The driver's seat, which is `driver`'s; `yields`: who has it gives way to one who does not.
-
-    It holds no clock: times are of one monotonic clock.
+    """The driver's seat. `driver`: who has it, empty for nobody; `yields`: whether a person may take it from
+    that driver, as from an agent. Times are of the caller's monotonic clock.
     """
 
     def __init__(self, silence_s: float = SILENCE_S) -> None:

@@ -134,11 +134,7 @@ def evaluate_agents(calls: int, seed: int = 0, json_file: Path | None = None) ->
 
 @contextmanager
 def _served(url: str, is_hasty: bool) -> Iterator[_Pipe]:
-    server = (
-        ["outrider.evaluation.agents.hasty_server", url]
-        if is_hasty
-        else ["outrider", "mcp", "--console", url]
-    )
+    server = [HASTY_SERVER, url] if is_hasty else ["outrider", "mcp", "--console", url]
     process = subprocess.Popen(
         [sys.executable, "-m", *server], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=1 << 20
     )

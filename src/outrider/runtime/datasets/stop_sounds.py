@@ -52,7 +52,7 @@ SIZED_SHARE, SIZES = 0.6, (0.87, 1.15)
 AFTER_WORD_S = (0.06, 0.32)
 """How long after the end of a word a window ends in which it has just been said."""
 BEGUN = 0.35
-"""Part of a word after which a window that ends has not heard it."""
+"""Share of a word: a window that ends before it counts as one without the word."""
 _BEFORE_S, _GAP_S, _AFTER_S, _LEAST_S, _WORD_S = (0.1, 1.5), (0.02, 0.5), 1.0, 0.25, 0.75
 _JOINED_SHARE, _OTHERS = 0.35, 30
 _SILENCE = np.zeros(WINDOW)

@@ -21,17 +21,19 @@ NO_ENGINE = "this console speaks no answers"
 _Viewer = TypeVar("_Viewer", bound=Speaker)
 
 
-class Mouth(Generic[_Viewer]):
-    """One text at a time, of each viewer the newest. `tell` is called with its sound, or why it has none."""
+class SpokenAnswers(Generic[_Viewer]):
+    """Synthesizes one text at a time; of each viewer the newest waits. `tell` is called with a text's sound,
+    or with why it has none.
+    """
 
     def __init__(self, engine: TtsEngine | None, tell: Callable[[_Viewer, s.Spoken], None]) -> None:
         self._engine, self._tell = engine, tell
-        self._worker = ThreadPoolExecutor(1, "mouth")
+        self._worker = ThreadPoolExecutor(1, "answers")
         self._waiting: dict[_Viewer, s.Speak] = {}
         self._task: asyncio.Task[None] | None = None
 
     def receive(self, viewer: _Viewer, asked: s.Speak) -> None:
-        """Have a text spoken to a person's page; an agent has no ears."""
+        """Has a text spoken to a person's page; agents get no sound."""
         if viewer.is_agent:
             return
         if self._engine is None:
