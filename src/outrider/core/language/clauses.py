@@ -216,8 +216,8 @@ class Clauses:
         if x is None or y is None:
             return None
         if max(abs(x), abs(y)) > p.MOST_POINT_M:
-            said = f"{x:.10g} {y:.10g}"
-            return self._refuse(f"goes to points up to {p.MOST_POINT_M:g} m from the start, not {said}")
+            point = f"{x:.10g} {y:.10g}"
+            return self._refuse(f"goes to points up to {p.MOST_POINT_M:g} m from the start, not {point}")
         return p.Go(x, y)
 
     def wait(self, slots: _Slots, said: Said) -> p.Step | None:
