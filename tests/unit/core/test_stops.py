@@ -64,6 +64,77 @@ def test_a_stop_in_any_spelling_is_one_at_once(said: str) -> None:
     assert stops(said)
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_stop_stays_one_wherever_its_spaces_are(language: str) -> None:
+    """Each phrase of two words or more, written as one, or parted one letter further on."""
+    rng = random.Random(language)
+    said = ["stop right now", "please stop it", "don't move", "do not move any further", "stop moving now"]
+    said = said if language == "en" else [one for one in STILL[language] if " " in one]
+    for sentence in said:
+        glued = sentence.replace(" ", "").replace("'", "")
+        at = rng.randrange(1, len(glued))
+        for spelt in (glued, f"{glued[:at]} {glued[at:]}", sentence.replace("'", ""), glued.upper()):
+            assert stops(spelt), spelt
+
+
+STILL = {
+    "de": (
+        "bleib sofort stehen",
+        "nicht bewegen",
+        "beweg dich nicht",
+        "sofort anhalten",
+        "keinen schritt weiter",
+    ),
+    "fr": ("ne bouge pas", "arrête toi", "reste là", "ne bouge plus", "pas un pas de plus"),
+    "es": ("no te muevas", "alto ahí", "no avances más", "deja de moverte", "quédate quieto"),
+    "zh": ("不 要 动", "停 下 来"),
+}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *(
+            "do nto move",
+            "dont mvoe",
+            "stay stlil",
+            "no moving",
+            "not move",
+            "stopping",
+            "stopping now",
+            "stopall",
+        ),
+        *("don't you move", "dont you move", "dont' move", "don tmove", "niht bewegen", "nciht bewegen"),
+        *("no te meuvas", "ne boueg pas"),
+    ],
+)
+def test_a_slip_in_a_word_that_forbids_motion_hides_no_stop(said: str) -> None:
+    assert says_to_stop(said)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *(
+            "dontstop",
+            "donotstop",
+            "neverstop",
+            "nonstop",
+            "unstoppable",
+            "the doorstop",
+            "stopwatch",
+        ),
+        *(
+            "nothanks",
+            "nichtanhalten",
+            "stopstopstopstopstopstopstopstopstopstopstopstopstopstopstopx",
+        ),
+    ],
+)
+def test_letters_that_forbid_no_motion_are_no_stop(said: str) -> None:
+    assert not says_to_stop(said)
+
+
 @pytest.mark.parametrize("sign", INVISIBLE)
 def test_what_shows_nothing_hides_no_stop(sign: str) -> None:
     for said in ("stop", "don't move", "arrête"):

@@ -7,11 +7,12 @@ counts.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 
-from outrider.core.edit_distance import num_slips
+from outrider.core.edit_distance import closest, num_slips
 from outrider.core.language.phrasebook import (
     LANGUAGES,
     PUNCTUATION,
@@ -28,7 +29,9 @@ from outrider.core.language.refusals import MOST_WORDS
 
 DENIAL_REACH = 2
 """Words between a negation and a stop word that it may deny: "do not ever stop"."""
-_MOST_MENDED = 8
+_MOST_MENDED, _MOST_LETTERS = 8, 40
+_WORD_BEGINS = r"(?<!\S)"
+_NO_LETTER = re.compile(r"[\W_]+")
 _LOOK_ALIKE = str.maketrans("01345@$7орсстаеѕορτα", "oleasastopsctaesopta")
 """Digits, signs and letters of other alphabets for the Latin letters that they look like."""
 _CHUNK = re.compile(r"[\w@$]+")
@@ -43,7 +46,7 @@ def says_to_stop(sentence: str) -> bool:
 
     A sentence that is a plan in any language is one if it begins with a stop, or has one that no word such
     as "then" makes its last step. In any other a stop word or stop phrase counts that no negation denies; so
-    does a misspelt one.
+    does a misspelt one, and a sentence whose letters are an order to stop: "stopitnow", "dont move".
     """
     sentence = _unveiled(visible(sentence))
     readings = [Reading(phrasebook(language), sentence, None, knows_nothing) for language in LANGUAGES]
@@ -55,6 +58,8 @@ def says_to_stop(sentence: str) -> bool:
     # A language's own words alone show its negations whole: "don't" is two words to others.
     if any(found):
         return all(any(stops) for stops in found if stops)
+    if any(_is_written_as_one(reading.book, sentence) for reading in readings):
+        return True
     return any(_slips(reading) or _is_mended_to_a_stop(reading) for reading in _likely(readings))
 
 
@@ -132,7 +137,7 @@ def _phrases(book: Phrasebook) -> tuple[re.Pattern[str], ...]:
     """Returns expressions for what orders a stop in a language, each to be matched where a word begins."""
     phrases = (pattern.pattern for group, pattern in book.patterns if group == "stop")
     words = "|".join(sorted(map(re.escape, stop_words()), key=len, reverse=True))
-    return tuple(re.compile(rf"(?<!\S)(?:{phrase})") for phrase in (*phrases, rf"(?:{words}) "))
+    return tuple(re.compile(rf"{_WORD_BEGINS}(?:{phrase})") for phrase in (*phrases, rf"(?:{words}) "))
 
 
 @cache
@@ -185,5 +190,38 @@ def _is_swapped(word: str, meant: str) -> bool:
 def _is_mended_to_a_stop(reading: Reading) -> bool:
     if len(reading.tokens) > _MOST_MENDED:
         return False
-    mended = (Reading(reading.book, text, None, knows_nothing) for text in reading.mended_texts())
+    texts = itertools.chain([_respelt(reading)], reading.mended_texts())
+    mended = (Reading(reading.book, text, None, knows_nothing) for text in texts)
     return any(says_stop(plan) for one in mended if (plan := _steps(one)))
+
+
+def _respelt(reading: Reading) -> str:
+    """The sentence with each word of no language as the nearest one, which may be a negation."""
+    lexicon = sorted(reading.book.lexicon)
+    return " ".join(_nearest(token.word, lexicon) for token in reading.tokens)
+
+
+def _nearest(word: str, lexicon: Sequence[str]) -> str:
+    if word in lexicon or not word.isalpha():
+        return word
+    swapped = next((known for known in lexicon if _is_swapped(word, known)), None)
+    return swapped or closest(word, lexicon) or word
+
+
+def _is_written_as_one(book: Phrasebook, sentence: str) -> bool:
+    """Whether the letters of a sentence are orders to stop and polite words, wherever its spaces are."""
+    letters = _NO_LETTER.sub("", plain(sentence))
+    return len(letters) <= _MOST_LETTERS and _orders_as_one(book).fullmatch(letters) is not None
+
+
+@cache
+def _orders_as_one(book: Phrasebook) -> re.Pattern[str]:
+    """Returns an expression for orders to stop among polite words, without what is no letter or digit."""
+    corrections = [joined(book.tokens(said)) for said in book.spoken("correction")]
+    orders = (order for order in _phrases(book) if not any(map(order.fullmatch, corrections)))
+    polite = (
+        joined(book.tokens(said)) for use in ("polite_before", "polite_after") for said in book.spoken(use)
+    )
+    said = "|".join(map(re.escape, polite))
+    stop = "|".join(order.pattern.replace(_WORD_BEGINS, "") for order in orders)
+    return re.compile(re.sub(r"\\?[ ']", "", rf"(?:{said})*(?:{stop})(?:{stop}|{said})*"))
