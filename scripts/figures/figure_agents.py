@@ -24,8 +24,9 @@ ROWS = {
 
 def agents(results: Results) -> str:
     """Returns the table of hostile calls."""
-    rows = [(words, f"{results['agents'][name]:g}") for name, words in ROWS.items()]
-    return markdown_table(("hostile calls to a robot", "measured"), rows)
+    ways = ("agents", "agents-http")
+    rows = [(words, *(f"{results[way][name]:g}" for way in ways)) for name, words in ROWS.items()]
+    return markdown_table(("hostile calls to a robot", "over a pipe", "over HTTP"), rows)
 
 
 AGENTS: dict[str, Callable[[Results], str]] = {"agents": agents}

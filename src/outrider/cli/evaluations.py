@@ -270,17 +270,15 @@ def eval_safety(
 @app.command("agents", epilog="Example:  outrider eval agents --calls 10000 --json agents.json")
 def eval_agents(
     calls: Annotated[int, typer.Option(min=1, help="Hostile calls to send.")] = 10_000,
+    http: Annotated[bool, typer.Option("--http", help="Over HTTP, by eight connections at once.")] = False,
     seed: Seed = 0,
     json_file: Json = None,
     explain: Explain = False,
 ) -> None:
-    """Hostile calls to `outrider mcp` and a simulated robot; exit status 1 if it moves as it must not.
-
-    So it is too if a stop among the calls takes more than 0.3 s. Needs the extra `mcp`.
-    """
+    """Hostile calls to `outrider mcp` (extra `mcp`); exit status 1 for a wrong motion or a late stop."""
     from outrider.evaluation.agents.hostile_agents import evaluate_agents
 
-    raise typer.Exit(0 if evaluate_agents(calls, seed, json_file).holds else 1)
+    raise typer.Exit(0 if evaluate_agents(calls, seed, json_file, http).holds else 1)
 
 
 @app.command("voice", epilog="Example:  outrider eval voice --commands 200 --seed 1 --json voice.json")

@@ -28,8 +28,9 @@ from support.consoles import FakeRobot, wait_until
 from outrider.console.agents.address import ConsoleAddress
 from outrider.console.agents.agent import AgentSettings
 from outrider.console.agents.envelope import Envelope, Pace
+from outrider.console.agents.first_look import MOST_MESSAGE_BYTES
 from outrider.console.agents.serving import serve_http
-from outrider.console.agents.stdio import MOST_LINE_BYTES, pipe_streams
+from outrider.console.agents.stdio import pipe_streams
 from outrider.console.agents.tools import make_server
 from outrider.console.robot import GoalEnd
 from outrider.console.server import ConsoleServer, ConsoleSettings
@@ -187,7 +188,7 @@ BROKEN = [
     b"[" * 5000,
     b"\xff\xfe",
     b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":7}',
-    b"x" * (MOST_LINE_BYTES + 5),
+    b"x" * (MOST_MESSAGE_BYTES + 5),
 ]
 
 

@@ -5,25 +5,20 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 import sys
-import threading
 from collections.abc import Callable
-from contextlib import closing, redirect_stdout, suppress
+from contextlib import closing, redirect_stdout
 
 import anyio
 import uvicorn
-from starlette.datastructures import Headers
-from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
 
-from outrider.console.agents.address import ConsoleAddress
 from outrider.console.agents.agent import AgentSettings
+from outrider.console.agents.http_guards import StopsFirst, TokenGuard
 from outrider.console.agents.stdio import pipe_streams
+from outrider.console.agents.stopper import Stopper
 from outrider.console.agents.tools import make_server
 from outrider.console.notes import Note
 from outrider.console.server import ConsoleSettings, check_certificate, listen
-from outrider.core.errors import LinkError
 
 
 def serve_pipe(settings: AgentSettings, note: Note) -> None:
@@ -38,7 +33,7 @@ async def _serve_pipe(settings: AgentSettings, note: Note) -> None:
         os.fdopen(os.dup(sys.stdin.fileno()), "rb") as source,
         os.fdopen(os.dup(sys.stdout.fileno()), "wb") as sink,
         redirect_stdout(sys.stderr),
-        closing(_Stopper(settings.address)) as stopper,
+        closing(Stopper(settings.address)) as stopper,
     ):
         try:
             async with pipe_streams(source, sink, stopper.ask) as (incoming, outgoing):
@@ -46,36 +41,6 @@ async def _serve_pipe(settings: AgentSettings, note: Note) -> None:
         except Exception as error:
             if not _is_of_the_end(error):
                 raise
-
-
-class _Stopper:
-    """Stops in a thread of its own, so that none waits for calls. Any number that come at once are one."""
-
-    def __init__(self, address: ConsoleAddress) -> None:
-        self._address = address
-        self._asked, self._closed, self._news = False, False, threading.Event()
-        self._thread = threading.Thread(target=self._run, name="stop", daemon=True)
-        self._thread.start()
-
-    def ask(self) -> None:
-        """Engage the emergency stop, soon."""
-        self._asked = True
-        self._news.set()
-
-    def close(self) -> None:
-        """Blocks until a stop is done that came with the last of the input."""
-        self._closed = True
-        self._news.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while self._asked or not self._closed:
-            self._news.wait()
-            self._news.clear()
-            if self._asked:
-                self._asked = False
-                with suppress(LinkError):
-                    self._address.e_stop()
 
 
 def _is_of_the_end(error: BaseException) -> bool:
@@ -96,35 +61,17 @@ def serve_http(
     """Agents at `/mcp`, until interrupted; `on_ready` is told the port. Raises ConfigError for an address."""
     check_certificate(at)
     listener = listen(at.host, at.port)
-    config = uvicorn.Config(
-        _TokenGuard(make_server(settings, note).streamable_http_app(), token),
-        log_config=None,
-        access_log=False,
-        log_level="warning",
-        server_header=False,
-        timeout_graceful_shutdown=1,
-        ssl_certfile=at.tls_cert or None,
-        ssl_keyfile=at.tls_key or None,
-    )
-    on_ready(listener.getsockname()[1])
-    uvicorn.Server(config).run(sockets=[listener])
-
-
-class _TokenGuard:
-    """Lets those in who send `Authorization: Bearer TOKEN`; everything else is answered with 401."""
-
-    def __init__(self, app: ASGIApp, token: str) -> None:
-        self._app, self._expected = app, f"Bearer {token}".encode()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
-            return
-        given = Headers(scope=scope).get("authorization", "").encode()
-        if secrets.compare_digest(given, self._expected):
-            await self._app(scope, receive, send)
-            return
-        refusal = PlainTextResponse(
-            "send the token: Authorization: Bearer TOKEN", 401, {"WWW-Authenticate": "Bearer"}
+    with closing(Stopper(settings.address)) as stopper:
+        app = StopsFirst(make_server(settings, note).streamable_http_app(), stopper.ask)
+        config = uvicorn.Config(
+            TokenGuard(app, token),
+            log_config=None,
+            access_log=False,
+            log_level="warning",
+            server_header=False,
+            timeout_graceful_shutdown=1,
+            ssl_certfile=at.tls_cert or None,
+            ssl_keyfile=at.tls_key or None,
         )
-        await refusal(scope, receive, send)
+        on_ready(listener.getsockname()[1])
+        uvicorn.Server(config).run(sockets=[listener])

@@ -19,27 +19,23 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCMessage
 
+from outrider.console.agents.first_look import (
+    MESSAGES_PER_S,
+    MOST_MESSAGE_BYTES,
+    NO_MESSAGE,
+    REFUSED,
+    TOO_LONG,
+    TOO_LONG_MESSAGE,
+    TOO_MANY,
+    UNREADABLE,
+    first_look,
+)
 from outrider.core.token_bucket import TokenBucket
 
-MOST_LINE_BYTES = 1 << 16
-LINES_PER_S, LINES_AT_ONCE = 100.0, 200.0
+LINES_AT_ONCE = 200.0
 MOST_ANSWERS, CLOSE_S = 1000, 2.0
-NO_MESSAGE = "not a message of JSON-RPC"
-TOO_MANY, TOO_LONG, UNREADABLE = -32000, -32600, -32700
 _log = logging.getLogger(__name__)
 Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
-
-
-class _Request(msgspec.Struct):
-    """As much of a request as is needed to refuse it, and to know a stop."""
-
-    id: int | str | None = None
-    method: str = ""
-    params: msgspec.Raw = msgspec.Raw(b"{}")
-
-
-class _Params(msgspec.Struct):
-    name: str = ""
 
 
 class _Pipe:
@@ -53,7 +49,7 @@ class _Pipe:
         self._loop = asyncio.get_running_loop()
         self._answers: queue.Queue[bytes | None] = queue.Queue(MOST_ANSWERS)
         self._messages: asyncio.Queue[SessionMessage | None] = asyncio.Queue()
-        self._pace = TokenBucket(LINES_PER_S, LINES_AT_ONCE, time.monotonic())
+        self._pace = TokenBucket(MESSAGES_PER_S, LINES_AT_ONCE, time.monotonic())
         self._writer = threading.Thread(target=self._write, name="answers", daemon=True)
         self._writer.start()
         threading.Thread(target=self._read, name="agent", daemon=True).start()
@@ -82,19 +78,19 @@ class _Pipe:
             pass
 
     def _read(self) -> None:
-        while line := self._source.readline(MOST_LINE_BYTES + 1):
-            if len(line) > MOST_LINE_BYTES:
+        while line := self._source.readline(MOST_MESSAGE_BYTES + 1):
+            if len(line) > MOST_MESSAGE_BYTES:
                 self._skip()
-                self._refuse(None, TOO_LONG, f"a message has more than {MOST_LINE_BYTES} bytes")
+                self._refuse(None, TOO_LONG, TOO_LONG_MESSAGE)
                 continue
-            request = _request(line)
+            request = first_look(line)
             if request is None:
                 self._refuse(None, UNREADABLE, NO_MESSAGE)
                 continue
-            if _is_stop(request):
+            if request.is_stop:
                 self._on_stop()
             if not self._pace.take(1.0, time.monotonic()):
-                self._refuse(request.id, TOO_MANY, f"more than {LINES_PER_S:g} messages a second: wait")
+                self._refuse(request.id, TOO_MANY, request.too_many)
             elif (message := _message(line)) is None:
                 self._refuse(None, UNREADABLE, NO_MESSAGE)
             else:
@@ -106,12 +102,12 @@ class _Pipe:
 
     def _skip(self) -> None:
         """The rest of a line that is too long."""
-        while (rest := self._source.readline(MOST_LINE_BYTES)) and not rest.endswith(b"\n"):
+        while (rest := self._source.readline(MOST_MESSAGE_BYTES)) and not rest.endswith(b"\n"):
             pass
 
     def _refuse(self, call: int | str | None, code: int, reason: str) -> None:
         """Answer with an error, which notifications do not get, nor agents that do not read."""
-        _log.error("an agent's message is refused: %s", reason)
+        _log.error(REFUSED, reason)
         error = {"code": code, "message": reason}
         if call is not None or code != TOO_MANY:
             with contextlib.suppress(queue.Full):
@@ -159,18 +155,3 @@ def _message(line: bytes) -> SessionMessage | None:
         return SessionMessage(JSONRPCMessage.model_validate_json(line))
     except ValueError:
         return None
-
-
-def _request(line: bytes) -> _Request | None:
-    try:
-        return msgspec.json.decode(line, type=_Request)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-
-
-def _is_stop(request: _Request) -> bool:
-    try:
-        name = msgspec.json.decode(request.params, type=_Params).name
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False
-    return (request.method, name) == ("tools/call", "stop")

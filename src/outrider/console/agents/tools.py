@@ -15,12 +15,12 @@ from pydantic import Field
 
 from outrider.console.agents.agent import MOST_WAIT_S, Agent, AgentSettings
 from outrider.console.agents.envelope import Request
+from outrider.console.agents.first_look import MOST_MESSAGE_BYTES
 from outrider.console.hub import MAX_AGENTS
 from outrider.console.messages import MAX_COMMAND_CHARACTERS
 from outrider.console.notes import Note
 from outrider.core.errors import OutriderError
 
-MOST_REQUEST_BYTES = 1 << 16
 IDLE_S = 600.0
 INSTRUCTIONS = """A robot that moves through a home. Say with `goal` what to do, in one sentence of a fixed
 grammar (`words` lists what is understood): find a thing, go home, turn, move, wait, then the next. It
@@ -51,7 +51,7 @@ def make_server(settings: AgentSettings, note: Note) -> FastMCP:
         INSTRUCTIONS,
         lifespan=session,
         log_level="ERROR",
-        max_request_body_size=MOST_REQUEST_BYTES,
+        max_request_body_size=MOST_MESSAGE_BYTES,
         max_sessions=MAX_AGENTS,
         session_idle_timeout=IDLE_S,
         json_response=True,

@@ -4,16 +4,13 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from rich.table import Table
 
@@ -21,6 +18,7 @@ from outrider.console.agents.address import ConsoleAddress
 from outrider.console.server import ConsoleServer
 from outrider.core.errors import LinkError
 from outrider.core.files.terminal import tracked
+from outrider.evaluation.agents.hostile_agent import HostileAgent, served, wait
 from outrider.evaluation.agents.hostile_calls import Call, call_line, hostile_calls
 from outrider.evaluation.agents.witness import STOP_LIMIT_S, Witness, WitnessedConsole
 from outrider.evaluation.common.legends import LEGENDS
@@ -31,16 +29,10 @@ from outrider.runtime.mission.words import vocabulary_of
 from outrider.runtime.no_ros.simulated_robot import SimulatedRobot
 from outrider.runtime.node_graph.node_specs import SIMULATION
 
-HASTY_SERVER = "outrider.evaluation.agents.hasty_server"
 BATCH = 100
-MOVING_S, SETTLE_S, READY_S, PAUSE_S = 4.0, 1.0, 120.0, 1.2
-"""Seconds to wait for: a motion to begin, a robot to stand, the agent's server, the agent's pace."""
+MOVING_S, SETTLE_S, PAUSE_S = 4.0, 1.0, 1.2
+"""Seconds to wait for: a motion to begin, a robot to stand, the agent's pace."""
 FEW, BEGIN_S, CARRY_OUT_S, SHOWN = 10, 0.5, 4.0, 20
-HELLO = (
-    b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18",'
-    b'"capabilities":{},"clientInfo":{"name":"hostile","version":"0"}}}\n'
-    b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n'
-)
 
 
 @dataclass(frozen=True)
@@ -76,40 +68,13 @@ class HostileFigures:
         return self.outside == self.collisions == 0 and worst_ms <= STOP_LIMIT_S * 1e3
 
 
-@dataclass
-class _Pipe:
-    """A process that serves an agent; its answers are counted."""
-
-    process: subprocess.Popen[bytes]
-    answered: int = 0
-
-    def __post_init__(self) -> None:
-        threading.Thread(target=self._count, daemon=True).start()
-
-    @property
-    def sink(self) -> IO[bytes]:
-        assert self.process.stdin is not None
-        return self.process.stdin
-
-    def send(self, lines: Sequence[bytes]) -> None:
-        """Raises LinkError where the process has ended."""
-        try:
-            self.sink.write(b"".join(lines))
-            self.sink.flush()
-        except OSError:
-            raise LinkError("outrider mcp has ended: see its message above") from None
-
-    def _count(self) -> None:
-        assert self.process.stdout is not None
-        for _ in self.process.stdout:
-            self.answered += 1
-
-
-def evaluate_agents(calls: int, seed: int = 0, json_file: Path | None = None) -> HostileFigures:
+def evaluate_agents(
+    calls: int, seed: int = 0, json_file: Path | None = None, over_http: bool = False
+) -> HostileFigures:
     """Send hostile calls in batches with a stop in each, print a table, write JSON.
 
-    The second half of the calls meets no pace, so that its sentences reach the grammar. Every other stop is
-    the agent's own, behind half of the batch on its pipe; the rest are a person's at the console. Raises
+    Over a pipe the second half of the calls meets no pace, so that its sentences reach the grammar. Every
+    other stop is the agent's own, behind half of the batch; the rest are a person's at the console. Raises
     LinkError where the agents' server does not answer, OutriderError without a simulation.
     """
     folder = models_folder()
@@ -120,34 +85,24 @@ def evaluate_agents(calls: int, seed: int = 0, json_file: Path | None = None) ->
         robot.show_on(console)
         trial = _Trial(witness, console)
         hostile = hostile_calls(seed)
-        for is_hasty, count in ((False, calls // 2), (True, calls - calls // 2)):
-            with _served(console.url, is_hasty) as pipe:
-                trial.run(pipe, itertools.islice(hostile, count), is_hasty)
+        hasty = 0 if over_http else calls - calls // 2
+        for is_hasty, count in ((False, calls - hasty), (True, hasty)):
+            if count:
+                with served(console.url, is_hasty, over_http) as agent:
+                    trial.run(agent, itertools.islice(hostile, count), is_hasty)
     figures = trial.figures(robot.collisions)
     print_results(_table(figures), *witness.outside[:SHOWN])
     write_figures(
         json_file,
-        {**asdict(figures), "seed": seed, "holds": figures.holds, "outside_kinds": witness.outside[:SHOWN]},
+        {
+            **asdict(figures),
+            "over_http": over_http,
+            "seed": seed,
+            "holds": figures.holds,
+            "outside_kinds": witness.outside[:SHOWN],
+        },
     )
     return figures
-
-
-@contextmanager
-def _served(url: str, is_hasty: bool) -> Iterator[_Pipe]:
-    server = [HASTY_SERVER, url] if is_hasty else ["outrider", "mcp", "--console", url]
-    process = subprocess.Popen(
-        [sys.executable, "-m", *server], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=1 << 20
-    )
-    pipe = _Pipe(process)
-    try:
-        pipe.send([HELLO])
-        _wait(lambda: pipe.answered, READY_S)
-        if not pipe.answered:
-            raise LinkError("outrider mcp does not answer: see its message above")
-        yield pipe
-    finally:
-        pipe.sink.close()
-        process.wait(READY_S)
 
 
 @dataclass
@@ -161,7 +116,7 @@ class _Trial:
     person_s: list[float] = field(default_factory=list)
     stands_s: list[float] = field(default_factory=list)
 
-    def run(self, pipe: _Pipe, calls: Iterator[Call], is_hasty: bool) -> None:
+    def run(self, agent: HostileAgent, calls: Iterator[Call], is_hasty: bool) -> None:
         """Send calls by their batches to a server that has or has not a pace."""
         before = self.witness.taken
         batches = list(iter(lambda: list(itertools.islice(calls, BATCH)), []))
@@ -171,34 +126,34 @@ class _Trial:
             lines = [line for _, line in batch]
             first, rest = lines[: len(lines) // 2], lines[len(lines) // 2 :]
             if is_hasty:
-                self._speak(pipe, first)
+                self._speak(agent, first)
                 first = []
-            self._stop(pipe, number, first, rest)
-        self.answered += pipe.answered
+            self._stop(agent, number, first, rest)
+        self.answered += agent.answered
         self.taken_hasty += (self.witness.taken - before) * is_hasty
 
-    def _speak(self, pipe: _Pipe, lines: list[bytes]) -> None:
+    def _speak(self, agent: HostileAgent, lines: list[bytes]) -> None:
         """A few at a time, with time to carry one out in between."""
         for begin in range(0, len(lines), FEW):
-            pipe.send(lines[begin : begin + FEW])
-            _wait(lambda: not self.witness.is_idle, BEGIN_S)
-            _wait(lambda: self.witness.is_idle, CARRY_OUT_S)
+            agent.send(lines[begin : begin + FEW])
+            wait(lambda: not self.witness.is_idle, BEGIN_S)
+            wait(lambda: self.witness.is_idle, CARRY_OUT_S)
 
-    def _stop(self, pipe: _Pipe, number: int, first: list[bytes], rest: list[bytes]) -> None:
+    def _stop(self, agent: HostileAgent, number: int, first: list[bytes], rest: list[bytes]) -> None:
         """A command, then the first lines; a stop among the rest, and what came of it."""
-        pipe.send([call_line(f"opening {number}", "goal", {"sentence": "turn left"}), *first])
+        agent.send([call_line(f"opening {number}", "goal", {"sentence": "turn left"}), *first])
         began_s = time.monotonic()
-        _wait(lambda: self.witness.moved_s > began_s, MOVING_S)
+        wait(lambda: self.witness.moved_s > began_s, MOVING_S)
         was_moving = time.monotonic() - self.witness.moved_s < STOP_LIMIT_S
         count = len(self.witness.stops_s)
-        pipe.send(rest)  # waits while the pipe is full
+        agent.send(rest)  # waits while too many do
         stop_s = time.monotonic()
         if number % 2:
             with suppress(LinkError):  # then none has come
                 ConsoleAddress(self.console.url).e_stop()
         else:
-            pipe.send([call_line("stop", "stop", {})])
-        _wait(lambda: len(self.witness.stops_s) > count, SETTLE_S)
+            agent.stop()
+        wait(lambda: len(self.witness.stops_s) > count, SETTLE_S)
         stops = self.witness.stops_s[count:]
         (self.person_s if number % 2 else self.agent_s).append(stops[0] - stop_s if stops else SETTLE_S)
         time.sleep(SETTLE_S)
@@ -234,13 +189,6 @@ class _Trial:
             moving_stops=len(self.stands_s),
             stands_worst_ms=_worst_ms(self.stands_s),
         )
-
-
-def _wait(condition: Callable[[], object], timeout_s: float) -> None:
-    """Until it holds, or for so long."""
-    deadline_s = time.monotonic() + timeout_s
-    while not condition() and time.monotonic() < deadline_s:
-        time.sleep(0.002)
 
 
 def _median_ms(values: Sequence[float]) -> float:

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An agent that heeds nothing, at a real `outrider mcp`: over a pipe, or over HTTP by many connections."""
+
+from __future__ import annotations
+
+import http.client
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Protocol
+from urllib.parse import urlsplit
+
+from outrider.core.errors import LinkError
+from outrider.evaluation.agents.hostile_calls import call_line
+
+HASTY_SERVER = "outrider.evaluation.agents.hasty_server"
+READY_S, POST_S = 120.0, 10.0
+CONNECTIONS, MOST_WAITING = 8, 16
+HELLO = (
+    b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18",'
+    b'"capabilities":{},"clientInfo":{"name":"hostile","version":"0"}}}\n',
+    b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n',
+)
+STOP = call_line("stop", "stop", {})
+
+
+class HostileAgent(Protocol):
+    """`answered` counts the answers to what it has sent."""
+
+    answered: int
+
+    def send(self, lines: Sequence[bytes]) -> None:
+        """Blocks while too much waits. Raises LinkError where the server has ended."""
+        ...
+
+    def stop(self) -> None:
+        """Call `stop` behind all that waits. Raises LinkError where the server has ended."""
+        ...
+
+
+class PipeAgent(HostileAgent):
+    """At the standard streams of a server."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process, self.answered = process, 0
+        threading.Thread(target=self._count, daemon=True).start()
+        self.send(HELLO)
+        wait(lambda: self.answered, READY_S)
+        if not self.answered:
+            raise LinkError("outrider mcp does not answer: see its message above")
+
+    def send(self, lines: Sequence[bytes]) -> None:
+        sink = _stream(self._process.stdin)
+        try:
+            sink.write(b"".join(lines))
+            sink.flush()
+        except OSError:
+            raise LinkError("outrider mcp has ended: see its message above") from None
+
+    def stop(self) -> None:
+        self.send([STOP])
+
+    def _count(self) -> None:
+        for _ in _stream(self._process.stdout):
+            self.answered += 1
+
+
+class HttpAgent(HostileAgent):
+    """One session by many connections at once; a stop has one more, so that nothing waits on this side."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self._parts, self.answered = urlsplit(url), 0
+        self._headers = {
+            "Authorization": f"Bearer {token}",
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+        }
+        self._waiting: queue.Queue[bytes] = queue.Queue(MOST_WAITING)
+        hello = self._post(self._connection(), HELLO[0])
+        self._headers["Mcp-Session-Id"] = hello.getheader("Mcp-Session-Id", "")
+        self._post(self._connection(), HELLO[1])
+        for _ in range(CONNECTIONS):
+            threading.Thread(target=self._flood, daemon=True).start()
+
+    def send(self, lines: Sequence[bytes]) -> None:
+        for line in lines:
+            self._waiting.put(line)
+
+    def stop(self) -> None:
+        try:
+            self._post(self._connection(), STOP)
+        except (OSError, http.client.HTTPException) as error:
+            raise LinkError(f"outrider mcp does not answer a stop ({error!r})") from None
+
+    def _connection(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection(self._parts.netloc, timeout=POST_S)
+
+    def _post(self, connection: http.client.HTTPConnection, line: bytes) -> http.client.HTTPResponse:
+        connection.request("POST", self._parts.path, line, self._headers)
+        answer = connection.getresponse()
+        answer.read()
+        self.answered += 1
+        return answer
+
+    def _flood(self) -> None:
+        connection = self._connection()
+        while True:
+            try:
+                self._post(connection, self._waiting.get())
+            except (OSError, http.client.HTTPException):
+                connection.close()
+
+
+@contextmanager
+def served(url: str, is_hasty: bool, over_http: bool) -> Iterator[HostileAgent]:
+    """An agent at the console `url`, until its server has ended; a hasty one over a pipe meets no pace.
+
+    Raises LinkError where the server does not answer.
+    """
+    server = [HASTY_SERVER, url] if is_hasty else ["outrider", "mcp", "--console", url]
+    with tempfile.TemporaryDirectory() as folder:
+        token_file = Path(folder) / "agents.token"
+        options = ["--http", "--port", "0", "--token-file", str(token_file)] if over_http else []
+        process = subprocess.Popen(
+            [sys.executable, "-m", *server, *options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE if over_http else None,
+            bufsize=1 << 20,
+        )
+        try:
+            if over_http:
+                yield HttpAgent(_address(process), token_file.read_text().strip())
+            else:
+                yield PipeAgent(process)
+        finally:
+            with suppress(OSError):
+                _stream(process.stdin).close()
+            if over_http:
+                process.terminate()
+            process.wait(READY_S)
+
+
+def wait(condition: Callable[[], object], timeout_s: float) -> None:
+    """Until it holds, or for so long."""
+    deadline_s = time.monotonic() + timeout_s
+    while not condition() and time.monotonic() < deadline_s:
+        time.sleep(0.002)
+
+
+def _address(process: subprocess.Popen[bytes]) -> str:
+    """As a server over HTTP says it; what else it says is passed on."""
+    errors = _stream(process.stderr)
+    said = errors.readline().decode()
+    if not said.startswith("agents at "):
+        raise LinkError(f"outrider mcp does not serve: {said.strip()}")
+    threading.Thread(target=_pass_on, args=(errors,), daemon=True).start()
+    return said.removeprefix("agents at ").partition(",")[0]
+
+
+def _pass_on(errors: IO[bytes]) -> None:
+    for line in errors:
+        sys.stderr.write(line.decode(errors="replace"))
+
+
+def _stream(stream: IO[bytes] | None) -> IO[bytes]:
+    assert stream is not None
+    return stream
