@@ -147,36 +147,3 @@ def test_a_verification_left_in_mid_forward_leaves_no_trace_in_the_next(tmp_path
         one = judged(text, draft, *aborted)
         text += (*draft[: one.accepted], one.next_token)
     assert len(text) >= 4
-
-
-@pytest.mark.parametrize("place", ["the CPU", "as on a GPU", "a GPU"])
-def test_drafts_beside_another_are_judged_as_each_alone(tmp_path, monkeypatch, place):
-    """To the bit of the margin, whatever stands beside them and came before."""
-    target = target_at(place, with_exits(tmp_path), monkeypatch, sessions=4)
-    wide, narrow = TargetWorker(target), TargetWorker(target)
-    key, sampling = SessionKey(Peer("", b"robot"), 1), Sampling()
-
-    def verify(tokens: tuple[int, ...], draft: tuple[int, ...], *beside: tuple[int, ...]) -> Verify:
-        return Verify(key, 1, tokens, draft, (None,) * len(draft), GREEDY, sampling, True, True, beside)
-
-    def judged(worker: TargetWorker, job: Verify) -> Judgement:
-        [one] = worker.run([job], lambda job, hint: False)
-        assert isinstance(one, Judgement)
-        return one
-
-    for worker in (wide, narrow):
-        while worker.run([PrefillTarget(key, 1, asked(0).prompt, 24)], lambda job, hint: False) != [None]:
-            pass
-    own: tuple[int, ...] = ()
-    while len(own) < 16:
-        own += (judged(narrow, verify(own, ())).next_token,)
-    text: tuple[int, ...] = ()
-    for right in (2, 0, 3, 1, 4):
-        at = len(text)
-        drafts = ((own[at] + 1, 5), own[at : at + right], (*own[at : at + 1], 7, 8))
-        alone = [judged(narrow, verify(text, draft)) for draft in drafts]
-        best = max(range(3), key=lambda place: alone[place].accepted)
-        together = judged(wide, verify(text, *drafts))
-        assert together == alone[best]._replace(branch=best)
-        text = (*text, *drafts[best][: together.accepted], together.next_token)
-    assert text == own[: len(text)] and len(text) >= 10

@@ -74,8 +74,6 @@ class Verify(NamedTuple):
     """Cloud: which of `draft` the target would have written after `tokens`, and what it writes next.
 
     Without a `bonus` nothing follows a wholly accepted draft. `hints`: whether early exits are asked.
-    `beside`: other drafts of the same text, judged in the same forward without evidence: the one that the
-    target follows furthest counts (as in a token tree, Miao et al. 2024, "SpecInfer").
     """
 
     key: SessionKey
@@ -87,31 +85,16 @@ class Verify(NamedTuple):
     sampling: Sampling
     bonus: bool
     hints: bool
-    beside: tuple[tuple[int, ...], ...] = ()
 
     @property
     def num_rows(self) -> int:
         """Of the target's distributions that it asks for."""
-        return len(self.draft) + 1 + sum([len(draft) + 1 for draft in self.beside])
+        return len(self.draft) + 1
 
     @property
     def needs_forward(self) -> bool:
         """Not where it asks for the text's first token alone: that comes from the prefill."""
         return bool(self.tokens or self.draft)
-
-    @property
-    def drafts(self) -> tuple[tuple[int, ...], ...]:
-        """Its own and those beside it."""
-        return self.draft, *self.beside
-
-    def branch(self, number: int) -> Verify:
-        """The verification that judges one draft: 0 its own, from 1 on one alone of those beside it, whose
-        exits are heard with those of its own.
-        """
-        if number == 0:
-            return self
-        draft = self.beside[number - 1]
-        return self._replace(draft=draft, evidence=(None,) * len(draft), hints=False, beside=())
 
 
 class CloudDraft(NamedTuple):
@@ -139,8 +122,7 @@ class Judgement(NamedTuple):
 
     `margin` is the smallest gap between the best and the second logit among the decisions made: near 0,
     rounding could have changed the text. `kept`: where in a rejected draft a run stands, past the mistake,
-    that the target would have gone on with (`retrieval.reuse`): its start and end, or nothing. `branch`: of
-    which `Verify.branch` this is said.
+    that the target would have gone on with (`retrieval.reuse`): its start and end, or nothing.
     """
 
     accepted: int
@@ -148,7 +130,6 @@ class Judgement(NamedTuple):
     residue: Residue | None = None
     margin: float = float("inf")
     kept: tuple[int, ...] = ()
-    branch: int = 0
 
 
 @dataclass(frozen=True)
@@ -174,22 +155,16 @@ result too.
 """
 
 
-class Word(NamedTuple):
-    """What an early exit says of one draft: its token for every position judged, and how sure it is of it."""
-
-    choices: tuple[int, ...] = ()
-    confidences: tuple[float, ...] = ()
-
-
 class ExitHint(NamedTuple):
     """What an early exit expects of the running verification.
 
-    `words`: of its own draft and of those beside it, as far as they are heard; of the first one the first
-    `accepted` choices are the draft's. `confidence`: of that outcome as a whole.
+    `confidence`: of that outcome as a whole. `choices`: the exit's token for every position judged, of which
+    the first `accepted` are the draft's, and `confidences`: how sure it is of each.
     """
 
     exit: int
     accepted: int
     next_token: int
     confidence: float
-    words: tuple[Word, ...] = (Word(),)
+    choices: tuple[int, ...] = ()
+    confidences: tuple[float, ...] = ()

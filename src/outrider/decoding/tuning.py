@@ -30,9 +30,7 @@ class ExitPriors(NamedTuple):
     agrees: tuple[float, float] = (1.3, 1.0)
     free: tuple[float, float] = (0.0, 1.0)
     differs: tuple[float, float] = (-1.5, 0.6)
-    prefers: tuple[float, float] = (0.0, 0.6)
     overruled: tuple[float, float] = (0.3, 0.0)
-    outvoted: tuple[float, float] = (-0.5, 0.0)
 
 
 EXIT_PRIORS = ExitPriors()
@@ -81,7 +79,6 @@ class AdaptiveTuning:
     """The values of one side. Raises ConfigError for one outside the range of its unit."""
 
     # Mechanisms of the cloud.
-    siblings: bool = _switch("verify other branches of the text in the same forward as its draft")
     restart: bool = _switch("abort a verification to begin with the outcome that its exits predict")
     extend_restart: bool = _switch("abort a verification to begin with a draft that has grown meanwhile")
     choose_length: bool = _switch("verify only as much of a draft as pays; otherwise all of it")
@@ -102,7 +99,6 @@ class AdaptiveTuning:
     acceptance_priors: tuple[float, ...] = _tuned(
         (0.7, 0.4, 0.3), "probability", "first, second, third choice right; the shipped pair's, rounded"
     )
-    sibling_prior: float = _tuned(0.4, "probability", "a sibling is right where the draft is not; as above")
     prior_trials: float = _tuned(
         4.0, "trials", "weight of a prior; few, so that a text's own rates soon count"
     )
@@ -188,14 +184,6 @@ class AdaptiveTuning:
 
     ahead_places: int = _tuned(
         12, "count", "at which a draft on a device of its own in the cloud goes on at once at most; chosen"
-    )
-
-    # Siblings.
-    max_siblings: int = _tuned(
-        7, "count", "with the draft itself they fill a block of eight sequences of a GPU"
-    )
-    second_choice_cost: int = _tuned(
-        5, "count", "a second choice is about as likely as so many more first choices"
     )
 
     # The edge's tree.

@@ -15,7 +15,7 @@ from outrider.decoding.acceptance.schemes import SCHEMES, AcceptanceScheme
 from outrider.decoding.execution import batch_verification
 from outrider.decoding.execution.batch_verification import VerificationBatch
 from outrider.decoding.execution.cached_sequence import Asked
-from outrider.decoding.jobs import ExitHint, SessionKey, Verify, Word
+from outrider.decoding.jobs import ExitHint, SessionKey, Verify
 from outrider.decoding.protocol.sampling_rules import Sampling
 
 VOCABULARY = 40
@@ -95,37 +95,8 @@ def test_a_batch_judges_as_each_jobs_scheme_does():
 
 def test_a_row_that_is_final_is_not_the_exits_to_guess():
     hints = [hint for session, hint in said([2])[0] if session == 2]
-    words = [word for hint in hints for word in hint.words]
-    assert len(words) == len(hints) == 2 and len(words[0].choices) == 4
-    assert words[0].choices[0] == words[1].choices[0] and words[0].confidences[0] == 1.0
-
-
-def test_branches_are_told_once_their_own_draft_is_heard():
-    """A long draft takes a forward more than those beside it."""
-    own = job(0, SCHEMES["greedy"], Sampling(), (3, 4, 5))._replace(beside=((3, 6), (7,)))
-    branches, heard = [own.branch(number) for number in range(3)], []
-    chunks = [Asked(None, len(one.draft), Chunk(None, (1,) * (len(one.draft) + 1))) for one in branches]
-    batch = VerificationBatch(
-        branches, chunks, EXITS, VOCABULARY, lambda job, hint: heard.append((job, hint)), HOST
-    )
-    rows = [rows_of(number, len(one.draft) + 1, len(SHORTLIST)) for number, one in enumerate(branches)]
-    assert batch.read(0, [(1, rows[1])]) is None and not heard
-    batch.read(0, [(0, rows[0])])
-    batch.read(1, list(enumerate(rows)))
-    assert [one for one, _ in heard] == [own, own]
-    assert [[len(word.choices) for word in hint.words] for _, hint in heard] == [[4, 3, 0], [4, 3, 2]]
-    [alone] = said_of(branches[1], rows[1])
-    assert heard[1][1].words[1] == alone
-
-
-def said_of(one: Verify, rows: torch.Tensor) -> tuple[Word, ...]:
-    """What an exit says of a draft that has the batch to itself."""
-    hints: list[ExitHint] = []
-    asked = Asked(None, len(one.draft), Chunk(None, (1,) * len(rows)))
-    lone = one._replace(hints=True)
-    batch = VerificationBatch([lone], [asked], EXITS, VOCABULARY, lambda job, hint: hints.append(hint), HOST)
-    batch.read(1, [(0, rows)])
-    return hints[0].words
+    assert len(hints) == 2 and len(hints[0].choices) == 4
+    assert hints[0].choices[0] == hints[1].choices[0] and hints[0].confidences[0] == 1.0
 
 
 def test_rows_of_all_robots_cross_at_once(monkeypatch):

@@ -27,10 +27,15 @@ def add(pool: BranchCache, text: tuple[int, ...], first: int = 0) -> None:
     pool.add_runs(first, after(*text[:first]), [Run(0, text[first:])])
 
 
+def ends(pool: BranchCache) -> list[tuple[int, ...]]:
+    """All branches whole, likeliest first, where each further choice is half as likely."""
+    found = pool.open_ends([((), ROOT, 1.0)], lambda path: True, 999, lambda rank, evidence: 0.5**rank)
+    return [path for path, _ in found]
+
+
 def holds(pool: BranchCache, tokens: tuple[int, ...]) -> bool:
     """Whether some branch begins with the tokens."""
-    branches = [pool.best(ROOT, 99)[0], *pool.others(ROOT, 99, 99)]
-    return any(branch[: len(tokens)] == tokens for branch in branches)
+    return any(branch[: len(tokens)] == tokens for branch in ends(pool))
 
 
 @steady
@@ -56,33 +61,6 @@ def test_pieces_in_any_order_are_found_and_the_first_offer_at_each_place_is_foll
         assert text + tokens == followed
         assert evidence == (None,) * len(tokens)
         assert all(holds(pool, prefix) for prefix in known)
-
-
-@steady
-@given(texts, st.integers(1, 7), st.integers(0, 4))
-def test_other_branches_are_all_there_are_and_each_goes_on_as_the_likeliest(offered, limit, most):
-    pool = BranchCache()
-    for text in offered:
-        add(pool, text)
-    everything = pool.others(ROOT, limit, 1000)
-    best = pool.best(ROOT, limit)[0]
-    offers = {text[:end] for text in offered for end in range(1, min(len(text), limit) + 1)}
-    ends = {text for text in offers if not any(other[:-1] == text for other in offers)}
-    assert {best, *everything} == ends and len(everything) == len(ends) - 1
-    assert pool.others(ROOT, limit, most) == everything[:most]
-    for branch in everything:
-        likeliest = [pool.best(after(*branch[:at]), 1)[0] for at in range(len(branch))]
-        left_at = max(at for at, token in enumerate(branch) if (token,) != likeliest[at]) + 1
-        assert pool.best(after(*branch[:left_at]), limit - left_at)[0] == branch[left_at:]
-
-
-def test_branches_that_leave_the_likeliest_one_early_come_first():
-    pool = BranchCache()
-    runs = [Run(0, (1, 2, 3, 4)), Run(2, (5, 6)), Run(1, (7,)), Run(4, (8,)), Run(0, (9,))]
-    pool.add_runs(0, ROOT, runs)
-    assert pool.others(ROOT, 9, 9) == [(8, 9), (1, 2, 5, 6), (1, 2, 5, 7)]
-    assert pool.others(ROOT, 3, 9) == [(8, 9), (1, 2, 5)]
-    assert pool.others(after(8), 9, 9) == pool.others(after(4), 9, 9) == []
 
 
 def test_runs_that_go_back_are_branches_of_one_parent():
@@ -157,11 +135,9 @@ def test_what_a_peer_offers_after_one_text_is_bounded_too():
     pool = BranchCache()
     for token in range(5 * MAX_TOKENS):
         pool.add_branch(0, ROOT, (token,), (None,))
-    found = [pool.best(ROOT, 1)[0], *pool.others(ROOT, 1, MAX_TOKENS)]
-    assert found == [(token,) for token in range(MOST_CHOICES)], "the first are the likeliest"
+    assert ends(pool) == [(token,) for token in range(MOST_CHOICES)], "the first are the likeliest"
     pool.add_runs(0, ROOT, [Run(0, (7777,), preferred=True)])
-    found = [pool.best(ROOT, 1)[0], *pool.others(ROOT, 1, MAX_TOKENS)]
-    assert found == [(7777,), *[(token,) for token in range(MOST_CHOICES - 1)]]
+    assert ends(pool) == [(7777,), *[(token,) for token in range(MOST_CHOICES - 1)]]
 
 
 def test_tokens_with_distributions_take_more_room():

@@ -26,16 +26,15 @@ from cloud_machine import (
 
 from outrider.core.frames import Cancel, Close
 from outrider.decoding.drivers.verifier_service import VerifierService
-from outrider.decoding.jobs import Aborted, ExitHint, Verify, Word
-from outrider.decoding.policy.exit_calibration import ExitCalibrator
+from outrider.decoding.jobs import Aborted, ExitHint, Verify
 from outrider.decoding.protocol.prefix_digest import extend_digest
 
 
 def offer(cloud: VerifierService, text: tuple[int, ...], at: int = 1) -> Verify:
-    """The job that verifies the wrong draft; the right branch lies beside it."""
-    main, beside = branched(text, at)
+    """The job that verifies the wrong draft; the right branch lies ready too."""
+    main, right = branched(text, at)
     cloud.receive(ALICE, draft(0, main))
-    cloud.receive(ALICE, draft(0, beside))
+    cloud.receive(ALICE, draft(0, right))
     job = next_job(cloud)
     assert job is not None and job.draft == main
     return job
@@ -44,7 +43,7 @@ def offer(cloud: VerifierService, text: tuple[int, ...], at: int = 1) -> Verify:
 def names(job: Verify, outcome: tuple[int, ...], exit_index: int = 0, sure: float = 1.0) -> ExitHint:
     """An exit that says how a verification ends."""
     choices = (*outcome, *job.draft[len(outcome) :], 7)[: len(job.draft) + 1]
-    return ExitHint(exit_index, len(outcome) - 1, outcome[-1], sure, (Word(choices, (sure,) * len(choices)),))
+    return ExitHint(exit_index, len(outcome) - 1, outcome[-1], sure, choices, (sure,) * len(choices))
 
 
 @pytest.mark.parametrize(("acceptance", "temperature"), [("greedy", 0.0), ("coupled", 0.0), ("coupled", 1.0)])
@@ -64,26 +63,6 @@ def test_what_an_exit_foretells_and_the_branch_after_it_are_verified_at_once(acc
     assert verdict.tokens == text[:7]
     assert (verdict.drafted, verdict.passes, verdict.kept) == (6, 2, ())
     assert cloud.stats.aborted == 0, "nothing was stopped by the model itself"
-
-
-def test_an_exit_that_follows_a_draft_beside_foretells_what_comes_after_that(monkeypatch):
-    monkeypatch.setattr(
-        ExitCalibrator, "chance", lambda trust, stance, signs: 0.1 if stance == "outvoted" else 0.9
-    )
-    cloud, text = practised(service(EAGER)), own()
-    opened(cloud, **USEFUL)
-    job = offer(cloud, text)
-    job = job._replace(beside=(text[:4],))
-    at_main, beside = names(job, text[:2]), Word(text[:5], (1.0,) * 5)
-    hint = at_main._replace(words=(*at_main.words, beside))
-    told = [hint.tokens for hint in frames(cloud.hint(job, hint))]
-    assert text[:5] in told and text[:2] not in told
-    assert cloud.should_abort(job)
-    cloud.finish(job, Aborted(), 0.01)
-    again = next_job(cloud)
-    assert again.draft == text[:6], "the draft beside, the exit's own token and the branch that lies after it"
-    [verdict] = frames(cloud.finish(again, run(cloud, again), 0.1))
-    assert verdict.tokens == text[:7]
 
 
 def test_where_an_exit_was_wrong_the_target_has_its_word():

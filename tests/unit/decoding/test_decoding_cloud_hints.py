@@ -5,7 +5,7 @@ from __future__ import annotations
 from cloud_machine import ALICE, draft, frames, next_job, opened, own, run, service
 
 from outrider.core.frames import Cancel
-from outrider.decoding.jobs import ExitHint, Word
+from outrider.decoding.jobs import ExitHint
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 from outrider.wire.codec import decode_cloud_frame, encode, wire_bytes
 
@@ -32,7 +32,7 @@ def test_all_hints_are_passed_on_where_all_are_wanted():
 def doubting(job, exit_index: int, at: int, token: int, confidence: float = 1.0) -> ExitHint:
     """An exit that contradicts the draft at one place."""
     choices = (*job.draft[:at], token, *job.draft[at + 1 :], 7)
-    return ExitHint(exit_index, at, token, confidence, (Word(choices, (confidence,) * len(choices)),))
+    return ExitHint(exit_index, at, token, confidence, choices, (confidence,) * len(choices))
 
 
 def test_a_useful_hint_is_news_that_deserves_trust():
@@ -48,8 +48,7 @@ def test_a_useful_hint_is_news_that_deserves_trust():
 def test_an_exit_that_contradicts_the_draft_twice_names_both_outcomes():
     cloud, job = hinting("useful", "adaptive", tuning=AdaptiveTuning(min_outcome_prob=0.02))
     once = doubting(job, 0, 1, 9)
-    [word] = once.words
-    twice = once._replace(words=(word._replace(choices=(*word.choices[:3], 8, *word.choices[4:])),))
+    twice = once._replace(choices=(*once.choices[:3], 8, *once.choices[4:]))
     said = frames(cloud.hint(job, twice))
     assert [hint.tokens for hint in said] == [(job.draft[0], 9), (*job.draft[:3], 8)]
     assert said[0].confidence > said[1].confidence > 0

@@ -178,7 +178,7 @@ def test_a_hint_that_overtakes_what_was_told_comes_first_at_the_cloud():
     machine.receive(hint((9,), confidence=98), 0.35)
     draft_on(5, 0.36)
     assert pool.best(ROOT, 2)[0] == (9, 11)
-    assert pool.others(ROOT, 2, 1) == [(10, 11)]
+    assert pool.best(extend_digest(ROOT, (10,)), 1)[0] == (11,)
 
 
 def told(actions: list, text: tuple[int, ...] = ()) -> set[tuple[int, ...]]:

@@ -22,6 +22,7 @@ from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drivers.linked_decoder import LinkedDecoder
 from outrider.decoding.drivers.local_link import LocalLink
 from outrider.decoding.drivers.verifier_service import VerifierService
+from outrider.decoding.execution.cached_sequence import CachedSequence
 from outrider.decoding.execution.cloud_draft_worker import CloudDraftWorker
 from outrider.decoding.execution.draft_ahead import DraftAhead
 from outrider.decoding.fakes.synthetic import SyntheticSettings, synthetic_pair
@@ -113,6 +114,19 @@ def test_a_draft_that_fails_there_ends_no_text():
     asked = request("text", 30)
     assert decoder.decode(asked).token_ids == own_text(target, asked, config.sampling_for(asked.prompt))
     assert service.stats.failed_jobs > 0
+
+
+def test_a_sequence_that_has_as_much_of_a_text_copies_nothing(monkeypatch):
+    target = toy_pair(1, 1.0, eos_bias=-9.0)[0]
+    first, second, text = CachedSequence(target), CachedSequence(target), (4, 7, 2, 9)
+    first.prefill(request().prompt, 20)
+    first.logits(text, 1)
+    second.follow(first, text)
+    assert second.shared(text) == 4
+    monkeypatch.setattr(type(second._session), "copy_from", None)
+    second.follow(first, text)
+    second.follow(first, (*text[:2], 5))
+    assert second.shared(text) == 4
 
 
 @pytest.mark.parametrize("shares_prompts", [True, False])

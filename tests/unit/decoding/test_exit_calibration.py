@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.decoding.jobs import ExitHint, Word
+from outrider.decoding.jobs import ExitHint
 from outrider.decoding.policy.exit_calibration import ExitCalibrator, ExitObservation, heard_after
 from outrider.decoding.tuning import ExitPriors
 
@@ -20,8 +20,8 @@ def once(hint: ExitHint) -> ExitObservation:
 
 def chance(trust: ExitCalibrator, stance: str, confidence: float = 0.5) -> float:
     """Of a single word."""
-    word = ExitHint(3, 0, 0, confidence, (Word((0,), (confidence,)),))
-    return trust.chance(stance, once(word).signs(0, 0))
+    word = ExitHint(3, 0, 0, confidence, (0,), (confidence,))
+    return trust.chance(stance, once(word).signs(0))
 
 
 def test_an_exit_that_agrees_is_believed_more_than_one_that_contradicts():
@@ -38,7 +38,7 @@ def test_trust_follows_what_came(stance):
     trust = ExitCalibrator()
     for _ in range(300):
         for confidence in (0.3, 0.95):
-            signs = once(ExitHint(3, 0, 0, 0.5, (Word((0,), (confidence,)),))).signs(0, 0)
+            signs = once(ExitHint(3, 0, 0, 0.5, (0,), (confidence,))).signs(0)
             trust.on_outcome(stance, signs, right=confidence > 0.5)
     assert chance(trust, stance, 0.3) < 0.1 and chance(trust, stance, 0.95) > 0.9
     others = [other for other in ExitPriors._fields if other != stance]
@@ -48,7 +48,7 @@ def test_trust_follows_what_came(stance):
 @pytest.mark.parametrize("confidence", [0.0, 1.0, float("nan")])
 def test_a_confidence_beyond_all_measure_leaves_trust_sound(confidence):
     trust = ExitCalibrator()
-    signs = once(ExitHint(3, 0, 0, 0.5, (Word((0,), (confidence,)),))).signs(0, 0)
+    signs = once(ExitHint(3, 0, 0, 0.5, (0,), (confidence,))).signs(0)
     for right in (True, False) * 50:
         trust.on_outcome("free", signs, right)
     assert 0.0 < chance(trust, "free", confidence) < 1.0
@@ -58,25 +58,25 @@ def test_a_confidence_beyond_all_measure_leaves_trust_sound(confidence):
 def test_exits_that_say_the_same_one_after_the_other_are_a_run():
     first, second, third = exit_word(4, 9, exit=0), exit_word(4, 8, exit=1), exit_word(4, 8, exit=3)
     heard = once(first)
-    assert heard.runs == ((1, 1),)
+    assert heard.runs == (1, 1)
     heard = heard_after(second, heard)
-    assert heard.runs == ((2, 1),)
-    assert heard_after(third, heard).runs == ((3, 2),)
+    assert heard.runs == (2, 1)
+    assert heard_after(third, heard).runs == (3, 2)
 
 
 def test_of_a_run_the_surest_word_is_kept():
     def word(exit: int, *sure: float) -> ExitHint:
-        return ExitHint(exit, 0, 4, 0.5, (Word((4, 9 - exit), sure),))
+        return ExitHint(exit, 0, 4, 0.5, (4, 9 - exit), sure)
 
     heard = heard_after(word(1, 0.7, 0.2), once(word(0, 0.9, 0.8)))
-    assert heard.peaks == ((0.9, 0.2),), "the second choice is another"
-    assert heard_after(word(2, 0.95, 0.1), heard).peaks == ((0.95, 0.1),)
+    assert heard.peaks == (0.9, 0.2), "the second choice is another"
+    assert heard_after(word(2, 0.95, 0.1), heard).peaks == (0.95, 0.1)
 
 
 def test_hints_of_a_verification_that_was_given_up_begin_no_run():
     before = once(exit_word(4, 9, exit=2))
-    assert heard_after(exit_word(4, 9, exit=0), before).runs == ((1, 1),), "the exits begin anew"
-    assert heard_after(exit_word(4, 9, 5, exit=3), before).runs == ((1, 1, 1),), "of another draft"
+    assert heard_after(exit_word(4, 9, exit=0), before).runs == (1, 1), "the exits begin anew"
+    assert heard_after(exit_word(4, 9, 5, exit=3), before).runs == (1, 1, 1), "of another draft"
 
 
 def test_what_exits_repeat_is_learnt_to_be_worth_more():
@@ -86,17 +86,17 @@ def test_what_exits_repeat_is_learnt_to_be_worth_more():
     for exit in (4, 5, 6):
         last = heard_after(exit_word(9, 8, exit=exit), last)
     for _ in range(300):
-        trust.on_judged(first, [(4,)], (7,))
-        trust.on_judged(last, [(4,)], (9,))
-    chances = [dict(trust.outcomes(heard, [(4,)]))[(9,)] for heard in (first, last)]
+        trust.on_judged(first, (4,), (7,))
+        trust.on_judged(last, (4,), (9,))
+    chances = [dict(trust.outcomes(heard, (4,)))[(9,)] for heard in (first, last)]
     assert chances[0] < 0.1 < 0.9 < chances[1]
 
 
 def test_a_draft_and_what_goes_on_from_it_stand_as_far_as_exits_that_said_so_were_right():
     trust, heard = ExitCalibrator(), once(exit_word(4, 5, 6))
     for _ in range(300):
-        trust.on_outcome("agrees", heard.signs(0, 0), right=True)
-        trust.on_outcome("overruled", heard.signs(0, 0), right=False)
+        trust.on_outcome("agrees", heard.signs(0), right=True)
+        trust.on_outcome("overruled", heard.signs(0), right=False)
     assert trust.stands(heard, (4, 5, 6)) > 0.7
     assert trust.stands(heard, (4, 5, 7)) < 0.1, "the exit would go on otherwise"
     assert trust.stands(heard, (4, 7, 6)) < 0.1, "or leave the draft"
@@ -105,7 +105,7 @@ def test_a_draft_and_what_goes_on_from_it_stand_as_far_as_exits_that_said_so_wer
 
 
 def exit_word(*choices: int, exit: int = 3) -> ExitHint:
-    return ExitHint(exit, 0, choices[0], 0.5, (Word(choices, (0.5,) * len(choices)),))
+    return ExitHint(exit, 0, choices[0], 0.5, choices, (0.5,) * len(choices))
 
 
 def test_trust_in_both_sides_of_a_contradiction_is_learnt_from_what_came():
@@ -113,8 +113,8 @@ def test_trust_in_both_sides_of_a_contradiction_is_learnt_from_what_came():
     trust = ExitCalibrator()
     for number in range(300):
         new = (4, 9) if number % 10 == 0 else (4, 5, 8)
-        trust.on_judged(once(exit_word(4, 9, 8)), [(4, 5)], new)
-    outcomes = dict(trust.outcomes(once(exit_word(4, 9, 8)), [(4, 5)]))
+        trust.on_judged(once(exit_word(4, 9, 8)), (4, 5), new)
+    outcomes = dict(trust.outcomes(once(exit_word(4, 9, 8)), (4, 5)))
     assert outcomes[(4, 9)] == pytest.approx(0.1, abs=0.06)
     assert outcomes[(4, 5, 8)] > 0.6
 
@@ -122,106 +122,59 @@ def test_trust_in_both_sides_of_a_contradiction_is_learnt_from_what_came():
 def test_beyond_a_rejection_nothing_is_learnt():
     trust = ExitCalibrator()
     for _ in range(150):
-        trust.on_judged(once(exit_word(4, 9, 8)), [(4, 5)], (6,))
+        trust.on_judged(once(exit_word(4, 9, 8)), (4, 5), (6,))
     assert chance(trust, "agrees") < 0.05
     assert [chance(trust, one) for one in ("differs", "free")] == [
         chance(ExitCalibrator(), one) for one in ("differs", "free")
     ]
 
 
-def beside(*words: tuple[int, ...]) -> ExitHint:
-    """What an exit that is half sure says of several drafts."""
-    return ExitHint(3, 0, 0, 0.5, tuple([Word(choices, (0.5,) * len(choices)) for choices in words]))
-
-
-DRAFTS = [(4, 5), (4, 9, 6), (7, 3)]
-"""The second leaves the first where exits contradict it, the third elsewhere."""
-HEARD = once(beside((4, 9, 8), (4, 9, 6, 2), (7, 3, 1)))
-
-
-def test_where_a_draft_beside_says_the_same_the_exit_is_followed_there():
-    outcomes = dict(ExitCalibrator().outcomes(HEARD, DRAFTS))
-    assert set(outcomes) == {(4, 9, 6, 2), (4, 5, 8)}
-
-
-def test_what_the_exit_says_beside_is_learnt_where_the_text_goes_that_way():
-    trust = ExitCalibrator()
-    for _ in range(100):
-        trust.on_judged(HEARD, DRAFTS, (4, 9, 6, 2))
-    outcomes = dict(trust.outcomes(HEARD, DRAFTS))
-    assert outcomes[(4, 9, 6, 2)] > 0.6 and outcomes[(4, 5, 8)] < 0.05
-    assert chance(trust, "differs") == chance(ExitCalibrator(), "differs"), (
-        "no draft said the same: another matter"
-    )
-    for _ in range(100):
-        trust.on_judged(HEARD, DRAFTS, (7, 2))
-    assert chance(trust, "agrees") < 0.1, "it went where only the third draft goes, and left that too"
-
-
-def test_of_a_draft_that_was_not_heard_nothing_is_said():
-    """As where its sequence had no room."""
-    heard, trust = once(beside((4, 9, 8), ())), ExitCalibrator()
-    assert set(dict(trust.outcomes(heard, DRAFTS))) == {(4, 9), (4, 5, 8)}
-    before = chance(trust, "differs")
-    trust.on_judged(heard, DRAFTS, (4, 9, 6, 2))
-    assert chance(trust, "differs") > before
-
-
-def test_runs_are_of_each_draft():
-    first, second = beside((4, 9), (4, 8)), beside((4, 9), (3, 8))._replace(exit=4)
-    heard = once(first)
-    assert heard_after(second, heard).runs == ((2, 2), (1, 2))
-    assert heard_after(beside((4, 9))._replace(exit=5), heard).runs == ((1, 1),), "others lie beside it"
-
-
 tokens = st.lists(st.integers(0, 2), max_size=4).map(tuple)
 
 
 @steady
-@given(st.lists(tokens, min_size=1, max_size=4), st.lists(tokens, max_size=30), st.data())
-def test_outcomes_are_distinct_and_their_chances_are_chances(drafts, judged, data):
-    lengths = [data.draw(st.sampled_from([0, len(draft) + 1])) for draft in drafts[1:]]
-    of_length = [st.tuples(*[st.integers(0, 2)] * count) for count in (len(drafts[0]) + 1, *lengths)]
-    heard, trust = once(beside(*[data.draw(one) for one in of_length])), ExitCalibrator()
+@given(tokens, st.lists(tokens, max_size=30), st.data())
+def test_outcomes_are_distinct_and_their_chances_are_chances(draft, judged, data):
+    choices = data.draw(st.tuples(*[st.integers(0, 2)] * (len(draft) + 1)))
+    heard, trust = once(exit_word(*choices)), ExitCalibrator()
     for new in judged:
-        trust.on_judged(heard, drafts, new)
-    outcomes = trust.outcomes(heard, drafts)
+        trust.on_judged(heard, draft, new)
+    outcomes = trust.outcomes(heard, draft)
     assert len({tokens for tokens, _ in outcomes}) == len(outcomes) > 0
     assert all(0.0 <= chance <= 1.0 for _, chance in outcomes)
 
 
 @pytest.mark.parametrize("confidence", [0.1, 0.5, 0.9, 0.99, 1.0])
 def test_of_outcomes_that_exclude_one_another_the_chances_are_no_more_than_all(confidence):
-    choices = ((4, 9, 8), (4, 9, 6, 2), (7, 3, 1))
-    words = tuple([Word(one, (confidence,) * len(one)) for one in choices])
-    heard = once(ExitHint(3, 0, 0, confidence, words))
-    for drafts in (DRAFTS, [(4, 5), (1, 9, 6), (7, 3)]):
-        assert sum(chance for _, chance in ExitCalibrator().outcomes(heard, drafts)) <= 1.0 + 1e-9
+    heard = once(ExitHint(3, 0, 0, confidence, (4, 9, 8), (confidence,) * 3))
+    for draft in ((4, 5), (1, 9), (7, 3)):
+        assert sum(chance for _, chance in ExitCalibrator().outcomes(heard, draft)) <= 1.0 + 1e-9
 
 
 def test_outcomes_of_less_than_the_least_chance_are_left_out():
-    every = ExitCalibrator().outcomes(HEARD, DRAFTS)
+    heard, draft = once(exit_word(4, 9, 8)), (4, 5)
+    every = ExitCalibrator().outcomes(heard, draft)
     least = max(chance for _, chance in every)
-    assert ExitCalibrator().outcomes(HEARD, DRAFTS, least=least) == [end for end in every if end[1] >= least]
+    assert ExitCalibrator().outcomes(heard, draft, least=least) == [end for end in every if end[1] >= least]
 
 
 def test_a_choice_that_an_exit_before_was_sure_of_is_learnt_to_be_worth_more():
     """Two exits in a row say the same, the second of them half sure, whether the first was sure or not."""
 
     def heard(first: float) -> ExitObservation:
-        words = [ExitHint(exit, 0, 9, 0.5, (Word((9,), (sure,)),)) for exit, sure in ((3, first), (4, 0.5))]
+        words = [ExitHint(exit, 0, 9, 0.5, (9,), (sure,)) for exit, sure in ((3, first), (4, 0.5))]
         return heard_after(words[1], once(words[0]))
 
     trust = ExitCalibrator()
     for _ in range(100):
-        trust.on_judged(heard(0.95), [()], (9,))
-        trust.on_judged(heard(0.4), [()], (7,))
-    chances = [dict(trust.outcomes(heard(first), [()]))[(9,)] for first in (0.4, 0.95)]
+        trust.on_judged(heard(0.95), (), (9,))
+        trust.on_judged(heard(0.4), (), (7,))
+    chances = [dict(trust.outcomes(heard(first), ()))[(9,)] for first in (0.4, 0.95)]
     assert chances[0] < 0.1 < 0.9 < chances[1]
 
 
 def test_what_changes_late_in_a_session_is_learnt_as_well():
-    trust, signs = ExitCalibrator(), once(exit_word(4)).signs(0, 0)
+    trust, signs = ExitCalibrator(), once(exit_word(4)).signs(0)
     for number in range(20_000):
         trust.on_outcome("free", signs, right=number % 2 == 0)
     for _ in range(150):

@@ -34,15 +34,15 @@ REGIMES += [
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("siblings", 1),
+        ("restart", 1),
         ("min_restart_gain", float("nan")),
         ("min_restart_gain", "0.3"),
         ("rate_memory", 1.01),
         ("rate_memory", True),
         ("acceptance_priors", (0.7, -0.1)),
         ("acceptance_priors", ()),
-        ("max_siblings", 0),
-        ("max_siblings", 2.5),
+        ("ahead_places", 0),
+        ("ahead_places", 2.5),
         ("prompt_lead_s", -0.1),
         ("prior_trials", 0.0),
         ("least_confidence", 0.0),
@@ -58,13 +58,13 @@ def test_a_value_out_of_range_is_refused_by_its_name(name: str, value: object) -
 def test_a_name_that_does_not_exist_is_refused_with_the_choices() -> None:
     with pytest.raises(ConfigError, match=r"no tuning is called least_gain: choose from .*min_restart_gain"):
         DEFAULT_TUNING.with_values({"least_gain": 0.4})
-    with pytest.raises(ConfigError, match="no mechanism is called min_restart_gain: choose from siblings"):
+    with pytest.raises(ConfigError, match="no mechanism is called min_restart_gain: choose from restart"):
         DEFAULT_TUNING.without("min_restart_gain")
 
 
 def test_changes_are_taken_over() -> None:
-    changed = DEFAULT_TUNING.with_values({"min_restart_gain": 0.4}).without("siblings", "restart")
-    assert changed == replace(DEFAULT_TUNING, min_restart_gain=0.4, siblings=False, restart=False)
+    changed = DEFAULT_TUNING.with_values({"min_restart_gain": 0.4}).without("second_choices", "restart")
+    assert changed == replace(DEFAULT_TUNING, min_restart_gain=0.4, second_choices=False, restart=False)
 
 
 def test_every_number_has_a_unit_and_a_source() -> None:
@@ -74,7 +74,7 @@ def test_every_number_has_a_unit_and_a_source() -> None:
 
 def test_a_configuration_takes_nothing_but_a_tuning() -> None:
     with pytest.raises(ConfigError, match="tuning"):
-        DecodingConfig(tuning={"siblings": False})  # type: ignore[arg-type]
+        DecodingConfig(tuning={"restart": False})  # type: ignore[arg-type]
 
 
 def recorded(tuning: AdaptiveTuning) -> Iterator[Any]:

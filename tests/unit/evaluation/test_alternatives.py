@@ -181,7 +181,7 @@ def test_a_replayed_target_can_be_without_exits() -> None:
     assert asked == []
 
 
-@pytest.mark.parametrize("arguments", [["--ablate", "siblings"], ["--random-regimes", "2"], ["--live"]])
+@pytest.mark.parametrize("arguments", [["--ablate", "restart"], ["--random-regimes", "2"], ["--live"]])
 def test_the_table_goes_with_no_other_kind_of_run(arguments: list[str]) -> None:
     result = CliRunner().invoke(app, ["decoding", "--alternatives", *arguments])
     assert isinstance(result.exception, ConfigError)

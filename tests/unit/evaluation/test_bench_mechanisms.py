@@ -21,8 +21,8 @@ from outrider.evaluation.decoding.regimes import VARIANTS, load_regimes, varied
 from outrider.runtime.datasets.held_out import Pair
 
 
-def slower_without_siblings(strategy: str, tuning: AdaptiveTuning) -> float:
-    return 10.0 if strategy == "ar" else 20.0 if tuning.siblings else 18.0
+def slower_without_hints(strategy: str, tuning: AdaptiveTuning) -> float:
+    return 10.0 if strategy == "ar" else 20.0 if tuning.send_hints else 18.0
 
 
 def untouched(strategy: str, tuning: AdaptiveTuning) -> float:
@@ -30,19 +30,19 @@ def untouched(strategy: str, tuning: AdaptiveTuning) -> float:
 
 
 def test_a_mechanism_is_worth_what_is_lost_without_it(tmp_path, capsys) -> None:
-    conditions = {"near": slower_without_siblings, "far": untouched}
+    conditions = {"near": slower_without_hints, "far": untouched}
     file = tmp_path / "figures.json"
-    bench_ablation(["siblings", "restart", "siblings"], conditions, file)
+    bench_ablation(["send_hints", "restart", "send_hints"], conditions, file)
     figures = json.loads(file.read_text())
     assert figures["speedup_vs_ar"] == {"near": 2.0, "far": 3.0}
-    assert list(figures["ablations"]) == ["siblings", "restart"]
-    siblings = figures["ablations"]["siblings"]
-    assert siblings["changes"] == pytest.approx({"near": -0.1, "far": 0.0})
-    assert siblings["geometric_mean"] == pytest.approx(0.9**0.5 - 1.0, abs=5e-5), "to four decimals"
-    assert (siblings["worst"], siblings["median"]) == pytest.approx((-0.1, -0.05))
+    assert list(figures["ablations"]) == ["send_hints", "restart"]
+    hints = figures["ablations"]["send_hints"]
+    assert hints["changes"] == pytest.approx({"near": -0.1, "far": 0.0})
+    assert hints["geometric_mean"] == pytest.approx(0.9**0.5 - 1.0, abs=5e-5), "to four decimals"
+    assert (hints["worst"], hints["median"]) == pytest.approx((-0.1, -0.05))
     assert figures["ablations"]["restart"]["geometric_mean"] == 0.0
     printed = capsys.readouterr().out
-    assert "-10.0%" in printed and "siblings" in printed
+    assert "-10.0%" in printed and "send_hints" in printed
 
 
 def test_the_spread_is_that_of_speeds_over_ar() -> None:
@@ -67,8 +67,8 @@ def test_the_spread_is_that_of_speeds_over_ar() -> None:
 
 def test_all_stands_for_every_mechanism_and_no_other_name_is_taken() -> None:
     assert chosen_mechanisms(["all"]) == SWITCHES
-    with pytest.raises(ConfigError, match="no mechanism sibling, frob: choose from all, siblings, restart"):
-        chosen_mechanisms(["sibling", "frob"])
+    with pytest.raises(ConfigError, match="no mechanism restarts, frob: choose from all, restart"):
+        chosen_mechanisms(["restarts", "frob"])
 
 
 def test_random_regimes_lie_within_their_ranges_and_repeat() -> None:
@@ -135,9 +135,9 @@ def test_regimes_the_shipped_pair_and_fleets_are_conditions() -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--ablate", "sibling"], "no mechanism sibling"),
+        (["--ablate", "restarts"], "no mechanism restarts"),
         (["--random-regimes", "2", "--regime", "lan"], "--regime cannot go with --random-regimes"),
-        (["--ablate", "siblings", "--live"], "--live cannot go with --ablate"),
+        (["--ablate", "restart", "--live"], "--live cannot go with --ablate"),
         (["--variant", "rows"], "goes with --alternatives, --ablate or"),
     ],
 )

@@ -44,17 +44,17 @@ def test_the_command_prints_and_writes_every_change(tmp_path: Path, monkeypatch:
     kept = ("server 3 times slower", "drafts 5 % right")
     monkeypatch.setattr(changes, "CHANGES", {name: CHANGES[name] for name in kept})
     file = tmp_path / "figures.json"
-    arguments = ["decoding", "--changes", "1", "--seed", "3", "--ablate", "siblings", "--json", str(file)]
+    arguments = ["decoding", "--changes", "1", "--seed", "3", "--ablate", "restart", "--json", str(file)]
     told = CliRunner().invoke(app, arguments)
     assert told.exit_code == 0, told.output
     windows = json.loads(file.read_text())["windows"]
-    assert list(windows) == ["full", "without siblings"]
+    assert list(windows) == ["full", "without restart"]
     for drafts in windows.values():
         assert list(drafts) == ["both ends", "robot"]
         for reached in drafts.values():
             assert list(reached) == [*kept, BACK]
             assert reached["server 3 times slower"]["slowest"] > 1.0
-    for name in (*kept, BACK, "without siblings"):
+    for name in (*kept, BACK, "without restart"):
         assert name in told.output
 
 

@@ -5,10 +5,6 @@ from pathlib import Path
 import pytest
 
 from outrider.core.errors import ConfigError
-from outrider.core.frames import Peer
-from outrider.decoding.acceptance.schemes import GREEDY
-from outrider.decoding.jobs import SessionKey, Verify
-from outrider.decoding.protocol.sampling_rules import Sampling
 from outrider.evaluation.decoding.regimes import load_regimes
 
 ENTRY = """
@@ -52,16 +48,6 @@ def test_exits_add_to_what_is_not_printed_with_them() -> None:
         assert regime.compute().step_exit_s == pytest.approx(1 / 28 * 0.072 * regime.step_s)
     seven = regimes["dssd-ntt20-100mbps"]
     assert seven.compute().verify_exit_s == pytest.approx(1 / 32 * 0.072 * seven.step_s)
-
-
-def test_branches_of_a_verification_take_what_table_9_prints() -> None:
-    compute = load_regimes(["lan"])["lan"].compute()
-    key = SessionKey(Peer("", b"one"), 0)
-    seconds = [
-        compute.target_s(Verify(key, 1, (1,), (2,), (), GREEDY, Sampling(), True, False, ((3,),) * beside), 0)
-        for beside in (0, 1, 7, 20)
-    ]
-    assert [1e3 * one for one in seconds] == pytest.approx([17.94, 21.75, 30.73, 30.73], abs=0.02)
 
 
 def test_a_forward_that_is_left_runs_on_for_a_part_of_a_layer() -> None:

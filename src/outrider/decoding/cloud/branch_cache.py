@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
-from itertools import islice
 
 from outrider.decoding.acceptance.schemes import Choices, Evidence
 from outrider.decoding.protocol.branch_codec import Run
 from outrider.decoding.protocol.prefix_digest import next_digest
-from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
 MAX_TOKENS = 4096
 MOST_CHOICES = 16
@@ -36,8 +34,7 @@ class _Place:
 class BranchCache:
     """At most MAX_TOKENS, the newest. Where digests collide, once in billions, a draft is merely rejected."""
 
-    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
-        self._second_choice_cost = tuning.second_choice_cost
+    def __init__(self) -> None:
         self._places: dict[int, _Place] = {}
         self._size = 0
 
@@ -77,25 +74,6 @@ class BranchCache:
             tokens.append(token)
             evidence.append(proof)
         return tuple(tokens), tuple(evidence)
-
-    def others(self, digest: int, limit: int, most: int) -> list[tuple[int, ...]]:
-        """The `most` branches after a text next to the `best`, each at most `limit` long: those first that
-        leave better ones seldom, and early. A branch that leaves a better one is about as likely as
-        `second_choice_cost` more tokens of that one.
-        """
-        found: list[tuple[int, ...]] = []
-        ahead: list[tuple[int, int, tuple[int, ...], int]] = [(0, 0, (), digest)]
-        count = 0
-        while ahead and len(found) <= most:
-            cost, _, path, digest = heappop(ahead)
-            while len(path) < limit and (place := self._places.get(digest)) is not None:
-                (token, (_, after)), *lesser = islice(place.offers.items(), most + 2)
-                for other, (_, beyond) in lesser:
-                    count += 1
-                    heappush(ahead, (cost + self._second_choice_cost, count, (*path, other), beyond))
-                path, digest, cost = (*path, token), after, cost + 1
-            found.append(path)
-        return found[1:]
 
     def open_ends(
         self,

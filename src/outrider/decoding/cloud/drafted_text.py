@@ -11,19 +11,16 @@ from outrider.decoding.acceptance.schemes import Choices, Evidence
 from outrider.decoding.cloud.branch_cache import BranchCache
 from outrider.decoding.protocol.branch_codec import Run
 from outrider.decoding.protocol.prefix_digest import DigestedText, Tokens, common_length
-from outrider.decoding.tuning import AdaptiveTuning
 
 
 class DraftedText:
     """Holds at most `max_new_tokens` tokens, the last of which is one of `end_ids` where it ends before."""
 
-    def __init__(
-        self, root_digest: int, max_new_tokens: int, end_ids: frozenset[int], tuning: AdaptiveTuning
-    ) -> None:
+    def __init__(self, root_digest: int, max_new_tokens: int, end_ids: frozenset[int]) -> None:
         self.committed = DigestedText(root_digest)
         self._max_new_tokens = max_new_tokens
         self._end_ids = end_ids
-        self._branches = BranchCache(tuning)
+        self._branches = BranchCache()
         self._best: dict[Tokens, tuple[Tokens, tuple[Evidence, ...]]] = {}
         """What `best` has found, until the text or the branches change."""
         self._step_wanted: int | None = None
@@ -80,10 +77,6 @@ class DraftedText:
         if found is None:
             found = self._best[after] = self._branches.best(self._digest_after(after), self.room - len(after))
         return found
-
-    def others(self, after: Tokens, limit: int, most: int) -> list[Tokens]:
-        """Returns the `most` next best drafts, each of at most `limit` tokens, as `DraftView.others`."""
-        return self._branches.others(self._digest_after(after), limit, most)
 
     def open_ends(
         self,

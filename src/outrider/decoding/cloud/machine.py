@@ -111,18 +111,14 @@ class CloudMachine:
         name: str,
         tokenizer: Tokenizer,
         limits: CloudLimits,
-        branches: bool = False,
         tuning: AdaptiveTuning = DEFAULT_TUNING,
         drafts: bool = False,
     ) -> None:
-        """`branches`: whether the model judges several drafts of a text in one forward. `drafts`: whether a
-        draft model stands beside it.
-        """
+        """`drafts`: whether a draft model stands beside the target."""
         self._drafts = drafts
         self._name = name[:MAX_SHORT_TEXT]
         self._tokenizer = tokenizer
         self._limits = limits
-        self._branches = branches
         self._sessions: dict[SessionKey, _Session] = {}
         self._tuning = tuning
         self._shares = StartTimeFairQueue(tuning)
@@ -169,8 +165,6 @@ class CloudMachine:
         jobs: list[CloudJob] = [*(prompt or self._next_batch(waiting))]
         if len(jobs) < len(prompts) + len(waiting):
             jobs = [_without_hints(job) for job in jobs]
-        elif len(jobs) == 1:
-            jobs = [self._widened(jobs[0])]
         self._begin(jobs, now_s)
         return jobs
 
@@ -260,21 +254,6 @@ class CloudMachine:
         can_wait = can_wait and session.left_out < self._limits.most_left_out
         tokens, *chances = prospect
         return Candidate(tokens, session.left_out, can_wait, *chances)
-
-    def _widened(self, job: CloudJob) -> CloudJob:
-        """Where a robot has the model to itself, other branches of its text may have the places and the rows
-        that nobody needs.
-        """
-        limits, text = self._limits, self._text_of(job.key, job.epoch)
-        most = min(self._tuning.max_siblings, limits.max_sessions - len(self._sessions))
-        if not isinstance(job, Verify) or text is None or most <= 0 or not self._branches:
-            return job
-        if self._only_text() is None:
-            return job
-        job = text.with_siblings(job, most, limits.shared_tokens - 1)
-        while job.num_rows > limits.batch_tokens and job.beside:
-            job = job._replace(beside=job.beside[:-1])
-        return job
 
     def _bucket(self, peer: Peer, now_s: float) -> TokenBucket:
         owner = peer.owner

@@ -73,9 +73,7 @@ class TargetSequence:
         self._sampling = sampling_of(frame.rules)
         self.policy = policy_of(frame.rules, tokenizer.vocab_size, estimates, cloud_drafts)
         self._root_digest = prompt_digest(self._prompt)
-        self._drafts = DraftedText(
-            self._root_digest, frame.max_new_tokens, tokenizer.end_ids, estimates.tuning
-        )
+        self._drafts = DraftedText(self._root_digest, frame.max_new_tokens, tokenizer.end_ids)
         self._residue: Residue | None = None
         self._prefill_us: int | None = None
         self._taken_in = 0
@@ -197,12 +195,6 @@ class TargetSequence:
         able = any(choices is not None for _, choices in drafted)
         self.policy.on_drafted(able, seconds, len(drafted))
 
-    def with_siblings(self, job: Verify, most: int, longest: int) -> Verify:
-        """Return the job with up to `most` other drafts beside it, at most `longest` tokens each."""
-        if not job.scheme.deterministic or not job.draft:
-            return job
-        return job._replace(beside=self.policy.siblings(self._drafts, job.draft, most, longest))
-
     def on_prefilled(self, job: PrefillTarget, compute_us: int) -> list[CloudFrame]:
         """Unless the text has meanwhile become another, of which the target has little."""
         self._taken_in = common_length(self._text.tokens, job.tokens)
@@ -250,12 +242,12 @@ class TargetSequence:
         if job.tokens != self._text.tokens:
             self.policy.on_reset()
             return []
-        base, draft = len(self._text), job.branch(judgement.branch).draft
+        base, draft = len(self._text), job.draft
         own = () if judgement.next_token is None else (judgement.next_token,)
         new = (*draft[: judgement.accepted], *own)
         committed, offered = until_end(new, self._end_ids), self._drafts.first_offered()
         of_exits = self.policy.num_exit_tokens(draft, judgement.accepted)
-        of_cloud = self._num_cloud_drafts(job, draft)
+        of_cloud = self._num_cloud_drafts(job)
         drafted = max(0, len(draft) - (of_exits or 0) - of_cloud)
         self._taken_in = base
         self._drafts.extend(committed)
@@ -279,9 +271,9 @@ class TargetSequence:
             return [self._unsettled(base, drafted, compute_us, 0, kept)]
         return [self._verdict(base, drafted, compute_us, kept)]
 
-    def _num_cloud_drafts(self, job: Verify, draft: Tokens) -> int:
+    def _num_cloud_drafts(self, job: Verify) -> int:
         """How many tokens of the draft are the cloud's own, where its scheme needs no evidence."""
-        if not self._scheme.deterministic or draft != job.draft:
+        if not self._scheme.deterministic:
             return 0
         return sum([sure is not None for sure in job.evidence])
 

@@ -85,7 +85,6 @@ class VerifierService:
             model.name,
             model.tokenizer,
             limits or CloudLimits(),
-            branches=model.shares_prompts,
             tuning=tuning,
             drafts=draft is not None,
         )

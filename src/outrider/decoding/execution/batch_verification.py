@@ -26,7 +26,8 @@ from outrider.decoding.acceptance.rejection import Outcome, judge_decided
 from outrider.decoding.acceptance.schemes import Residue
 from outrider.decoding.drafting.retrieval.reuse import SHORTEST, longest_run
 from outrider.decoding.execution.cached_sequence import Asked
-from outrider.decoding.jobs import Aborted, ExitHint, Interrupted, Judgement, Verify, Word
+from outrider.decoding.jobs import Aborted, ExitHint, Interrupted, Judgement, Verify
+from outrider.decoding.protocol.prefix_digest import common_length
 
 OnHint = Callable[[Verify, ExitHint], bool]
 """Called with what an exit says of a job; whether it should be aborted, as it is if it runs alone."""
@@ -52,7 +53,7 @@ class VerificationBatch:
     ) -> None:
         """What has to come to the rows' device is brought there now: no exit is to wait for it."""
         self._jobs, self._exits, self._on_hint = jobs, exits, on_hint
-        self._alone = len({job.key for job in jobs}) == 1
+        self._alone = len(jobs) == 1
         self._vocab_size, self._here = vocab_size, device.type == "cpu"
         self._of_chunk = [place for place, one in enumerate(asked) if one.chunk is not None]
         self._numbers: dict[int, range] = {}
@@ -60,8 +61,6 @@ class VerificationBatch:
         """Which rows an exit has of a chunk, among those of all chunks."""
         self._tested: dict[int, int] = {}
         """How many rows an exit has of a chunk."""
-        self._words: dict[int, dict[int, Word]] = {}
-        """By an exit what it has said of the branches of a text that has the batch to itself."""
         self._number(asked)
         self._draws = draws_on(device, _draws_of([jobs[place] for place in self._numbers]), vocab_size)
         self._exit_draws = self._draws
@@ -81,9 +80,8 @@ class VerificationBatch:
 
     def _number(self, asked: Sequence[Asked]) -> None:
         num_rows = num_own = 0
-        wanted = self._alone and self._jobs[0].hints
         for place, (job, one) in enumerate(zip(self._jobs, asked, strict=True)):
-            hears = (job.hints or wanted) and one.chunk is not None and self._exits is not None
+            hears = job.hints and one.chunk is not None and self._exits is not None
             if job.scheme.deterministic:
                 self._numbers[place] = range(num_rows, num_rows + len(job.draft) + 1)
                 num_rows += len(job.draft) + 1
@@ -173,33 +171,21 @@ class VerificationBatch:
     def _hint_all(
         self, index: int, heard: Sequence[_Rows], places: Sequence[int], sure: Sequence[float]
     ) -> None:
-        """Tell what an exit expects of each job that chooses; its first row may be final already.
-
-        Branches of one text are told together, once its own draft is heard, which may take a forward more.
-        """
+        """Tell what an exit expects of each job that chooses; its first row may be final already."""
         assert self._exits is not None
         token_at, start = shortlist_of(self._exits).__getitem__, 0
-        words = self._words.setdefault(index, {}) if self._alone else {}
         for place, _ in heard:
             end = start + len(self._own[place])
             choices = tuple(map(token_at, places[start:end]))
             confidences = tuple([round(one, CONFIDENCE_DIGITS) for one in sure[start:end]])
             if place in self._known:
                 choices, confidences = (self._known[place], *choices), (1.0, *confidences)
-            words[place] = Word(choices, confidences)
+            accepted = common_length(self._jobs[place].draft, choices)
+            chance = math.prod(confidences[: accepted + 1])
+            self._tell(
+                self._jobs[place], ExitHint(index, accepted, choices[accepted], chance, choices, confidences)
+            )
             start = end
-        if not self._alone:
-            for place, word in words.items():
-                self._tell_word(place, index, word)
-        elif 0 in dict(heard):
-            self._tell_word(0, index, *[words.get(place, Word()) for place in range(len(self._jobs))])
-
-    def _tell_word(self, place: int, index: int, own: Word, *beside: Word) -> None:
-        job, accepted = self._jobs[place], 0
-        while accepted < len(job.draft) and job.draft[accepted] == own.choices[accepted]:
-            accepted += 1
-        chance = math.prod(own.confidences[: accepted + 1])
-        self._tell(job, ExitHint(index, accepted, own.choices[accepted], chance, (own, *beside)))
 
     def _tell(self, job: Verify, hint: ExitHint) -> None:
         """Raises Aborted, or Interrupted where the listener fails, and so ends the forward. What is no number

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from outrider.core.errors import OutOfMemoryError, RoomError
@@ -119,17 +118,6 @@ class DraftWorker:
         return self._sequences[index]
 
 
-def _furthest(judged: Sequence[Judgement | Exception]) -> Judgement | Exception:
-    """Of a job's branches the judgement that counts: they agree as far as they go. A failure is the job's if
-    it is that of its own draft.
-    """
-    own = judged[0]
-    if isinstance(own, Exception):
-        return own
-    whole = [one._replace(branch=at) for at, one in enumerate(judged) if not isinstance(one, Exception)]
-    return max(whole, key=lambda one: one.accepted)
-
-
 @dataclass
 class _Prefill:
     """A prompt under way. The text after it may meanwhile have become another: `job` is the newest word."""
@@ -147,8 +135,6 @@ class TargetWorker:
         self._prefills: dict[SessionKey, _Prefill] = {}
         self._prompted: dict[SessionKey, PrefillTarget] = {}
         """Of which prompt a sequence has all: the job, without the text after it."""
-        self._beside: list[CachedSequence] = []
-        """For what is judged beside a job's own draft, of one session after the other."""
 
     def run(self, jobs: Sequence[TargetJob], on_hint: OnHint) -> list[CloudResult]:
         """What comes of each job: a part of each prefill, and all verifications in one forward.
@@ -187,7 +173,6 @@ class TargetWorker:
 
     def _begin(self, job: PrefillTarget) -> _Prefill:
         if job.key not in self._sequences:
-            self._beside.clear()  # a place may be needed
             self._sequences[job.key] = CachedSequence(self._model)
         prefill = _Prefill(job, iter(()))
         prefill.parts = self._parts(prefill)
@@ -203,21 +188,8 @@ class TargetWorker:
             sequence.catch_up(prefill.job.tokens[:-1])
 
     def _verify(self, jobs: Sequence[Verify], on_hint: OnHint) -> list[Judgement | Exception]:
-        sequences = [self._sequences[job.key] for job in jobs]
-        if len(jobs) > 1 or not jobs[0].beside:
-            return self._judge(jobs, sequences, on_hint)
-        sequences += self._sequences_beside(jobs[0])
-        branches = [jobs[0].branch(number) for number in range(len(sequences))]
-        judged = _furthest(self._judge(branches, sequences, on_hint))
-        if isinstance(judged, Judgement) and judged.branch:
-            stood = branches[judged.branch].draft[: judged.accepted]
-            sequences[0].follow(sequences[judged.branch], jobs[0].tokens + stood)
-        return [judged]
-
-    def _judge(
-        self, jobs: Sequence[Verify], sequences: Sequence[CachedSequence], on_hint: OnHint
-    ) -> list[Judgement | Exception]:
         """Each job's judgement on a sequence of its own, all in one forward."""
+        sequences = [self._sequences[job.key] for job in jobs]
         asked = [
             sequence.ask(job.tokens + job.draft, len(job.draft))
             for job, sequence in zip(jobs, sequences, strict=True)
@@ -235,17 +207,6 @@ class TargetWorker:
             return batch.judge(rows)
         except Exception as error:
             return [error] * len(jobs)
-
-    def _sequences_beside(self, job: Verify) -> list[CachedSequence]:
-        """One for each draft beside the job's own, as far as there is room."""
-        followed: list[CachedSequence] = []
-        with suppress(OutOfMemoryError):
-            for number in range(len(job.beside)):
-                if number == len(self._beside):
-                    self._beside.append(CachedSequence(self._model))
-                self._beside[number].follow(self._sequences[job.key], job.tokens)
-                followed.append(self._beside[number])
-        return followed
 
     def _batch(self, jobs: Sequence[Verify], asked: Sequence[Asked], on_hint: OnHint) -> VerificationBatch:
         device = self._sequences[jobs[0].key].device

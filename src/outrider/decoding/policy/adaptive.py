@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The policy of the strategy `outrider`: it reads exits, sends hints, verifies siblings and restarts."""
+"""The policy of the strategy `outrider`: it reads exits, sends hints and restarts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from outrider.decoding.policy.speculation import (
     Plan,
     SpeculationPolicy,
 )
-from outrider.decoding.protocol.prefix_digest import Tokens, common_length
+from outrider.decoding.protocol.prefix_digest import Tokens
 
 
 class AdaptivePolicy:
@@ -115,23 +115,6 @@ class AdaptivePolicy:
         ready, _ = view.best(after)
         return ready[: max(1, self.estimates.chunk_length(len(ready)))]
 
-    def siblings(self, view: DraftView, draft: Tokens, most: int, longest: int) -> tuple[Tokens, ...]:
-        """Return as many as pay: none where the draft is only verified to learn from it."""
-        if self._probed:
-            return ()
-        found = self._leaving(view, draft, most, min(longest, view.room))
-        leaves = [(common_length(one, draft), len(one)) for one in found]
-        return found[: self.estimates.num_beside(len(draft), leaves)]
-
-    def _leaving(self, view: DraftView, draft: Tokens, most: int, limit: int) -> tuple[Tokens, ...]:
-        """Return drafts that leave this one somewhere; those after assumed tokens come first."""
-        found = view.others((), limit, most)
-        if self.assumed:
-            after = view.others(self.assumed, limit - len(self.assumed), most)
-            found = [*[self.assumed + one for one in after], view.best()[0][:limit], *found]
-        leaving = [one for one in found if common_length(one, draft) < min(len(one), len(draft))]
-        return tuple(dict.fromkeys(leaving))[:most]
-
     def on_arrival(self) -> None:
         """Notes that a draft has arrived; see `SpeculationPolicy`."""
         self._grown = True
@@ -146,7 +129,7 @@ class AdaptivePolicy:
     ) -> Sequence[Outcome]:
         """Return the outcomes that are worth their bytes, and see whether to restart for one of them."""
         observed = self._predicted.hear(hint)
-        outcomes = self._predicted.outcomes(observed, job.drafts)
+        outcomes = self._predicted.outcomes(observed, job.draft)
         self._told = outcomes
         self._consider_restart(job, observed, outcomes, view, longest, now_s)
         announced = [(view.announced(tokens), chance) for tokens, chance in outcomes]
@@ -162,7 +145,7 @@ class AdaptivePolicy:
         now_s: float,
     ) -> None:
         goes_on = [one for one in outcomes if len(one[0]) <= longest and view.continues(one[0])]
-        self._predicted.look(job.drafts, goes_on, lambda after: self._worth_verifying(view, after), now_s)
+        self._predicted.look(job.draft, goes_on, lambda after: self._worth_verifying(view, after), now_s)
         if self._grown:
             draft, _ = self._draft(view)
             self._predicted.look_at_more(observed, job.draft, draft[:longest], now_s)
@@ -176,7 +159,7 @@ class AdaptivePolicy:
         """See `SpeculationPolicy`. What exits said is compared with what comes of the next verification."""
         share = self.estimates.times.part_of(len(job.draft), self._predicted.running_s(now_s))
         if is_current:
-            self._predicted.on_aborted(job.drafts)
+            self._predicted.on_aborted(job.draft)
         return share
 
     def on_reset(self) -> None:
@@ -198,7 +181,7 @@ class AdaptivePolicy:
         known = len(self.assumed)
         self._predicted.learn_from_aborted(outcome.new)
         self.estimates.on_verdict(outcome, known)
-        self._predicted.on_judged(outcome.job.drafts, outcome.new)
+        self._predicted.on_judged(outcome.job.draft, outcome.new)
         self._filter.on_verdict(outcome.num_committed)
 
     def prospect(self, view: DraftView, num_drafted: int, longest: int) -> Prospect:

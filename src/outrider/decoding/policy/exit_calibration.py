@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import log
 from operator import eq
@@ -14,37 +13,35 @@ from outrider.decoding.policy.estimators import Regression
 from outrider.decoding.protocol.prefix_digest import Tokens
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
-Stance = Literal["agrees", "differs", "overruled", "prefers", "outvoted", "free"]
+Stance = Literal["agrees", "differs", "overruled", "free"]
 OTHER_SIGNS = (0.0,) * 4
 """What the other signs weigh before it is learnt."""
 
 
 @dataclass(eq=False, slots=True)
 class ExitObservation:
-    """What an exit said, and for each position of each draft how many exits in a row have had its choice, and
-    how sure the surest of them was.
+    """What an exit said, and for each position how many exits in a row have had its choice, and how sure the
+    surest of them was.
     """
 
     hint: ExitHint
-    runs: tuple[tuple[int, ...], ...]
-    peaks: tuple[tuple[float, ...], ...]
+    runs: tuple[int, ...]
+    peaks: tuple[float, ...]
     tuning: AdaptiveTuning = DEFAULT_TUNING
-    _signs: dict[tuple[int, int], tuple[float, ...]] = field(default_factory=dict)
+    _signs: dict[int, tuple[float, ...]] = field(default_factory=dict)
 
-    def signs(self, branch: int, at: int) -> tuple[float, ...]:
-        """What speaks for the exit's choice at a position of a draft: numbers of a like size."""
-        signs = self._signs.get((branch, at))
+    def signs(self, at: int) -> tuple[float, ...]:
+        """What speaks for the exit's choice at a position: numbers of a like size."""
+        signs = self._signs.get(at)
         if signs is None:
-            own = self._log_odds(self.hint.words[branch].confidences[at])
-            signs = (
-                (1.0, own, *self._other_signs(branch, at, own)) if self.tuning.exit_features else (1.0, own)
-            )
-            self._signs[branch, at] = signs
+            own = self._log_odds(self.hint.confidences[at])
+            signs = (1.0, own, *self._other_signs(at, own)) if self.tuning.exit_features else (1.0, own)
+            self._signs[at] = signs
         return signs
 
-    def _other_signs(self, branch: int, at: int, own: float) -> tuple[float, float, float, float]:
-        peak = self.peaks[branch][at]
-        since, depth = log(self.runs[branch][at]), log(1 + self.hint.exit)
+    def _other_signs(self, at: int, own: float) -> tuple[float, float, float, float]:
+        peak = self.peaks[at]
+        since, depth = log(self.runs[at]), log(1 + self.hint.exit)
         return self._log_odds(peak) - own, float(peak >= self.tuning.sure_confidence), since, depth
 
     def _log_odds(self, chance: float) -> float:
@@ -60,8 +57,7 @@ class ExitCalibrator:
     no more is most likely what the last layer says (the patience of Zhou et al. 2020, "BERT loses patience").
 
     `agrees`: it says what the draft says. `differs`: it says something else, and is right. `overruled`: it
-    says something else, and the draft is right. `prefers` and `outvoted`: the same where a draft beside it
-    says what the exit says. `free`: there is no draft.
+    says something else, and the draft is right. `free`: there is no draft.
     """
 
     def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
@@ -76,9 +72,9 @@ class ExitCalibrator:
         """The chance of that stance to be right."""
         return self._of[stance].chance(signs)
 
-    def _chance_of_draft(self, stance: Stance, against: Stance, signs: tuple[float, ...]) -> float:
+    def _chance_of_draft(self, signs: tuple[float, ...]) -> float:
         """Where an exit contradicts it: no more than what the exit's own word leaves."""
-        return min(self.chance(stance, signs), 1.0 - self.chance(against, signs))
+        return min(self.chance("overruled", signs), 1.0 - self.chance("differs", signs))
 
     def on_outcome(self, stance: Stance, signs: tuple[float, ...], right: bool) -> None:
         """Learns whether an exit of this stance and with these features was right."""
@@ -88,62 +84,50 @@ class ExitCalibrator:
     def outcomes(
         self,
         heard: ExitObservation,
-        drafts: Sequence[Tokens],
+        draft: Tokens,
         known: int = 0,
         known_chance: float = 1.0,
         least: float = 0.0,
     ) -> list[tuple[Tokens, float]]:
-        """How the verification of a draft, the first, and others beside it may end as an exit sees it.
+        """How the verification of a draft may end as an exit sees it.
 
         Each end has its chance. Where the exit contradicts the draft either may be right. A deeper exit has
         said before that the first `known` tokens stand, with that chance. Ends of less chance than `least`
         are left out.
         """
-        ends, walks = [], [(0, known, known_chance)]
-        while walks:
-            branch, begin, alive = walks.pop()
-            draft, choices = drafts[branch], heard.hint.words[branch].choices
-            for at in range(begin, len(choices)):
-                if alive < least:
-                    break
-                token, signs = choices[at], heard.signs(branch, at)
-                if at == len(draft):
-                    ends.append(((*draft, token), alive * self.chance("free", signs)))
-                elif token == draft[at]:
-                    alive *= self.chance("agrees", signs)
-                elif (other := _goes_on(heard.hint, drafts, (*draft[:at], token))) is not None:
-                    walks.append((other, at + 1, alive * self.chance("prefers", signs)))
-                    alive *= self._chance_of_draft("outvoted", "prefers", signs)
-                else:
-                    ends.append(((*draft[:at], token), alive * self.chance("differs", signs)))
-                    alive *= self._chance_of_draft("overruled", "differs", signs)
+        ends, alive, choices = [], known_chance, heard.hint.choices
+        for at in range(known, len(choices)):
+            if alive < least:
+                break
+            token, signs = choices[at], heard.signs(at)
+            if at == len(draft):
+                ends.append(((*draft, token), alive * self.chance("free", signs)))
+            elif token == draft[at]:
+                alive *= self.chance("agrees", signs)
+            else:
+                ends.append(((*draft[:at], token), alive * self.chance("differs", signs)))
+                alive *= self._chance_of_draft(signs)
         return [(tokens, chance) for tokens, chance in ends if chance >= least]
 
     def stands(
         self, heard: ExitObservation, tokens: Tokens, known: int = 0, known_chance: float = 1.0
     ) -> float:
         """The chance that the text goes on with `tokens`: the draft that the exit spoke of, and one more."""
-        choices = heard.hint.words[0].choices
+        choices = heard.hint.choices
         for at in range(known, len(tokens)):
-            signs = heard.signs(0, at)
-            if choices[at] == tokens[at]:
-                known_chance *= self.chance("agrees", signs)
-            else:
-                known_chance *= self._chance_of_draft("overruled", "differs", signs)
+            agrees = choices[at] == tokens[at]
+            signs = heard.signs(at)
+            known_chance *= self.chance("agrees", signs) if agrees else self._chance_of_draft(signs)
         return known_chance
 
-    def on_judged(
-        self, heard: ExitObservation, drafts: Sequence[Tokens], new: Tokens, known: int = 0
-    ) -> None:
-        """Compare what an exit said with what came, `new`; where no draft goes on with that nothing is known,
-        and of the first `known` tokens it has been learnt already.
+    def on_judged(self, heard: ExitObservation, draft: Tokens, new: Tokens, known: int = 0) -> None:
+        """Compare what an exit said with what came, `new`, as far as the draft stood and one token further;
+        of the first `known` tokens it has been learnt already.
         """
-        hint = heard.hint
-        branch = 0 if drafts[0][:known] == new[:known] else None
-        for at in range(known, len(new)):
-            if branch is None or at >= len(hint.words[branch].choices):
-                return
-            draft, token, signs = drafts[branch], hint.words[branch].choices[at], heard.signs(branch, at)
+        if draft[:known] != new[:known]:
+            return
+        for at in range(known, min(len(new), len(heard.hint.choices))):
+            token, signs = heard.hint.choices[at], heard.signs(at)
             if at == len(draft):
                 self.on_outcome("free", signs, token == new[at])
                 return
@@ -151,40 +135,23 @@ class ExitCalibrator:
             if token == draft[at]:
                 self.on_outcome("agrees", signs, stood)
             else:
-                preferred = _goes_on(hint, drafts, (*draft[:at], token)) is not None
-                self.on_outcome("outvoted" if preferred else "overruled", signs, stood)
-                self.on_outcome("prefers" if preferred else "differs", signs, token == new[at])
+                self.on_outcome("overruled", signs, stood)
+                self.on_outcome("differs", signs, token == new[at])
             if not stood:
-                branch = _goes_on(hint, drafts, new[: at + 1])
-
-
-def _goes_on(hint: ExitHint, drafts: Sequence[Tokens], tokens: Tokens) -> int | None:
-    """Which of the drafts that an exit spoke of begins with these tokens."""
-    count = len(tokens)
-    heard = (branch for branch, word in enumerate(hint.words) if len(word.choices) > count)
-    return next((branch for branch in heard if drafts[branch][:count] == tokens), None)
+                return
 
 
 def heard_after(
     hint: ExitHint, before: ExitObservation | None, tuning: AdaptiveTuning = DEFAULT_TUNING
 ) -> ExitObservation:
     """What a hint is with the one before it. Runs begin anew where that was of no exit before this one, or of
-    other drafts.
+    another draft.
     """
-    words = hint.words
-    if before is None or before.hint.exit >= hint.exit or _sizes(before.hint) != _sizes(hint):
-        runs_of_one = tuple([(1,) * count for count in _sizes(hint)])
-        return ExitObservation(hint, runs_of_one, tuple([word.confidences for word in words]), tuning)
-    runs, peaks = [], []
-    for word, last, last_runs, last_peaks in zip(
-        words, before.hint.words, before.runs, before.peaks, strict=True
-    ):
-        stays = list(map(eq, word.choices, last.choices))
-        runs.append(tuple([run + 1 if same else 1 for run, same in zip(last_runs, stays, strict=True)]))
-        surest = zip(word.confidences, last_peaks, stays, strict=True)
-        peaks.append(tuple([max(own, peak) if same else own for own, peak, same in surest]))
-    return ExitObservation(hint, tuple(runs), tuple(peaks), tuning)
-
-
-def _sizes(hint: ExitHint) -> list[int]:
-    return [len(word.choices) for word in hint.words]
+    count = len(hint.choices)
+    if before is None or before.hint.exit >= hint.exit or len(before.hint.choices) != count:
+        return ExitObservation(hint, (1,) * count, hint.confidences, tuning)
+    stays = list(map(eq, hint.choices, before.hint.choices))
+    runs = tuple([run + 1 if same else 1 for run, same in zip(before.runs, stays, strict=True)])
+    surest = zip(hint.confidences, before.peaks, stays, strict=True)
+    peaks = tuple([max(own, peak) if same else own for own, peak, same in surest])
+    return ExitObservation(hint, runs, peaks, tuning)

@@ -17,11 +17,11 @@ Outcome = tuple[Tokens, float]
 
 
 class AbortedVerification(NamedTuple):
-    """A verification that was aborted: its drafts, of whose first one the first `known` tokens had been
-    foretold before, and what exits said of it.
+    """A verification that was aborted: its draft, of which the first `known` tokens had been foretold before,
+    and what exits said of it.
     """
 
-    drafts: tuple[Tokens, ...]
+    draft: Tokens
     known: int
     said: list[ExitObservation]
 
@@ -75,23 +75,23 @@ class Foretold:
         self._said.append(heard)
         return heard
 
-    def outcomes(self, heard: ExitObservation, drafts: Sequence[Tokens]) -> list[Outcome]:
+    def outcomes(self, heard: ExitObservation, draft: Tokens) -> list[Outcome]:
         """How a verification may well end by what an exit said, as far as exits are trusted. An outcome that
         is less likely is neither told nor worth aborting a verification for.
         """
         known, chance = len(self._restart.tokens), self._restart.chance
-        return self._pace.trust.outcomes(heard, drafts, known, chance, self._pace.tuning.min_outcome_prob)
+        return self._pace.trust.outcomes(heard, draft, known, chance, self._pace.tuning.min_outcome_prob)
 
     def look(
         self,
-        drafts: Sequence[Tokens],
+        draft: Tokens,
         outcomes: Sequence[Outcome],
         after: Callable[[Tokens], Tokens],
         now_s: float,
     ) -> None:
         """Whether to begin again with one of those outcomes; see `RestartRule.look`."""
         if self._pace.tuning.restart:
-            self._restart.look(drafts, outcomes, after, now_s)
+            self._restart.look(draft, outcomes, after, now_s)
 
     def look_at_more(self, heard: ExitObservation, draft: Tokens, offered: Tokens, now_s: float) -> None:
         """Whether to abort the verification of a draft for all that is `offered`, where that goes on from
@@ -100,20 +100,20 @@ class Foretold:
         num_drafted = len(draft)
         if not self._pace.tuning.extend_restart:
             return
-        told_all = len(heard.hint.words[0].choices) > num_drafted
+        told_all = len(heard.hint.choices) > num_drafted
         if told_all and len(offered) > num_drafted and offered[:num_drafted] == draft:
             tokens, known = offered[: num_drafted + 1], len(self._restart.tokens)
             chance = self._pace.trust.stands(heard, tokens, known, self._restart.chance)
             self._restart.look_at_more(num_drafted, len(offered) - num_drafted, chance, now_s)
 
-    def on_aborted(self, drafts: tuple[Tokens, ...]) -> None:
+    def on_aborted(self, draft: Tokens) -> None:
         """A verification was aborted. What exits said of it will be compared with what comes of the next,
         unless that one begins with the same draft: they will say it again.
         """
         known = self._restart.tokens
         self._restart.take()
         if self._restart.tokens != known:
-            self._aborted.append(AbortedVerification(drafts, len(known), self._said))
+            self._aborted.append(AbortedVerification(draft, len(known), self._said))
         self._said = []
 
     def learn_from_aborted(self, new: Tokens) -> None:
@@ -121,18 +121,18 @@ class Foretold:
         for aborted in self._aborted:
             learn_from_one(self._pace, aborted, new)
 
-    def on_judged(self, drafts: Sequence[Tokens], new: Tokens) -> None:
+    def on_judged(self, draft: Tokens, new: Tokens) -> None:
         """Learn what the `new` tokens say of the exits of the verification that has ended."""
         known = len(self._restart.tokens)
         for heard in self._said:
-            self._pace.trust.on_judged(heard, drafts, new, known)
+            self._pace.trust.on_judged(heard, draft, new, known)
         self.forget()
 
 
 def learn_from_one(pace: SessionEstimates, aborted: AbortedVerification, new: Tokens) -> None:
     """What came tells how far the draft of a verification would have stood that was aborted."""
     for heard in aborted.said:
-        pace.trust.on_judged(heard, aborted.drafts, new, aborted.known)
-    draft = aborted.drafts[0]
+        pace.trust.on_judged(heard, aborted.draft, new, aborted.known)
+    draft = aborted.draft
     stood = common_length(draft, new)
     pace.on_draft_judged(stood - aborted.known, aborted.known <= stood < min(len(draft), len(new)))

@@ -16,12 +16,11 @@ costs the time as well, and spares a forward where the draft stands as far as th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from outrider.decoding.policy.session_estimates import SessionEstimates
-from outrider.decoding.protocol.prefix_digest import Tokens, common_length
+from outrider.decoding.protocol.prefix_digest import Tokens
 
 
 class _Better(NamedTuple):
@@ -70,21 +69,20 @@ class RestartRule:
 
     def look(
         self,
-        drafts: Sequence[Tokens],
+        draft: Tokens,
         outcomes: Iterable[tuple[Tokens, float]],
         after: Callable[[Tokens], Tokens],
         now_s: float,
     ) -> None:
         """How the verification of a draft may end, each with its chance; `after` gives the branch that lies
-        ready after one, or nothing. `drafts`: this one first, and what is verified beside it.
+        ready after one, or nothing.
         """
         for tokens, chance in outcomes:
             ready = after(tokens)
             whole = tokens + ready
-            if any(draft[: len(whole)] == whole for draft in drafts):
+            if draft[: len(whole)] == whole:
                 continue
-            followed = max(drafts, key=partial(common_length, tokens))
-            lengths = len(followed), len(tokens), len(ready)
+            lengths = len(draft), len(tokens), len(ready)
             gain = self._pace.gain_of_restart(chance, *lengths, self.running_s(now_s))
             self._weigh(_Better(tokens, chance, now_s, gain))
 

@@ -43,7 +43,6 @@ class SessionEstimates:
         """Of forwards whose exits are not read."""
         self._speed = Throughput(tuning)
         self._odds = SteadyAcceptance(tuning) if cloud_drafts else AcceptanceRates(tuning)
-        self._second = AcceptanceRates(tuning, (tuning.sibling_prior,))
         self._ready: dict[Ending, ExponentialMean] = {
             ending: ExponentialMean(tuning) for ending in ("step", "whole", "fell")
         }
@@ -68,8 +67,6 @@ class SessionEstimates:
 
     def begin_text(self) -> None:
         """Another text begins."""
-        self._times.begin_text()
-        self._times_unread.begin_text()
         self._committed_s = None
         self._speed.begin_text()
         self.exit_gate.begin_text()
@@ -81,9 +78,7 @@ class SessionEstimates:
         exits_read = job.hints if outcome.alone else None
         if forwarded:
             self.cloud.on_forward(outcome.compute_s)
-            num_beside = job.num_rows - 1 - len(job.draft)
-            self.on_verified(len(job.draft), outcome.compute_s, num_beside, job.hints)
-            self._learn_from_siblings(job, new)
+            self.on_verified(len(job.draft), outcome.compute_s, job.hints)
             self._learn_from_draft(job, new, known)
         if not job.draft and outcome.offered is not None and new:
             self.on_stepped_beside(outcome.offered == new[0])
@@ -116,24 +111,15 @@ class SessionEstimates:
             else:
                 self.cloud.on_judged(sure, at < stood)
 
-    def _learn_from_siblings(self, job: Verify, new: Tokens) -> None:
-        """Where the draft was rejected, note whether a sibling that left it there was right."""
-        stood = common_length(job.draft, new)
-        others = [draft[stood] for draft in job.beside if draft[:stood] == job.draft[:stood]]
-        if stood < len(job.draft) and others:
-            self.on_second_judged(new[stood] in others)
-
     def on_committed(self, num_tokens: int, now_s: float) -> None:
         """The text has grown."""
         self._speed.on_commit(num_tokens, now_s)
 
-    def on_verified(
-        self, num_drafted: int, compute_s: float, num_beside: int = 0, exits_read: bool = False
-    ) -> None:
-        """A forward over a draft (or a step, with none) and so many tokens of others took so long."""
+    def on_verified(self, num_drafted: int, compute_s: float, exits_read: bool = False) -> None:
+        """A forward over a draft (or a step, with none) took so long."""
         one, other = self._times, self._times_unread
         times, others = (one, other) if exits_read else (other, one)
-        if times.on_forward(num_drafted, compute_s, num_beside):
+        if times.on_forward(num_drafted, compute_s):
             others.forget()
 
     def _exit_times(self, num_drafted: int) -> ExitTimes | None:
@@ -149,10 +135,6 @@ class SessionEstimates:
             self._odds.on_outcome(0)
         if fell:
             self._odds.on_outcome(None)
-
-    def on_second_judged(self, stood: bool) -> None:
-        """Whether another draft that was verified beside one went on where that one fell."""
-        self._second.on_outcome(0 if stood else None)
 
     def on_stepped_beside(self, agreed: bool) -> None:
         """A step was taken although a draft lay there, whose first token it did or did not write."""
@@ -224,7 +206,7 @@ class SessionEstimates:
             first = self.cloud.chance(1.0 - evidence if rank else evidence)
         if not rank:
             return first
-        second = self._second.rate()
+        second = self.tuning.acceptance_priors[1]
         return (1.0 - first) * second * (1.0 - second) ** (rank - 1)
 
     def on_cloud_drafted(self, seconds: float, places: int) -> None:
@@ -244,28 +226,6 @@ class SessionEstimates:
         draft_s = cloud.draft_s(self.times.draft_s(0))
         self._alone_tokens_per_s = steady_tokens_per_s(cloud.rate, room, draft_s, self.times.draft_s)
         return cloud.help * self._alone_tokens_per_s
-
-    def num_beside(self, num_drafted: int, leaves: Sequence[tuple[int, int]]) -> int:
-        """How many of the drafts that leave one of so many tokens to verify beside it, each given by where it
-        leaves and its length. What they yield is weighed against what is written in the time they take.
-        """
-        if not self.times.known or not self.tuning.siblings:
-            return 0
-        rate = max(self._odds.rate(), self.cloud.rate) if self.cloud_drafts else self._odds.rate()
-        second, alone_s, speed = self._second.rate(), self.times.draft_s(num_drafted), self._tokens_per_s
-        if self.cloud_drafts and not self.times.wide_known:
-            leaves = leaves[:1]  # what such forwards take is to be learnt first
-        best, most, tokens, rows = 0, 0.0, 0.0, num_drafted
-        places: set[int] = set()
-        for count, (left_at, length) in enumerate(leaves, 1):
-            if left_at not in places:  # `second` is the chance of all that leave there
-                tokens += rate**left_at * (1.0 - rate) * second * expected_tokens(rate, length - left_at - 1)
-            places.add(left_at)
-            rows += length + 1
-            gain = tokens - speed * (self.times.wide_s(rows) - alone_s)
-            if gain >= most:
-                best, most = count, gain
-        return best
 
     def gain_of_restart(
         self, chance: float, num_drafted: int, num_named: int, num_ready: int, elapsed_s: float

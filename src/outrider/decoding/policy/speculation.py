@@ -48,9 +48,6 @@ class DraftView(Protocol):
     def best(self, after: Tokens = ()) -> tuple[Tokens, tuple[Evidence, ...]]:
         """Return the likeliest draft after the text and these tokens, with its evidence."""
 
-    def others(self, after: Tokens, limit: int, most: int) -> list[Tokens]:
-        """Return the next best drafts after the text and these tokens, at most `limit` tokens each."""
-
     def open_ends(
         self,
         running: Tokens,
@@ -94,9 +91,6 @@ class SpeculationPolicy(Protocol):
 
     def plan(self, view: DraftView) -> Plan | None:
         """Return the next forward, or None to wait for a draft."""
-
-    def siblings(self, view: DraftView, draft: Tokens, most: int, longest: int) -> tuple[Tokens, ...]:
-        """Return up to `most` other drafts to verify beside this one, at most `longest` tokens each."""
 
     def on_arrival(self) -> None:
         """Drafts have come."""
@@ -163,10 +157,6 @@ class FixedPolicy:
         if draft or self.never_waits or view.step_requested:
             return Plan(draft, evidence, self._read_exits)
         return None
-
-    def siblings(self, view: DraftView, draft: Tokens, most: int, longest: int) -> tuple[Tokens, ...]:
-        """Return none: one draft at a time."""
-        return ()
 
     def on_arrival(self) -> None:
         """Do nothing: a running verification is never aborted for a draft."""

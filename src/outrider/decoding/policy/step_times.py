@@ -22,36 +22,29 @@ class ForwardTimes:
     """
 
     def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING, interpolates: bool = False) -> None:
-        """`interpolates`: a length that was not timed is estimated from those around it, and a forward over
-        several drafts from such ones alone; otherwise from the nearest."""
+        """`interpolates`: a length that was not timed is estimated from those around it; otherwise from the
+        nearest.
+        """
         self._tuning = tuning
         self._interpolates = interpolates
         self._step = ExponentialMean(tuning)
         self._verify = _RecentMeans(tuning)
         self._nearest: dict[int, ExponentialMean] = {}
         """By the length of a draft, of which none need have been verified."""
-        self._wide = _RecentMeans(tuning)
-        """By all tokens of a forward with drafts beside: cut otherwise, a draft as long may take longer."""
         self._leaving: deque[float] = deque(maxlen=tuning.abort_window)
         self._left_at = 0
         self._forwards = 0
         self._changes = 0
         """Forwards in a row that took much longer or shorter than those like them."""
-        self._begins = True
 
-    def begin_text(self) -> None:
-        """What comes first may have to bring the prompt to other places of the cache."""
-        self._begins = True
-
-    def on_forward(self, num_drafted: int, compute_s: float, num_beside: int = 0) -> bool:
-        """One over a draft (or a step, with none) and so many tokens of others took so long. Returns whether
-        the machine is another now, as far as that shows.
+    def on_forward(self, num_drafted: int, compute_s: float) -> bool:
+        """One over a draft (or a step, with none) took so long. Returns whether the machine is another now,
+        as far as that shows.
         """
         self._forwards += 1
         if self._forwards - self._left_at > self._tuning.forward_window:
             self._leaving.clear()
-        before_s = 0.0 if num_beside else self._timed.get(num_drafted, 0.0)
-        changed = _differ(before_s, compute_s, self._tuning.speed_change)
+        changed = _differ(self._timed.get(num_drafted, 0.0), compute_s, self._tuning.speed_change)
         self._changes = self._changes + 1 if changed else 0
         if self._changes == 1:
             return False
@@ -59,12 +52,9 @@ class ForwardTimes:
             self.forget()
         if not num_drafted:
             self._step.add(compute_s)
-        for times in (self._verify, self._wide):
-            times.forget(self._forwards, self._step.value)
+        self._verify.forget(self._forwards, self._step.value)
         self._nearest.clear()
-        if num_beside:
-            self._on_wide(num_drafted + num_beside, compute_s)
-        elif num_drafted:
+        if num_drafted:
             self._verify.add(num_drafted, compute_s, self._forwards, self._step.value)
         return changed
 
@@ -72,7 +62,7 @@ class ForwardTimes:
         """The machine is another now."""
         self._changes = 0
         self._step = ExponentialMean(self._tuning)
-        self._verify, self._wide = _RecentMeans(self._tuning), _RecentMeans(self._tuning)
+        self._verify = _RecentMeans(self._tuning)
 
     def on_begun_again(self, after_s: float) -> None:
         """So long after a forward was aborted the next one has begun."""
@@ -93,11 +83,6 @@ class ForwardTimes:
     def step_s(self) -> float:
         """Returns the mean time of a step in seconds; 0 until it is known."""
         return self._step.value
-
-    @property
-    def wide_known(self) -> bool:
-        """Whether a forward over several drafts has been timed."""
-        return bool(self._wide.means)
 
     @property
     def any_known(self) -> bool:
@@ -144,13 +129,6 @@ class ForwardTimes:
         (low, low_s), (high, high_s) = around
         return high_s + (num_drafted - high) * max(0.0, high_s - low_s) / (high - low)
 
-    def wide_s(self, num_tokens: int) -> float:
-        """A forward over so many tokens of several drafts, as `draft_s` where none has been timed."""
-        if self._interpolates and not self._wide.means:
-            return self.draft_s(num_tokens)
-        timed = self._wide.means if self._interpolates else self._verify.means | self._wide.means
-        return _nearest_to(num_tokens, timed).value if timed else self._step.value
-
     def part_of(self, num_drafted: int, running_s: float) -> float:
         """What part of the verification of so many has been done after so long, as far as is known."""
         known = bool(self._verify.means) if num_drafted else self._step.known
@@ -160,12 +138,6 @@ class ForwardTimes:
     def begin_again_s(self) -> float:
         """From giving a forward up to the next one's begin."""
         return min(self._leaving, default=0.0)
-
-    def _on_wide(self, num_tokens: int, compute_s: float) -> None:
-        """The first one of a text has also brought its prompt to where the others are verified."""
-        if not self._begins:
-            self._wide.add(num_tokens, compute_s, self._forwards, self._step.value)
-        self._begins = False
 
 
 class _RecentMeans:

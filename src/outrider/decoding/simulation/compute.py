@@ -17,12 +17,10 @@ class ComputeProfile:
     One token of the draft takes draft_token_s, and draft_branch_s more for each further prefix of a batch.
     The target verifies n drafted tokens in verify_s + n * verify_token_s and takes a step, with none, in
     step_s (as long as a verification, where that is None); verify_exit_s and step_exit_s more for each of its
-    early exits where they are asked. Branches beside the draft take branch_costs[n] of verify_s more for n of
-    them, the last of these costs for more still. A token of a draft beside the target takes
-    cloud_draft_token_s, and cloud_draft_branch_s more for each further place of its text, with
-    `cloud_draft_apart` on a device of its own. Exit i hints at the share exit_fractions[i] of either; where
-    none are given, when its layer is done. `draft_queue` and `target_queue`: how a forward ends that is given
-    up.
+    early exits where they are asked. A token of a draft beside the target takes cloud_draft_token_s, and
+    cloud_draft_branch_s more for each further place of its text, with `cloud_draft_apart` on a device of its
+    own. Exit i hints at the share exit_fractions[i] of either; where none are given, when its layer is done.
+    `draft_queue` and `target_queue`: how a forward ends that is given up.
     """
 
     draft_prefill_s: float = 0.02
@@ -37,7 +35,6 @@ class ComputeProfile:
     target_queue: DeviceQueue = NO_QUEUE
     verify_exit_s: float = 0.0
     step_exit_s: float = 0.0
-    branch_costs: tuple[float, ...] = (0.0,)
     cloud_draft_token_s: float = 0.005
     cloud_draft_branch_s: float = 0.0
     cloud_draft_apart: bool = False
@@ -62,8 +59,7 @@ class ComputeProfile:
             return 0.0
         if not job.draft and self.step_s is not None:
             return self.step_s + job.hints * num_exits * self.step_exit_s
-        branches_s = self.branch_costs[min(len(job.beside), len(self.branch_costs) - 1)] * self.verify_s
-        verify_s = self.verify_s + branches_s + (job.num_rows - 1) * self.verify_token_s
+        verify_s = self.verify_s + len(job.draft) * self.verify_token_s
         return verify_s + job.hints * num_exits * self.verify_exit_s
 
 

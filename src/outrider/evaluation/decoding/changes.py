@@ -86,7 +86,6 @@ class Conditions:
             step_s=self.step_s,
             verify_exit_s=self.exit * self.step_s,
             step_exit_s=self.exit * self.step_s,
-            branch_costs=(0.0, 0.2, 0.4),
             cloud_draft_token_s=self.cloud_draft * self.step_s,
         )
         link = LinkProfile(self.round_trip * STEP_S / 2.0)

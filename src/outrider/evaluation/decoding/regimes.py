@@ -23,9 +23,6 @@ from outrider.runtime.common.paths import benchmark_file
 
 BRANCH_COST = 0.0223
 """What each further prefix of a batch adds to a draft token's time: FSD Table 9, 7.76 to 8.97 ms for 8."""
-BRANCH_COSTS = (0.0, 0.212, 0.357, 0.373, 0.458, 0.543, 0.628, 0.713)
-"""What a verification of 1, 2, ... 8 branches takes beyond one of a single branch, of its time: FSD Table 9's
-A100, 17.94 to 30.73 ms, between its rows by straight lines."""
 EXIT_COST = 0.06 * 6 / 5
 """What asking an exit adds, of a layer's share in a step: the shipped target's five cost 6% of its six layers
 (`outrider eval exits`).
@@ -180,7 +177,6 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             step_s=self.step_s,
             step_exit_s=self._exit_s,
             verify_exit_s=self._verify_exit_s,
-            branch_costs=BRANCH_COSTS,
             draft_queue=self._queue(self.layers.draft),
             target_queue=self._queue(self.layers.target),
         )
