@@ -80,7 +80,6 @@ class AdaptiveTuning:
 
     # Mechanisms of the cloud.
     restart: bool = _switch("abort a verification to begin with the outcome that its exits predict")
-    extend_restart: bool = _switch("abort a verification to begin with a draft that has grown meanwhile")
     choose_length: bool = _switch("verify only as much of a draft as pays; otherwise all of it")
     gate_exits: bool = _switch("read exits only where that is faster; otherwise always")
     calibrate_exits: bool = _switch("learn how often exits are right; otherwise their priors hold")

@@ -92,18 +92,6 @@ def test_what_exits_repeat_is_learnt_to_be_worth_more():
     assert chances[0] < 0.1 < 0.9 < chances[1]
 
 
-def test_a_draft_and_what_goes_on_from_it_stand_as_far_as_exits_that_said_so_were_right():
-    trust, heard = ExitCalibrator(), once(exit_word(4, 5, 6))
-    for _ in range(300):
-        trust.on_outcome("agrees", heard.signs(0), right=True)
-        trust.on_outcome("overruled", heard.signs(0), right=False)
-    assert trust.stands(heard, (4, 5, 6)) > 0.7
-    assert trust.stands(heard, (4, 5, 7)) < 0.1, "the exit would go on otherwise"
-    assert trust.stands(heard, (4, 7, 6)) < 0.1, "or leave the draft"
-    known = trust.stands(heard, (4, 7, 6), known=2, known_chance=0.5)
-    assert 0.4 < known < 0.5, "what is known is not doubted twice"
-
-
 def exit_word(*choices: int, exit: int = 3) -> ExitHint:
     return ExitHint(exit, 0, choices[0], 0.5, choices, (0.5,) * len(choices))
 

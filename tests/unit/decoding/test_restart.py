@@ -164,54 +164,10 @@ def test_where_no_draft_has_ever_come_steps_are_left_for_what_exits_say():
     assert taught(drafts=False).gain_of_restart(1.0, 0, 1, 0, 0.0) > 0.0
 
 
-def test_all_of_a_draft_that_has_grown_is_begun_with_where_the_time_lost_is_little():
-    for chance, elapsed_s, is_better in ((0.9, 0.001, True), (0.9, 0.058, False), (0.05, 0.01, False)):
-        aim = RestartRule(taught())
-        aim.begin(7.0)
-        aim.look_at_more(len(DRAFT), 3, chance, 7.0 + elapsed_s)
-        assert aim.is_better == is_better
-    aim = aiming(taught(), ((1, 9), 0.9))
-    aim.take()
-    aim.begin(7.01)
-    aim.look_at_more(6, 3, 0.9, 7.011)
-    assert aim.is_better
-    aim.take()
-    assert (aim.tokens, aim.chance, aim.ends) == ((1, 9), 0.9, (1,)), "nothing more is foretold"
-
-
-def test_of_an_aim_and_a_draft_that_has_grown_that_with_more_gain_is_taken():
-    for sure, foretold in ((0.99, (1, 9)), (0.7, ())):
-        aim = aiming(taught(), ((1, 9), sure))
-        assert aim.is_better
-        aim.look_at_more(len(DRAFT), 8, 0.95, 7.01)
-        aim.take()
-        assert aim.tokens == foretold
-
-
-@pytest.mark.parametrize(("drafted", "whole_s"), [(0, STEP_S), (4, VERIFY_S)])
-def test_more_of_a_draft_gains_less_as_time_goes_by_and_costs_only_time(drafted, whole_s):
-    pace = taught()
-    at_once, late = (pace.gain_of_more(0.8, drafted, 4, share * whole_s) for share in (0.0, 0.9))
-    assert at_once > 0.0 > late
-    gains = [pace.gain_of_more(chance, drafted, 4, 0.01) for chance in (0.1, 0.5, 0.9)]
-    assert gains == sorted(gains) and len(set(gains)) == 3
-    in_vain = pace.gain_of_more(0.0, drafted, 4, 0.0)
-    assert in_vain > pace.gain_of_restart(0.0, drafted, drafted + 1, 3, 0.0) + 0.9, "no token is lost"
-
-
 def test_a_wrong_aim_loses_what_the_draft_has_right_beyond_it():
     pace = taught(right=0.9)
     early, late = (pace.gain_of_restart(0.0, 8, named, 0, 0.01) for named in (1, 8))
     assert early < late - 2.0
-
-
-def test_more_of_a_draft_gains_less_where_drafts_go_on_coming():
-    gains = []
-    for usual in (0, 4, 8):
-        pace = taught(right=0.9)
-        pace.on_ready(usual, 4, 4)
-        gains.append(pace.gain_of_more(0.9, 4, 8, 0.01))
-    assert gains == sorted(gains, reverse=True) and len(set(gains)) == 3
 
 
 def test_a_verification_that_begins_forgets_what_was_not_taken():

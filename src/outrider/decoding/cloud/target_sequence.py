@@ -128,7 +128,6 @@ class TargetSequence:
                 return
             digest = self._text.digest_at(frame.base)
         self._drafts.offer_runs(frame.base, digest, runs)
-        self.policy.on_arrival()
 
     def on_proposal(self, frame: Proposal) -> None:
         """Settle the text where the edge has done so, and keep the branch that follows."""
@@ -144,7 +143,6 @@ class TargetSequence:
             base, digest = base + 1, extend_digest(digest, (frame.settled,))
         evidence = self._scheme.unpack_evidence(frame.evidence, len(frame.tokens), self._vocab_size)
         self._drafts.offer_branch(base, digest, frame.tokens, evidence)
-        self.policy.on_arrival()
 
     def next_job(self) -> CloudJob | None:
         """What the target should run for this text now, if anything."""

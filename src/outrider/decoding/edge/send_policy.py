@@ -65,7 +65,7 @@ class Stream(SendPolicy):
 class SendAhead(SendPolicy):
     """All that is worth its bytes, as soon as a branch is worth a frame.
 
-    Second choices that nothing follows yet go along: verified beside the first, one may win a token.
+    Second choices that nothing follows yet go along.
     """
 
     def plan(self, drafts: TreeExpander, is_told: bool, now_s: float) -> list[Node] | None:

@@ -9,7 +9,6 @@ from outrider.core.frames import Rules
 from outrider.decoding.acceptance.schemes import SCHEMES, Evidence
 from outrider.decoding.jobs import ExitHint, Verify
 from outrider.decoding.policy.cloud_drafting import Prospect
-from outrider.decoding.policy.exit_calibration import ExitObservation
 from outrider.decoding.policy.foretold import Foretold
 from outrider.decoding.policy.hint_filter import HintFilter
 from outrider.decoding.policy.outcomes import VerificationOutcome
@@ -40,8 +39,6 @@ class AdaptivePolicy:
         self._hinted = hinted
         self._predicted = Foretold(estimates)
         self._filter = HintFilter(vocab_size, estimates.tuning)
-        self._grown = False
-        """Whether drafts have come since the running verification began."""
         self._told: Sequence[Outcome] = ()
         """How the running verification ends by the last exit that spoke."""
         self._probed = False
@@ -115,13 +112,9 @@ class AdaptivePolicy:
         ready, _ = view.best(after)
         return ready[: max(1, self.estimates.chunk_length(len(ready)))]
 
-    def on_arrival(self) -> None:
-        """Notes that a draft has arrived; see `SpeculationPolicy`."""
-        self._grown = True
-
     def on_begin(self, now_s: float) -> None:
         """Starts to predict the outcome of a forward; see `SpeculationPolicy`."""
-        self._grown, self._told = False, ()
+        self._told = ()
         self._predicted.begin(now_s)
 
     def on_exit(
@@ -131,24 +124,10 @@ class AdaptivePolicy:
         observed = self._predicted.hear(hint)
         outcomes = self._predicted.outcomes(observed, job.draft)
         self._told = outcomes
-        self._consider_restart(job, observed, outcomes, view, longest, now_s)
-        announced = [(view.announced(tokens), chance) for tokens, chance in outcomes]
-        return [(tokens, chance) for tokens, chance in announced if self._filter.tells(tokens, chance)]
-
-    def _consider_restart(
-        self,
-        job: Verify,
-        observed: ExitObservation,
-        outcomes: Sequence[Outcome],
-        view: DraftView,
-        longest: int,
-        now_s: float,
-    ) -> None:
         goes_on = [one for one in outcomes if len(one[0]) <= longest and view.continues(one[0])]
         self._predicted.look(job.draft, goes_on, lambda after: self._worth_verifying(view, after), now_s)
-        if self._grown:
-            draft, _ = self._draft(view)
-            self._predicted.look_at_more(observed, job.draft, draft[:longest], now_s)
+        announced = [(view.announced(tokens), chance) for tokens, chance in outcomes]
+        return [(tokens, chance) for tokens, chance in announced if self._filter.tells(tokens, chance)]
 
     @property
     def should_abort(self) -> bool:

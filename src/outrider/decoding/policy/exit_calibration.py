@@ -109,17 +109,6 @@ class ExitCalibrator:
                 alive *= self._chance_of_draft(signs)
         return [(tokens, chance) for tokens, chance in ends if chance >= least]
 
-    def stands(
-        self, heard: ExitObservation, tokens: Tokens, known: int = 0, known_chance: float = 1.0
-    ) -> float:
-        """The chance that the text goes on with `tokens`: the draft that the exit spoke of, and one more."""
-        choices = heard.hint.choices
-        for at in range(known, len(tokens)):
-            agrees = choices[at] == tokens[at]
-            signs = heard.signs(at)
-            known_chance *= self.chance("agrees", signs) if agrees else self._chance_of_draft(signs)
-        return known_chance
-
     def on_judged(self, heard: ExitObservation, draft: Tokens, new: Tokens, known: int = 0) -> None:
         """Compare what an exit said with what came, `new`, as far as the draft stood and one token further;
         of the first `known` tokens it has been learnt already.

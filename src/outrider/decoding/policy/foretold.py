@@ -93,19 +93,6 @@ class Foretold:
         if self._pace.tuning.restart:
             self._restart.look(draft, outcomes, after, now_s)
 
-    def look_at_more(self, heard: ExitObservation, draft: Tokens, offered: Tokens, now_s: float) -> None:
-        """Whether to abort the verification of a draft for all that is `offered`, where that goes on from
-        it; see `RestartRule.look_at_more`.
-        """
-        num_drafted = len(draft)
-        if not self._pace.tuning.extend_restart:
-            return
-        told_all = len(heard.hint.choices) > num_drafted
-        if told_all and len(offered) > num_drafted and offered[:num_drafted] == draft:
-            tokens, known = offered[: num_drafted + 1], len(self._restart.tokens)
-            chance = self._pace.trust.stands(heard, tokens, known, self._restart.chance)
-            self._restart.look_at_more(num_drafted, len(offered) - num_drafted, chance, now_s)
-
     def on_aborted(self, draft: Tokens) -> None:
         """A verification was aborted. What exits said of it will be compared with what comes of the next,
         unless that one begins with the same draft: they will say it again.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a running verification, or step, should be aborted for one that knows more or goes further.
+"""When a running verification, or step, should be aborted for one that knows more.
 
 `TargetSequence.should_abort` asks here; the forward ends at an exit (`execution.batch_verification`).
 
@@ -9,9 +9,6 @@ the time since the verification began and saves the next one where the exits wer
 the target has its word all the same: what is foretold is judged like any draft. Where no branch lies ready,
 above all where the edge is far away, the target so drafts for itself with its own first layers (as Kangaroo,
 arXiv 2404.18911, and LayerSkip, arXiv 2404.16710).
-
-Where more of the running draft has come in the meantime, beginning again with all of it foretells nothing: it
-costs the time as well, and spares a forward where the draft stands as far as the new tokens.
 """
 
 from __future__ import annotations
@@ -82,17 +79,10 @@ class RestartRule:
             whole = tokens + ready
             if draft[: len(whole)] == whole:
                 continue
-            lengths = len(draft), len(tokens), len(ready)
-            gain = self._pace.gain_of_restart(chance, *lengths, self.running_s(now_s))
+            gain = self._pace.gain_of_restart(
+                chance, len(draft), len(tokens), len(ready), self.running_s(now_s)
+            )
             self._weigh(_Better(tokens, chance, now_s, gain))
-
-    def look_at_more(self, num_drafted: int, num_more: int, chance: float, now_s: float) -> None:
-        """So many tokens have come that go on from the running draft, of so many; with that `chance` they do
-        so as far as the first of them.
-        """
-        running_s = self.running_s(now_s)
-        gain = self._pace.gain_of_more(chance, num_drafted, num_more, running_s)
-        self._weigh(_Better(self.tokens, self.chance, now_s, gain))
 
     def _weigh(self, found: _Better) -> None:
         """Leaving must gain some tokens: less is lost in what is not known, and the next exit knows more."""
@@ -104,7 +94,5 @@ class RestartRule:
         """The verification has been aborted: what was better is what the next one begins with."""
         if self._better is None:
             return
-        tokens, chance, self._aborted_s, _ = self._better
-        if tokens != self.tokens:
-            self.ends = (*self.ends, len(tokens) - 1)
-        self.tokens, self.chance = tokens, chance
+        self.tokens, self.chance, self._aborted_s, _ = self._better
+        self.ends = (*self.ends, len(self.tokens) - 1)

@@ -237,40 +237,15 @@ class SessionEstimates:
         second, as much as usually lies ready by then; else is lost what else the draft had right from where
         the outcome leaves it. To begin again takes its time too.
         """
-        num_beyond = max(0, num_drafted - num_named + 1)
-        lost = expected_tokens(self._odds.rate(), num_beyond)
-        to_come = max(0.0, self._usually_ready(num_drafted, num_named) - num_ready)
-        return self._gain_of_abort(chance, num_drafted, num_named, num_ready, elapsed_s, to_come, lost)
-
-    def gain_of_more(self, chance: float, num_drafted: int, num_more: int, elapsed_s: float) -> float:
-        """Tokens gained by aborting the verification of so many after so long for one that goes on with so
-        many more, the first of which it judges right with that `chance`. Where it does not, only time is
-        lost. Drafts have come and go on coming, however many lie ready.
-        """
-        num_named, num_ready = num_drafted + 1, num_more - 1
-        to_come = self._usually_ready(num_drafted, num_named)
-        return self._gain_of_abort(chance, num_drafted, num_named, num_ready, elapsed_s, to_come, lost=0.0)
-
-    def _gain_of_abort(
-        self,
-        chance: float,
-        num_drafted: int,
-        num_named: int,
-        num_ready: int,
-        elapsed_s: float,
-        to_come: float,
-        lost: float,
-    ) -> float:
-        """`to_come`: tokens that would have joined those ready, were none of the forward's time over yet;
-        `lost`: tokens, where it was wrong.
-        """
         if not self._timed:
             return 0.0
         rate, running_s = self._odds.rate(), self.times.draft_s(num_drafted)
         whole_s, speed = self.times.draft_s(num_named + num_ready), self._tokens_per_s
+        to_come = max(0.0, self._usually_ready(num_drafted, num_named) - num_ready)
         to_come *= max(0.0, 1.0 - elapsed_s / running_s)
         fewer = expected_tokens(rate, num_ready + to_come) - expected_tokens(rate, num_ready)
         right = speed * (running_s + self.times.draft_s(num_ready) - whole_s) - fewer
+        lost = expected_tokens(rate, max(0, num_drafted - num_named + 1))
         wrong = lost + speed * max(0.0, whole_s - running_s)
         return chance * right - (1.0 - chance) * wrong - speed * (elapsed_s + self.times.begin_again_s)
 

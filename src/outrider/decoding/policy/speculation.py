@@ -92,9 +92,6 @@ class SpeculationPolicy(Protocol):
     def plan(self, view: DraftView) -> Plan | None:
         """Return the next forward, or None to wait for a draft."""
 
-    def on_arrival(self) -> None:
-        """Drafts have come."""
-
     def on_begin(self, now_s: float) -> None:
         """A verification begins."""
 
@@ -157,9 +154,6 @@ class FixedPolicy:
         if draft or self.never_waits or view.step_requested:
             return Plan(draft, evidence, self._read_exits)
         return None
-
-    def on_arrival(self) -> None:
-        """Do nothing: a running verification is never aborted for a draft."""
 
     def on_begin(self, now_s: float) -> None:
         """Notes when the forward began; see `SpeculationPolicy`."""
