@@ -38,7 +38,7 @@ BESIDE = {
     "--sim": {"console": ["--namespace go2"]},
     "--random-regimes 2": {"bench decoding": ["--regime lan", "--models models", "--live"]},
     "--changes 2": {"bench decoding": ["--regime lan", "--models models", "--texts 2", "--drafters lookup"]},
-    "--alternatives": {"bench decoding": ["--ablations", "--ablate siblings"]},
+    "--alternatives": {"bench decoding": ["--ablations", "--ablate choose_length"]},
 }
 """Options that another one leaves without a meaning."""
 PASSED_OVER = [
