@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from support.consoles import Page, wait_until
@@ -77,6 +79,30 @@ def test_a_stop_that_is_released_at_once_ends_a_plan_all_the_same_and_says_so(ro
     robot.set_e_stop(False)
     wait_until(lambda: len(ends) == 2, "both end")
     assert ends == [GoalEnd(False, E_STOPPED)] * 2
+
+
+def test_it_waits_as_long_as_it_is_told_and_goes_on_without_delay(robot: SimulatedRobot) -> None:
+    ends: list[GoalEnd] = []
+    began_s = time.monotonic()
+    robot.send_goal("wait 2 seconds, then turn left 10 degrees", ends.append)
+    robot.send_goal("wait 1 second", ends.append)
+    wait_until(lambda: len(ends) == 2, "both end")
+    assert ends[0].success and ends[1] == GoalEnd(True, "waited 1 s")
+    assert time.monotonic() - began_s > 3.0
+
+
+@pytest.mark.parametrize(
+    "end", [{"do": "cancel"}, {"do": "e_stop", "engaged": True}], ids=lambda end: end["do"]
+)
+def test_a_long_wait_ends_when_it_is_told_and_delays_nothing_later(page: Page, end: dict[str, Any]) -> None:
+    page.send(do="say", text="wait 600 seconds, then turn left")
+    page.read("plan", running=True)
+    page.send(**end)
+    assert page.read("goal", state="failed")["instruction"] == "wait 600 seconds, then turn left"
+    if end["do"] == "e_stop":
+        page.release_e_stop()
+    page.send(do="say", text="turn right 20 degrees")
+    assert page.read("goal", state="done")["instruction"] == "turn right 20 degrees"
 
 
 def test_what_it_is_told_it_remembers_until_it_ends(robot: SimulatedRobot) -> None:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from outrider.simulation.simulator import Simulator
 
 START_S = 600.0
-PICTURE_PERIOD_S, IDLE_PERIOD_S = 0.1, 0.1
+PICTURE_PERIOD_S, IDLE_PERIOD_S, STOP_PERIOD_S = 0.1, 0.1, 0.02
 MEMORIES = 40
 SHAREABLE = RecordFilter(visibility=Visibility.SHAREABLE)
 STOPPED = "the emergency stop is engaged: a person releases it at the console"
@@ -256,9 +256,13 @@ class _Watch:
 
     def show(self, state: LiveState) -> None:
         """A moment of the run."""
-        if self.is_over():
+        while not self.is_over():
+            ahead_s = state.time_s - (time.monotonic() - self._began_s)
+            if ahead_s <= 0.0:
+                break
+            time.sleep(min(ahead_s, STOP_PERIOD_S))
+        else:
             raise Cancelled("cancelled")
-        time.sleep(max(0.0, state.time_s - (time.monotonic() - self._began_s)))
         self._show_text(state)
         self.look(self.simulator.odometry().pose)
 

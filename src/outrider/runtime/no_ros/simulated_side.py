@@ -101,8 +101,11 @@ class SimulatedSide:
         return self._ends.get((session_id, step))
 
     def pause(self, duration_s: float) -> None:
-        """The clock goes on, for nothing happens meanwhile."""
-        self._ahead_s += duration_s
+        """The clock goes on by so much, however long whoever shows the run takes over it."""
+        then_s = self.now_s() + duration_s
+        self._ahead_s = then_s - time.monotonic()
+        self._show()
+        self._ahead_s = then_s - time.monotonic()
 
     def on_progress(self, progress: Progress) -> None:
         """Say the plan's next step, and keep it."""
