@@ -17,15 +17,16 @@ import pytest
 pytest.importorskip("mcp", reason="the extra mcp is not installed")
 
 import httpx
-from mcp import ClientSession
+from mcp import ClientSession, McpError
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.memory import create_connected_server_and_client_session
+from mcp.types import CancelledNotification, CancelledNotificationParams, ClientNotification
 from support.agents import call, over_a_pipe
 from support.consoles import FakeRobot, Page, wait_until
 
 from outrider.console import messages as m
 from outrider.console.agents.address import ConsoleAddress
-from outrider.console.agents.agent import AgentSettings
+from outrider.console.agents.agent import Agent, AgentSettings
 from outrider.console.agents.envelope import Envelope
 from outrider.console.agents.serving import serve_http
 from outrider.console.agents.tools import make_server
@@ -156,7 +157,7 @@ def test_an_agent_uses_the_robot_over_http_with_a_token(console: ConsoleServer, 
         asyncio.run(run(url))
 
 
-@pytest.mark.parametrize("given", ["", "Bearer", "Bearer wrong", f"bearer {TOKEN}", TOKEN, "Basic x"])
+@pytest.mark.parametrize("given", ["", "Bearer", "Bearer wrong", f"bearer x{TOKEN}", TOKEN, "Basic x"])
 def test_http_without_the_token_is_refused(console: ConsoleServer, robot: FakeRobot, given: str) -> None:
     with served_over_http(console) as url:
         for method in ("POST", "GET", "DELETE"):
@@ -287,6 +288,48 @@ def test_a_sentence_that_says_stop_ends_what_runs(console: ConsoleServer, robot:
     asyncio.run(run())
     wait_until(lambda: robot.cancels >= 4, "each has ended what runs")
     assert robot.goals == []
+
+
+def test_a_stop_in_too_long_a_sentence_ends_what_runs(console: ConsoleServer, robot: FakeRobot) -> None:
+    async def run() -> None:
+        async with connected(console) as session:
+            for sentence in ("stop " + "please " * 200, "x " * 300 + ", stop"):
+                taken, said = await call(session, "goal", sentence=sentence)
+                assert taken and said.startswith("the robot was asked to stop")
+            taken, said = await call(session, "goal", sentence="turn left, then " * 100)
+            assert not taken and "at most 400" in said
+
+    asyncio.run(run())
+    assert robot.goals == []
+
+
+def test_a_call_that_is_taken_back_ends_its_command(console: ConsoleServer, robot: FakeRobot) -> None:
+    async def run() -> None:
+        async with connected(console) as session:
+            goal = asyncio.create_task(call(session, "goal", sentence="find the red chair", wait_s=60.0))
+            await until(lambda: robot.goals, "the goal")
+            cancelled = CancelledNotification(
+                params=CancelledNotificationParams(requestId=session._request_id - 1)
+            )
+            await session.send_notification(ClientNotification(cancelled))
+            await until(lambda: robot.cancels, "the command ends")
+            with pytest.raises(McpError, match="cancelled"):
+                await goal
+
+    asyncio.run(run())
+
+
+def test_the_command_of_an_agent_that_has_gone_ends(console: ConsoleServer, robot: FakeRobot) -> None:
+    async def run() -> None:
+        there = [True]
+        agent = Agent(settings(console), lambda *_, **__: None)
+        await agent.goal(1, "find the red chair", 0.0, lambda: there[0])
+        assert robot.goals and not robot.cancels
+        there[0] = False
+        await until(lambda: robot.cancels, "the command ends")
+        await agent.close()
+
+    asyncio.run(run())
 
 
 def test_an_agent_that_leaves_takes_its_command_along(console: ConsoleServer, robot: FakeRobot) -> None:

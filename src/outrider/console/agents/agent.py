@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,14 +16,23 @@ from outrider.console import messages as m
 from outrider.console.agents.address import ConsoleAddress
 from outrider.console.agents.envelope import Envelope, Pace, Request
 from outrider.console.agents.link import ConsoleLink
+from outrider.console.messages import MAX_COMMAND_CHARACTERS
 from outrider.console.notes import Note
-from outrider.core.errors import OutriderError
+from outrider.core.errors import LinkError, OutriderError
 from outrider.core.language.plan import Plan
 from outrider.core.language.stops import says_to_stop
 from outrider.core.language.things import seen_as
 
 ANSWER_S, MOST_WAIT_S, STAND_S = 60.0, 600.0, 3.0
 MOST_RECALLED = 20
+PRESENCE_PERIOD_S = 1.0
+IsThere = Callable[[], bool]
+"""Whether the agent is there; what it has under way ends where it is not."""
+
+
+def always_there() -> bool:
+    """Whether an agent is there whose connection tells when it ends."""
+    return True
 
 
 @dataclass(frozen=True)
@@ -52,6 +61,7 @@ class Agent:
         self._pace = Pace(clock, settings.haste)
         self._opening, self._reading = asyncio.Lock(), asyncio.Lock()
         self._last_end = ""
+        self._watching: asyncio.Task[None] | None = None
         says_to_stop("stop")  # reads the phrases now, so that no call waits for them
         self._num_refused = self._num_told = 0
 
@@ -62,6 +72,8 @@ class Agent:
 
     async def close(self) -> None:
         """End the connection, and with it what this agent has under way."""
+        if self._watching is not None:
+            self._watching.cancel()
         self._tell_refused()
         await self._link.close()
 
@@ -84,15 +96,18 @@ class Agent:
             "`stop` is the emergency stop"
         )
 
-    async def goal(self, request: Request, sentence: str, wait_s: float = 0.0) -> str:
+    async def goal(
+        self, request: Request, sentence: str, wait_s: float = 0.0, is_there: IsThere = always_there
+    ) -> str:
         """Have a sentence carried out; wait for its end for so many seconds."""
-        if says_to_stop(sentence):  # it ends what runs, and is neither counted nor refused
+        if _orders_a_stop(sentence):  # it ends what runs, and is neither counted nor refused
             return await self.cancel()
-        return await self._sentence("goal", request, lambda: sentence, min(wait_s, MOST_WAIT_S))
+        wait_s = min(wait_s, MOST_WAIT_S)
+        return await self._sentence("goal", request, lambda: sentence, wait_s, is_there)
 
     async def ask(self, request: Request, question: str) -> str:
         """The robot's answer to a question, without motion; one that says to stop ends what runs."""
-        if says_to_stop(question):
+        if _orders_a_stop(question):
             return await self.cancel()
         return await self._sentence("ask", request, lambda: self._envelope.asking(question))
 
@@ -150,9 +165,14 @@ class Agent:
         return _json(list(self._link.seen.log))
 
     async def _sentence(
-        self, call: str, request: Request, sentence: Callable[[], str], wait_s: float = ANSWER_S
+        self,
+        call: str,
+        request: Request,
+        sentence: Callable[[], str],
+        wait_s: float = ANSWER_S,
+        is_there: IsThere = always_there,
     ) -> str:
-        """Check, then say."""
+        """Check, then say. A call that is taken back, or whose agent goes, ends what it began."""
         with self._counting_refusals():
             self._pace.call()
             self._pace.sentence(request)
@@ -162,12 +182,25 @@ class Agent:
             self._note(self.name, "call", call, said=text)
             await self._open()
             ended = await self._link.say(text)
-        return await self._end(plan, ended, wait_s)
-
-    async def _end(self, plan: Plan, ended: asyncio.Future[m.Goal], wait_s: float) -> str:
         ended.add_done_callback(lambda future: self._on_end(plan, future.result()))
-        await asyncio.wait([ended], timeout=wait_s)
+        self._watching = asyncio.create_task(self._watch(ended, is_there))
+        try:
+            await asyncio.wait([ended], timeout=wait_s)
+        except asyncio.CancelledError:
+            self._watching = asyncio.create_task(self._watch(ended, lambda: False))
+            raise
         return self._words_of(plan, ended.result()) if ended.done() else f"under way:\n{plan.text()}"
+
+    async def _watch(self, ended: asyncio.Future[m.Goal], is_there: IsThere) -> None:
+        """End the command of an agent that is not there any more."""
+        while is_there():
+            await asyncio.wait([ended], timeout=PRESENCE_PERIOD_S)
+            if ended.done():
+                return
+        if not ended.done():
+            self._note(self.name, "gone", "its command ends")
+            with suppress(LinkError):
+                await self._link.cancel()
 
     def _on_end(self, plan: Plan, goal: m.Goal) -> None:
         self._last_end = self._words_of(plan, goal)
@@ -210,6 +243,12 @@ class Agent:
         if self._num_refused > self._num_told:
             self._num_told = self._num_refused
             self._note(self.name, "refused", f"calls, {self._num_refused} so far")
+
+
+def _orders_a_stop(sentence: str) -> bool:
+    """Whether one does, by as much of its begin and its end as a command may have."""
+    ends = {sentence[:MAX_COMMAND_CHARACTERS], sentence[-MAX_COMMAND_CHARACTERS:]}
+    return any(map(says_to_stop, ends))
 
 
 def _json(value: Any) -> str:

@@ -3,46 +3,77 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
+from outrider.core.language.phrasebook import stop_words
+
 MOST_MESSAGE_BYTES = 1 << 16
-MESSAGES_PER_S = 100.0
 TOO_MANY, TOO_LONG, UNREADABLE = -32000, -32600, -32700
 NO_MESSAGE = "not a message of JSON-RPC"
+BATCH = "messages come one by one here, not as an array"
 TOO_LONG_MESSAGE = f"a message has more than {MOST_MESSAGE_BYTES} bytes"
 REFUSED = "an agent's message is refused: %s"
+URGENT_PER_S, URGENT_AT_ONCE = 10.0, 10.0
+"""Of what ends a command, beyond the rate of messages."""
+_SAYING = ("goal", "ask")
+
+
+class _Arguments(msgspec.Struct):
+    sentence: str = ""
+    question: str = ""
+
+
+class _Params(msgspec.Struct):
+    name: str = ""
+    arguments: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 class FirstLook(msgspec.Struct):
     """A request of JSON-RPC, or a notification, whose `id` is None."""
 
-    id: int | str | None = None
+    id: int | str | float | None = None
     method: str = ""
     params: msgspec.Raw = msgspec.Raw(b"{}")
 
     @property
     def is_stop(self) -> bool:
         """Whether it calls the tool `stop`."""
-        try:
-            name = msgspec.json.decode(self.params, type=_Params).name
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return False
-        return (self.method, name) == ("tools/call", "stop")
+        return self.tool.name == "stop"
 
     @property
-    def too_many(self) -> str:
-        """Why it is refused when too many come."""
-        done = "the emergency stop is engaged; " if self.is_stop else ""
-        return f"{done}more than {MESSAGES_PER_S:g} messages a second: wait"
+    def is_urgent(self) -> bool:
+        """Whether it calls `cancel`, or says what begins or ends with a stop word."""
+        if self.tool.name not in _SAYING:
+            return self.tool.name == "cancel"
+        told = _decoded(self.tool.arguments, _Arguments) or _Arguments()
+        words = (told.sentence or told.question).lower().split()
+        return any(word.strip(".,!?¡¿ ") in stop_words() for word in (*words[:1], *words[-1:]))
 
+    @property
+    def tool(self) -> _Params:
+        """The tool that it calls, if any."""
+        params = _decoded(self.params, _Params) if self.method == "tools/call" else None
+        return params or _Params()
 
-class _Params(msgspec.Struct):
-    name: str = ""
+    def refused(self, reason: str) -> str:
+        """Why it is refused, and that a stop is carried out all the same."""
+        return f"the emergency stop is engaged; {reason}" if self.is_stop else reason
 
 
 def first_look(message: bytes) -> FirstLook | None:
     """None for what is no message of JSON-RPC."""
+    return _decoded(message, FirstLook)
+
+
+def stops_among(message: bytes) -> bool:
+    """Whether an array of messages, as older versions of MCP had it, calls the tool `stop`."""
+    return any(one.is_stop for one in _decoded(message, list[FirstLook]) or ())
+
+
+def _decoded(content: bytes | msgspec.Raw, kind: type) -> Any:
     try:
-        return msgspec.json.decode(message, type=FirstLook)
+        return msgspec.json.decode(content, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

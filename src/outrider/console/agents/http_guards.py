@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from outrider.console.agents.envelope import MOST_ID_SHOWN
 from outrider.console.agents.first_look import (
-    MESSAGES_PER_S,
+    BATCH,
     MOST_MESSAGE_BYTES,
     NO_MESSAGE,
     REFUSED,
@@ -23,13 +23,18 @@ from outrider.console.agents.first_look import (
     TOO_LONG_MESSAGE,
     TOO_MANY,
     UNREADABLE,
+    URGENT_AT_ONCE,
+    URGENT_PER_S,
     FirstLook,
     first_look,
+    stops_among,
 )
+from outrider.console.agents.presence import Presence
 from outrider.core.token_bucket import TokenBucket
 
-MESSAGES_AT_ONCE, MOST_UNDER_WAY = 20.0, 64
-_Call = tuple[str, int | str | None]
+MESSAGES_PER_S, MESSAGES_AT_ONCE, MOST_UNDER_WAY, BODY_S = 25.0, 20.0, 16, 10.0
+SESSION_HEADER = "mcp-session-id"
+_Call = tuple[str, int | str | float | None]
 _log = logging.getLogger(__name__)
 
 
@@ -37,14 +42,10 @@ class TokenGuard:
     """Lets those in who send `Authorization: Bearer TOKEN`; everything else is answered with 401."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
-        self._app, self._expected = app, f"Bearer {token}".encode()
+        self._app, self._expected = app, token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
-            return
-        given = Headers(scope=scope).get("authorization", "").encode()
-        if secrets.compare_digest(given, self._expected):
+        if scope["type"] == "lifespan" or self._admits(Headers(scope=scope).get("authorization", "")):
             await self._app(scope, receive, send)
             return
         refusal = PlainTextResponse(
@@ -52,36 +53,53 @@ class TokenGuard:
         )
         await refusal(scope, receive, send)
 
+    def _admits(self, given: str) -> bool:
+        scheme, _, token = given.partition(" ")
+        return scheme.lower() == "bearer" and secrets.compare_digest(token.encode(), self._expected)
+
+
+class _Pace:
+    """Of one session; what ends a command has a little more."""
+
+    def __init__(self) -> None:
+        now_s = time.monotonic()
+        self._usual = TokenBucket(MESSAGES_PER_S, MESSAGES_AT_ONCE, now_s)
+        self._urgent = TokenBucket(URGENT_PER_S, URGENT_AT_ONCE, now_s)
+
+    def takes(self, request: FirstLook) -> bool:
+        now_s = time.monotonic()
+        return self._usual.take(1.0, now_s) or (request.is_urgent and self._urgent.take(1.0, now_s))
+
 
 class StopsFirst:
     """Has a stop carried out as soon as its request has come, whatever MCP has yet to do.
 
-    Of all agents together so few messages are let through that a stop finds little before it. `on_stop` is
-    called in the event loop, and must not block.
+    Of each session so few messages are let through that a stop finds little before it; those of no session
+    share one rate. `on_stop` is called in the event loop, and must not block.
     """
 
-    def __init__(self, app: ASGIApp, on_stop: Callable[[], None]) -> None:
-        self._app, self._on_stop = app, on_stop
-        self._pace = TokenBucket(MESSAGES_PER_S, MESSAGES_AT_ONCE, time.monotonic())
+    def __init__(self, app: ASGIApp, presence: Presence, on_stop: Callable[[], None]) -> None:
+        self._app, self._presence, self._on_stop = app, presence, on_stop
+        self._paces: dict[str, _Pace] = {}
         self._under_way: set[_Call] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] != "POST":
             await self._app(scope, receive, send)
             return
-        begin = await _body(receive)
+        begin = await body_of(receive)
         body = begin.get("body", b"")
         request = first_look(body)
-        if request is not None and request.is_stop:
+        if stops_among(body) if request is None else request.is_stop:
             self._on_stop()
-        call = Headers(scope=scope).get("mcp-session-id", ""), request.id if request else None
+        call = Headers(scope=scope).get(SESSION_HEADER, ""), request.id if request else None
         refusal = self._refusal(body, request, call)
         if refusal is not None:
             await refusal(scope, receive, send)
             return
         self._under_way.add(call)
         try:
-            await self._app(scope, _after(begin, receive), send)
+            await self._app(scope, after(begin, receive), send)
         except asyncio.CancelledError:  # the server ends, and a call has not
             await PlainTextResponse("the server ends", 503)(scope, receive, send)
         finally:
@@ -91,32 +109,51 @@ class StopsFirst:
         if len(body) > MOST_MESSAGE_BYTES:
             return _error(413, None, TOO_LONG, TOO_LONG_MESSAGE)
         if request is None:
-            return _error(400, None, UNREADABLE, NO_MESSAGE)
-        if not self._pace.take(1.0, time.monotonic()) or len(self._under_way) >= MOST_UNDER_WAY:
-            return _error(429, request.id, TOO_MANY, request.too_many)
-        if request.id is not None and call in self._under_way:  # of two, MCP would never answer the first
-            reason = f"request {str(request.id)[:MOST_ID_SHOWN]!r} is under way"
-            return _error(409, request.id, TOO_MANY, reason)
-        return None
+            return _error(400, None, UNREADABLE, BATCH if body.lstrip().startswith(b"[") else NO_MESSAGE)
+        session, number = call
+        num_under_way = sum(other == session for other, _ in self._under_way)
+        if not self._pace_of(session).takes(request):
+            reason = f"more than {MESSAGES_PER_S:g} messages a second: wait"
+        elif num_under_way >= MOST_UNDER_WAY:
+            reason = f"{num_under_way} calls are under way: wait for their ends"
+        elif number is not None and call in self._under_way:  # of two, MCP would never answer the first
+            reason = f"request {str(number)[:MOST_ID_SHOWN]!r} is under way"
+        else:
+            return None
+        return _error(429, number, TOO_MANY, request.refused(reason))
+
+    def _pace_of(self, session: str) -> _Pace:
+        """That of all others for a session that is none."""
+        for ended in [known for known in self._paces if known and known not in self._presence]:
+            del self._paces[ended]
+        return self._paces.setdefault(session if session in self._presence else "", _Pace())
 
 
-def _error(status: int, call: int | str | None, code: int, reason: str) -> Response:
+def _error(status: int, call: int | str | float | None, code: int, reason: str) -> Response:
     _log.error(REFUSED, reason)
     return JSONResponse({"jsonrpc": "2.0", "id": call, "error": {"code": code, "message": reason}}, status)
 
 
-async def _body(receive: Receive) -> Message:
-    """The whole body as one message, or as much as shows that it is too long."""
-    parts, message = [], await receive()
-    while message["type"] == "http.request":
-        parts.append(message.get("body", b""))
-        if not message.get("more_body") or sum(map(len, parts)) > MOST_MESSAGE_BYTES:
-            return {**message, "body": b"".join(parts)}
+async def body_of(receive: Receive) -> Message:
+    """The whole body as one message; as much as shows that it is too long, or as has come in good time."""
+    parts = list[bytes]()
+
+    async def whole() -> Message:
         message = await receive()
-    return message
+        while message["type"] == "http.request":
+            parts.append(message.get("body", b""))
+            if not message.get("more_body") or sum(map(len, parts)) > MOST_MESSAGE_BYTES:
+                return {**message, "body": b"".join(parts)}
+            message = await receive()
+        return message
+
+    try:
+        return await asyncio.wait_for(whole(), BODY_S)
+    except asyncio.TimeoutError:
+        return {"type": "http.request", "body": b"".join(parts), "more_body": False}
 
 
-def _after(begin: Message, receive: Receive) -> Receive:
+def after(begin: Message, receive: Receive) -> Receive:
     """What is received when `begin` comes before it."""
     waiting = [begin]
 

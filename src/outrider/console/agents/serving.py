@@ -13,7 +13,9 @@ import anyio
 import uvicorn
 
 from outrider.console.agents.agent import AgentSettings
+from outrider.console.agents.attendance import Attendance
 from outrider.console.agents.http_guards import StopsFirst, TokenGuard
+from outrider.console.agents.presence import Presence
 from outrider.console.agents.stdio import pipe_streams
 from outrider.console.agents.stopper import Stopper
 from outrider.console.agents.tools import make_server
@@ -62,7 +64,9 @@ def serve_http(
     check_certificate(at)
     listener = listen(at.host, at.port)
     with closing(Stopper(settings.address)) as stopper:
-        app = StopsFirst(make_server(settings, note).streamable_http_app(), stopper.ask)
+        presence = Presence()
+        server = make_server(settings, note, presence).streamable_http_app()
+        app = StopsFirst(Attendance(server, presence), presence, stopper.ask)
         config = uvicorn.Config(
             TokenGuard(app, token),
             log_config=None,

@@ -20,7 +20,6 @@ from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCMessage
 
 from outrider.console.agents.first_look import (
-    MESSAGES_PER_S,
     MOST_MESSAGE_BYTES,
     NO_MESSAGE,
     REFUSED,
@@ -28,11 +27,15 @@ from outrider.console.agents.first_look import (
     TOO_LONG_MESSAGE,
     TOO_MANY,
     UNREADABLE,
+    URGENT_AT_ONCE,
+    URGENT_PER_S,
+    FirstLook,
     first_look,
+    stops_among,
 )
 from outrider.core.token_bucket import TokenBucket
 
-LINES_AT_ONCE = 200.0
+LINES_PER_S, LINES_AT_ONCE = 100.0, 200.0
 MOST_ANSWERS, CLOSE_S = 1000, 2.0
 _log = logging.getLogger(__name__)
 Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
@@ -49,7 +52,8 @@ class _Pipe:
         self._loop = asyncio.get_running_loop()
         self._answers: queue.Queue[bytes | None] = queue.Queue(MOST_ANSWERS)
         self._messages: asyncio.Queue[SessionMessage | None] = asyncio.Queue()
-        self._pace = TokenBucket(MESSAGES_PER_S, LINES_AT_ONCE, time.monotonic())
+        self._pace = TokenBucket(LINES_PER_S, LINES_AT_ONCE, time.monotonic())
+        self._urgent = TokenBucket(URGENT_PER_S, URGENT_AT_ONCE, time.monotonic())
         self._writer = threading.Thread(target=self._write, name="answers", daemon=True)
         self._writer.start()
         threading.Thread(target=self._read, name="agent", daemon=True).start()
@@ -84,18 +88,23 @@ class _Pipe:
                 self._refuse(None, TOO_LONG, TOO_LONG_MESSAGE)
                 continue
             request = first_look(line)
+            if stops_among(line) if request is None else request.is_stop:
+                self._on_stop()
             if request is None:
                 self._refuse(None, UNREADABLE, NO_MESSAGE)
                 continue
-            if request.is_stop:
-                self._on_stop()
-            if not self._pace.take(1.0, time.monotonic()):
-                self._refuse(request.id, TOO_MANY, request.too_many)
+            if not self._takes(request):
+                reason = f"more than {LINES_PER_S:g} messages a second: wait"
+                self._refuse(request.id, TOO_MANY, request.refused(reason))
             elif (message := _message(line)) is None:
                 self._refuse(None, UNREADABLE, NO_MESSAGE)
             else:
                 self._put(message)
         self._put(None)
+
+    def _takes(self, request: FirstLook) -> bool:
+        now_s = time.monotonic()
+        return self._pace.take(1.0, now_s) or (request.is_urgent and self._urgent.take(1.0, now_s))
 
     def _put(self, message: SessionMessage | None) -> None:
         self._loop.call_soon_threadsafe(self._messages.put_nowait, message)
@@ -105,7 +114,7 @@ class _Pipe:
         while (rest := self._source.readline(MOST_MESSAGE_BYTES)) and not rest.endswith(b"\n"):
             pass
 
-    def _refuse(self, call: int | str | None, code: int, reason: str) -> None:
+    def _refuse(self, call: int | str | float | None, code: int, reason: str) -> None:
         """Answer with an error, which notifications do not get, nor agents that do not read."""
         _log.error(REFUSED, reason)
         error = {"code": code, "message": reason}

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps watch over the sessions of MCP over HTTP, and makes room for a new agent where one has gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from outrider.console.agents.http_guards import SESSION_HEADER, after
+from outrider.console.agents.presence import Presence
+from outrider.console.hub import MAX_AGENTS
+
+GONE = 404
+
+
+class Attendance:
+    """Tells `presence` which sessions are there. Of too many, the one that has been gone longest is ended."""
+
+    def __init__(self, app: ASGIApp, presence: Presence) -> None:
+        self._app, self._presence = app, presence
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        session = Headers(scope=scope).get(SESSION_HEADER, "")
+        if scope["method"] == "POST" and not session:
+            await self._make_room(scope)
+
+        async def told(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._on_answer(scope["method"], session, message)
+            await send(message)
+
+        with self._presence.open(session) as close:
+            if scope["method"] != "POST":  # a stream of answers ends by itself when its connection breaks
+                await self._app(scope, receive, told)
+                return
+            begin = await receive()
+            watching = asyncio.create_task(_until_broken(receive, close))
+            try:
+                await self._app(scope, after(begin, receive), told)
+            finally:
+                watching.cancel()
+
+    def _on_answer(self, method: str, session: str, answer: Message) -> None:
+        begun = Headers(raw=answer["headers"]).get(SESSION_HEADER, "")
+        if not session and begun and answer["status"] < 400:
+            self._presence.begin(begun)
+        elif session and (method == "DELETE" or answer["status"] == GONE):
+            self._presence.end(session)
+
+    async def _make_room(self, scope: Scope) -> None:
+        gone = self._presence.longest_gone() if len(self._presence) >= MAX_AGENTS else None
+        if gone is None:
+            return
+        headers = [(SESSION_HEADER.encode(), gone.encode())]
+        await self._app({**scope, "method": "DELETE", "headers": headers}, _nothing, _nowhere)
+        self._presence.end(gone)
+
+
+async def _until_broken(receive: Receive, close: Callable[[], None]) -> None:
+    with suppress(asyncio.CancelledError):
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        close()
+
+
+async def _nothing() -> Message:
+    return {"type": "http.request", "body": b""}
+
+
+async def _nowhere(_: Message) -> None:
+    """Nobody waits for this answer."""
