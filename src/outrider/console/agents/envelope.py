@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from outrider.console.messages import MAX_COMMAND_CHARACTERS
@@ -53,11 +54,14 @@ class Envelope:
 
     def remembering(self, text: str) -> str:
         """The sentence that has a statement remembered, and nothing else."""
-        return self._only(f"remember that {text}", Remember, "remember")
+        return self._only("remember that", text, Remember)
 
     def forgetting(self, about: str) -> str:
         """The sentence that has memories of something forgotten, and nothing else."""
-        return self._only(f"forget about {about}", Forget, "forget")
+        with suppress(InstructionError):
+            if Forget() in plan_of(f"forget {about}", self.vocabulary).steps:
+                about = ""
+        return self._only("forget about", about, Forget)
 
     def asking(self, question: str) -> str:
         """A question as it is. Raises InstructionError for a sentence that does anything else than ask."""
@@ -65,9 +69,11 @@ class Envelope:
             raise InstructionError("that is no question: say with `goal` what to do")
         return question
 
-    def _only(self, sentence: str, kind: type[Remember] | type[Forget], tool: str) -> str:
-        steps = self.plan(sentence).steps
+    def _only(self, order: str, what: str, kind: type[Remember] | type[Forget]) -> str:
+        sentence = f"{order} {what}"
+        steps = self.plan(sentence).steps if what.strip() else ()
         if len(steps) != 1 or not isinstance(steps[0], kind):
+            tool = kind.__name__.lower()
             raise InstructionError(f"that is nothing to {tool}: give one plain statement or thing")
         return sentence
 
