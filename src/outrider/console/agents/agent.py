@@ -181,23 +181,29 @@ class Agent:
                 plan = await asyncio.to_thread(self._envelope.plan, text)
             self._note(self.name, "call", call, said=text)
             await self._open()
-            ended = await self._link.say(text)
+            try:
+                ended = await self._link.say(text)
+                return await self._end(plan, ended, wait_s, is_there)
+            except asyncio.CancelledError:
+                self._watching = asyncio.create_task(self._take_back())
+                raise
+
+    async def _end(self, plan: Plan, ended: asyncio.Future[m.Goal], wait_s: float, is_there: IsThere) -> str:
         ended.add_done_callback(lambda future: self._on_end(plan, future.result()))
         self._watching = asyncio.create_task(self._watch(ended, is_there))
-        try:
-            await asyncio.wait([ended], timeout=wait_s)
-        except asyncio.CancelledError:
-            self._watching = asyncio.create_task(self._watch(ended, lambda: False))
-            raise
+        await asyncio.wait([ended], timeout=wait_s)
         return self._words_of(plan, ended.result()) if ended.done() else f"under way:\n{plan.text()}"
 
     async def _watch(self, ended: asyncio.Future[m.Goal], is_there: IsThere) -> None:
         """End the command of an agent that is not there any more."""
-        while is_there():
+        while is_there() and not ended.done():
             await asyncio.wait([ended], timeout=PRESENCE_PERIOD_S)
-            if ended.done():
-                return
         if not ended.done():
+            await self._take_back()
+
+    async def _take_back(self) -> None:
+        """End the command of this agent, if one is under way."""
+        if self._link.is_busy:
             self._note(self.name, "gone", "its command ends")
             with suppress(LinkError):
                 await self._link.cancel()
