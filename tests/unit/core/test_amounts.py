@@ -110,3 +110,135 @@ def test_a_thousand_is_never_one_and_two_numbers_are_no_sum(language: str, numbe
 )
 def test_the_reason_tells_the_number(said: str, reason: str) -> None:
     assert reason in refusal(said)
+
+
+@pytest.mark.parametrize(
+    ("said", "intent"),
+    [
+        *(("go forward .5 m", "move(0.5)"), ("go back .75 m", "move(-0.75)"), ("move 0.5 m", "move(0.5)")),
+        *(("wait .5 seconds", "wait(0.5)"), ("go to the point .5 .75", "go(0.5, 0.75)")),
+        *(("go to the point -.5 - .25", "go(-0.5, -0.25)"), ("go to the point 0 .75", "go(0, 0.75)")),
+        *(("geh ,5 m vor", "move(0.5)"), ("geh .5 m vor", "move(0.5)")),
+        *(("geh zum Punkt -,5 ,25", "go(-0.5, 0.25)"), ("avance de ,5 m", "move(0.5)")),
+        *(("avanza ,5 m", "move(0.5)"), ("前进.5米", "move(0.5)"), ("前进 .5 米", "move(0.5)")),
+        *(
+            ("turn left 90, go forward .5 m", "turn(90); move(0.5)"),
+            ("wait 5 s. 2 m forward", "wait(5); move(2)"),
+        ),
+        ("find the red chair, 3 m back!", "find(red chair); move(-3)"),
+    ],
+)
+def test_a_number_may_begin_with_its_decimal_sign(said: str, intent: str) -> None:
+    for vocabulary in (WORDS, None):
+        assert plan_of(said, vocabulary).intent == intent
+
+
+@pytest.mark.parametrize(
+    "said", ["go forward .05 m", "turn left .9 degrees", "turn left .9", "avance de ,05 m"]
+)
+def test_a_number_that_begins_with_its_sign_keeps_to_the_limits(said: str) -> None:
+    assert "0.05 m" in refusal(said) or "not 0.9" in refusal(said)
+
+
+@pytest.mark.parametrize("sign", [",", ".", ";", "!", "?", ":", "。", "，", "．"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        *("go forward{} 5 m", "go forward 5{} m", "go forward {}{} 5 m", "turn left{} 90 degrees"),
+        *("turn 20{} left", "wait{} 5 seconds", "wait five{} seconds", "go to the point{} 1 2"),
+        *("go to the point 1{} 2", "fahr{} 2 m vor", "avance de{} 2 m", "avanza 2{} m", "前进{} 5米"),
+    ],
+)
+def test_no_number_is_read_without_the_sign_at_it(said: str, sign: str) -> None:
+    assert f'has "{sign}" at a number' in refusal(said.replace("{}", sign))
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        "5 .5",
+        "1 . 5",
+        "1. 5",
+        "1 ,5",
+        "٫5",
+        ".5.5",
+        "..5",
+        ",5",
+        "1:5",
+        "1·5",
+        "- .5",
+        "-.5",
+        "5-10",
+        "1..5",
+    ],
+)
+def test_no_sign_makes_two_numbers_of_one(number: str) -> None:
+    for said in (f"go forward {number} m", f"turn left {number} degrees", f"wait {number} seconds"):
+        for vocabulary in (WORDS, None):
+            with pytest.raises(InstructionError) as error:
+                plan_of(said, vocabulary)
+            assert not error.value.meant
+
+
+@pytest.mark.parametrize(
+    ("said", "intent"),
+    [
+        *(("turn left forty-five degrees", "turn(45)"), ("wait twenty-five seconds", "wait(25)")),
+        *(("go forward one-and-a-half metres", "move(1.5)"), ("go forward 2-metres", "move(2)")),
+        *(("turn left 90-degrees", "turn(90)"), ("dreh dich 90-Grad nach links", "turn(90)")),
+        *(("make a u-turn", "turn(180)"), ("do a half-turn", "turn(180)"), ("do a half turn", "turn(180)")),
+        *(("go forward zero point five metres", "move(0.5)"), ("go forward point five metres", "move(0.5)")),
+        *(
+            ("go forward two point two five metres", "move(2.25)"),
+            ("geh null Komma fünf Meter vor", "move(0.5)"),
+        ),
+        *(
+            ("avance de deux virgule cinq mètres", "move(2.5)"),
+            ("avanza cero coma cinco metros", "move(0.5)"),
+        ),
+        *(("往前走一点五米", "move(1.5)"), ("前进零点五米", "move(0.5)"), ("向左转一百零五度", "turn(105)")),
+        *(("avance d'un mètre et demi", "move(1.5)"), ("avanza metro y medio", "move(1.5)")),
+        *(("go forward two metres and a half", "move(2.5)"), ("前进一米半", "move(1.5)")),
+        *(("dreißig Grad links", "turn(30)"), ("kannst du nach links drehen?", "turn(30)")),
+        *(("puedes girar a la izquierda?", "turn(30)"), ("peux-tu tourner à gauche ?", "turn(30)")),
+        *(("return to base", "home"), ("let's go home", "home")),
+        ("first find the red chair, then turn left", "find(red chair); turn(30)"),
+        ("finde zuerst den roten Stuhl", ""),
+        ("先找到红色的椅子，然后回来", "find(red chair); return"),
+    ],
+)
+def test_numbers_and_orders_as_people_say_them(said: str, intent: str) -> None:
+    for vocabulary in (WORDS, None) if intent else ():
+        assert plan_of(said, vocabulary).intent == intent
+
+
+@pytest.mark.parametrize(
+    ("language", "said"),
+    [
+        *(("en", one) for one in ("point", "two point", "point twenty", "a point five", "half point five")),
+        *(
+            ("en", one)
+            for one in ("one point two point three", "one zero", "zero five", "zero zero", "five zero")
+        ),
+        *(("de", one) for one in ("komma", "eins komma zehn")),
+        *(("zh", one) for one in ("一点", "五 零 五", "二 十 零", "点")),
+    ],
+)
+def test_what_is_no_number_with_a_point(language: str, said: str) -> None:
+    assert phrasebook(language).numerals.read(said.split()) is None
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *(
+            "go forward 5-10 m",
+            "go forward half a metre and a half",
+            "go forward 2 - metres",
+            "wait two-twenty seconds",
+        ),
+        *("turn left one zero degrees", "avance d'un mètre et demi tour", "go forward 1.5 metres and a half"),
+    ],
+)
+def test_what_is_no_hyphenated_amount(said: str) -> None:
+    assert refusal(said)

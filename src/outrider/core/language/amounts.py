@@ -1,20 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers as people say them: digits, words and halves. What is not one plain number is none."""
+"""Numbers as people write and say them: digits, words and halves. What is not one plain number is none."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-DIGITS = r"\d+(?:[.,'_]\d+)*"
-"""An expression for a number in digits, with all that people part them by."""
-_PLAIN = re.compile(r"\d+(?:([.,])\d+)?", re.ASCII)
+_DIGITS = r"\d+(?:[.,'_]\d+)*"
+DIGITS = rf"[.,]?{_DIGITS}"
+"""An expression for a number in digits, with all that people part them by and the sign it may begin with."""
+_LEADING_SIGNS = {".": r"(?<!\d)\.", ",": r"(?<!\d)\.|(?<![\w.,]),"}
+"""Where a sign begins a number, by the sign that parts decimals: a comma only after a blank."""
+_PLAIN = re.compile(r"(?=.?\d)\d*(?:([.,])\d+)?", re.ASCII)
 _THOUSANDS = re.compile(r"[1-9]\d{0,2}([.,'_])\d{3}(?:\1\d{3})*", re.ASCII)
+_AFTER_POINT = re.compile(r"[0-9]+")
 
 _Term = tuple[float, float]
 """What is added to a number, and what the next must be less than: 5 after "twenty", nothing after "five"."""
+
+
+@dataclass(frozen=True)
+class Token:
+    """A word, number or sign of a sentence as phrases have it, and its span in the sentence."""
+
+    word: str
+    start: int
+    end: int
+
+
+def written_digits(decimal_sign: str) -> str:
+    """An expression for a number in digits within a sentence: ".5" too, but no full stop and what follows."""
+    return rf"(?:{_LEADING_SIGNS[decimal_sign]})?{_DIGITS}"
 
 
 @dataclass(frozen=True)
@@ -22,6 +40,8 @@ class Numerals:
     """The number words of a language.
 
     `joiners` stand between parts of a number ("and"), `fillers` anywhere in it; `singles` mean 1 alone ("a").
+    `points` part decimals ("point"), each with the number word that it holds before, if any. `halves` follow
+    a unit ("and a half").
     """
 
     values: Mapping[str, float]
@@ -30,18 +50,24 @@ class Numerals:
     joiners: frozenset[str] = frozenset()
     singles: frozenset[str] = frozenset()
     decimal_sign: str = "."
+    points: Mapping[str, str] = field(default_factory=dict)
+    halves: tuple[str, ...] = ()
 
     @property
     def words(self) -> tuple[str, ...]:
         """All words that a number is said in."""
-        return (*self.values, *self.multipliers, *self.fillers, *self.joiners)
+        return (*self.values, *self.multipliers, *self.fillers, *self.joiners, *self.points)
 
     def read(self, tokens: Sequence[str]) -> float | None:
         """The number of some words; None where they are not one plain number.
 
         "two and a half" is 2.5, "einen halben" and "one half" are 0.5, "one hundred and twenty" is 120. None:
-        "one two", "90 45", "five and", and 1.000 in English, which other languages write for a thousand.
+        "one two", "90 45", "five and", and 1.000 in English, which other languages write for a thousand. "two
+        point five" is 2.5.
         """
+        at = next((at for at, word in enumerate(tokens) if word in self.points), None)
+        if at is not None:
+            return self._decimal([*tokens[:at], *self.points[tokens[at]].split()], tokens[at + 1 :])
         if len(tokens) == 1 and tokens[0] in self.singles:
             return 1.0
         terms, is_joined = list[_Term](), False
@@ -53,6 +79,29 @@ class Numerals:
                     return None
                 is_joined = False
         return sum(value for value, _ in terms) if terms and not is_joined else None
+
+    def amount(self, said: str, units: Mapping[str, float]) -> float | None:
+        """A number and its unit, if any, in the unit that counts 1; None for no plain number.
+
+        What says "and a half" after its unit is half a unit more, of a whole number or of one unit.
+        """
+        half = next((half for half in self.halves if said.strip().endswith(f" {half}")), "")
+        *number, unit = said.strip().removesuffix(half).split()
+        number += [] if unit in units else [unit]
+        count = self.read(number) if number or not half else 1.0
+        if count is None or (half and count % 1.0):
+            return None
+        return (count + (0.5 if half else 0.0)) * units.get(unit, 1.0)
+
+    def parted(self, tokens: Sequence[Token], units: Iterable[str]) -> Iterator[Token]:
+        """Tokens with the words of hyphenated numbers and amounts apart: "forty-five", "90-degrees"."""
+        counts, held = {*self.values, *self.multipliers}, {*self.words, *units}
+        for at, token in enumerate(tokens):
+            first, *more = token.word.split("-")
+            if more and first in counts and held.issuperset(more):
+                yield from (Token(word, token.start, token.end) for word in (first, *more))
+            elif not _is_hyphen(tokens[max(at - 1, 0) : at + 2], held):
+                yield token
 
     def digits(self, said: str) -> float | None:
         """The number of some digits; None for no plain number.
@@ -66,6 +115,24 @@ class Numerals:
         plain = _PLAIN.fullmatch(said)
         return float(said.replace(",", ".")) if plain and plain[1] in (None, ".", self.decimal_sign) else None
 
+    def _decimal(self, whole: Sequence[str], tokens: Sequence[str]) -> float | None:
+        """The number of the words before a point, if any, and of the digits after it, one by one."""
+        count = self.read(whole) if whole else 0.0
+        after = "".join(map(self._written, tokens))
+        if (
+            count is None
+            or count % 1.0
+            or not self.fillers.isdisjoint(whole)
+            or not _AFTER_POINT.fullmatch(after)
+        ):
+            return None
+        return float(f"{count:.0f}.{after}")
+
+    def _written(self, word: str) -> str:
+        """A word for a number below ten as its digit; any other as it is."""
+        value = self.values.get(word, math.inf)
+        return f"{value:g}" if value < 10.0 else word
+
     def _add(self, terms: list[_Term], word: str, is_joined: bool) -> bool:
         """Adds the term that a word is, or multiplies the last by it; False where neither is a number."""
         if word in self.multipliers:
@@ -75,6 +142,8 @@ class Numerals:
             term = (factor * times, times)
         elif word in self.values:
             term = self.values[word], _unit(self.values[word])
+            if not term[0] and terms:
+                return False
             if term[0] < 1.0 and not is_joined and terms:
                 if terms != [(1.0, 1.0)]:
                     return False
@@ -96,6 +165,15 @@ class Numerals:
             end, word = next((run for run in runs if run[1] in self.values), (at + 1, tokens[at]))
             yield word
             at = end
+
+
+def _is_hyphen(tokens: Sequence[Token], units: Collection[str]) -> bool:
+    """Whether the middle one of three tokens joins digits and a unit, with no space around it."""
+    if len(tokens) < 3 or tokens[1].word != "-":
+        return False
+    before, sign, after = tokens
+    is_glued = before.end == sign.start and sign.end == after.start
+    return is_glued and before.word[-1].isdecimal() and after.word in units
 
 
 def _unit(value: float) -> float:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from outrider.core.language import plan as p
+from outrider.core.language.amounts import Token
 from outrider.core.language.grammar import Vocabulary, parse
 from outrider.core.language.names import Names, Said, statement, why_unheeded
 from outrider.core.language.phrasebook import (
@@ -16,13 +17,14 @@ from outrider.core.language.phrasebook import (
     PUNCTUATION,
     UNHEEDED,
     Phrasebook,
-    Token,
     stop_words,
 )
 
 TURN_DEG = {"small": 15.0, "": 30.0, "large": 45.0}
 MOVE_M = {"small": 0.25, "": 0.5, "large": 0.75}
 PAUSE_S = 5.0
+WRITE_PLAIN = "write it like 1.5 or 1000"
+AT_NUMBER = "at a number, which may change it: leave the sign out, and write a number like 0.5 or 1000"
 _EITHER_SIDE_DEG = (180.0, 360.0)
 _CORRECTED = "_corrected"
 UNCHECKED = frozenset(("stop", "remember", "forget_all", "forget", "did", "see", "where", "ask", "wait"))
@@ -75,8 +77,10 @@ class Clauses:
             if group == "described" and len(self.problems) > num_problems:
                 continue  # what a phrase refuses no looser one takes
             step = self._step(group.removesuffix(_CORRECTED), match, said)
-            if step is not None:
-                return step
+            if step is None:
+                continue
+            sign = said.sign_in_amount(match)
+            return self._refuse(f'has "{sign}" {AT_NUMBER}') if sign else step
         return None
 
     def _bare(self, tokens: Sequence[Token]) -> list[Token]:
@@ -267,10 +271,8 @@ class Clauses:
         """An amount, `usual` where none is said; None, and a problem, where it is not one plain number."""
         if said is None:
             return usual
-        *number, unit = said.split()
-        number += [] if unit in units else [unit]
-        count = self._number(number, self.book.numerals.read(number))
-        return None if count is None else count * units.get(unit, 1.0)
+        number = [word for word in said.split() if word not in units]
+        return self._number(number, self.book.numerals.amount(said, units))
 
     def _coordinate(self, said: str) -> float | None:
         *sign, number = said.split()
@@ -280,7 +282,7 @@ class Clauses:
     def _number(self, said: Sequence[str], count: float | None) -> float | None:
         if count is None:
             words = self.book.as_written(" ".join(said))
-            self._refuse(f'says "{words}", which is not one plain number: write it like 1.5 or 1000')
+            self._refuse(f'says "{words}", which is not one plain number: {WRITE_PLAIN}')
         return count
 
     def _size(self, slots: _Slots) -> str:

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from outrider.core.language.amounts import Token
 from outrider.core.language.grammar import Vocabulary
-from outrider.core.language.phrasebook import ANYWHERE, Phrasebook, Token, joined, stop_words
+from outrider.core.language.phrasebook import ANYWHERE, PUNCTUATION, Phrasebook, joined, plain, stop_words
 from outrider.core.language.plan import Remember, Step
 from outrider.core.language.things import Thing
 from outrider.core.values import Visibility
@@ -20,6 +21,9 @@ _HERE = re.compile(
 )
 _NO_STATEMENT = re.compile(r"(?:how|when|where|what)\b", re.I)
 _PARTING = ",.;!?，。；！？、"
+_ENDS = frozenset(f"{PUNCTUATION}:")
+_AMOUNTS = ("angle", "distance", "seconds", "x", "y")
+"""The slots of a phrase that hold numbers."""
 
 
 class Said:
@@ -40,6 +44,21 @@ class Said:
                 parts.append("")
             parts[-1] += f"{other.word} "
         return parts
+
+    def sign_in_amount(self, match: re.Match[str]) -> str:
+        """A sign that stands at a number of a phrase or within it, such as "!"; empty for none.
+
+        Without it the number may be another: "! 5 m" may be 1.5 m.
+        """
+        at_numbers = set[int]()
+        for span in (match.span(slot) for slot in _AMOUNTS if match.groupdict().get(slot)):
+            start, end = (match.string.count(" ", 0, at) for at in span)
+            is_bare = self.words[end - 1][-1].isdecimal() and end < len(self.words)
+            at_numbers.update(range(max(start, 1), end + is_bare))
+        gaps = (
+            self._sentence[self._tokens[at - 1].end : self._tokens[at].start] for at in sorted(at_numbers)
+        )
+        return next((sign for gap in gaps for sign in gap if not _ENDS.isdisjoint(plain(sign))), "")
 
     def original(self, end: str) -> str:
         """The clause's last words as they were said."""

@@ -10,14 +10,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from importlib.resources import files
 from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
-from outrider.core.language.amounts import DIGITS, Numerals
+from outrider.core.language.amounts import DIGITS, Numerals, Token, written_digits
 from outrider.core.language.things import ORDER
 
 LANGUAGES = ("en", "de", "fr", "es", "zh")
@@ -26,10 +25,11 @@ PUNCTUATION = ",.;!?"
 _PLAIN_SIGNS = str.maketrans(
     {"，": ",", "。": ".", "；": ";", "！": "!", "？": "?", "、": ",", "：": ":", "’": "'", "‐": "-"}
 )
+_SIGNS_IN_WORDS = str.maketrans({"’": "'", "‐": "-"})
 _FILLERS = "\u115f\u1160\u3164\uffa0"
 """Letters that show nothing."""
 _UNSAID = '"“”„«»¿¡…:'
-_TOKEN = re.compile(rf"{DIGITS}|[^\W\d_]+(?:['-][^\W\d_]+)*|\S")
+_TOKEN = r"[^\W\d_]+(?:['-][^\W\d_]+)*|\S"
 _JOINT = re.compile(r"(?<=[^\W\d_])['-](?=[^\W\d_])")
 _PART = re.compile(r"\{(\w+)\}|([()\[\]|])|([^\s()\[\]|{}]+)")
 _SIGNS = {"(": "(?:", "[": "(?:", "|": "|", ")": ")", "]": ")?"}
@@ -42,15 +42,6 @@ ANYWHERE = ("negation", "condition", "order")
 IN_NAMES = (*ANYWHERE, "amount")
 """Those that no order may hold, and those that no free name of a thing may."""
 _MOST_THING_WORDS, _MOST_TELLING_WORDS = 10, 4
-
-
-@dataclass(frozen=True)
-class Token:
-    """A word, number or sign of a sentence as phrases have it, and its span in the sentence."""
-
-    word: str
-    start: int
-    end: int
 
 
 def plain(text: str) -> str:
@@ -87,9 +78,13 @@ class Phrasebook:
             frozenset(map(plain, data["joiners"])),
             frozenset(map(plain, data["fillers"])) & frozenset(map(plain, data["articles"])),
             _DECIMAL_SIGNS[data.get("decimals", "point")],
+            {plain(word): plain(before or "") for word, before in data.get("points", {}).items()},
+            tuple(map(plain, data.get("halves", ()))),
         )
+        self._token = re.compile(f"{written_digits(self.numerals.decimal_sign)}|{_TOKEN}")
         self.metres = {plain(word): float(value) for word, value in data["metres"].items()}
         self.seconds = {plain(word): float(value) for word, value in data["seconds"].items()}
+        self._units = frozenset((*self.metres, *self.seconds, *self.words("degrees")))
         self.is_parted, self.is_unspaced = bool(data.get("parted")), bool(data.get("unspaced"))
         self.orders = (ORDER, *map(tuple, data.get("orders", ())))
         self.translations = {
@@ -137,8 +132,8 @@ class Phrasebook:
 
     @cached_property
     def polite_before(self) -> re.Pattern[str]:
-        """Returns an expression for the polite words that may begin a sentence."""
-        return re.compile(f"(?:{self._any(self._data['polite_before'])})+")
+        """Returns an expression for the words that may begin a clause and say nothing of its step."""
+        return re.compile(f"(?:{self._any((*self._data['polite_before'], *self._data.get('openers', ())))})+")
 
     @cached_property
     def polite_after(self) -> re.Pattern[str]:
@@ -176,8 +171,9 @@ class Phrasebook:
         """Every word that this file holds."""
         phrases = [p for group in (*self._data["phrases"].values(), self._data["room"]) for p in group]
         held = [part[2] for phrase in phrases for part in _parts(phrase)]
-        lists = ("articles", "polite_before", "polite_after", "asides", "then", "correction", "stop_words")
-        spread = [word for use in (*lists, "never_in_things", "degrees") for word in self._data[use]]
+        polite = ("polite_before", "openers", "polite_after", "asides")
+        lists = (*polite, "articles", "then", "correction", "stop_words", "never_in_things", "degrees")
+        spread = [word for use in lists for word in self._data.get(use, ())]
         spread += [w for way in ("sides", "sizes") for words in self._data[way].values() for w in words]
         numbers = (part for word in self.numerals.words for part in word.split())
         units = (*self.metres, *self.seconds, *self.translations, *self.things)
@@ -186,10 +182,11 @@ class Phrasebook:
 
     def tokens(self, sentence: str) -> list[Token]:
         """The words, numbers and signs of a sentence; quotation marks are left out."""
-        signs = sentence.translate(_PLAIN_SIGNS)
+        signs = sentence.translate(_SIGNS_IN_WORDS)
         signs = _JOINT.sub(" ", signs) if self.is_parted else signs
-        found = [Token(plain(m[0]), m.start(), m.end()) for m in _TOKEN.finditer(signs)]
+        found = [Token(plain(m[0]), m.start(), m.end()) for m in self._token.finditer(signs)]
         found = [token for token in found if token.word and token.word not in _UNSAID]
+        found = list(self.numerals.parted(found, self._units))
         return [part for token in found for part in self._segments(token)] if self.is_unspaced else found
 
     def without_article(self, said: str) -> str:
@@ -254,10 +251,6 @@ class Phrasebook:
         """Which key of a table of words, such as the sides, something said stands for."""
         table: Mapping[str, Sequence[str]] = self._data[use]
         return next(key for key, words in table.items() if plain(said.strip()) in map(plain, words))
-
-    def names_both_sides(self, words: Sequence[str]) -> bool:
-        """Whether left and right are among some words."""
-        return all(any(plain(word) in words for word in said) for said in self._data["sides"].values())
 
     def without(self, pattern: re.Pattern[str], tokens: Sequence[Token], at_end: bool = False) -> list[Token]:
         """Tokens without the words at their beginning, or end, that an expression fits."""
@@ -324,8 +317,9 @@ class Phrasebook:
         return f"(?P<{slot}>{known[slot]})"
 
     def _amount(self, units: Iterable[str]) -> str:
-        """A number and its unit, which may stand within it: "one metre and a half" is not said here."""
-        return rf"(?:{DIGITS} |{self._any(self.numerals.words)})+(?:{self._any(units)})"
+        """A number and its unit, and what may say that it is half a unit more: "and a half"."""
+        unit, half = f"(?:{self._any(units)})", f"(?:{self._any(self.numerals.halves) or _NEVER})"
+        return rf"(?:(?:{DIGITS} |{self._any(self.numerals.words)})+{unit}{half}?|{unit}{half})"
 
 
 def _parts(phrase: str) -> Iterator[tuple[str, str, str]]:

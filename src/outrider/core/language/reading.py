@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 
 from outrider.core.edit_distance import closest
 from outrider.core.errors import InstructionError
+from outrider.core.language.amounts import Token
 from outrider.core.language.clauses import Clauses
 from outrider.core.language.grammar import Vocabulary, nearest
-from outrider.core.language.phrasebook import PUNCTUATION, Phrasebook, Token, joined
+from outrider.core.language.phrasebook import PUNCTUATION, Phrasebook, joined
 from outrider.core.language.plan import MOST_STEPS, Ask, Plan, Step, Stop
 from outrider.core.language.refusals import MOST_CHARACTERS, MOST_WORDS, shortened
 
@@ -201,10 +202,7 @@ class Reading:
 
 def _spaced(words: Sequence[str]) -> str:
     """Words as a sentence, with no space before a comma."""
-    text = " ".join(words)
-    for sign in PUNCTUATION:
-        text = text.replace(f" {sign}", sign)
-    return text
+    return "".join(word if word in PUNCTUATION else f" {word}" for word in words).strip()
 
 
 def knows_nothing(thing: str) -> bool:

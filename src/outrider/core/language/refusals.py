@@ -32,7 +32,7 @@ def refusal(
     unheeded = why_unheeded(book, words)
     if unheeded:
         return InstructionError(f'"{said}" {unheeded}')
-    if book.names_both_sides(words):
+    if len({book.key_of("sides", word) for word in words if word in book.spoken("sides")}) > 1:
         return InstructionError(
             f'"{said}" says left and right at once: say one of them, or one after the other in full'
         )
