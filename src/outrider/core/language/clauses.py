@@ -63,7 +63,7 @@ class Clauses:
         described: bool,
     ) -> p.Step | None:
         """The step, or None. `described`: may it be a way that only a general model understands?"""
-        words = self._bare(tokens)
+        words = self.bare(tokens)
         if not words:
             return None
         said, num_problems = Said(words, sentence, previous), len(self.problems)
@@ -83,7 +83,7 @@ class Clauses:
             return self._refuse(f'has "{sign}" {AT_NUMBER}') if sign else step
         return None
 
-    def _bare(self, tokens: Sequence[Token]) -> list[Token]:
+    def bare(self, tokens: Sequence[Token]) -> list[Token]:
         """The words without politeness and punctuation."""
         words = self.book.without_asides([token for token in tokens if token.word not in PUNCTUATION])
         return self.book.without(
@@ -157,6 +157,9 @@ class Clauses:
         if not thing:
             return None
         sentence = p.sentence_to_find(thing, room)
+        both = self.names.contradiction(words)
+        if both:
+            return self._refuse('says "{}" and "{}" of one thing: say one of them'.format(*both))
         if self.names.is_known(thing, room):
             trained = self.vocabulary and parse(said.text, self.vocabulary)
             is_order = trained and trained.room == room and not trained.text.startswith("where")

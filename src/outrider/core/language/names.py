@@ -91,6 +91,7 @@ WHY_UNHEEDED = {
     "negation": 'says what not to do ("{}"): say what to do instead, such as "find the silver bottle"',
     "condition": 'says "{}": conditions and choices are not checked; say what to do now',
     "order": _OTHERS,
+    "beyond": 'says "{}", which is no step of a plan: say what to find, or each move by itself',
     "amount": _LIMITED,
     "order_in_ways": _OTHERS,
     "limit_in_ways": _LIMITED,
@@ -148,6 +149,30 @@ class Names:
         """Whether a word tells a thing from others of its kind, as far as the models know."""
         known = self.vocabulary is None or self.vocabulary.fills(word, (slot,))
         return slot in ("colour", "size", "side") and known
+
+    def contradiction(self, said: str) -> tuple[str, str] | None:
+        """Two words that no one thing can be: "left" and "right", "small" and "large", two colours on end.
+
+        Words of two things, parted by what tells of neither, contradict nothing: "the left chair by the right
+        door".
+        """
+        words = self.bare(said)
+        slots = [self._telling(word) for word in words]
+        is_of_one = slots.count("") + slots.count("kind") <= 1
+        told = dict[str, str]()
+        for slot, word in zip(slots, words, strict=True):
+            if slot not in ("side", "size", "colour"):
+                told = told if is_of_one else {}
+            elif slot in told and self.translated(told[slot])[1] != self.translated(word)[1]:
+                return told[slot], word
+            else:
+                told[slot] = word
+        return None
+
+    def _telling(self, word: str) -> str:
+        """The slot of a thing that a word fills for any model."""
+        slot, _ = self.translated(word)
+        return slot or ("colour" if word in self.book.colours else "")
 
     def is_english(self, said: str) -> bool:
         """Whether a thing's words are English, or translated: what the models read is English."""

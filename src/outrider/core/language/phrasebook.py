@@ -36,9 +36,9 @@ _SIGNS = {"(": "(?:", "[": "(?:", "|": "|", ")": ")", "]": ")?"}
 _COORDINATE = rf"(?:- )?{DIGITS} "
 _DECIMAL_SIGNS = {"point": ".", "comma": ","}
 _NEVER = r"(?!)"
-UNHEEDED = ("negation", "condition", "order", "amount", "order_in_ways", "limit_in_ways")
+UNHEEDED = ("negation", "condition", "order", "beyond", "amount", "order_in_ways", "limit_in_ways")
 """Kinds of words that no way can heed."""
-ANYWHERE = ("negation", "condition", "order")
+ANYWHERE = ("negation", "condition", "order", "beyond")
 IN_NAMES = (*ANYWHERE, "amount")
 """Those that no order may hold, and those that no free name of a thing may."""
 _MOST_THING_WORDS, _MOST_TELLING_WORDS = 10, 4
@@ -84,6 +84,7 @@ class Phrasebook:
         self._token = re.compile(f"{written_digits(self.numerals.decimal_sign)}|{_TOKEN}")
         self.metres = {plain(word): float(value) for word, value in data["metres"].items()}
         self.seconds = {plain(word): float(value) for word, value in data["seconds"].items()}
+        self.colours = frozenset(map(plain, data.get("colours", ())))
         self._units = frozenset((*self.metres, *self.seconds, *self.words("degrees")))
         self.is_parted, self.is_unspaced = bool(data.get("parted")), bool(data.get("unspaced"))
         self.orders = (ORDER, *map(tuple, data.get("orders", ())))
@@ -165,6 +166,13 @@ class Phrasebook:
         signs = f"(?:[{re.escape(PUNCTUATION)}] )"
         others = f"(?!{self._any(self._data['not_then'])})" if self._data["not_then"] else ""
         return re.compile(f"(?<!\\S){signs}*{others}(?:{self._any(self._data['then'])}){signs}*|{signs}+")
+
+    @cached_property
+    def unmended(self) -> frozenset[str]:
+        """Words beside the lexicon that are no slip of the keyboard: those that no step heeds, and others."""
+        held = [entry for entries in self._data["unheeded"].values() for entry in entries]
+        entries = (*held, *self._data["negations"], *self._data.get("other_words", ()))
+        return frozenset(word for entry in entries for word in plain(entry).split())
 
     @cached_property
     def lexicon(self) -> frozenset[str]:

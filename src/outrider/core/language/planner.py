@@ -54,7 +54,8 @@ def _one_by_one(likely: Sequence[Reading], readings: Sequence[Reading]) -> Itera
     if is_read or any(reading.clauses.is_unheeded for reading in likely):
         return
     others = readings if likely[0].num_strange else likely
-    mended = (reading.respelt(is_order=bool(orders)) for reading in orders or others)
+    kept = frozenset().union(*(reading.known_words for reading in likely))
+    mended = (reading.respelt(bool(orders), kept) for reading in orders or others)
     yield from mended
 
 

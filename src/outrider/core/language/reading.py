@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from outrider.core.edit_distance import closest
@@ -12,6 +13,7 @@ from outrider.core.errors import InstructionError
 from outrider.core.language.amounts import Token
 from outrider.core.language.clauses import Clauses
 from outrider.core.language.grammar import Vocabulary, nearest
+from outrider.core.language.names import why_unheeded
 from outrider.core.language.phrasebook import PUNCTUATION, Phrasebook, joined
 from outrider.core.language.plan import MOST_STEPS, Ask, Plan, Step, Stop
 from outrider.core.language.refusals import MOST_CHARACTERS, MOST_WORDS, shortened
@@ -74,12 +76,23 @@ class Reading:
             return None
         return self._split(tokens, None, corrected, described)
 
-    def respelt(self, is_order: bool) -> Plan | None:
+    @property
+    def known_words(self) -> frozenset[str]:
+        """The words of the sentence that the language's file or the model knows."""
+        return frozenset(token.word for token in self.tokens if self._is_known(token.word))
+
+    @property
+    def told_words(self) -> list[str]:
+        """The words without politeness and punctuation."""
+        return [token.word for token in self.clauses.bare(self.tokens)]
+
+    def respelt(self, is_order: bool, kept: Collection[str] = ()) -> Plan | None:
         """The plan of the sentence with its spelling mended; None where that makes no plan either.
 
-        Raises InstructionError for one that acts: it is to be confirmed. Of an order no question is made.
+        Raises InstructionError for one that acts: it is to be confirmed. Of an order no question is made, and
+        none by mending words of `kept`.
         """
-        mended = (one for one in self._mended() if not (is_order and one[1].only_tells))
+        mended = (one for one in self._mended(kept) if not (is_order and one[1].only_tells))
         text, plan = next(mended, ("", None))
         if plan is None:
             return None
@@ -156,14 +169,43 @@ class Reading:
 
     def _is_known(self, word: str) -> bool:
         slots = self.vocabulary.slots.values() if self.vocabulary else ()
-        return word in self.book.lexicon or word in PUNCTUATION or any(word in words for words in slots)
+        held = word in self.book.lexicon or word in self.book.unmended
+        return held or word in PUNCTUATION or any(word in words for words in slots)
 
-    def _mended(self) -> Iterator[tuple[str, Plan]]:
+    def _mended(self, kept: Collection[str]) -> Iterator[tuple[str, Plan]]:
         """Plans within slips of the keyboard; none of a sentence that says what not to do."""
         for text in () if self._denies() else self.mended_texts():
-            plan = Reading(self.book, text, self.vocabulary, self.knows).plan()
-            if plan is not None:
+            reading = Reading(self.book, text, self.vocabulary, self.knows)
+            plan = reading.plan()
+            if plan is not None and (
+                self._asks(reading, kept) if plan.only_tells else self._is_meant(reading)
+            ):
                 yield text, plan
+
+    def _asks(self, mended: Reading, kept: Collection[str]) -> bool:
+        """Whether a mended question is one: the language knew a word of it, and none of `kept` was mended."""
+        is_known = any(word[0].isalnum() for word in self.known_words)
+        return is_known and not self._changed(mended)[0] & set(kept)
+
+    def _is_meant(self, mended: Reading) -> bool:
+        """Whether a mended order says what this one does, and nothing that no motion can heed.
+
+        It leaves out or replaces no word but an article, unless by one that is a slip away. What it adds are
+        articles, and a word after the first that is no side, size or number and not the model's: "to".
+        """
+        lost, added = self._changed(mended)
+        slips = {word: closest(word, added) for word in lost if self._is_strange(word)}
+        is_whole = all(slips.get(word) or word in self.book.articles for word in lost)
+        told = (*self._vocabulary_words(), *self.book.spoken("sides"), *self.book.spoken("sizes"))
+        telling = {word for entry in (*told, *self.book.numerals.words) for word in entry.split()}
+        more = added - set(slips.values()) - self.book.articles
+        after_first = set(mended.told_words[1:2]) - telling
+        return is_whole and more <= after_first and not why_unheeded(self.book, self.told_words)
+
+    def _changed(self, mended: Reading) -> tuple[set[str], set[str]]:
+        """The words that a mended sentence lacks, and those that it has besides."""
+        own, other = Counter(self.told_words), Counter(mended.told_words)
+        return set(own - other), set(other - own)
 
     def mended_texts(self) -> Iterator[str]:
         """The sentence with all strange words mended, or one other way; none that is too long.
