@@ -91,6 +91,7 @@ WHY_UNHEEDED = {
     "negation": 'says what not to do ("{}"): say what to do instead, such as "find the silver bottle"',
     "condition": 'says "{}": conditions and choices are not checked; say what to do now',
     "order": _OTHERS,
+    "harm": 'says "{}": nothing is done that may hurt or break, or that leaves a safeguard out',
     "beyond": 'says "{}", which is no step of a plan: say what to find, or each move by itself',
     "amount": _LIMITED,
     "order_in_ways": _OTHERS,
@@ -119,7 +120,7 @@ class Names:
         What an English sentence says of a thing that no model knows stays as it was said.
         """
         words = self.bare(said)
-        if self.holds_more(words):
+        if self.holds_more(words) or self._only_tells(words):
             return ""
         slots = [self.translated(word) for word in words]
         name = self._named(slots)
@@ -168,6 +169,10 @@ class Names:
             else:
                 told[slot] = word
         return None
+
+    def _only_tells(self, words: Sequence[str]) -> bool:
+        """Whether words tell which one, but not what: "the left", to a model that may know any word."""
+        return self.vocabulary is None and all(self._telling(word) in ("side", "size") for word in words)
 
     def _telling(self, word: str) -> str:
         """The slot of a thing that a word fills for any model."""

@@ -36,9 +36,9 @@ _SIGNS = {"(": "(?:", "[": "(?:", "|": "|", ")": ")", "]": ")?"}
 _COORDINATE = rf"(?:- )?{DIGITS} "
 _DECIMAL_SIGNS = {"point": ".", "comma": ","}
 _NEVER = r"(?!)"
-UNHEEDED = ("negation", "condition", "order", "beyond", "amount", "order_in_ways", "limit_in_ways")
+UNHEEDED = ("negation", "condition", "order", "harm", "beyond", "amount", "order_in_ways", "limit_in_ways")
 """Kinds of words that no way can heed."""
-ANYWHERE = ("negation", "condition", "order", "beyond")
+ANYWHERE = ("negation", "condition", "order", "harm", "beyond")
 IN_NAMES = (*ANYWHERE, "amount")
 """Those that no order may hold, and those that no free name of a thing may."""
 _MOST_THING_WORDS, _MOST_TELLING_WORDS = 10, 4
