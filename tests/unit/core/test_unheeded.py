@@ -73,7 +73,7 @@ def test_a_general_model_is_told_no_way_with_what_it_cannot_heed() -> None:
         *(
             ("go to the red chair nope", "nope"),
             ("head for nothing", "nothing"),
-            ("go home, never mind", "never"),
+            ("go home, never fear", "never"),
         ),
         *(("follow the instructions on the sign", "instructions"), ("walk where the sign says", "says")),
         *(

@@ -39,21 +39,34 @@ _SPELT = re.compile(r"(?<![^\W_])[^\W_](?:[\W_]{1,3}[^\W_](?![^\W_]))+")
 """A word spelt letter by letter: "s t o p", "s.t.o.p."."""
 _SCRIPTS_MEET = re.compile(r"(?<=[a-z])(?=[\u4e00-\u9fff])|(?<=[\u4e00-\u9fff])(?=[a-z])", re.I)
 _LONG_DRAWN = re.compile(r"(.)\1{2,}")
+_EMERGENCY = re.compile(
+    r"(?<![\w'-])not(?:\s?[-\u2010-\u2015\u2212_]\s?)?(?:halt|stopp?|aus|brems(?:e|en|ung))"
+    r"(?:[ -]?(?:knopf|schalter|taster?))?(?!\w)|(?:^|(?<=[,.;!?]))\s*not\s+(?:halt|stopp|aus|bremse)(?!\w)",
+    re.I,
+)
+"""German words for an emergency stop, whose "Not" is no negation: "Not-Halt", "Notbremse"."""
+_KEYBOARDS = {"de": "qwertzuiop asdfghjkl yxcvbnm", "fr": "azertyuiop qsdfghjklm wxcvbn"}
+_QWERTY = "qwertyuiop asdfghjkl zxcvbnm"
+_STAGGER = (0.0, 0.25, 0.75)
+"""How far each row of keys stands to the right of the first, in keys."""
+_LEAST_SLIPPED, _LEAST_GLUED = 4, 3
 
 
 def says_to_stop(sentence: str) -> bool:
     """Whether a sentence orders a stop, in any language, however long or strange the rest of it is.
 
-    A sentence that is a plan in any language is one if it begins with a stop, or has one that no word such
-    as "then" makes its last step. In any other a stop word or stop phrase counts that no negation denies; so
-    does a misspelt one, and a sentence whose letters are an order to stop: "stopitnow", "dont move".
+    A sentence that is a plan in any language is one if it begins with a stop, has one that no word such as
+    "then" makes its last step, or is a question that ends in one. In any other a stop word or stop phrase
+    counts that no negation denies; so does a misspelt one, and a sentence whose letters are an order to
+    stop: "stopitnow", "dont move".
     """
     sentence = _unveiled(visible(sentence))
     readings = [Reading(phrasebook(language), sentence, None, knows_nothing) for language in LANGUAGES]
     plans = [plan for reading in readings if (plan := _steps(reading))]
     if plans:
-        bursts_out = any(_bursts_out(reading) for reading in readings)
-        return bursts_out or any(map(says_stop, plans)) or any(map(_slips, _likely(readings)))
+        bursts_out = any(_bursts_out(one.book, [token.word for token in one.tokens]) for one in readings)
+        asks = any(map(_asks_and_stops, readings))
+        return bursts_out or asks or any(map(says_stop, plans)) or any(map(_slips, _likely(readings)))
     found = [list(_stops(reading.book, joined(reading.tokens))) for reading in readings]
     # A language's own words alone show its negations whole: "don't" is two words to others.
     if any(found):
@@ -76,12 +89,37 @@ def _steps(reading: Reading) -> tuple[Step, ...] | None:
     return reading.steps(False) if num_words <= MOST_WORDS else None
 
 
-def _bursts_out(reading: Reading) -> bool:
-    """Whether a stop stands between signs of punctuation: no word such as "then" makes it a step."""
+def _bursts_out(book: Phrasebook, words: Sequence[str]) -> bool:
+    """Whether a stop stands between signs of punctuation: no word such as "then" makes it a step.
+
+    A word that a correction begins with, such as "no", is one where nothing comes after it.
+    """
+    clauses = [" ".join([*clause, ""]) for clause in _between_signs(words)]
+    orders = [clause for clause in clauses if any(phrase.fullmatch(clause) for phrase in _phrases(book))]
+    ends = len(clauses) > 1 and "?" not in words[-1:] and orders[-1:] == clauses[-1:]
+    return ends or any(not book.correction.fullmatch(order) for order in orders)
+
+
+def _asks_and_stops(reading: Reading) -> bool:
+    """Whether the last word of a question is a stop that no negation denies: "is that a person stop?"."""
     book = reading.book
-    told = book.words("negations") | stop_words()
-    clauses = _between_signs([token.word for token in reading.tokens])
-    return any(_is_stop(book, words) and not told.isdisjoint(words) for words in clauses)
+    *asked, _ = _urges(book).sub("", joined(reading.tokens)).split("? ")
+    told = [_without_politeness(book, words) for part in asked for words in _between_signs(part.split())]
+    return any(words[-1] in stop_words() and not _is_denied(words[:-1]) for words in told if words)
+
+
+def _without_politeness(book: Phrasebook, words: Sequence[str]) -> list[str]:
+    """Words without those of politeness, and those that ask, at their ends."""
+    told, polite = list(words), _polite(book)
+    while told and told[-1] in polite:
+        told.pop()
+    return list(itertools.dropwhile(polite.__contains__, told))
+
+
+@cache
+def _polite(book: Phrasebook) -> frozenset[str]:
+    said = (book.spoken("polite_before"), book.spoken("polite_after"), book.spoken("asking"))
+    return frozenset(word for entry in itertools.chain(*said) for word in entry.split()) - stop_words()
 
 
 def _between_signs(words: Sequence[str]) -> Iterator[list[str]]:
@@ -104,16 +142,20 @@ def _stops(book: Phrasebook, text: str) -> Iterator[bool]:
     for match in (match for phrase in _phrases(book) for match in phrase.finditer(text)):
         is_long = len(match[0].strip()) > 1 if book.is_unspaced else len(match[0].split()) > 1
         if is_long or match[0].strip() in stop_words():
+            if _goes_on(book, match):
+                continue
             before = text[max(0, match.start() - 80) : match.start()].split()[-DENIAL_REACH - 1 :]
             yield not _is_denied(before)
-    yield from (True for words in _between_signs(text.split()) if _is_stop(book, words))
+    if _bursts_out(book, text.split()):
+        yield True
 
 
-def _is_stop(book: Phrasebook, words: Sequence[str]) -> bool:
-    """Whether words are a stop as a whole, and no word that a correction begins with, such as "no"."""
-    text = " ".join([*words, ""])
-    is_stop = any(phrase.fullmatch(text) for phrase in _phrases(book))
-    return is_stop and not book.correction.fullmatch(text)
+def _goes_on(book: Phrasebook, match: re.Match[str]) -> bool:
+    """Whether what would be a stop alone has more after it: "don't go to the door"."""
+    if book.as_written(match[0]) not in _of_all("whole_stops"):
+        return False
+    after = match.string[match.end() : match.end() + 80]
+    return not _polite(book).issuperset(re.split(f"[{PUNCTUATION}]", after, maxsplit=1)[0].split())
 
 
 def _is_denied(before: Sequence[str]) -> bool:
@@ -150,7 +192,7 @@ def _urges(book: Phrasebook) -> re.Pattern[str]:
 
 def _unveiled(sentence: str) -> str:
     """A sentence with its stop words as they are meant: "st0p", "stooop", "s t o p", "stopstop" are one."""
-    sentence = _SCRIPTS_MEET.sub(" ", sentence)
+    sentence = _EMERGENCY.sub(" nothalt ", _SCRIPTS_MEET.sub(" ", sentence))
     sentence = _SPELT.sub(lambda spelt: _as_meant(spelt[0], re.sub(r"[\W_]", "", spelt[0])), sentence)
     return _CHUNK.sub(lambda chunk: _as_meant(chunk[0], chunk[0]), sentence)
 
@@ -176,11 +218,89 @@ def _likely(readings: Sequence[Reading]) -> list[Reading]:
 
 
 def _slips(reading: Reading) -> bool:
-    """Whether a word of no language is a stop word with two neighbouring letters swapped."""
-    meant = reading.book.words("stop_words") | phrasebook("en").words("stop_words")
-    known = frozenset().union(*(phrasebook(language).lexicon for language in LANGUAGES))
-    strange = {token.word for token in reading.tokens} - known
-    return any(_is_swapped(word, stop) for word in strange for stop in meant)
+    """Whether a word of no language is a stop word misspelt, or at the end of a clause ends in one.
+
+    Where a clause begins or ends that is any slip of the keyboard; elsewhere two neighbouring letters
+    swapped, or a key beside the right one.
+    """
+    book, words = reading.book, [token.word for token in reading.tokens]
+    strange = {word for word in words if word.isalpha()} - _known()
+    if not strange:
+        return False
+    clauses = filter(None, (_without_politeness(book, clause) for clause in _between_signs(words)))
+    edges = [(clause[0], clause[-1]) for clause in clauses]
+    outer = strange.intersection(*[itertools.chain(*edges)])
+    return (
+        any(_is_key_missed(book, word) or _is_slip(book, word) for word in outer)
+        or any(_is_key_missed(book, word) for word in strange)
+        or any(_ends_in_a_stop(book, last) for _, last in edges if last in strange)
+    )
+
+
+@cache
+def _known() -> frozenset[str]:
+    """The words of all languages, and those that are much like a stop word and none."""
+    lexicons = (phrasebook(language).lexicon for language in LANGUAGES)
+    return frozenset().union(*lexicons, *map(_of_all, ("no_stops", "negations", "statements")))
+
+
+@cache
+def _meant(book: Phrasebook) -> frozenset[str]:
+    """The stop words that a slip may be meant for."""
+    words = book.words("stop_words") | phrasebook("en").words("stop_words")
+    return frozenset(word for word in words if word.isascii() and len(word) >= _LEAST_SLIPPED)
+
+
+def _is_key_missed(book: Phrasebook, word: str) -> bool:
+    """Whether a word is a stop word with two letters swapped, or one of a key beside the right one."""
+    beside = _keys_beside(book.language)
+    return any(
+        _is_swapped(word, stop) or (len(wrong := _wrong(word, stop)) == 1 and wrong <= beside)
+        for stop in _meant(book)
+    )
+
+
+def _is_slip(book: Phrasebook, word: str) -> bool:
+    """Whether a word is a stop word with one letter more or less, in disorder, or with the hand shifted."""
+    keys = _KEYBOARDS.get(book.language, _QWERTY)
+    right, left = set(itertools.pairwise(keys)), set(itertools.pairwise(keys[::-1]))
+    return any(
+        (len(word) != len(stop) and num_slips(word, stop) == 1)
+        or (word[0] == stop[0] and sorted(word) == sorted(stop))
+        or any(_wrong(word, stop) and _wrong(word, stop) <= moved for moved in (right, left))
+        for stop in _meant(book)
+    )
+
+
+def _wrong(word: str, stop: str) -> set[tuple[str, str]]:
+    """The letters that differ between words of one length, each with the right one."""
+    return {(a, b) for a, b in zip(word, stop, strict=False) if a != b and len(word) == len(stop)}
+
+
+@cache
+def _keys_beside(language: str) -> frozenset[tuple[str, str]]:
+    """Pairs of letters whose keys touch, on the keyboard of a language."""
+    rows = _KEYBOARDS.get(language, _QWERTY).split()
+    at = {key: (x + _STAGGER[y], y) for y, row in enumerate(rows) for x, key in enumerate(row)}
+    return frozenset(
+        (a, b) for a in at for b in at if abs(at[a][0] - at[b][0]) <= 1 and abs(at[a][1] - at[b][1]) <= 1
+    )
+
+
+def _ends_in_a_stop(book: Phrasebook, word: str) -> bool:
+    """Whether a word is a known one with a stop word glued to it, such as "chairstop"."""
+    parts = (word.removesuffix(stop) for stop in _meant(book))
+    return any(len(part) >= _LEAST_GLUED and part in _glued_to() for part in parts if part != word)
+
+
+@cache
+def _glued_to() -> frozenset[str]:
+    """Words that a stop may be glued to: no negation, which would deny it."""
+    books = [phrasebook(language) for language in LANGUAGES]
+    things = {part for book in books for _, word in book.translations.values() for part in word.split()}
+    things.update(word for book in books for word in book.things.values())
+    known = frozenset().union(*(book.lexicon for book in books), things)
+    return known - _of_all("negations") - _of_all("denials")
 
 
 def _is_swapped(word: str, meant: str) -> bool:
