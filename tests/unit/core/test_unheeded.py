@@ -58,6 +58,12 @@ def test_no_motion_is_told_with_what_it_cannot_heed(language: str, vocabulary: V
     assert all(moves(sentence, vocabulary) for sentence in MOVING[language])
 
 
+@pytest.mark.parametrize("how", ["again and again", "over and over", "over and over again", "for ever"])
+@pytest.mark.parametrize("order", ["turn left", "cross the big room", "find the red chair", "go home"])
+def test_no_order_is_carried_out_without_its_repetition(order: str, how: str) -> None:
+    assert not any(moves(f"{order} {how}", vocabulary) for vocabulary in (WORDS, None))
+
+
 def test_a_general_model_is_told_no_way_with_what_it_cannot_heed() -> None:
     random = Random(36)
     foreign = [words for language in LANGUAGES for words in entries(language, ("negation",))]

@@ -13,7 +13,7 @@ from outrider.core.errors import InstructionError
 from outrider.core.language.amounts import Token
 from outrider.core.language.clauses import Clauses
 from outrider.core.language.grammar import Vocabulary, nearest
-from outrider.core.language.names import why_unheeded
+from outrider.core.language.names import WHY_UNHEEDED, why_unheeded
 from outrider.core.language.phrasebook import PUNCTUATION, Phrasebook, joined
 from outrider.core.language.plan import MOST_STEPS, Ask, Plan, Step, Stop
 from outrider.core.language.refusals import MOST_CHARACTERS, MOST_WORDS, shortened
@@ -58,6 +58,11 @@ class Reading:
             return None
         if len(steps) > MOST_STEPS:
             self.clauses.problems.insert(0, f"has {len(steps)} steps; at most {MOST_STEPS} are taken")
+            return None
+        repeats = self.book.unheeded([token.word for token in self.tokens], ("beyond",))
+        if repeats and " " in repeats[1] and any(step.moves for step in steps):
+            # Its "and" parts no steps, and its "again" is no politeness.
+            self.clauses.problems.insert(0, WHY_UNHEEDED["beyond"].format(repeats[1]))
             return None
         notes = (step.note(self.vocabulary is None) for step in steps)
         return Plan(steps, tuple(dict.fromkeys(filter(None, notes))))
