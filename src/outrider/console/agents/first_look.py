@@ -11,12 +11,10 @@ from outrider.core.language.phrasebook import stop_words
 
 MOST_MESSAGE_BYTES = 1 << 16
 TOO_MANY, TOO_LONG, UNREADABLE = -32000, -32600, -32700
-NO_MESSAGE = "not a message of JSON-RPC"
-BATCH = "messages come one by one here, not as an array"
+_NO_MESSAGE = "not a message of JSON-RPC"
+_BATCH = "messages come one by one here, not as an array"
 TOO_LONG_MESSAGE = f"a message has more than {MOST_MESSAGE_BYTES} bytes"
 REFUSED = "an agent's message is refused: %s"
-URGENT_PER_S, URGENT_AT_ONCE = 10.0, 10.0
-"""Of what ends a command, beyond the rate of messages."""
 _SAYING = ("goal", "ask")
 
 
@@ -65,6 +63,11 @@ class FirstLook(msgspec.Struct):
 def first_look(message: bytes) -> FirstLook | None:
     """None for what is no message of JSON-RPC."""
     return _decoded(message, FirstLook)
+
+
+def why_unreadable(message: bytes) -> str:
+    """Why something is refused that is no message."""
+    return _BATCH if message.lstrip().startswith(b"[") else _NO_MESSAGE
 
 
 def stops_among(message: bytes) -> bool:

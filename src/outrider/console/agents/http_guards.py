@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-import time
 from collections.abc import Callable
 
 from starlette.datastructures import Headers
@@ -15,22 +14,19 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from outrider.console.agents.envelope import MOST_ID_SHOWN
 from outrider.console.agents.first_look import (
-    BATCH,
     MOST_MESSAGE_BYTES,
-    NO_MESSAGE,
     REFUSED,
     TOO_LONG,
     TOO_LONG_MESSAGE,
     TOO_MANY,
     UNREADABLE,
-    URGENT_AT_ONCE,
-    URGENT_PER_S,
     FirstLook,
     first_look,
     stops_among,
+    why_unreadable,
 )
+from outrider.console.agents.message_pace import MessagePace
 from outrider.console.agents.presence import Presence
-from outrider.core.token_bucket import TokenBucket
 
 MESSAGES_PER_S, MESSAGES_AT_ONCE, MOST_UNDER_WAY, BODY_S = 25.0, 20.0, 16, 10.0
 SESSION_HEADER = "mcp-session-id"
@@ -58,19 +54,6 @@ class TokenGuard:
         return scheme.lower() == "bearer" and secrets.compare_digest(token.encode(), self._expected)
 
 
-class _Pace:
-    """Of one session; what ends a command has a little more."""
-
-    def __init__(self) -> None:
-        now_s = time.monotonic()
-        self._usual = TokenBucket(MESSAGES_PER_S, MESSAGES_AT_ONCE, now_s)
-        self._urgent = TokenBucket(URGENT_PER_S, URGENT_AT_ONCE, now_s)
-
-    def takes(self, request: FirstLook) -> bool:
-        now_s = time.monotonic()
-        return self._usual.take(1.0, now_s) or (request.is_urgent and self._urgent.take(1.0, now_s))
-
-
 class StopsFirst:
     """Has a stop carried out as soon as its request has come, whatever MCP has yet to do.
 
@@ -80,7 +63,7 @@ class StopsFirst:
 
     def __init__(self, app: ASGIApp, presence: Presence, on_stop: Callable[[], None]) -> None:
         self._app, self._presence, self._on_stop = app, presence, on_stop
-        self._paces: dict[str, _Pace] = {}
+        self._paces: dict[str, MessagePace] = {}
         self._under_way: set[_Call] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -109,11 +92,12 @@ class StopsFirst:
         if len(body) > MOST_MESSAGE_BYTES:
             return _error(413, None, TOO_LONG, TOO_LONG_MESSAGE)
         if request is None:
-            return _error(400, None, UNREADABLE, BATCH if body.lstrip().startswith(b"[") else NO_MESSAGE)
+            return _error(400, None, UNREADABLE, why_unreadable(body))
         session, number = call
         num_under_way = sum(other == session for other, _ in self._under_way)
-        if not self._pace_of(session).takes(request):
-            reason = f"more than {MESSAGES_PER_S:g} messages a second: wait"
+        pace = self._pace_of(session)
+        if not pace.takes(request):
+            reason = pace.too_many
         elif num_under_way >= MOST_UNDER_WAY:
             reason = f"{num_under_way} calls are under way: wait for their ends"
         elif number is not None and call in self._under_way:  # of two, MCP would never answer the first
@@ -122,11 +106,14 @@ class StopsFirst:
             return None
         return _error(429, number, TOO_MANY, request.refused(reason))
 
-    def _pace_of(self, session: str) -> _Pace:
-        """That of all others for a session that is none."""
+    def _pace_of(self, session: str) -> MessagePace:
+        """The one of its own of a session that is known; the rest share one."""
         for ended in [known for known in self._paces if known and known not in self._presence]:
             del self._paces[ended]
-        return self._paces.setdefault(session if session in self._presence else "", _Pace())
+        session = session if session in self._presence else ""
+        if session not in self._paces:
+            self._paces[session] = MessagePace(MESSAGES_PER_S, MESSAGES_AT_ONCE)
+        return self._paces[session]
 
 
 def _error(status: int, call: int | str | float | None, code: int, reason: str) -> Response:

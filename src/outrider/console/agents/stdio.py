@@ -8,7 +8,6 @@ import contextlib
 import logging
 import queue
 import threading
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, BinaryIO
@@ -21,19 +20,16 @@ from mcp.types import JSONRPCMessage
 
 from outrider.console.agents.first_look import (
     MOST_MESSAGE_BYTES,
-    NO_MESSAGE,
     REFUSED,
     TOO_LONG,
     TOO_LONG_MESSAGE,
     TOO_MANY,
     UNREADABLE,
-    URGENT_AT_ONCE,
-    URGENT_PER_S,
-    FirstLook,
     first_look,
     stops_among,
+    why_unreadable,
 )
-from outrider.core.token_bucket import TokenBucket
+from outrider.console.agents.message_pace import MessagePace
 
 LINES_PER_S, LINES_AT_ONCE = 100.0, 200.0
 MOST_ANSWERS, CLOSE_S = 1000, 2.0
@@ -52,8 +48,7 @@ class _Pipe:
         self._loop = asyncio.get_running_loop()
         self._answers: queue.Queue[bytes | None] = queue.Queue(MOST_ANSWERS)
         self._messages: asyncio.Queue[SessionMessage | None] = asyncio.Queue()
-        self._pace = TokenBucket(LINES_PER_S, LINES_AT_ONCE, time.monotonic())
-        self._urgent = TokenBucket(URGENT_PER_S, URGENT_AT_ONCE, time.monotonic())
+        self._pace = MessagePace(LINES_PER_S, LINES_AT_ONCE)
         self._writer = threading.Thread(target=self._write, name="answers", daemon=True)
         self._writer.start()
         threading.Thread(target=self._read, name="agent", daemon=True).start()
@@ -91,20 +86,15 @@ class _Pipe:
             if stops_among(line) if request is None else request.is_stop:
                 self._on_stop()
             if request is None:
-                self._refuse(None, UNREADABLE, NO_MESSAGE)
+                self._refuse(None, UNREADABLE, why_unreadable(line))
                 continue
-            if not self._takes(request):
-                reason = f"more than {LINES_PER_S:g} messages a second: wait"
-                self._refuse(request.id, TOO_MANY, request.refused(reason))
+            if not self._pace.takes(request):
+                self._refuse(request.id, TOO_MANY, request.refused(self._pace.too_many))
             elif (message := _message(line)) is None:
-                self._refuse(None, UNREADABLE, NO_MESSAGE)
+                self._refuse(None, UNREADABLE, why_unreadable(line))
             else:
                 self._put(message)
         self._put(None)
-
-    def _takes(self, request: FirstLook) -> bool:
-        now_s = time.monotonic()
-        return self._pace.take(1.0, now_s) or (request.is_urgent and self._urgent.take(1.0, now_s))
 
     def _put(self, message: SessionMessage | None) -> None:
         self._loop.call_soon_threadsafe(self._messages.put_nowait, message)

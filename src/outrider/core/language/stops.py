@@ -231,7 +231,7 @@ def _slips(reading: Reading) -> bool:
     edges = [(clause[0], clause[-1]) for clause in clauses]
     outer = strange.intersection(*[itertools.chain(*edges)])
     return (
-        any(_is_key_missed(book, word) or _is_slip(book, word) for word in outer)
+        any(_is_slip(book, word) for word in outer)
         or any(_is_key_missed(book, word) for word in strange)
         or any(_ends_in_a_stop(book, last) for _, last in edges if last in strange)
     )
