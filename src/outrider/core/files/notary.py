@@ -68,7 +68,7 @@ class Notary:
             self._journal.write_all(notes)
             self.fault = self._logged = ""
         except ConfigError as error:
-            self.fault = str(error)
-            if self.fault != self._logged:
-                self._logged = self.fault
+            if str(error) != self._logged:
+                self._logged = str(error)
                 _log.error("the journal is not written: %s", error)
+            self.fault = str(error)
