@@ -18,7 +18,7 @@ from outrider.runtime.datasets import held_out
 from outrider.runtime.mission.words import vocabulary_of
 from outrider.runtime.no_ros.one_process import run_in_one_process
 from outrider.runtime.no_ros.simulated_robot import SimulatedRobot
-from outrider.runtime.node_graph.node_specs import SIMULATION
+from outrider.runtime.node_graph.simulation_specs import SIMULATION
 from outrider.runtime.wiring import decoders
 from outrider.simulation.homes.home import generate_home
 

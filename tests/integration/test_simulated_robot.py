@@ -14,7 +14,7 @@ from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.runtime.common.paths import models_folder
 from outrider.runtime.mission.words import vocabulary_of
 from outrider.runtime.no_ros.simulated_robot import E_STOPPED, STOPPED, SimulatedRobot
-from outrider.runtime.node_graph.node_specs import SIMULATION
+from outrider.runtime.node_graph.simulation_specs import SIMULATION
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from outrider.runtime.node_graph.ros_env import discovery_port, free_domain
+from outrider.runtime.processes.ros_env import discovery_port, free_domain
 
 
 def own_domain() -> int:

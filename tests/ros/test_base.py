@@ -17,7 +17,7 @@ from rclpy.waitable import NumberOfEntities, Waitable
 
 from outrider.nodes.common.node import OutriderNode
 from outrider.nodes.common.running import spin_once
-from outrider.runtime.node_graph.ros_env import ros_environment
+from outrider.runtime.processes.ros_env import ros_environment
 
 pytestmark = pytest.mark.ros
 BUSY_NODE = """

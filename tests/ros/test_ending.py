@@ -17,7 +17,7 @@ from support_ros import FakeBase, result_of
 
 from outrider.nodes.common import qos
 from outrider.runtime.common.ending_signals import ENDING_SIGNALS, PARENT_VARIABLE
-from outrider.runtime.node_graph.ros_env import ros_environment
+from outrider.runtime.processes.ros_env import ros_environment
 
 pytestmark = pytest.mark.ros
 SOON_S = 10.0

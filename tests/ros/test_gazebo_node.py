@@ -21,7 +21,7 @@ from outrider.core.values import Odometry, Pose2D, Velocity
 from outrider.nodes.common import convert, qos
 from outrider.nodes.simulation.gazebo_node import GazeboNode
 from outrider.nodes.simulation.gazebo_watchdog_node import GazeboWatchdogNode
-from outrider.runtime.node_graph.ros_env import ros_environment
+from outrider.runtime.processes.ros_env import ros_environment
 from outrider.simulation.homes.home import generate_home
 from outrider.simulation.homes.vocabulary import ObjectSpec
 

@@ -28,7 +28,7 @@ from outrider.evaluation.kills.process_ends import evaluate_ends
 from outrider.evaluation.kills.process_kills import evaluate_kills
 from outrider.runtime.common.paths import models_folder
 from outrider.runtime.mission.simulated_base import MAX_LAG_S
-from outrider.runtime.node_graph.ros_env import ros_environment
+from outrider.runtime.processes.ros_env import ros_environment
 
 pytestmark = pytest.mark.ros
 NEAR_SEED = 23

@@ -22,8 +22,8 @@ from outrider.runtime.mission.episode import has_reached, wanted_in
 from outrider.runtime.node_graph.namespaces import apart
 from outrider.runtime.node_graph.node_graphs import SIM_GRAPH
 from outrider.runtime.node_graph.parameter_values import graph_parameters, laid_over, write_parameter_file
-from outrider.runtime.node_graph.ros_env import ros_environment
-from outrider.runtime.node_graph.supervisor import Supervisor
+from outrider.runtime.processes.ros_env import ros_environment
+from outrider.runtime.processes.supervisor import Supervisor
 from outrider.simulation.homes.home import generate_home
 from outrider.simulation.homes.vocabulary import target_of
 

@@ -16,20 +16,20 @@ from conftest import own_domain, wait_until
 
 from outrider.core.errors import ConfigError, InstructionError, OutriderError
 from outrider.runtime.common.ports import check_endpoint_free, free_port
-from outrider.runtime.node_graph import supervisor as supervision
-from outrider.runtime.node_graph.demo import run_demo
 from outrider.runtime.node_graph.node_graphs import SIM_GRAPH, wanted_nodes
 from outrider.runtime.node_graph.node_specs import NODES
 from outrider.runtime.node_graph.parameter_values import graph_parameters, write_parameter_file
-from outrider.runtime.node_graph.ros_env import ros_environment
-from outrider.runtime.node_graph.supervisor import Supervisor
+from outrider.runtime.processes import supervisor as supervision
+from outrider.runtime.processes.demo import run_demo
+from outrider.runtime.processes.ros_env import ros_environment
+from outrider.runtime.processes.supervisor import Supervisor
 from outrider.runtime.wiring.probe import probe_verifier
 
 pytestmark = pytest.mark.ros
 DEMO = """
 import sys
 from pathlib import Path
-from outrider.runtime.node_graph.demo import run_demo
+from outrider.runtime.processes.demo import run_demo
 out, models, strategy = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 sys.exit(run_demo("find the silver bottle", out=out, models=models, strategy=strategy, seed=3))
 """

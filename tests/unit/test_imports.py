@@ -37,6 +37,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
         {"plans"},
         {"datasets", "reports"},
         {"node_graph", "pictures"},
+        {"processes"},
         {"diagnosis", "no_ros"},
     ),
     "evaluation": (

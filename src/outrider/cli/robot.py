@@ -169,7 +169,7 @@ def demo(
                 animation=animation,
             )
         )
-    from outrider.runtime.node_graph.demo import run_demo
+    from outrider.runtime.processes.demo import run_demo
 
     raise typer.Exit(
         run_demo(
@@ -209,7 +209,7 @@ def record(
 ) -> None:
     """Record what the nodes of this ROS domain publish, until interrupted."""
     from outrider.runtime.node_graph.namespaces import checked_namespace
-    from outrider.runtime.node_graph.supervisor import run_recorder
+    from outrider.runtime.processes.supervisor import run_recorder
 
     raise typer.Exit(run_recorder(file, checked_namespace(namespace)))
 
@@ -290,7 +290,7 @@ def console(
     not_with(context, "--sim", "--namespace")
     only_with(context, "--relay", "--relay-key-file")
     check_login(context, host, login)
-    from outrider.runtime.node_graph.teleop import run_console, run_simulated
+    from outrider.runtime.processes.teleop import run_console, run_simulated
 
     settings: dict[str, bool | int | float | str] = {
         "host": host,

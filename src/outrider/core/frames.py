@@ -63,7 +63,18 @@ class Peer(NamedTuple):
         return self.user or self.route
 
 
-class Rules(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Schema(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What goes over the wire: an array of just these fields, in this order."""
+
+
+class Addressed(Schema, frozen=True):
+    """A frame of a session's text: each text that the edge begins there has an `epoch` of its own."""
+
+    session: U32
+    epoch: U32
+
+
+class Rules(Schema, frozen=True):
     """How a text is decoded. `when_idle`: what the cloud does while no draft fits.
 
     `bonus`: a wholly accepted chunk is followed by a token of the target's own, for an edge that waits.
@@ -87,15 +98,13 @@ class Rules(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
         return self.seed_bits & MAX_SEED
 
 
-class Open(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=1):
+class Open(Addressed, frozen=True, tag=1):
     """Decode from this prompt, continuing after `tokens`; on a known epoch it catches up instead.
 
     `tokenizer` is the fingerprint of the edge's, for both must give every token the same id; `model` the name
     of the one that must answer, empty for any.
     """
 
-    session: U32
-    epoch: U32
     digest: U32
     text: Annotated[str, Meta(max_length=MAX_PROMPT_CHARS)]
     jpeg: Annotated[bytes, Meta(max_length=MAX_JPEG_BYTES)]
@@ -106,41 +115,35 @@ class Open(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag
     model: ShortText = ""
 
 
-class Resume(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=2):
+class Resume(Addressed, frozen=True, tag=2):
     """The edge holds the text up to `base` and asks for what follows.
 
     `draws`: where the text is unsettled, how many draws from the tail the edge has used up.
     """
 
-    session: U32
-    epoch: U32
     base: Position
     digest: U32
     draws: U32 = 0
 
 
-class Draft(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=3):
+class Draft(Addressed, frozen=True, tag=3):
     """Branches that grow from the text of `base` tokens with that digest; from the committed one without.
 
     `runs` are packed by `decoding.token_runs`.
     """
 
-    session: U32
-    epoch: U32
     base: Position
     digest: U32 | None
     runs: Annotated[bytes, Meta(max_length=MAX_RUNS_BYTES)]
 
 
-class Proposal(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=7):
+class Proposal(Addressed, frozen=True, tag=7):
     """One branch for the schemes that need evidence of how it was drafted.
 
     `settled` is the token by which the edge made an `Unsettled` text whole; the tokens follow it.
     `evidence` says how each was drawn (`decoding.schemes`).
     """
 
-    session: U32
-    epoch: U32
     base: Position
     digest: U32
     settled: TokenId | None
@@ -148,35 +151,23 @@ class Proposal(Struct, frozen=True, array_like=True, forbid_unknown_fields=True,
     evidence: Evidence
 
 
-class Cancel(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=4):
+class Cancel(Addressed, frozen=True, tag=4):
     """Nothing of this epoch matters any more."""
 
-    session: U32
-    epoch: U32
 
-
-class Close(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=5):
+class Close(Addressed, frozen=True, tag=5):
     """The session ends; its cache may be freed."""
 
-    session: U32
-    epoch: U32
 
-
-class Ping(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=6):
+class Ping(Addressed, frozen=True, tag=6):
     """Who are you? Needs no open session."""
 
-    session: U32
-    epoch: U32
 
-
-class StandBy(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=9):
+class StandBy(Addressed, frozen=True, tag=9):
     """Keep this text at hand, but run nothing for it until it is asked for: another verifier writes it."""
 
-    session: U32
-    epoch: U32
 
-
-class AggregationRules(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class AggregationRules(Schema, frozen=True):
     """How two peers make one text (`decoding.aggregation`). `window`: drafts ahead of the final text."""
 
     sync: Synchronisation
@@ -194,7 +185,7 @@ class AggregationRules(Struct, frozen=True, array_like=True, forbid_unknown_fiel
         return self.seed_bits & MAX_SEED
 
 
-class Join(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=8):
+class Join(Addressed, frozen=True, tag=8):
     """Write a text together: this question, each with documents of its own. None of the device's is in it.
 
     `weight`: log of the sum of the exponentials of the device's documents' relevances, in LOG_WEIGHT_UNIT.
@@ -202,8 +193,6 @@ class Join(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag
     must join, empty for any.
     """
 
-    session: U32
-    epoch: U32
     digest: U32
     text: Annotated[str, Meta(max_length=MAX_PROMPT_CHARS)]
     jpeg: Annotated[bytes, Meta(max_length=MAX_JPEG_BYTES)]
@@ -215,24 +204,20 @@ class Join(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag
     model: ShortText = ""
 
 
-class Joined(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=23):
+class Joined(Addressed, frozen=True, tag=23):
     """The cloud has its documents in its cache. `share`: the device's part in the mixture, of FULL_SHARE."""
 
-    session: U32
-    epoch: U32
     share: Annotated[int, Meta(ge=0, le=FULL_SHARE)]
     prefill_us: U32
 
 
-class Drafted(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=32):
+class Drafted(Addressed, frozen=True, tag=32):
     """From peer to peer: what it would write after the text of `base` tokens with that digest.
 
     `evidence`: the distributions the tokens came from (`decoding.packing`), where the rule needs them.
     `decode_us`: the time of the last token.
     """
 
-    session: U32
-    epoch: U32
     base: Position
     digest: U32
     tokens: TextTokens
@@ -240,14 +225,12 @@ class Drafted(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, 
     evidence: Evidence
 
 
-class Settled(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=33):
+class Settled(Addressed, frozen=True, tag=33):
     """From peer to peer: these tokens are final, and `aggregator` decides about the next.
 
     `round_trip_us`: the sender's measure of the link.
     """
 
-    session: U32
-    epoch: U32
     base: Position
     digest: U32
     tokens: TextTokens
@@ -255,27 +238,23 @@ class Settled(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, 
     round_trip_us: U32
 
 
-class Behind(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=34):
+class Behind(Addressed, frozen=True, tag=34):
     """From peer to peer: I hold the text up to `base`; say again what follows."""
 
-    session: U32
-    epoch: U32
     base: Position
     digest: U32
 
 
-class Opened(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=16):
+class Opened(Addressed, frozen=True, tag=16):
     """The prompt is in the target's cache, which took so long. `end_ids`: the target's end tokens."""
 
-    session: U32
-    epoch: U32
     base: Position
     digest: U32
     prefill_us: U32
     end_ids: EndTokens
 
 
-class Verdict(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=17):
+class Verdict(Addressed, frozen=True, tag=17):
     """Final: after the text of `base` tokens with that digest come `tokens`.
 
     They came of a chunk of `drafted` tokens, those left out that are an exit's own: what it foretold and what
@@ -285,8 +264,6 @@ class Verdict(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, 
     would have written.
     """
 
-    session: U32
-    epoch: U32
     base: Position
     digest: U32
     tokens: TextTokens
@@ -296,11 +273,9 @@ class Verdict(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, 
     kept: Run = ()
 
 
-class Unsettled(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=21):
+class Unsettled(Addressed, frozen=True, tag=21):
     """A verdict whose last token the edge draws itself, from `residue` (`decoding.schemes`)."""
 
-    session: U32
-    epoch: U32
     base: Position
     digest: U32
     tokens: TextTokens
@@ -311,44 +286,35 @@ class Unsettled(Struct, frozen=True, array_like=True, forbid_unknown_fields=True
     kept: Run = ()
 
 
-class Hint(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=22):
+class Hint(Addressed, frozen=True, tag=22):
     """What early exit `exit` expects the verification at `base` to say, and how surely, in percent.
 
     It names no digest: it is advisory, and taken for another text it only wastes a draft.
     """
 
-    session: U32
-    epoch: U32
     base: Position
     exit: Annotated[int, Meta(ge=0, le=255)]
     confidence: Annotated[int, Meta(ge=0, le=100)]
     tokens: ChunkTokens
 
 
-class PrefillAgain(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=18):
+class PrefillAgain(Addressed, frozen=True, tag=18):
     """The cloud does not hold the prefix that the edge builds on: send Open."""
-
-    session: U32
-    epoch: U32
 
 
 RefusalReason = Literal["busy", "frame", "config", "model", "protocol", "internal"]
 
 
-class Refused(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=19):
+class Refused(Addressed, frozen=True, tag=19):
     """This epoch will not be decoded, and why."""
 
-    session: U32
-    epoch: U32
     reason: RefusalReason
     message: ShortText
 
 
-class Pong(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=20):
+class Pong(Addressed, frozen=True, tag=20):
     """The verifier's card."""
 
-    session: U32
-    epoch: U32
     model: ShortText
     vocab_size: Annotated[int, Meta(ge=1, le=MAX_VOCABULARY)]
     open_sessions: U32

@@ -9,8 +9,8 @@ import pytest
 
 from outrider.core.errors import ConfigError
 from outrider.runtime.no_ros.agents import AgentOptions, serve_agents
-from outrider.runtime.node_graph import demo, teleop
-from outrider.runtime.node_graph.node_specs import CONSOLE
+from outrider.runtime.node_graph.observer_specs import CONSOLE
+from outrider.runtime.processes import demo, teleop
 from outrider.runtime.wiring.binding import check_console
 
 WRONG = [

@@ -15,8 +15,8 @@ from outrider.console.access import load_token
 from outrider.core.errors import ConfigError, MemoryStoreError
 from outrider.memory.store.store import MemoryStore
 from outrider.runtime.common.json_figures import write_figures
-from outrider.runtime.node_graph.supervisor import Supervisor
 from outrider.runtime.pictures.run_pictures import write_pictures
+from outrider.runtime.processes.supervisor import Supervisor
 from outrider.runtime.reports.report import RunRecord, Shot, write_summary
 from outrider.runtime.wiring.memory_stores import export_memory
 from outrider.wire.keys import create_keys

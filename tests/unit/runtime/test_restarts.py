@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from outrider.runtime.common.ending_signals import COULD_NOT_START
-from outrider.runtime.node_graph.node_specs import ACTION, MISSION, NODES, RECORD, SIMULATION
+from outrider.runtime.node_graph.node_specs import ACTION, NODES
+from outrider.runtime.node_graph.observer_specs import MISSION, RECORD
 from outrider.runtime.node_graph.restarts import MOST, WITHIN_S, Restarts
+from outrider.runtime.node_graph.simulation_specs import SIMULATION
 
 
 def test_nodes_that_the_robot_can_stand_without_are_started_again() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from outrider.core.errors import ConfigError
-from outrider.runtime.node_graph import ros_env
+from outrider.runtime.processes import ros_env
 
 
 def test_children_find_this_prefix_and_stay_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:

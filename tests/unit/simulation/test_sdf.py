@@ -17,7 +17,7 @@ from outrider.core.sensors.camera import CAMERA_FORWARD_M, CAMERA_HEIGHT_M, SIM_
 from outrider.core.sensors.lidar import LIDAR_HEIGHT_M
 from outrider.core.values import Pose2D
 from outrider.runtime.node_graph.gazebo import bridge_text, prepare_gazebo, release_of
-from outrider.runtime.node_graph.node_specs import GAZEBO
+from outrider.runtime.node_graph.simulation_specs import GAZEBO
 from outrider.simulation.homes.home import Home, generate_home
 from outrider.simulation.homes.vocabulary import ObjectSpec
 from outrider.simulation.mjcf import ROBOT_GROUP, build_model

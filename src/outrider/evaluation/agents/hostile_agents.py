@@ -27,7 +27,7 @@ from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.paths import models_folder
 from outrider.runtime.mission.words import vocabulary_of
 from outrider.runtime.no_ros.simulated_robot import SimulatedRobot
-from outrider.runtime.node_graph.node_specs import SIMULATION
+from outrider.runtime.node_graph.simulation_specs import SIMULATION
 
 BATCH = 100
 MOVING_S, SETTLE_S, PAUSE_S = 4.0, 1.0, 1.2

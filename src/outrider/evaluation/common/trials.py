@@ -8,7 +8,7 @@ import sys
 import threading
 
 from outrider.runtime.common.ending_signals import belonging_to_this_process, stopping_on_signals
-from outrider.runtime.node_graph.ros_env import ros_environment
+from outrider.runtime.processes.ros_env import ros_environment
 
 POLL_S = 0.1
 # For the orderly end of the trials and of every process that they started.

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the ends of `outrider eval kills` take place: a robot, and a stand-in for Gazebo's base.
+"""Where the ends of `outrider eval kills` take place: a whole robot of real node processes.
 
-Both run real node processes, of which any may end; `begin` starts again what has.
+Any of them may end; `begin` starts again what has.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import signal
 import subprocess
@@ -20,41 +19,30 @@ from typing import Any, Protocol
 
 import numpy as np
 import rclpy
-from geometry_msgs.msg import Twist
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
-from nav_msgs.msg import Odometry as OdometryMsg
-from outrider_interfaces.msg import MotionReport, VerifiedText
-from rclpy.signals import SignalHandlerOptions
-from sensor_msgs.msg import LaserScan
+from outrider_interfaces.msg import VerifiedText
 
 from outrider.core.errors import OutriderError
-from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity
-from outrider.evaluation.kills.ends import GAZEBO, ORPHANS_ENDED_S, SUPERVISOR, WATCHDOG
+from outrider.evaluation.kills.ends import ORPHANS_ENDED_S, SUPERVISOR
 from outrider.evaluation.kills.kill_scene import (
     START_S,
     Goal,
-    NodeSpinner,
     Sample,
     Scene,
     start_node,
     wait_for,
 )
-from outrider.nodes.common import convert, qos
 from outrider.nodes.common.process_exit import Ending
 from outrider.runtime.common.ending_signals import belonging_to_this_process
-from outrider.runtime.node_graph.node_graphs import GAZEBO_GRAPH
 from outrider.runtime.node_graph.node_specs import MOTIONS
-from outrider.runtime.node_graph.parameter_values import graph_parameters, write_parameter_file
-from outrider.runtime.node_graph.ros_env import free_domain, ros_environment
-from outrider.runtime.node_graph.supervisor import Supervisor
+from outrider.runtime.processes.ros_env import ros_environment
+from outrider.runtime.processes.supervisor import Supervisor
 
 WRAPPER = ("outrider.evaluation.kills.failing",)
 # Of a home in which the goal's object is not, so that the robot does not come to the end of its search.
 HELD = "find the red chair"
-SPIN_S, PERIOD_S, TEXT_PERIOD_S = 0.02, 0.02, 0.05
 PAUSE_S, MOVES_S = 0.3, 45.0
-OPEN_SCAN = RangeScan((math.inf,) * 36, -math.pi, math.tau / 36, 0.0)
 
 
 class Stage(Protocol):
@@ -237,118 +225,6 @@ def hold(parameter_file: Path, names: Sequence[str]) -> None:
             start_node(supervisor, name, parameter_file)
         print(json.dumps(supervisor.pids()), flush=True)
         ending.asked.wait()
-
-
-class GazeboStage:
-    """The nodes before Gazebo's base, and the action node. This process plays Gazebo, whose base obeys the
-    last velocity for ever, and a navigator that says one text after the other.
-    """
-
-    nodes = (WATCHDOG, GAZEBO, "action")
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.said: list[str] = []
-        self.texts = [VerifiedText(session_id="s", step=1, action="move forward large", action_complete=True)]
-        self.texts[0].link_state = "connected"
-        self._pose, self._told = Pose2D(0.0, 0.0, 0.0), [Sample(0.0, Velocity())]
-
-    def __enter__(self) -> GazeboStage:
-        domain = free_domain()
-        rclpy.init(domain_id=domain, signal_handler_options=SignalHandlerOptions.NO)
-        self.supervisor = Supervisor(self._folder / "logs", ros_environment(domain)).__enter__()
-        self._play()
-        file = self._folder / "parameters.yaml"
-        try:
-            write_parameter_file(file, _gazebo_parameters())
-            for name in self.nodes:
-                start_node(self.supervisor, name, file, WRAPPER)
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.supervisor.stop_all()
-        self._spinner.close()
-        self._node.destroy_node()
-        rclpy.try_shutdown()
-
-    def _play(self) -> None:
-        self._node = rclpy.create_node("kill_trials")
-        make = self._node.create_publisher
-        self._odom = make(OdometryMsg, "gazebo/odom", qos.EVENTS)
-        self._scan = make(LaserScan, "scan", qos.SENSOR)
-        self._text = make(VerifiedText, "verified_text", qos.EVENTS)
-        self._node.create_subscription(Twist, "gazebo/cmd_vel", self._on_velocity, qos.COMMAND)
-        self._node.create_subscription(MotionReport, "motion_report", self._on_report, qos.EVENTS)
-        self._node.create_timer(PERIOD_S, self._move)
-        self._node.create_timer(TEXT_PERIOD_S, self._speak)
-        self._spinner = NodeSpinner(self._node)
-
-    def _on_velocity(self, message: Twist) -> None:
-        self._told.append(Sample(time.time(), convert.velocity_of(message)))
-
-    def _on_report(self, message: MotionReport) -> None:
-        if message.outcome != MotionReport.DONE:
-            self.said.append(message.message)
-        self.texts[0].step = max(self.texts[0].step, message.step + 1)
-
-    def _move(self) -> None:
-        velocity = self._told[-1].velocity
-        yaw = self._pose.yaw + velocity.wz * PERIOD_S
-        ahead_m = velocity.vx * PERIOD_S
-        x, y = self._pose.x + ahead_m * math.cos(yaw), self._pose.y + ahead_m * math.sin(yaw)
-        self._pose = Pose2D(x, y, yaw)
-        stamp = self._node.get_clock().now().to_msg()
-        self._odom.publish(convert.odometry_message(Odometry(self._pose, velocity, 0.0), stamp))
-        self._scan.publish(convert.scan_message(OPEN_SCAN, stamp, 8.0))
-
-    def _speak(self) -> None:
-        self.texts[0].header.stamp = self._node.get_clock().now().to_msg()
-        self._text.publish(self.texts[0])
-
-    def begin(self, rng: np.random.Generator) -> None:
-        """Replaces dead nodes and waits until the base moves, and for a random time."""
-        for name in self.nodes:
-            if not is_alive(self.pids()[name]):
-                self.replace(name)
-        count = self._node.count_publishers
-        wait_for(lambda: count("gazebo/cmd_vel") >= 2, START_S, "both deadmen before the base")
-        deadline_s = time.monotonic() + 2 * MOVES_S
-        while time.monotonic() < deadline_s:
-            wait_for(lambda: self.moves, MOVES_S, "a base that moves")
-            time.sleep(float(rng.uniform(0.0, PAUSE_S)))
-            if self.moves:
-                return
-        raise OutriderError(f"the base did not move; it said: {'; '.join(self.said[-3:])}")
-
-    @property
-    def moves(self) -> bool:
-        """For some commands on end: the watchdog's stops would be in between."""
-        return all(sample.moves for sample in self._told[-5:])
-
-    def told(self, process: str) -> tuple[list[Sample], bool]:
-        """Returns the base's commands, timed by this process."""
-        return list(self._told), False
-
-    def ask(self, node: str, transitions: Sequence[int]) -> list[bool]:
-        """Requests transitions of a node's life cycle; returns which succeeded."""
-        return ask_node(self._node, self._spinner.executor, node, transitions)
-
-    def pids(self) -> dict[str, int]:
-        """Returns the process id of each node by its name."""
-        return self.supervisor.pids()
-
-    def replace(self, node: str) -> None:
-        """Ends a node and starts it again."""
-        self.supervisor.stop(node)
-        self.supervisor.start_again(node)
-
-
-def _gazebo_parameters() -> dict[str, dict[str, Any]]:
-    parameters: dict[str, dict[str, Any]] = dict(graph_parameters(GAZEBO_GRAPH, {}, {}))
-    return {name: {**values, "use_sim_time": False} for name, values in parameters.items()}
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import numpy as np
 
 from outrider.core.errors import OutriderError
 from outrider.evaluation.kills import failing
-from outrider.evaluation.kills.end_stages import GazeboStage, HeldStage, RobotStage, Stage, is_alive
+from outrider.evaluation.kills.end_stages import HeldStage, RobotStage, Stage, is_alive
 from outrider.evaluation.kills.ends import (
     DEACTIVATE,
     DEFECTS,
@@ -31,6 +31,7 @@ from outrider.evaluation.kills.ends import (
     WATCHDOG,
     End,
 )
+from outrider.evaluation.kills.gazebo_stage import GazeboStage
 from outrider.evaluation.kills.kill_scene import Sample
 from outrider.evaluation.kills.kill_trials import (
     HELD_UP_S,

@@ -25,8 +25,8 @@ from outrider.nodes.common.running import leave_ros
 from outrider.runtime.common.ports import free_port
 from outrider.runtime.mission.simulated_base import MAX_LAG_S
 from outrider.runtime.node_graph.parameter_values import write_parameter_file
-from outrider.runtime.node_graph.ros_env import free_domain, ros_environment
-from outrider.runtime.node_graph.supervisor import Supervisor
+from outrider.runtime.processes.ros_env import free_domain, ros_environment
+from outrider.runtime.processes.supervisor import Supervisor
 from outrider.runtime.wiring.probe import probe_verifier
 
 NAMESPACE = "/second"

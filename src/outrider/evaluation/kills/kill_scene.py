@@ -32,8 +32,8 @@ from outrider.runtime.mission.episode import has_reached, wanted_in
 from outrider.runtime.node_graph.node_graphs import SIM_GRAPH
 from outrider.runtime.node_graph.node_specs import MOTIONS, NODES
 from outrider.runtime.node_graph.parameter_values import graph_parameters, write_parameter_file
-from outrider.runtime.node_graph.ros_env import free_domain, ros_environment
-from outrider.runtime.node_graph.supervisor import Supervisor
+from outrider.runtime.processes.ros_env import free_domain, ros_environment
+from outrider.runtime.processes.supervisor import Supervisor
 from outrider.simulation.homes.home import generate_home
 from outrider.simulation.homes.vocabulary import target_of
 

@@ -42,8 +42,8 @@ from outrider.runtime.common.ports import free_port
 from outrider.runtime.datasets.held_out import check_frames, held_out_prompts
 from outrider.runtime.node_graph.node_specs import NODES
 from outrider.runtime.node_graph.parameter_values import write_parameter_file
-from outrider.runtime.node_graph.ros_env import free_domain, ros_environment
-from outrider.runtime.node_graph.supervisor import Supervisor
+from outrider.runtime.processes.ros_env import free_domain, ros_environment
+from outrider.runtime.processes.supervisor import Supervisor
 from outrider.runtime.wiring.decoders import connect_decoder
 from outrider.runtime.wiring.verifier_process import verifier_process
 

@@ -31,8 +31,8 @@ from outrider.runtime.node_graph.parameter_values import (
     write_parameter_file,
 )
 from outrider.runtime.node_graph.parameters import Value
-from outrider.runtime.node_graph.ros_env import free_domain, ros_environment
-from outrider.runtime.node_graph.supervisor import Supervisor
+from outrider.runtime.processes.ros_env import free_domain, ros_environment
+from outrider.runtime.processes.supervisor import Supervisor
 from outrider.runtime.reports.mcap_file import message_rates
 
 LIMITS = {"navigator": 0.03, **dict.fromkeys(("action", "memory", "console", "markers", "record"), 0.02)}

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from outrider.core.language.actions import ActionTable, Motion
 from outrider.core.values import STANDSTILL, Odometry, RangeScan, Velocity, wrap_angle
@@ -73,7 +74,9 @@ class Pilot:
         self, settings: PilotSettings, make_executor: Callable[[Motion], MotionExecutor] | None = None
     ) -> None:
         self.settings = settings
-        self._make_executor = make_executor or self._controller
+        self._make_executor = make_executor or partial(
+            MotionController, limits=settings.limits, period_s=settings.period_s
+        )
         self.emergency = False
         self._running: _Running | None = None
         self._frozen_odometry: Odometry | None = None
@@ -86,11 +89,9 @@ class Pilot:
         self._track = OdometryTrack()
         self._started_s: float | None = -math.inf
         self._ends: list[MotionEnd] = []
-        self._burst_ticks = 0
-        self._stop_due = False
+        self._burst_ticks, self._stop_due = 0, False
         self._trouble, self._trouble_s = "", 0.0
-        self._clock_watch = ClockWatch()
-        self.clock_fault = ""
+        self._clock_watch, self.clock_fault = ClockWatch(), ""
 
     @property
     def is_moving(self) -> bool:
@@ -267,9 +268,6 @@ class Pilot:
     def _is_from_before(self, moment_s: float, text: StepText, now: Moment) -> bool:
         """Whether the text's frame is older than a moment; a clock that went back since does not tell."""
         return 0.0 <= now.motion_s - moment_s < text.frame_age_s
-
-    def _controller(self, motion: Motion) -> MotionController:
-        return MotionController(motion, self.settings.limits, period_s=self.settings.period_s)
 
     def _motion(self, text: StepText) -> Motion | None:
         """The text's motion, given the last action of its session."""

@@ -37,7 +37,8 @@ from outrider.runtime.common.ports import free_port
 from outrider.runtime.node_graph.gazebo import check_installed, prepare_gazebo
 from outrider.runtime.node_graph.namespaces import apart, checked_namespace, has_own_tf
 from outrider.runtime.node_graph.node_graphs import Graph, wanted_nodes
-from outrider.runtime.node_graph.node_specs import MISSION, NODES, SIMULATION
+from outrider.runtime.node_graph.node_specs import NODES
+from outrider.runtime.node_graph.observer_specs import MISSION
 from outrider.runtime.node_graph.parameter_values import (
     argument_help,
     argument_value,
@@ -47,6 +48,7 @@ from outrider.runtime.node_graph.parameter_values import (
 )
 from outrider.runtime.node_graph.parameters import NodeSpec
 from outrider.runtime.node_graph.restarts import Restarts
+from outrider.runtime.node_graph.simulation_specs import SIMULATION
 from outrider.runtime.reports.left_report import leave_report
 
 UNSET = ""

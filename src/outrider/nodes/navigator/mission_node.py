@@ -39,7 +39,7 @@ from outrider.nodes.navigator.server_watch import ServerWatch
 from outrider.runtime.common.ending_signals import COULD_NOT_START, STOPPED
 from outrider.runtime.mission.robot_side import GoalError, GoalResult
 from outrider.runtime.node_graph.namespaces import diagnostics_name, spec_of_status
-from outrider.runtime.node_graph.node_specs import MISSION
+from outrider.runtime.node_graph.observer_specs import MISSION
 from outrider.runtime.node_graph.parameters import Value
 from outrider.runtime.pictures.run_pictures import write_pictures
 from outrider.runtime.reports.conditions import host, versions

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import threading
-import time
 import traceback
 from collections.abc import Mapping
 from dataclasses import replace
@@ -39,19 +38,24 @@ from outrider.nodes.common.node import OutriderNode, pace
 from outrider.nodes.common.running import ThreadedExecutor, run_node
 from outrider.nodes.common.scan_input import ScanInput
 from outrider.nodes.navigator.client_watch import LOOK_PERIOD_S, ClientWatch
-from outrider.nodes.navigator.navigator_settings import edge_settings, goal_settings
+from outrider.nodes.navigator.navigator_settings import (
+    edge_settings,
+    goal_settings,
+    link_warning,
+    open_peers,
+    open_recollection,
+)
 from outrider.nodes.navigator.robot_side import RosRobotSide
 from outrider.nodes.navigator.standing import ASKED, Standing
 from outrider.nodes.navigator.switches import Switches
 from outrider.runtime.mission.forgetting_decoder import MindfulDecoder
 from outrider.runtime.mission.goal_run import GoalSettings
 from outrider.runtime.mission.memory_queries import Recollection
-from outrider.runtime.mission.peer_answers import PeerAnswers, open_peer_answers
+from outrider.runtime.mission.peer_answers import PeerAnswers
 from outrider.runtime.mission.robot_side import GoalError, GoalResult
 from outrider.runtime.node_graph.parameters import Value
 from outrider.runtime.plans.errand import Errand
 from outrider.runtime.plans.run_log import RunLog
-from outrider.runtime.wiring.memory_stores import default_store, open_memory, this_home
 from outrider.runtime.wiring.robot_pair import Edge, open_edge
 
 HEARTBEAT_PERIOD_S, IDLE_HEARTBEAT_PERIOD_S = 0.05, 1.0
@@ -64,12 +68,6 @@ MAP_MAX_YAW_RPS = 0.3
 TOLD_TO_STOP = "told to stop"
 E_STOPPED = "the emergency stop was engaged"
 NO_CLIENT = "the goal was cancelled: no action client is left, neither who sent it nor another"
-LINK_WARNINGS = {
-    LinkState.CONNECTING: "no verifier has answered at {} yet: is it running there?",
-    LinkState.LOST: "the link to the verifier at {} is lost",
-    LinkState.REFUSED: "the verifier at {} refuses this robot's key: check both key files",
-    LinkState.MISMATCHED: "what listens at {} has other keys than this robot, or is no verifier",
-}
 
 
 class NavigatorNode(OutriderNode):
@@ -90,7 +88,7 @@ class NavigatorNode(OutriderNode):
         self._end: tuple[GoalError, str] | None = None
         says_to_stop("stop")  # reads the phrases now, so that no stop waits for them
         self._recollection = self.open_recollection()
-        self._peers = self.open_peers()
+        self._peers = open_peers(self.value, self._edge.emulation) if self._recollection else None
         self._decoder = self._mindful(self._edge.decoder)
         self._floor, self._mapped_s = FloorMap(), 0.0
         self._robot.texts = self.publisher(VerifiedText, "verified_text", qos.EVENTS)
@@ -128,15 +126,8 @@ class NavigatorNode(OutriderNode):
         return open_edge(edge_settings(self.value))
 
     def open_recollection(self) -> Recollection | None:
-        """The memory, from the parameters; None where it is not to be used."""
-        if not self.value("use_memory"):
-            return None
-        try:
-            store = self.value("memory_store") or default_store(self.get_namespace())
-            memory = open_memory(store, self.value("memory_key_file"))
-        except MemoryStoreError as error:
-            raise MemoryStoreError(f"{error} (or navigate without it: use_memory=false)") from error
-        return Recollection(memory, this_home(self.value("home")), time.time)
+        """The memory, from the parameters; tests replace it."""
+        return open_recollection(self.value, self.get_namespace())
 
     def _mindful(self, decoder: TextDecoder) -> TextDecoder:
         """The decoder, without texts of what is forgotten."""
@@ -154,19 +145,6 @@ class NavigatorNode(OutriderNode):
             self.get_logger().error(str(error), throttle_duration_sec=10.0)
         finally:
             self._decoding.release()
-
-    def open_peers(self) -> PeerAnswers | None:
-        """The cloud that questions are answered with; None where it is not to be asked."""
-        if self._recollection is None or self.value("answers") != "aggregate":
-            return None
-        return open_peer_answers(
-            self.value("endpoint"),
-            self.value("answer_model"),
-            threads=self.value("threads"),
-            key_file=self.value("key_file"),
-            emulation=self._edge.emulation,
-            wanted_model=self.value("wanted_answer_model"),
-        )
 
     def _read_sensors(self) -> None:
         """Read what the sensors gave; wait for them, and give signs of life, only while a goal runs or
@@ -260,7 +238,7 @@ class NavigatorNode(OutriderNode):
             return "inactive", {}
         self._read_sensors()
         state = self._edge.link_state
-        warning = LINK_WARNINGS.get(state, "").format(self.value("endpoint"))
+        warning = link_warning(state, self.value("endpoint"))
         return warning or self._robot.warning(), {
             "link": state.value,
             "goal": self._busy.locked(),

@@ -1,15 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The navigator's parameters as the settings that they stand for."""
+"""What the navigator's parameters stand for: settings, and what is opened by them."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
+from outrider.core.errors import MemoryStoreError
+from outrider.core.values import LinkState
 from outrider.decoding.config import DecodingConfig, drafter_names
 from outrider.navigation.goal.navigator import NavigatorSettings
 from outrider.runtime.mission.goal_run import GoalSettings
+from outrider.runtime.mission.memory_queries import Recollection
+from outrider.runtime.mission.peer_answers import PeerAnswers, open_peer_answers
+from outrider.runtime.wiring.memory_stores import default_store, open_memory, this_home
 from outrider.runtime.wiring.robot_pair import EdgeSettings
+from outrider.wire.emulator import Emulation
+
+_LINK_WARNINGS = {
+    LinkState.CONNECTING: "no verifier has answered at {} yet: is it running there?",
+    LinkState.LOST: "the link to the verifier at {} is lost",
+    LinkState.REFUSED: "the verifier at {} refuses this robot's key: check both key files",
+    LinkState.MISMATCHED: "what listens at {} has other keys than this robot, or is no verifier",
+}
+# The others have parameters of their names.
+_OF_THE_EDGE = [field.name for field in fields(EdgeSettings) if field.name != "config"]
+
+
+def link_warning(state: LinkState, endpoint: str) -> str:
+    """What a person is told of a link's state; empty where there is nothing to warn of."""
+    return _LINK_WARNINGS.get(state, "").format(endpoint)
 
 
 def decoding_config(value: Callable[[str], Any]) -> DecodingConfig:
@@ -30,22 +52,7 @@ def decoding_config(value: Callable[[str], Any]) -> DecodingConfig:
 
 def edge_settings(value: Callable[[str], Any]) -> EdgeSettings:
     """Draft model and link, from the value of each parameter. Raises ConfigError."""
-    return EdgeSettings(
-        value("endpoint"),
-        value("draft_model"),
-        decoding_config(value),
-        value("threads"),
-        value("precision"),
-        value("runtime"),
-        value("provider"),
-        value("constrained"),
-        value("max_length"),
-        value("device"),
-        value("key_file"),
-        value("link_profile"),
-        value("link_rtt_ms"),
-        value("second_endpoint"),
-    )
+    return EdgeSettings(config=decoding_config(value), **{name: value(name) for name in _OF_THE_EDGE})
 
 
 def goal_settings(value: Callable[[str], Any], instructed: bool) -> GoalSettings:
@@ -62,4 +69,29 @@ def goal_settings(value: Callable[[str], Any], instructed: bool) -> GoalSettings
             max_time_s=value("max_time_s"),
             max_turning_deg=value("max_turning_deg"),
         ),
+    )
+
+
+def open_recollection(value: Callable[[str], Any], namespace: str) -> Recollection | None:
+    """The memory, from the value of each parameter; None where it is not to be used."""
+    if not value("use_memory"):
+        return None
+    try:
+        memory = open_memory(value("memory_store") or default_store(namespace), value("memory_key_file"))
+    except MemoryStoreError as error:
+        raise MemoryStoreError(f"{error} (or navigate without it: use_memory=false)") from error
+    return Recollection(memory, this_home(value("home")), time.time)
+
+
+def open_peers(value: Callable[[str], Any], emulation: Emulation | None) -> PeerAnswers | None:
+    """The cloud that questions are answered with; None where it is not to be asked."""
+    if value("answers") != "aggregate":
+        return None
+    return open_peer_answers(
+        value("endpoint"),
+        value("answer_model"),
+        threads=value("threads"),
+        key_file=value("key_file"),
+        emulation=emulation,
+        wanted_model=value("wanted_answer_model"),
     )

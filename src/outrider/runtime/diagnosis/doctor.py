@@ -17,7 +17,7 @@ from outrider.core.files.terminal import Pulse, make_console
 from outrider.runtime.common.paths import models_folder
 from outrider.runtime.diagnosis.graph_health import Check, Grade
 from outrider.runtime.node_graph.distros import FIRST_PYTHON, LAST_PYTHON
-from outrider.runtime.node_graph.ros_env import ros_environment
+from outrider.runtime.processes.ros_env import ros_environment
 from outrider.runtime.wiring.probe import probe_verifier
 
 CHILD_TIMEOUT_S = 60.0

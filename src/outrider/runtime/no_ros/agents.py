@@ -27,7 +27,7 @@ from outrider.core.language.planner import brief
 from outrider.runtime.common.paths import models_folder
 from outrider.runtime.common.thinned_log import ThinnedHandler
 from outrider.runtime.mission.words import vocabulary_of, words_text
-from outrider.runtime.node_graph.node_specs import SIMULATION
+from outrider.runtime.node_graph.simulation_specs import SIMULATION
 from outrider.runtime.wiring.binding import check_server
 from outrider.voice.speaking import SpeakingProgram
 

@@ -26,7 +26,8 @@ from outrider.runtime.common.made_with import made_with
 from outrider.runtime.common.paths import models_folder
 from outrider.runtime.mission.goal_run import GoalSettings
 from outrider.runtime.mission.words import check_sentence, vocabulary_of
-from outrider.runtime.node_graph.node_specs import MISSION, SIMULATION
+from outrider.runtime.node_graph.observer_specs import MISSION
+from outrider.runtime.node_graph.simulation_specs import SIMULATION
 from outrider.runtime.reports.conditions import host, versions
 from outrider.runtime.reports.left_report import BEFORE_A_GOAL, leave_report
 from outrider.runtime.reports.live_view import LiveView

