@@ -17,11 +17,6 @@ LONG_FUNCTIONS = {
     "cli/benchmarks.py:bench_decoding",
     "cli/servers.py:verifier",
     "cli/robot.py:demo",
-    "evaluation/models/bench.py:bench_models",
-    "runtime/no_ros/one_process.py:run_in_one_process",
-    "runtime/processes/demo.py:run_demo",
-    "runtime/wiring/decoders.py:serve",
-    "training/architecture.py:build_model",
 }
 """Those of `cli` are long by their options, which are their signature. No function may join them."""
 

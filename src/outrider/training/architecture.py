@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from transformers import PreTrainedTokenizerFast, Qwen2VLConfig, Qwen2VLForConditionalGeneration
 
@@ -35,27 +36,11 @@ SIZES = {
 def build_model(role: str, tokenizer: PreTrainedTokenizerFast) -> Qwen2VLForConditionalGeneration:
     """A freshly initialised model of a role."""
     sizes = SIZES[role]
-    head = sizes.text_width // sizes.text_heads
-    quarter = head // 8
     ids = {name: tokenizer.convert_tokens_to_ids(f"<|{name}|>") for name in ("im_end", "endoftext")}
     config = Qwen2VLConfig(
         text_config={
+            **_text_sizes(sizes),
             "vocab_size": len(tokenizer),
-            "hidden_size": sizes.text_width,
-            "intermediate_size": sizes.text_mlp,
-            "num_hidden_layers": sizes.text_depth,
-            "num_attention_heads": sizes.text_heads,
-            "num_key_value_heads": sizes.text_kv_heads,
-            "max_position_embeddings": MAX_POSITIONS,
-            "rope_parameters": {
-                "rope_type": "default",
-                "rope_theta": 10000.0,
-                "mrope_section": [
-                    head // 2 - 2 * (quarter + head // 16),
-                    quarter + head // 16,
-                    quarter + head // 16,
-                ],
-            },
             "tie_word_embeddings": True,
             "bos_token_id": ids["endoftext"],
             "eos_token_id": ids["im_end"],
@@ -81,3 +66,21 @@ def build_model(role: str, tokenizer: PreTrainedTokenizerFast) -> Qwen2VLForCond
     model.generation_config.eos_token_id = ids["im_end"]
     model.generation_config.pad_token_id = ids["endoftext"]
     return model
+
+
+def _text_sizes(sizes: Sizes) -> dict[str, Any]:
+    head = sizes.text_width // sizes.text_heads
+    sideways = head // 8 + head // 16
+    return {
+        "hidden_size": sizes.text_width,
+        "intermediate_size": sizes.text_mlp,
+        "num_hidden_layers": sizes.text_depth,
+        "num_attention_heads": sizes.text_heads,
+        "num_key_value_heads": sizes.text_kv_heads,
+        "max_position_embeddings": MAX_POSITIONS,
+        "rope_parameters": {
+            "rope_type": "default",
+            "rope_theta": 10000.0,
+            "mrope_section": [head // 2 - 2 * sideways, sideways, sideways],
+        },
+    }

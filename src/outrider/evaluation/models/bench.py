@@ -72,8 +72,28 @@ def bench_models(
     """
     check_frames(frames, seed)
     check_device(device)
-    folder, pair = models_folder(models), load_pair(models)
     prompts = list(held_out_prompts(frames, seed))
+    ratios, draftings, details = _measured(models, prompts, graph_layers, device, step_layers)
+    figures = {
+        "frames": frames,
+        "seed": seed,
+        "ratios": [asdict(one) | {"kept": one.kept} for one in ratios],
+        "drafts": [asdict(one) for one in draftings],
+        **details,
+    }
+    print_results(table_of(ratios, draftings))
+    write_figures(json_file, figures)
+    if plots is not None:
+        bars = {one.what: (one.value, one.bound) for one in ratios}
+        draw_ratios(plots / "models.png", "outrider bench models", bars)
+    return figures
+
+
+def _measured(
+    models: Path | None, prompts: Sequence[Prompt], graph_layers: int, device: str, step_layers: int | None
+) -> tuple[list[Ratio], list[Drafting], dict[str, Any]]:
+    """The ratios, each precision's drafts, and by name in the file what the ratios come of."""
+    folder, pair = models_folder(models), load_pair(models)
     draftings = [
         measure_drafting(Pair(pair.target, _draft(folder, precision)), precision, prompts)
         for precision in tracked(PRECISIONS, "precisions")
@@ -94,22 +114,16 @@ def bench_models(
         *packed_ratios(packed_s, step),
         *overhead_ratios(beside, device),
     ]
-    figures = {
-        "frames": frames,
-        "seed": seed,
-        "ratios": [asdict(one) | {"kept": one.kept} for one in ratios],
-        "drafts": [asdict(one) for one in draftings],
-        "static_graphs": asdict(trial),
-        "target_step": asdict(step),
-        "packed_verify_s": packed_s,
-        "host_overhead": {what: asdict(host) for what, host in beside.items()},
-    }
-    print_results(table_of(ratios, draftings))
-    write_figures(json_file, figures)
-    if plots is not None:
-        bars = {one.what: (one.value, one.bound) for one in ratios}
-        draw_ratios(plots / "models.png", "outrider bench models", bars)
-    return figures
+    return (
+        ratios,
+        draftings,
+        {
+            "static_graphs": asdict(trial),
+            "target_step": asdict(step),
+            "packed_verify_s": packed_s,
+            "host_overhead": {what: asdict(host) for what, host in beside.items()},
+        },
+    )
 
 
 def draft_over_generate(folder: Path, prompt: Prompt) -> Ratio:

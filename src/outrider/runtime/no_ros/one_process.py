@@ -66,29 +66,17 @@ def run_in_one_process(
     demo.check()
     checked_animation(animation)
     report, stopping = out / REPORT_FILE, threading.Event()
-    # That of an earlier run must not pass for this one's.
     with writing_to(report):
-        report.unlink(missing_ok=True)
+        report.unlink(missing_ok=True)  # that of an earlier run must not pass for this one's
     make_folder(out)
     with stopping_on_signals(stopping), LiveView() as view:
         view.say(f"told to: {instruction} (loading both models from {folder})")
-        stages = Stages()
-        try:
-            with Pulse("loading both models"):
-                from outrider.runtime.pictures.run_pictures import write_pictures  # slow to import, as all is
-                from outrider.runtime.reports.report import write_summary
+        record = _run(demo, view, stopping, report)
+        if record is None:
+            return STOPPED
+        from outrider.runtime.pictures.run_pictures import write_pictures  # slow to import, as all is
+        from outrider.runtime.reports.report import write_summary
 
-                pair = demo.load()
-            stages.mark("models loaded")
-            if stopping.is_set():
-                view.say(f"FAILED: {BEFORE_A_GOAL}")
-                leave_report(report, BEFORE_A_GOAL, instruction, config.strategy, demo.conditions())
-                return STOPPED
-            view.say(f"both models are loaded, after {stages.elapsed_s():.0f} s")
-            record = demo.run(pair, view, stopping.is_set, stages)
-        except OutriderError as error:
-            leave_report(report, str(error), instruction, config.strategy, demo.conditions())
-            raise
         write_summary(record, out)
         view.close()
         view.say(f"{record.verdict.words}: {record.message}")
@@ -97,6 +85,26 @@ def run_in_one_process(
     if stopping.is_set():
         return STOPPED
     return 0 if record.success else NOT_REACHED
+
+
+def _run(demo: _Demo, view: LiveView, stopping: threading.Event, report: Path) -> RunRecord | None:
+    """The run; None where it was to end before a goal. Where there is none, the report says why."""
+    stages = Stages()
+    try:
+        with Pulse("loading both models"):
+            from outrider.runtime.pictures import run_pictures  # noqa: F401 - slow to import, as all is
+
+            pair = demo.load()
+        stages.mark("models loaded")
+        if stopping.is_set():
+            view.say(f"FAILED: {BEFORE_A_GOAL}")
+            leave_report(report, BEFORE_A_GOAL, demo.instruction, demo.config.strategy, demo.conditions())
+            return None
+        view.say(f"both models are loaded, after {stages.elapsed_s():.0f} s")
+        return demo.run(pair, view, stopping.is_set, stages)
+    except OutriderError as error:
+        leave_report(report, str(error), demo.instruction, demo.config.strategy, demo.conditions())
+        raise
 
 
 def _free(_: Point) -> int:

@@ -87,16 +87,21 @@ def run_demo(
     parameters = _parameters_of(SIM_GRAPH, given, namespace)
     _check_values(parameters, record)
     checked_animation(animation)
-    with writing_to(out / REPORT_FILE):
-        (out / REPORT_FILE).unlink(missing_ok=True)  # that of an earlier run must not pass for this one's
-        if not memory_store:
-            remove_store(out / OWN_STORE)
-    make_folder(out)
-    _check_store(parameters[MEMORY.name])
+    _prepare(out, parameters, has_own_store=not memory_store)
     if parameters[CONSOLE.name]["serve"]:
         print(f"console: http://127.0.0.1:{parameters[CONSOLE.name]['port']}/", flush=True)
     status = _run_to_report(parameters, out, namespace, made_with(models))
     return NOT_REACHED if status == COULD_NOT_START else status
+
+
+def _prepare(out: Path, parameters: Mapping[str, Mapping[str, Value]], has_own_store: bool) -> None:
+    """A folder without what an earlier run left; raises where this one could not keep its files."""
+    with writing_to(out / REPORT_FILE):
+        (out / REPORT_FILE).unlink(missing_ok=True)  # that of an earlier run must not pass for this one's
+        if has_own_store:
+            remove_store(out / OWN_STORE)
+    make_folder(out)
+    _check_store(parameters[MEMORY.name])
 
 
 def _check_values(parameters: Mapping[str, Mapping[str, Value]], record: Path | None) -> None:

@@ -7,8 +7,8 @@ import logging
 import math
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from outrider.runtime.common.process_memory import keep_loaded
 from outrider.runtime.wiring.knowledge import Knowledge, open_knowledge
 from outrider.runtime.wiring.metrics import metrics_page, only
 from outrider.runtime.wiring.replicas import check_replicas, serve_replicas
-from outrider.runtime.wiring.verifier import log_figures, open_verifier
+from outrider.runtime.wiring.verifier import Verifier, log_figures, open_verifier
 from outrider.wire.client import DealerLink
 from outrider.wire.emulator import Emulation
 from outrider.wire.keys import load_client_keys
@@ -144,31 +144,17 @@ def serve(
 ) -> None:
     """`outrider verifier`: load the target, print one line when ready, serve until a signal asks for the end.
 
-    What was received, refused and dropped is logged at intervals. With several `replicas` Ray Serve starts so
-    many verifiers, each for `max_sessions`. A `metrics_port` other than 0 has a page for Prometheus. The
-    model in `draft_folder` drafts beside the target; with a `draft_device` there, while the target verifies.
+    With several `replicas` Ray Serve starts so many verifiers, each for `max_sessions`. The model in
+    `draft_folder` drafts beside the target; with a `draft_device` there, while the target verifies.
     """
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
-    is_loading, stop = True, threading.Event()
-
-    def ask_to_stop(number: int, _: object) -> None:
-        stop.set()
-        if is_loading:
-            raise SystemExit(128 + number)  # nobody is served yet
-
-    on_ending_signals(ask_to_stop)
+    stop, is_loaded = _begin_process()
     folder = model_folder.resolve()
-    options = {
-        "threads": threads,
-        "sessions": max_sessions,
-        "precision": precision,
-        "max_length": max_length,
-        "device": device,
-    }
+    options: dict[str, Any] = {"threads": threads, "sessions": max_sessions, "precision": precision}
+    options |= {"max_length": max_length, "device": device}
     load = partial(_load_target, folder, constrained, **options)
     limits = CloudLimits(max_sessions=max_sessions, tokens_per_s=tokens_per_s).on(device)
     if replicas > 1:
-        is_loading = False
+        is_loaded.set()
         check_replicas(folder, replicas, **options)
         _serve_replicas(load, endpoint, replicas, device, stop, limits, key_file, metrics_port)
         return
@@ -176,19 +162,44 @@ def serve(
         model = load()
         draft = None if draft_folder is None else _load_draft(draft_folder, draft_device, **options)
         knowledge = open_knowledge(corpus, answer_model, threads) if corpus else None
-    is_loading = False
+    is_loaded.set()
+    verifier = open_verifier(model, endpoint, limits, key_file, knowledge, draft, bool(draft_device))
+    beside = f", drafting by {draft.name}" if draft is not None else ""
+    page = metrics_page(only(verifier.figures), max_sessions, metrics_port)
+    _serve_until(stop, verifier, page, f"{model.name} at {endpoint}{beside}{knowledge or ''}")
+
+
+def _serve_until(
+    stop: threading.Event, verifier: Verifier, page: AbstractContextManager[object], what: str
+) -> None:
     keep_loaded()
-    verifier = open_verifier(
-        model, endpoint, limits, key_file, knowledge, draft, draft_apart=bool(draft_device)
-    )
+    with _figures_told(verifier), closing(verifier), page:
+        print(f"verifier ready: {what}", flush=True)
+        verifier.serve(stop)
+
+
+def _begin_process() -> tuple[threading.Event, threading.Event]:
+    """What a signal sets; until the second is set it ends the process at once, as nobody is served yet."""
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
+    stop, is_loaded = threading.Event(), threading.Event()
+
+    def ask_to_stop(number: int, _: object) -> None:
+        stop.set()
+        if not is_loaded.is_set():
+            raise SystemExit(128 + number)
+
+    on_ending_signals(ask_to_stop)
+    return stop, is_loaded
+
+
+@contextmanager
+def _figures_told(verifier: Verifier) -> Iterator[None]:
+    """What was received, refused and dropped is logged at intervals."""
     served = threading.Event()
     logger = threading.Thread(target=log_figures, args=(verifier, served), name="figures")
     logger.start()
     try:
-        with closing(verifier), metrics_page(only(verifier.figures), max_sessions, metrics_port):
-            beside = f", drafting by {draft.name}" if draft is not None else ""
-            print(f"verifier ready: {model.name} at {endpoint}{beside}{knowledge or ''}", flush=True)
-            verifier.serve(stop)
+        yield
     finally:
         served.set()
         logger.join()
