@@ -2,7 +2,8 @@
 """The phrases of a language, read from its file in `phrases/`, and the words of a sentence.
 
 A phrase holds words, `[optional ones]`, `(this|or that)` and slots: {thing}, {text}, {side}, {size},
-{which}, {word}, {angle}, {distance}, {seconds}, {x} and {y}. Accents and case do not count.
+{which}, {word}, {angle}, {distance}, {seconds}, {x} and {y}. Accents and case do not count. A word that is
+a key of `forms` stands for the forms of it too: "geh" for "gehen Sie".
 """
 
 from __future__ import annotations
@@ -94,6 +95,7 @@ class Phrasebook:
             for word, forms in words.items()
             for said in forms
         }
+        self._forms = {plain(verb): forms for verb, forms in data.get("forms", {}).items()}
         self.things = {plain(said): word for word, forms in data.get("things", {}).items() for said in forms}
 
     def words(self, use: str) -> frozenset[str]:
@@ -179,6 +181,7 @@ class Phrasebook:
         """Every word that this file holds."""
         phrases = [p for group in (*self._data["phrases"].values(), self._data["room"]) for p in group]
         held = [part[2] for phrase in phrases for part in _parts(phrase)]
+        held += [form for forms in self._forms.values() for form in forms]
         polite = ("polite_before", "openers", "polite_after", "asides")
         lists = (*polite, "articles", "then", "correction", "stop_words", "never_in_things", "degrees")
         spread = [word for use in lists for word in self._data.get(use, ())]
@@ -305,7 +308,8 @@ class Phrasebook:
     def _expression(self, phrase: str) -> str:
         out = ""
         for slot, sign, word in _parts(phrase):
-            out += self._slot(slot) if slot else _SIGNS[sign] if sign else self._any([word])
+            known = [word, *self._forms.get(plain(word), ())]
+            out += self._slot(slot) if slot else _SIGNS[sign] if sign else f"(?:{self._any(known)})"
         return out
 
     def _slot(self, slot: str) -> str:
