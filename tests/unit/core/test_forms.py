@@ -37,7 +37,23 @@ STOPS = [
     *("estate quieto", "no siga", "inmóvil", "parada total", "pare de moverse", "frénalo", "ni te muevas"),
     *("ne bougez plus", "stoppez le robot", "restez immobile", "restez où vous êtes", "coupez tout"),
     *("immobilisez-vous", "bouge plus", "abandonnez", "n'avancez plus", "原地不动", "止步", "終止", "中止"),
-    *("come to a standstill", "keep still", "pause", "kill switch", "remain where you are"),
+    *(
+        "come to a standstill",
+        "keep still",
+        "kill switch",
+        "remain where you are",
+        "que pares",
+        "tienes que parar",
+    ),
+    *(
+        "que te detengas",
+        "quiero que pares",
+        "debe detenerse",
+        "que no te muevas",
+        "veuillez arrêter",
+        "stoppe-toi",
+    ),
+    *("pouvez-vous arrêter", "tu dois arrêter", "du musst bremsen", "Sie sollen aufhören", "il faut stopper"),
 ]
 MOVES_NOTHING = [
     *(
@@ -61,6 +77,52 @@ def test_every_form_of_address_is_the_same_order(formal: str, familiar: str) -> 
 def test_a_stop_is_one_in_every_form(sentence: str) -> None:
     for said in (sentence, sentence.upper(), f"{sentence}!", f"robot, {sentence}"):
         assert says_to_stop(said), said
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        *(
+            "go to the chair, stop please",
+            "go to the chair, please stop right now",
+            "turn left, stop at once, robot",
+        ),
+        *(
+            "geh zum Stuhl, stopp bitte",
+            "geh zum Stuhl, bitte sofort anhalten",
+            "va à la chaise, arrête maintenant",
+        ),
+        *(
+            "ve a la silla, para por favor",
+            "ve a la silla, ¡que pares!",
+            "ve a la silla, detente ahora mismo",
+        ),
+    ],
+)
+def test_a_stop_after_a_comma_is_one_with_politeness_too(sentence: str) -> None:
+    assert says_to_stop(sentence)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        *(
+            "no pares",
+            "ne pas arrêter",
+            "nicht anhalten",
+            "nicht aufhören",
+            "ve a la pared",
+            "busca los padres",
+        ),
+        *(
+            "find the salt, then come back",
+            "go to the chair, then stop please",
+            "geh zum Stuhl, dann bitte anhalten",
+        ),
+    ],
+)
+def test_what_is_no_stop_by_itself_stays_none(sentence: str) -> None:
+    assert not says_to_stop(sentence)
 
 
 @pytest.mark.parametrize("sentence", MOVES_NOTHING)

@@ -94,10 +94,16 @@ def _bursts_out(book: Phrasebook, words: Sequence[str]) -> bool:
 
     A word that a correction begins with, such as "no", is one where nothing comes after it.
     """
-    clauses = [" ".join([*clause, ""]) for clause in _between_signs(words)]
-    orders = [clause for clause in clauses if any(phrase.fullmatch(clause) for phrase in _phrases(book))]
+    clauses = list(map(" ".join, _between_signs(words)))
+    orders = [clause for clause in clauses if _is_an_order_to_stop(book, clause)]
     ends = len(clauses) > 1 and "?" not in words[-1:] and orders[-1:] == clauses[-1:]
-    return ends or any(not book.correction.fullmatch(order) for order in orders)
+    return ends or any(not book.correction.fullmatch(f"{order} ") for order in orders)
+
+
+def _is_an_order_to_stop(book: Phrasebook, clause: str) -> bool:
+    """Whether a clause orders a stop and no more, with politeness or without: "stop please"."""
+    told = (clause, " ".join(_without_politeness(book, clause.split())))
+    return any(phrase.fullmatch(f"{one} ") for phrase in _phrases(book) for one in dict.fromkeys(told))
 
 
 def _asks_and_stops(reading: Reading) -> bool:
