@@ -107,7 +107,6 @@ def test_a_stop_after_a_comma_is_one_with_politeness_too(sentence: str) -> None:
     "sentence",
     [
         *(
-            "no pares",
             "ne pas arrêter",
             "nicht anhalten",
             "nicht aufhören",

@@ -2,12 +2,12 @@
 """The phrases of a language, read from its file in `phrases/`, and the words of a sentence.
 
 A phrase holds words, `[optional ones]`, `(this|or that)` and slots: {thing}, {text}, {side}, {size},
-{which}, {word}, {angle}, {distance}, {seconds}, {x} and {y}. Accents and case do not count. A word that is
-a key of `forms` stands for the forms of it too: "geh" for "gehen Sie".
+{which}, {word}, {angle}, {distance}, {seconds}, {x} and {y}. Accents and case do not count.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,8 +27,7 @@ _PLAIN_SIGNS = str.maketrans(
     {"，": ",", "。": ".", "；": ";", "！": "!", "？": "?", "、": ",", "：": ":", "’": "'", "‐": "-"}
 )
 _SIGNS_IN_WORDS = str.maketrans({"’": "'", "‐": "-"})
-_FILLERS = "\u115f\u1160\u3164\uffa0"
-"""Letters that show nothing."""
+_FILLERS = "\u115f\u1160\u3164\uffa0"  # letters that show nothing
 _UNSAID = '"“”„«»¿¡…:'
 _TOKEN = r"[^\W\d_]+(?:['-][^\W\d_]+)*|\S"
 _JOINT = re.compile(r"(?<=[^\W\d_])['-](?=[^\W\d_])")
@@ -37,11 +36,10 @@ _SIGNS = {"(": "(?:", "[": "(?:", "|": "|", ")": ")", "]": ")?"}
 _COORDINATE = rf"(?:- )?{DIGITS} "
 _DECIMAL_SIGNS = {"point": ".", "comma": ","}
 _NEVER = r"(?!)"
+# Kinds of words that no way can heed, then those that no order may hold, and those that no free name may.
 UNHEEDED = ("negation", "condition", "order", "harm", "beyond", "amount", "order_in_ways", "limit_in_ways")
-"""Kinds of words that no way can heed."""
 ANYWHERE = ("negation", "condition", "order", "harm", "beyond")
 IN_NAMES = (*ANYWHERE, "amount")
-"""Those that no order may hold, and those that no free name of a thing may."""
 _MOST_THING_WORDS, _MOST_TELLING_WORDS = 10, 4
 
 
@@ -181,13 +179,13 @@ class Phrasebook:
         """Every word that this file holds."""
         phrases = [p for group in (*self._data["phrases"].values(), self._data["room"]) for p in group]
         held = [part[2] for phrase in phrases for part in _parts(phrase)]
-        held += [form for forms in self._forms.values() for form in forms]
         polite = ("polite_before", "openers", "polite_after", "asides")
         lists = (*polite, "articles", "then", "correction", "stop_words", "never_in_things", "degrees")
         spread = [word for use in lists for word in self._data.get(use, ())]
         spread += [w for way in ("sides", "sizes") for words in self._data[way].values() for w in words]
         numbers = (part for word in self.numerals.words for part in word.split())
         units = (*self.metres, *self.seconds, *self.translations, *self.things)
+        spread += itertools.chain(*self._forms.values())
         words = (word for entry in (*held, *spread) for word in plain(entry).split())
         return frozenset((*words, *numbers, *units)) - {""}
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether a sentence orders a stop, which nothing refuses, delays or gates.
 
-A needless stop does less harm than a missed one: of what is read in two ways, one of them a stop, the stop
-counts.
+A needless stop does less harm than a missed one: of two ways to read a sentence, the stop counts.
 """
 
 from __future__ import annotations
@@ -27,16 +26,15 @@ from outrider.core.language.plan import Step, Stop, says_stop
 from outrider.core.language.reading import Reading, knows_nothing
 from outrider.core.language.refusals import MOST_WORDS
 
-DENIAL_REACH = 2
-"""Words between a negation and a stop word that it may deny: "do not ever stop"."""
+DENIAL_REACH = 2  # words between a negation and a stop word that it may deny: "do not ever stop"
 _MOST_MENDED, _MOST_LETTERS = 8, 40
 _WORD_BEGINS = r"(?<!\S)"
 _NO_LETTER = re.compile(r"[\W_]+")
 _LOOK_ALIKE = str.maketrans("01345@$7орсстаеѕορτα", "oleasastopsctaesopta")
 """Digits, signs and letters of other alphabets for the Latin letters that they look like."""
 _CHUNK = re.compile(r"[\w@$]+")
+# A word spelt letter by letter: "s t o p", "s.t.o.p.".
 _SPELT = re.compile(r"(?<![^\W_])[^\W_](?:[\W_]{1,3}[^\W_](?![^\W_]))+")
-"""A word spelt letter by letter: "s t o p", "s.t.o.p."."""
 _SCRIPTS_MEET = re.compile(r"(?<=[a-z])(?=[\u4e00-\u9fff])|(?<=[\u4e00-\u9fff])(?=[a-z])", re.I)
 _LONG_DRAWN = re.compile(r"(.)\1{2,}")
 _EMERGENCY = re.compile(
@@ -47,8 +45,7 @@ _EMERGENCY = re.compile(
 """German words for an emergency stop, whose "Not" is no negation: "Not-Halt", "Notbremse"."""
 _KEYBOARDS = {"de": "qwertzuiop asdfghjkl yxcvbnm", "fr": "azertyuiop qsdfghjklm wxcvbn"}
 _QWERTY = "qwertyuiop asdfghjkl zxcvbnm"
-_STAGGER = (0.0, 0.25, 0.75)
-"""How far each row of keys stands to the right of the first, in keys."""
+_STAGGER = (0.0, 0.25, 0.75)  # how far each row of keys stands to the right of the first, in keys
 _LEAST_SLIPPED, _LEAST_GLUED = 4, 3
 
 
@@ -94,16 +91,16 @@ def _bursts_out(book: Phrasebook, words: Sequence[str]) -> bool:
 
     A word that a correction begins with, such as "no", is one where nothing comes after it.
     """
-    clauses = list(map(" ".join, _between_signs(words)))
-    orders = [clause for clause in clauses if _is_an_order_to_stop(book, clause)]
+    clauses = list(_between_signs(words))
+    orders = [clause for clause in clauses if _orders_a_stop(book, clause)]
     ends = len(clauses) > 1 and "?" not in words[-1:] and orders[-1:] == clauses[-1:]
-    return ends or any(not book.correction.fullmatch(f"{order} ") for order in orders)
+    return ends or any(not book.correction.fullmatch(" ".join([*order, ""])) for order in orders)
 
 
-def _is_an_order_to_stop(book: Phrasebook, clause: str) -> bool:
+def _orders_a_stop(book: Phrasebook, clause: Sequence[str]) -> bool:
     """Whether a clause orders a stop and no more, with politeness or without: "stop please"."""
-    told = (clause, " ".join(_without_politeness(book, clause.split())))
-    return any(phrase.fullmatch(f"{one} ") for phrase in _phrases(book) for one in dict.fromkeys(told))
+    told = [" ".join([*words, ""]) for words in (clause, _without_politeness(book, clause))]
+    return any(phrase.fullmatch(one) for phrase in _phrases(book) for one in told)
 
 
 def _asks_and_stops(reading: Reading) -> bool:
