@@ -82,6 +82,14 @@ def test_a_stop_is_one_in_every_form(sentence: str) -> None:
 @pytest.mark.parametrize(
     "sentence",
     [
+        *("go to the chair, let's stop", "fahr zum Stuhl, halt mal an", "fahr zum Stuhl, nun halt doch an"),
+        *(
+            "fahr zum Stuhl, halten Sie bitte sofort an",
+            "去椅子，先停",
+            "去椅子，先停一下",
+            "ve a la silla, que pare",
+        ),
+        *("ve a la silla, ¡que pare ya!", "ve a la silla, que paren"),
         *(
             "go to the chair, stop please",
             "go to the chair, please stop right now",

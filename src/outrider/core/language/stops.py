@@ -121,7 +121,7 @@ def _without_politeness(book: Phrasebook, words: Sequence[str]) -> list[str]:
 
 @cache
 def _polite(book: Phrasebook) -> frozenset[str]:
-    said = (book.spoken("polite_before"), book.spoken("polite_after"), book.spoken("asking"))
+    said = map(book.spoken, ("polite_before", "openers", "polite_after", "asking"))
     return frozenset(word for entry in itertools.chain(*said) for word in entry.split()) - stop_words()
 
 
