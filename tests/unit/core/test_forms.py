@@ -53,6 +53,8 @@ STOPS = [
         "veuillez arrêter",
         "stoppe-toi",
     ),
+    *("stehen Sie still", "bleiben Sie bitte stehen", "brechen Sie bitte ab", "drehen Sie sich nicht"),
+    *("bleibt wo ihr seid", "paren de moverse", "dejen de andar", "restez là", "freinez", "cessez de bouger"),
     *("pouvez-vous arrêter", "tu dois arrêter", "du musst bremsen", "Sie sollen aufhören", "il faut stopper"),
 ]
 MOVES_NOTHING = [
@@ -123,6 +125,7 @@ def test_a_stop_after_a_comma_is_one_with_politeness_too(sentence: str) -> None:
         ),
         *(
             "find the salt, then come back",
+            "gehen Sie nicht zum Stuhl",
             "go to the chair, then stop please",
             "geh zum Stuhl, dann bitte anhalten",
         ),

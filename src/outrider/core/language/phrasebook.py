@@ -36,7 +36,7 @@ _SIGNS = {"(": "(?:", "[": "(?:", "|": "|", ")": ")", "]": ")?"}
 _COORDINATE = rf"(?:- )?{DIGITS} "
 _DECIMAL_SIGNS = {"point": ".", "comma": ","}
 _NEVER = r"(?!)"
-# Kinds of words that no way can heed, then those that no order may hold, and those that no free name may.
+# Kinds of words that no way can heed; those that no order may hold; those that no free name of a thing may.
 UNHEEDED = ("negation", "condition", "order", "harm", "beyond", "amount", "order_in_ways", "limit_in_ways")
 ANYWHERE = ("negation", "condition", "order", "harm", "beyond")
 IN_NAMES = (*ANYWHERE, "amount")

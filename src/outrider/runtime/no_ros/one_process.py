@@ -88,12 +88,12 @@ def run_in_one_process(
 
 
 def _run(demo: _Demo, view: LiveView, stopping: threading.Event, report: Path) -> RunRecord | None:
-    """The run; None where it was to end before a goal. Where there is none, the report says why."""
+    """Load the models and run the goal. Returns its record, or None where a signal came first; the report
+    then says so, as it does why a model could not be loaded.
+    """
     stages = Stages()
     try:
         with Pulse("loading both models"):
-            from outrider.runtime.pictures import run_pictures  # noqa: F401 - slow to import, as all is
-
             pair = demo.load()
         stages.mark("models loaded")
         if stopping.is_set():

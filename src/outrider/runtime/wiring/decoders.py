@@ -179,7 +179,9 @@ def _serve_until(
 
 
 def _begin_process() -> tuple[threading.Event, threading.Event]:
-    """What a signal sets; until the second is set it ends the process at once, as nobody is served yet."""
+    """Log to stderr and heed signals. Returns the event that a signal sets, and the one to set once models
+    are loaded: before that a signal ends the process at once.
+    """
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
     stop, is_loaded = threading.Event(), threading.Event()
 
