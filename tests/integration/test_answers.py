@@ -11,8 +11,8 @@ from support.leaks import Tap, leaks
 
 from outrider.core.errors import Cancelled, ConfigError
 from outrider.core.language.plan import Ask, Where
-from outrider.core.language.planner import plan_of
 from outrider.core.language.questions import question_prompt
+from outrider.core.language.sentences.planner import plan_of
 from outrider.core.values import DecodeRequest, Place, Pose2D, Prompt
 from outrider.decoding.config import DecodingConfig
 from outrider.memory.corpus import EmbeddedCorpus

@@ -16,7 +16,7 @@ import pytest
 import typer
 from support.commands import command_line
 
-from outrider.core.language.planner import plan_of
+from outrider.core.language.sentences.planner import plan_of
 from outrider.runtime.mission.questions import question_to_memory
 from outrider.runtime.mission.words import check_told, vocabulary_of
 from outrider.runtime.node_graph import node_graphs

@@ -52,7 +52,7 @@ def plan(
     model: DraftModel = "models/draft",
 ) -> None:
     """Print the plan of a sentence, or why it is refused. Nothing moves."""
-    from outrider.core.language.planner import plan_of
+    from outrider.core.language.sentences.planner import plan_of
     from outrider.runtime.mission.words import vocabulary_of
 
     vocabulary = vocabulary_of(model)
@@ -111,7 +111,7 @@ def hear(
     model: DraftModel = "models/draft",
 ) -> None:
     """Print what is said in a sound file, and its plan or why it is refused (extra `voice`)."""
-    from outrider.core.language.planner import plan_of
+    from outrider.core.language.sentences.planner import plan_of
     from outrider.runtime.mission.words import vocabulary_of
     from outrider.voice.engines import make_engine
     from outrider.voice.hearing import heard_in

@@ -21,7 +21,7 @@ from outrider.console.robot import GoalEnd, RobotPort
 from outrider.console.seat import Beats, Hand, Seat
 from outrider.console.switched.switching import Switching
 from outrider.console.viewer import Names, Viewer
-from outrider.core.language.stops import says_to_stop
+from outrider.core.language.sentences.stops import says_to_stop
 from outrider.core.sensors.camera import CameraModel
 from outrider.core.values import Pose2D, RangeScan, Velocity
 

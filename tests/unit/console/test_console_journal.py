@@ -18,7 +18,7 @@ from outrider.core.files.journal import Journal, Note
 from outrider.core.files.journal_files import Entry
 from outrider.core.files.journal_proof import prove
 from outrider.core.files.notary import Notary
-from outrider.core.language.planner import brief
+from outrider.core.language.sentences.planner import brief
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from outrider.console.hub import NO_FLOOR
 from outrider.console.server import ConsoleServer
 from outrider.core.errors import InstructionError
 from outrider.core.language.plan import MOST_POINT_M, Go
-from outrider.core.language.planner import plan_of
+from outrider.core.language.sentences.planner import plan_of
 from outrider.core.sensors.camera import CAMERA_FORWARD_M, SIM_CAMERA, CameraView
 from outrider.core.values import Pose2D, Velocity
 from outrider.simulation.homes.home import generate_home

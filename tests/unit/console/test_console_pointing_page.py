@@ -15,7 +15,7 @@ from outrider.console import messages as m
 from outrider.console.robot import GoalEnd
 from outrider.console.server import ConsoleServer
 from outrider.core.language.plan import Go
-from outrider.core.language.planner import plan_of
+from outrider.core.language.sentences.planner import plan_of
 from outrider.core.sensors.camera import SIM_CAMERA, CameraView
 from outrider.core.values import Pose2D
 

@@ -7,8 +7,8 @@ import contextlib
 import pytest
 
 from outrider.core.errors import InstructionError
-from outrider.core.language.planner import plan_of
-from outrider.core.language.stops import says_to_stop
+from outrider.core.language.sentences.planner import plan_of
+from outrider.core.language.sentences.stops import says_to_stop
 
 SAME = {
     "gehen Sie zum Stuhl": "geh zum Stuhl",

@@ -13,7 +13,7 @@ from outrider.core.language.grammar import (
     parse,
 )
 from outrider.core.language.plan import Correct, Find, Where
-from outrider.core.language.planner import plan_of
+from outrider.core.language.sentences.planner import plan_of
 from outrider.core.language.things import SHAPES, Thing, may_be, seen_as
 
 SLOTS = {

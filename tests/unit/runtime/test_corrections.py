@@ -11,7 +11,7 @@ from support.memories import WordEmbedder
 from outrider.core.errors import InstructionError
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.language.plan import Find, Where
-from outrider.core.language.planner import plan_of
+from outrider.core.language.sentences.planner import plan_of
 from outrider.core.language.things import SHAPES
 from outrider.core.values import Place, Pose2D, Sighting
 from outrider.memory.store.store import MemoryStore

@@ -8,7 +8,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from outrider.core.language.planner import plan_of
+from outrider.core.language.sentences.planner import plan_of
 from outrider.core.values import Pose2D, RoundStats
 from outrider.navigation.motion.step_motions import Ending, MotionEnd
 from outrider.runtime.mission.robot_side import GoalError, GoalResult, StepState, StepUpdate

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from outrider.core.language.planner import plan_of
+from outrider.core.language.sentences.planner import plan_of
 from outrider.core.values import Pose2D
 from outrider.runtime.mission.robot_side import GoalError, GoalResult
 from outrider.runtime.plans.progress import Progress

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from outrider.core.language.phrasebook import phrasebook
-from outrider.core.language.stops import says_to_stop
+from outrider.core.language.sentences.stops import says_to_stop
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "scripts"))
 

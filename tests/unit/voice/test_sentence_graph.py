@@ -7,7 +7,7 @@ import random
 from outrider.core.errors import InstructionError
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.language.phrasebook import phrasebook
-from outrider.core.language.planner import plan_of
+from outrider.core.language.sentences.planner import plan_of
 from outrider.core.language.things import SHAPES
 from outrider.voice.sentence_graph import WordGraph, sentence_graph
 

@@ -20,7 +20,7 @@ from outrider.console.messages import MAX_COMMAND_CHARACTERS
 from outrider.console.notes import Note
 from outrider.core.errors import LinkError, OutriderError
 from outrider.core.language.plan import Plan
-from outrider.core.language.stops import says_to_stop
+from outrider.core.language.sentences.stops import says_to_stop
 from outrider.core.language.things import seen_as
 
 ANSWER_S, MOST_WAIT_S, STAND_S = 60.0, 600.0, 3.0

@@ -12,7 +12,7 @@ from outrider.console.messages import MAX_COMMAND_CHARACTERS
 from outrider.core.errors import BusyError, InstructionError, ProtocolError
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.language.plan import Ask, Find, Forget, Plan, Remember, Where
-from outrider.core.language.planner import plan_of
+from outrider.core.language.sentences.planner import plan_of
 from outrider.core.token_bucket import TokenBucket
 
 CALLS_PER_S, CALLS_AT_ONCE = 20.0, 40.0

@@ -16,7 +16,7 @@ from typing import Generic, Protocol, TypeVar
 from outrider.console.spoken import messages as s
 from outrider.core.errors import OutriderError
 from outrider.core.hearing import BYTES_A_SECOND, AsrEngine
-from outrider.core.language.stops import says_to_stop
+from outrider.core.language.sentences.stops import says_to_stop
 
 LONGEST_S = 15.0
 """What is said for longer is cut off here."""

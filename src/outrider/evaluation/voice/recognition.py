@@ -14,8 +14,8 @@ from outrider.core.errors import ConfigError, InstructionError
 from outrider.core.files.terminal import tracked
 from outrider.core.hearing import BYTES_A_SECOND, AsrEngine
 from outrider.core.language.grammar import Vocabulary
-from outrider.core.language.planner import plan_of
-from outrider.core.language.stops import says_to_stop
+from outrider.core.language.sentences.planner import plan_of
+from outrider.core.language.sentences.stops import says_to_stop
 from outrider.evaluation.common.intervals import Interval, wilson_interval
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import print_results, results_table

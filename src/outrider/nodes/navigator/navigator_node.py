@@ -27,7 +27,7 @@ from sensor_msgs.msg import Image, LaserScan
 from std_msgs.msg import Bool
 
 from outrider.core.errors import MemoryStoreError
-from outrider.core.language.stops import says_to_stop
+from outrider.core.language.sentences.stops import says_to_stop
 from outrider.core.ports import TextDecoder
 from outrider.core.values import LinkState
 from outrider.decoding.drivers.linked_decoder import LinkedDecoder

@@ -23,7 +23,7 @@ from outrider.console.switched.switches import Switch
 from outrider.core.files.journal import Journal
 from outrider.core.files.journal_files import journal_at
 from outrider.core.files.notary import Notary
-from outrider.core.language.planner import brief
+from outrider.core.language.sentences.planner import brief
 from outrider.core.token_bucket import TokenBucket
 from outrider.core.values import Pose2D, Velocity
 from outrider.navigation.sensing.odometry_check import OdometryCheck

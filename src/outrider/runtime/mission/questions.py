@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from outrider.core.errors import ConfigError, InstructionError
 from outrider.core.language.plan import Ask, Find, Where
-from outrider.core.language.planner import plan_of
 from outrider.core.language.questions import ANSWER_MODES
+from outrider.core.language.sentences.planner import plan_of
 
 
 def question_to_memory(sentence: str, answers: str) -> Ask | Where:

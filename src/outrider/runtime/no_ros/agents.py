@@ -23,7 +23,7 @@ from outrider.core.files.journal_files import journal_at
 from outrider.core.files.notary import Notary
 from outrider.core.files.terminal import loading
 from outrider.core.language.grammar import Vocabulary
-from outrider.core.language.planner import brief
+from outrider.core.language.sentences.planner import brief
 from outrider.runtime.common.paths import models_folder
 from outrider.runtime.common.thinned_log import ThinnedHandler
 from outrider.runtime.mission.words import vocabulary_of, words_text

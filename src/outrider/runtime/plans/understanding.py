@@ -21,7 +21,7 @@ from outrider.core.language.plan import (
     Step,
     Where,
 )
-from outrider.core.language.planner import plan_of
+from outrider.core.language.sentences.planner import plan_of
 from outrider.core.values import Pose2D
 from outrider.navigation.sensing.floor_map import Point
 from outrider.runtime.mission.memory_queries import Recollection

@@ -16,7 +16,7 @@ from outrider.core.language.phrasebook import LANGUAGES, phrasebook, visible
 from outrider.core.language.plan import Follow, Plan, Step, Stop
 from outrider.core.language.reading import Reading, knows_nothing
 from outrider.core.language.refusals import EXAMPLE, refusal
-from outrider.core.language.stops import is_only_a_stop, says_to_stop
+from outrider.core.language.sentences.stops import is_only_a_stop, says_to_stop
 
 AFTER_A_STOP = "after a stop nothing else is done: say the rest anew"
 

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stop words written otherwise: "st0p", "stooop", "s t o p", "stopstop", "stopitnow", "Not-Halt"."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from outrider.core.language.phrasebook import Phrasebook, joined, plain, stop_words
+from outrider.core.language.sentences.stop_phrases import WORD_BEGINS, stop_phrases
+
+_MOST_LETTERS = 40
+_NO_LETTER = re.compile(r"[\W_]+")
+_LOOK_ALIKE = str.maketrans("01345@$7орсстаеѕορτα", "oleasastopsctaesopta")
+"""Digits, signs and letters of other alphabets for the Latin letters that they look like."""
+_CHUNK = re.compile(r"[\w@$]+")
+# A word spelt letter by letter: "s t o p", "s.t.o.p.".
+_SPELT = re.compile(r"(?<![^\W_])[^\W_](?:[\W_]{1,3}[^\W_](?![^\W_]))+")
+_SCRIPTS_MEET = re.compile(r"(?<=[a-z])(?=[\u4e00-\u9fff])|(?<=[\u4e00-\u9fff])(?=[a-z])", re.I)
+_LONG_DRAWN = re.compile(r"(.)\1{2,}")
+_EMERGENCY = re.compile(
+    r"(?<![\w'-])not(?:\s?[-\u2010-\u2015\u2212_]\s?)?(?:halt|stopp?|aus|brems(?:e|en|ung))"
+    r"(?:[ -]?(?:knopf|schalter|taster?))?(?!\w)|(?:^|(?<=[,.;!?]))\s*not\s+(?:halt|stopp|aus|bremse)(?!\w)",
+    re.I,
+)
+"""German words for an emergency stop, whose "Not" is no negation: "Not-Halt", "Notbremse"."""
+
+
+def unveiled(sentence: str) -> str:
+    """A sentence with its stop words as they are meant: "st0p", "stooop", "s t o p", "stopstop" are one."""
+    sentence = _EMERGENCY.sub(" nothalt ", _SCRIPTS_MEET.sub(" ", sentence))
+    sentence = _SPELT.sub(lambda spelt: _as_meant(spelt[0], re.sub(r"[\W_]", "", spelt[0])), sentence)
+    return _CHUNK.sub(lambda chunk: _as_meant(chunk[0], chunk[0]), sentence)
+
+
+def is_written_as_one(book: Phrasebook, sentence: str) -> bool:
+    """Whether the letters of a sentence are orders to stop and polite words, wherever its spaces are."""
+    letters = _NO_LETTER.sub("", plain(sentence))
+    return len(letters) <= _MOST_LETTERS and _orders_as_one(book).fullmatch(letters) is not None
+
+
+def _as_meant(said: str, letters: str) -> str:
+    """The stop word that letters are, more or less; else what was said."""
+    letters = plain(letters).translate(_LOOK_ALIKE)
+    letters = _LONG_DRAWN.sub(r"\1", letters)
+    meant = _repeated().fullmatch(letters)
+    return said if meant is None or plain(said) in stop_words() else f" {meant[1]} "
+
+
+@cache
+def _repeated() -> re.Pattern[str]:
+    """Returns an expression for a stop word of letters, once or several times."""
+    return re.compile(rf"({'|'.join(sorted(map(re.escape, stop_words()), key=len, reverse=True))})+")
+
+
+@cache
+def _orders_as_one(book: Phrasebook) -> re.Pattern[str]:
+    """Returns an expression for orders to stop among polite words, without what is no letter or digit."""
+    corrections = [joined(book.tokens(said)) for said in book.spoken("correction")]
+    orders = (order for order in stop_phrases(book) if not any(map(order.fullmatch, corrections)))
+    polite = (
+        joined(book.tokens(said)) for use in ("polite_before", "polite_after") for said in book.spoken(use)
+    )
+    said = "|".join(map(re.escape, polite))
+    stop = "|".join(order.pattern.replace(WORD_BEGINS, "") for order in orders)
+    return re.compile(re.sub(r"\\?[ ']", "", rf"(?:{said})*(?:{stop})(?:{stop}|{said})*"))

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stop words with slips of the keyboard, and those glued to another word: "sotp", "stpo", "chairstop"."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from functools import cache
+
+from outrider.core.edit_distance import closest, num_slips
+from outrider.core.language.phrasebook import LANGUAGES, Phrasebook, phrasebook
+from outrider.core.language.reading import Reading
+from outrider.core.language.sentences.stop_phrases import between_signs, of_all, without_politeness
+
+_KEYBOARDS = {"de": "qwertzuiop asdfghjkl yxcvbnm", "fr": "azertyuiop qsdfghjklm wxcvbn"}
+_QWERTY = "qwertyuiop asdfghjkl zxcvbnm"
+_STAGGER = (0.0, 0.25, 0.75)  # how far each row of keys stands to the right of the first, in keys
+_LEAST_SLIPPED, _LEAST_GLUED = 4, 3
+
+
+def slips(reading: Reading) -> bool:
+    """Whether a word of no language is a stop word misspelt, or at the end of a clause ends in one.
+
+    Where a clause begins or ends that is any slip of the keyboard; elsewhere two neighbouring letters
+    swapped, or a key beside the right one.
+    """
+    book, words = reading.book, [token.word for token in reading.tokens]
+    strange = {word for word in words if word.isalpha()} - _known()
+    if not strange:
+        return False
+    clauses = filter(None, (without_politeness(book, clause) for clause in between_signs(words)))
+    edges = [(clause[0], clause[-1]) for clause in clauses]
+    outer = strange.intersection(*[itertools.chain(*edges)])
+    return (
+        any(_is_slip(book, word) for word in outer)
+        or any(_is_key_missed(book, word) for word in strange)
+        or any(_ends_in_a_stop(book, last) for _, last in edges if last in strange)
+    )
+
+
+def respelt(reading: Reading) -> str:
+    """The sentence with each word of no language as the nearest one, which may be a negation."""
+    lexicon = sorted(reading.book.lexicon)
+    return " ".join(_nearest(token.word, lexicon) for token in reading.tokens)
+
+
+@cache
+def _known() -> frozenset[str]:
+    """The words of all languages, and those that are much like a stop word and none."""
+    lexicons = (phrasebook(language).lexicon for language in LANGUAGES)
+    return frozenset().union(*lexicons, *map(of_all, ("no_stops", "negations", "statements")))
+
+
+@cache
+def _meant(book: Phrasebook) -> frozenset[str]:
+    """The stop words that a slip may be meant for."""
+    words = book.words("stop_words") | phrasebook("en").words("stop_words")
+    return frozenset(word for word in words if word.isascii() and len(word) >= _LEAST_SLIPPED)
+
+
+def _is_key_missed(book: Phrasebook, word: str) -> bool:
+    """Whether a word is a stop word with two letters swapped, or one of a key beside the right one."""
+    beside = _keys_beside(book.language)
+    return any(
+        _is_swapped(word, stop) or (len(wrong := _wrong(word, stop)) == 1 and wrong <= beside)
+        for stop in _meant(book)
+    )
+
+
+def _is_slip(book: Phrasebook, word: str) -> bool:
+    """Whether a word is a stop word with one letter more or less, in disorder, or with the hand shifted."""
+    keys = _KEYBOARDS.get(book.language, _QWERTY)
+    right, left = set(itertools.pairwise(keys)), set(itertools.pairwise(keys[::-1]))
+    return any(
+        (len(word) != len(stop) and num_slips(word, stop) == 1)
+        or (word[0] == stop[0] and sorted(word) == sorted(stop))
+        or any(_wrong(word, stop) and _wrong(word, stop) <= moved for moved in (right, left))
+        for stop in _meant(book)
+    )
+
+
+def _wrong(word: str, stop: str) -> set[tuple[str, str]]:
+    """The letters that differ between words of one length, each with the right one."""
+    return {(a, b) for a, b in zip(word, stop, strict=False) if a != b and len(word) == len(stop)}
+
+
+@cache
+def _keys_beside(language: str) -> frozenset[tuple[str, str]]:
+    """Pairs of letters whose keys touch, on the keyboard of a language."""
+    rows = _KEYBOARDS.get(language, _QWERTY).split()
+    at = {key: (x + _STAGGER[y], y) for y, row in enumerate(rows) for x, key in enumerate(row)}
+    return frozenset(
+        (a, b) for a in at for b in at if abs(at[a][0] - at[b][0]) <= 1 and abs(at[a][1] - at[b][1]) <= 1
+    )
+
+
+def _ends_in_a_stop(book: Phrasebook, word: str) -> bool:
+    """Whether a word is a known one with a stop word glued to it, such as "chairstop"."""
+    parts = (word.removesuffix(stop) for stop in _meant(book))
+    return any(len(part) >= _LEAST_GLUED and part in _glued_to() for part in parts if part != word)
+
+
+@cache
+def _glued_to() -> frozenset[str]:
+    """Words that a stop may be glued to: no negation, which would deny it."""
+    books = [phrasebook(language) for language in LANGUAGES]
+    things = {part for book in books for _, word in book.translations.values() for part in word.split()}
+    things.update(word for book in books for word in book.things.values())
+    known = frozenset().union(*(book.lexicon for book in books), things)
+    return known - of_all("negations") - of_all("denials")
+
+
+def _is_swapped(word: str, meant: str) -> bool:
+    return sorted(word) == sorted(meant) and num_slips(word, meant) == 1
+
+
+def _nearest(word: str, lexicon: Sequence[str]) -> str:
+    if word in lexicon or not word.isalpha():
+        return word
+    swapped = next((known for known in lexicon if _is_swapped(word, known)), None)
+    return swapped or closest(word, lexicon) or word

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a sentence orders a stop, which nothing refuses, delays or gates.
+
+A needless stop does less harm than a missed one: of two ways to read a sentence, the stop counts.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+
+from outrider.core.language.phrasebook import (
+    LANGUAGES,
+    PUNCTUATION,
+    Phrasebook,
+    joined,
+    phrasebook,
+    stop_words,
+    visible,
+)
+from outrider.core.language.plan import Step, Stop, says_stop
+from outrider.core.language.reading import Reading, knows_nothing
+from outrider.core.language.refusals import MOST_WORDS
+from outrider.core.language.sentences.disguises import is_written_as_one, unveiled
+from outrider.core.language.sentences.slips import respelt, slips
+from outrider.core.language.sentences.stop_phrases import (
+    between_signs,
+    of_all,
+    polite_words,
+    stop_phrases,
+    urges,
+    without_politeness,
+)
+
+DENIAL_REACH = 2  # words between a negation and a stop word that it may deny: "do not ever stop"
+_MOST_MENDED = 8
+
+
+def says_to_stop(sentence: str) -> bool:
+    """Whether a sentence orders a stop, in any language, however long or strange the rest of it is.
+
+    A sentence that is a plan in any language is one if it begins with a stop, has one that no word such as
+    "then" makes its last step, or is a question that ends in one. In any other a stop word or stop phrase
+    counts that no negation denies; so does a misspelt one, and a sentence whose letters are an order to
+    stop: "stopitnow", "dont move".
+    """
+    sentence = unveiled(visible(sentence))
+    readings = [Reading(phrasebook(language), sentence, None, knows_nothing) for language in LANGUAGES]
+    plans = [plan for reading in readings if (plan := _steps(reading))]
+    if plans:
+        bursts_out = any(_bursts_out(one.book, [token.word for token in one.tokens]) for one in readings)
+        asks = any(map(_asks_and_stops, readings))
+        return bursts_out or asks or any(map(says_stop, plans)) or any(map(slips, _likely(readings)))
+    found = [list(_stops(reading.book, joined(reading.tokens))) for reading in readings]
+    # A language's own words alone show its negations whole: "don't" is two words to others.
+    if any(found):
+        return all(any(stops) for stops in found if stops)
+    if any(is_written_as_one(reading.book, sentence) for reading in readings):
+        return True
+    return any(slips(reading) or _is_mended_to_a_stop(reading) for reading in _likely(readings))
+
+
+def is_only_a_stop(sentence: str) -> bool:
+    """Whether a sentence orders a stop and nothing else, in any language."""
+    sentence = unveiled(visible(sentence))
+    readings = (Reading(phrasebook(language), sentence, None, knows_nothing) for language in LANGUAGES)
+    return any(_steps(reading) == (Stop(),) for reading in readings)
+
+
+def _steps(reading: Reading) -> tuple[Step, ...] | None:
+    """The steps of a sentence that is not too long to be a plan."""
+    num_words = sum(token.word not in PUNCTUATION for token in reading.tokens)
+    return reading.steps(False) if num_words <= MOST_WORDS else None
+
+
+def _bursts_out(book: Phrasebook, words: Sequence[str]) -> bool:
+    """Whether a stop stands between signs of punctuation: no word such as "then" makes it a step.
+
+    A word that a correction begins with, such as "no", is one where nothing comes after it.
+    """
+    clauses = list(between_signs(words))
+    orders = [clause for clause in clauses if _orders_a_stop(book, clause)]
+    ends = len(clauses) > 1 and "?" not in words[-1:] and orders[-1:] == clauses[-1:]
+    return ends or any(not book.correction.fullmatch(" ".join([*order, ""])) for order in orders)
+
+
+def _orders_a_stop(book: Phrasebook, clause: Sequence[str]) -> bool:
+    """Whether a clause orders a stop and no more, with politeness or without: "stop please"."""
+    told = [" ".join([*words, ""]) for words in (clause, without_politeness(book, clause))]
+    return any(phrase.fullmatch(one) for phrase in stop_phrases(book) for one in told)
+
+
+def _asks_and_stops(reading: Reading) -> bool:
+    """Whether the last word of a question is a stop that no negation denies: "is that a person stop?"."""
+    book = reading.book
+    *asked, _ = urges(book).sub("", joined(reading.tokens)).split("? ")
+    told = [without_politeness(book, words) for part in asked for words in between_signs(part.split())]
+    return any(words[-1] in stop_words() and not _is_denied(words[:-1]) for words in told if words)
+
+
+def _stops(book: Phrasebook, text: str) -> Iterator[bool]:
+    """For each stop word or phrase of a text: whether it stands, or a negation just before it denies it.
+
+    A negation of something else denies nothing. A phrase of one word that is no stop word, such as "stay",
+    counts between signs of punctuation.
+    """
+    text = urges(book).sub("", text)
+    for match in (match for phrase in stop_phrases(book) for match in phrase.finditer(text)):
+        is_long = len(match[0].strip()) > 1 if book.is_unspaced else len(match[0].split()) > 1
+        if is_long or match[0].strip() in stop_words():
+            if _goes_on(book, match):
+                continue
+            before = text[max(0, match.start() - 80) : match.start()].split()[-DENIAL_REACH - 1 :]
+            yield not _is_denied(before)
+    if _bursts_out(book, text.split()):
+        yield True
+
+
+def _goes_on(book: Phrasebook, match: re.Match[str]) -> bool:
+    """Whether what would be a stop alone has more after it: "don't go to the door"."""
+    if book.as_written(match[0]) not in of_all("whole_stops"):
+        return False
+    after = match.string[match.end() : match.end() + 80]
+    return not polite_words(book).issuperset(re.split(f"[{PUNCTUATION}]", after, maxsplit=1)[0].split())
+
+
+def _is_denied(before: Sequence[str]) -> bool:
+    """Whether the words before a stop word deny it: the last is a negation, but for words such as "ever"."""
+    for word in reversed(before):
+        if word in of_all("denials"):
+            return True
+        if word not in of_all("between_denials"):
+            return False
+    return False
+
+
+def _likely(readings: Sequence[Reading]) -> list[Reading]:
+    """The readings with the fewest strange letters."""
+    least = min(reading.num_strange for reading in readings)
+    return [reading for reading in readings if reading.num_strange == least]
+
+
+def _is_mended_to_a_stop(reading: Reading) -> bool:
+    if len(reading.tokens) > _MOST_MENDED:
+        return False
+    texts = itertools.chain([respelt(reading)], reading.mended_texts())
+    mended = (Reading(reading.book, text, None, knows_nothing) for text in texts)
+    return any(says_stop(plan) for one in mended if (plan := _steps(one)))
