@@ -25,12 +25,26 @@ def test_live_figures(quick: Regime) -> None:
     pair = synthetic_models(quick, seed=0)
     prompts = [Prompt("find the silver bottle", JPEG)]
     with serving(PacedService(pair.target, quick.compute())) as endpoint:
-        alone = live.measure_live(endpoint, quick, "ar", pair, prompts, None)
-        drafted = live.measure_live(endpoint, quick, "sd", pair, prompts, alone.tokens_per_s)
-    assert alone.speedup_vs_ar == 1.0
+        alone, drafted = (
+            live.measure_live(endpoint, quick, strategy, pair, pair, prompts) for strategy in ("ar", "sd")
+        )
     assert 0.0 < alone.tokens_per_s <= 1.0 / quick.step_s
+    assert 0.0 < alone.clock_tokens_per_s <= 1.001 / quick.step_s
+    assert drafted.clock_tokens_per_s > alone.clock_tokens_per_s
     assert drafted.tokens_per_round > 1.5
     assert drafted.bytes_up_per_token > 0.0
+
+
+def test_an_order_counts_where_the_clock_has_one() -> None:
+    speeds = {"ar": (10.0, 10.0), "sd": (20.0, 30.0), "fsd": (15.0, 40.0), "outrider": (50.0, 41.0)}
+    rows = {
+        strategy: live.LiveFigures(in_real_time, on_the_clock, 1.0, 0.0, 0.0, 0.0)
+        for strategy, (in_real_time, on_the_clock) in speeds.items()
+    }
+    assert live.in_order(rows) == (
+        4,
+        5,
+    )  # sd is faster than fsd here; fsd and outrider are alike on the clock
 
 
 def test_stopwatch_leaves_out_the_first_tokens_of_each_text() -> None:

@@ -36,7 +36,13 @@ BESIDE = {
     },
     "--simulation": {"mcp": ["--console http://127.0.0.1:8088/", "--console-token-file t"]},
     "--sim": {"console": ["--namespace go2"]},
-    "--random-regimes 2": {"bench decoding": ["--regime lan", "--models models", "--live"]},
+    "--random-regimes 2": {"bench decoding": ["--regime lan", "--models models"]},
+    "--live": {
+        "bench decoding": [
+            *("--texts 2", "--plots out", "--changes 2", "--alternatives"),
+            *("--random-regimes 2", "--variant rows"),
+        ]
+    },
     "--changes 2": {"bench decoding": ["--regime lan", "--models models", "--texts 2", "--drafters lookup"]},
     "--alternatives": {"bench decoding": ["--ablations", "--ablate choose_length"]},
 }

@@ -27,8 +27,10 @@ from outrider.cli.options import (
 )
 from outrider.core.errors import ConfigError
 
-NOT_TUNED = ("--plots", "--ablations", "--live", "--drafters", "--round-trips")
+NOT_TUNED = ("--plots", "--ablations", "--drafters", "--round-trips")
 """Options of `outrider bench decoding` that compare the papers' strategies as they are."""
+OTHERS = ("--changes", "--alternatives", "--random-regimes", "--ablate")
+"""Options of the same that measure something else."""
 OF_REGIMES = ("--regime", "--texts", "--models")
 """Options of the same for conditions that come from a file."""
 
@@ -135,7 +137,7 @@ def bench_decoding(
         bool, typer.Option("--ablations", help="Also FSD's: workers, draft length, queue orders.")
     ] = False,
     live: Annotated[
-        bool, typer.Option("--live", help="Also in real time over sockets, with the shipped pair.")
+        bool, typer.Option("--live", help="Only: in real time over sockets, with the shipped pair.")
     ] = False,
     drafters: Drafters = "model",
     ablate: Annotated[
@@ -173,6 +175,7 @@ def bench_decoding(
     explain: Explain = False,
 ) -> None:
     """Every decoding strategy under the conditions of the papers, beside their formulas and measurements."""
+    not_with(context, "--live", *NOT_TUNED, *OTHERS, "--texts", "--variant")
     not_with(context, "--changes", *NOT_TUNED, *OF_REGIMES, "--alternatives", "--random-regimes", "--variant")
     not_with(context, "--alternatives", *NOT_TUNED, "--ablate", "--random-regimes")
     not_with(context, "--random-regimes", *NOT_TUNED, "--regime", "--models")
@@ -184,7 +187,11 @@ def bench_decoding(
     from outrider.evaluation.alternatives.random_bench import bench_random
     from outrider.evaluation.decoding.bench import bench_decoding, bench_policy
     from outrider.evaluation.decoding.changes import bench_changes
+    from outrider.evaluation.decoding.live import bench_live
 
+    if live:
+        bench_live(tuple(regime or ()), seed, models, json_file)
+        return
     if changes is not None:
         bench_changes(changes, seed, tuple(ablate or ()), json_file)
         return
@@ -206,7 +213,6 @@ def bench_decoding(
         json_file,
         plots,
         ablations,
-        live,
         drafters=drafters,
         round_trips=round_trips,
     )

@@ -35,7 +35,6 @@ from outrider.evaluation.decoding.comparison import (
     world_of,
 )
 from outrider.evaluation.decoding.expectations import limit_of
-from outrider.evaluation.decoding.live import bench_live
 from outrider.evaluation.decoding.mechanisms import (
     ALTERNATIVES,
     all_conditions,
@@ -47,12 +46,11 @@ from outrider.evaluation.decoding.paper_ablations import bench_ablations
 from outrider.evaluation.decoding.random_regimes import random_regimes
 from outrider.evaluation.decoding.regimes import Regime, load_regimes, varied
 from outrider.runtime.common.json_figures import write_figures
-from outrider.runtime.datasets.held_out import Pair, held_out_prompts, load_pair
+from outrider.runtime.datasets.held_out import Pair, load_pair
 
 REPLAYED_FRAMES = 20
 ROUND_TRIPS_MS = (0.0, 25.0, 50.0, 100.0, 150.0, 200.0, 300.0, 400.0, 500.0, 600.0)
 SWEEP_TEXTS = 3
-LIVE_FRAMES = 3
 TIMELINE_TOKENS = 20
 
 
@@ -64,7 +62,6 @@ def bench_decoding(
     json_file: Path | None = None,
     plots: Path | None = None,
     ablations: bool = False,
-    live: bool = False,
     pair: Pair | None = None,
     drafters: str = MODEL,
     round_trips: bool = False,
@@ -88,9 +85,6 @@ def bench_decoding(
         result["round_trips"] = sweep_round_trips(regimes, seed, plots)
     if ablations:
         result["ablations"] = bench_ablations(texts, seed, plots)
-    if live:
-        prompts = list(held_out_prompts(LIVE_FRAMES, seed))
-        result["live"] = bench_live(list(regimes), prompts, pair, models)
     result["overhead"] = bench_overhead()
     write_figures(json_file, result)
     return result

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shipped pair over real sockets: a verifier in another process, models paced and the link emulated."""
+"""The shipped pair over real sockets: a verifier in another process, models paced and the link emulated.
+
+The same texts are decoded on the virtual clock too, whose order of the strategies is to hold in real time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,28 +16,38 @@ from outrider.core.files.terminal import tracked
 from outrider.core.link_profile import Network
 from outrider.core.values import Decoded, DecodeRequest, Prompt, Verified
 from outrider.decoding.config import STRATEGIES
+from outrider.decoding.fakes.replay import ReplayModel
+from outrider.decoding.simulation.decoder import VirtualDecoder
 from outrider.evaluation.common.paced_models import PacedDecoder, PacedService
 from outrider.evaluation.common.tables import print_results, results_table
-from outrider.evaluation.decoding.comparison import configuration
+from outrider.evaluation.decoding.comparison import configuration, world_of
 from outrider.evaluation.decoding.regimes import Regime, load_regimes
-from outrider.runtime.datasets.held_out import Pair, load_pair
+from outrider.runtime.common.json_figures import write_figures
+from outrider.runtime.datasets.held_out import Pair, held_out_prompts, load_pair
 from outrider.runtime.wiring.verifier_process import verifier_process
 from outrider.wire.client import DealerLink
 from outrider.wire.emulator import EmulatedLink
 
 TEXT_S = 600.0
-HEADINGS = ("conditions", "strategy", "tokens/s", "over ar", "tokens a round", "bytes up, down", "late")
+FRAMES = 3
+ALIKE = 0.05
+"""Strategies whose speeds on the clock differ by less, of the faster one, have no order there."""
+HEADINGS = (
+    *("conditions", "strategy", "tokens/s", "over ar", "on the clock", "tokens a round"),
+    *("bytes up, down", "late"),
+)
 
 
 @dataclass(frozen=True)
 class LiveFigures:
     """One strategy over sockets. The speed is that between the first verified tokens and the last.
 
-    `late_share`: how much of the time the edge's machine was too slow for the draft it stood for.
+    `clock_tokens_per_s`: that of the same texts on the virtual clock. `late_share`: how much of the time the
+    edge's machine was too slow for the draft it stood for.
     """
 
     tokens_per_s: float
-    speedup_vs_ar: float
+    clock_tokens_per_s: float
     tokens_per_round: float
     bytes_up_per_token: float
     bytes_down_per_token: float
@@ -70,40 +84,62 @@ class Stopwatch:
 
 
 def measure_live(
-    endpoint: str,
-    regime: Regime,
-    strategy: str,
-    pair: Pair,
-    prompts: Sequence[Prompt],
-    ar_speed: float | None,
+    endpoint: str, regime: Regime, strategy: str, pair: Pair, replayed: Pair, prompts: Sequence[Prompt]
 ) -> LiveFigures:
-    """Decode all prompts with one strategy; `ar_speed` is None where this is `ar`."""
+    """Decode all prompts with one strategy: in real time with `pair`, on the clock with `replayed`."""
     link = EmulatedLink(DealerLink(endpoint), Network("regime", *regime.directions()))
     config = configuration(regime, strategy)
     decoder = PacedDecoder(link, pair.draft, config, regime.compute(), f"the verifier at {endpoint}")
-    watch, texts = Stopwatch(), []
     try:
-        for prompt in prompts:
-            texts.append(decoder.decode(DecodeRequest(prompt, deadline_s=TEXT_S), watch.on_verified))
-            watch.end_text()
+        speed, texts = _decoded(decoder, prompts)
     finally:
         decoder.close()
-    return _figures(watch, texts, decoder.pacer.late_s, ar_speed)
-
-
-def _figures(
-    watch: Stopwatch, texts: Sequence[Decoded], late_s: float, ar_speed: float | None
-) -> LiveFigures:
     tokens = sum(len(text.token_ids) for text in texts)
     rounds = [one for text in texts for one in text.rounds]
     return LiveFigures(
-        tokens_per_s=watch.tokens_per_s,
-        speedup_vs_ar=watch.tokens_per_s / (ar_speed or watch.tokens_per_s),
+        tokens_per_s=speed,
+        clock_tokens_per_s=_on_the_clock(regime, strategy, replayed, prompts),
         tokens_per_round=sum(one.emitted for one in rounds) / len(rounds),
         bytes_up_per_token=sum(text.speculation.bytes_up for text in texts) / tokens,
         bytes_down_per_token=sum(text.speculation.bytes_down for text in texts) / tokens,
-        late_share=late_s / sum(text.elapsed_s for text in texts),
+        late_share=decoder.pacer.late_s / sum(text.elapsed_s for text in texts),
     )
+
+
+def _on_the_clock(regime: Regime, strategy: str, pair: Pair, prompts: Sequence[Prompt]) -> float:
+    """Tokens a second of the same texts on the virtual clock."""
+    config = configuration(regime, strategy)
+    draft = pair.draft if config.needs_model else None
+    world = world_of(regime, config.scheme, seed=0)
+    return _decoded(VirtualDecoder(pair.target, draft, config, world), prompts)[0]
+
+
+def _decoded(
+    decoder: PacedDecoder | VirtualDecoder, prompts: Sequence[Prompt]
+) -> tuple[float, list[Decoded]]:
+    """All texts, and their tokens a second."""
+    watch, texts = Stopwatch(), []
+    for prompt in prompts:
+        texts.append(decoder.decode(DecodeRequest(prompt, deadline_s=TEXT_S), watch.on_verified))
+        watch.end_text()
+    return watch.tokens_per_s, texts
+
+
+def in_order(rows: Mapping[str, LiveFigures]) -> tuple[int, int]:
+    """How many pairs of strategies are in the clock's order in real time, of how many that are in one there.
+
+    Those less than `ALIKE` apart on the clock have none.
+    """
+    pairs = [
+        (one, other) if one.clock_tokens_per_s > other.clock_tokens_per_s else (other, one)
+        for one, other in itertools.combinations(rows.values(), 2)
+    ]
+    ordered = [
+        (fast, slow)
+        for fast, slow in pairs
+        if slow.clock_tokens_per_s < (1.0 - ALIKE) * fast.clock_tokens_per_s
+    ]
+    return sum(fast.tokens_per_s > slow.tokens_per_s for fast, slow in ordered), len(ordered)
 
 
 def paced_service(regime_name: str, models: Path | None) -> PacedService:
@@ -113,30 +149,44 @@ def paced_service(regime_name: str, models: Path | None) -> PacedService:
 
 
 def bench_live(
-    regimes: Sequence[str], prompts: Sequence[Prompt], pair: Pair, models: Path | None
+    names: Sequence[str], seed: int, models: Path | None, json_file: Path | None
 ) -> dict[str, Any]:
-    """Every strategy in every regime in real time; prints a table."""
+    """Every strategy in every regime in real time; prints a table and writes JSON.
+
+    Raises ConfigError for an unknown regime, ModelError without models.
+    """
+    regimes, pair = load_regimes(names), load_pair(models)
+    replayed = Pair(ReplayModel(pair.target), ReplayModel(pair.draft))
+    prompts = list(held_out_prompts(FRAMES, seed))
     table = results_table(f"in real time over sockets, {len(prompts)} texts", *HEADINGS)
-    result: dict[str, Any] = {}
-    for name in regimes:
-        regime = load_regimes([name])[name]
-        rows: dict[str, LiveFigures] = {}
+    result: dict[str, Any] = {"texts": len(prompts), "seed": seed, "in_order": 0, "pairs": 0, "regimes": {}}
+    for name, regime in regimes.items():
         table.add_section()
         with verifier_process(paced_service, name, models) as endpoint:
-            for strategy in tracked(STRATEGIES, f"{name}, in real time"):
-                ar_speed = rows["ar"].tokens_per_s if rows else None
-                row = measure_live(endpoint, regime, strategy, pair, prompts, ar_speed)
-                rows[strategy] = row
-                table.add_row(name, strategy, *_cells(row))
-        result[name] = {strategy: asdict(row) for strategy, row in rows.items()}
-    print_results(table)
+            rows = {
+                strategy: measure_live(endpoint, regime, strategy, pair, replayed, prompts)
+                for strategy in tracked(STRATEGIES, f"{name}, in real time")
+            }
+        for strategy, row in rows.items():
+            table.add_row(name, strategy, *_cells(row, rows["ar"]))
+        held, ordered = in_order(rows)
+        result["in_order"] += held
+        result["pairs"] += ordered
+        result["regimes"][name] = {strategy: asdict(row) for strategy, row in rows.items()}
+        write_figures(json_file, result)
+    print_results(
+        table,
+        f"{result['in_order']} of {result['pairs']} pairs of strategies are in the order that they "
+        f"have on the clock (those less than {ALIKE:.0%} apart there left out)",
+    )
     return result
 
 
-def _cells(row: LiveFigures) -> tuple[str, ...]:
+def _cells(row: LiveFigures, alone: LiveFigures) -> tuple[str, ...]:
     return (
         f"{row.tokens_per_s:.2f}",
-        f"{row.speedup_vs_ar:.2f}",
+        f"{row.tokens_per_s / alone.tokens_per_s:.2f}",
+        f"{row.clock_tokens_per_s / alone.clock_tokens_per_s:.2f}",
         f"{row.tokens_per_round:.2f}",
         f"{row.bytes_up_per_token:.0f}, {row.bytes_down_per_token:.0f}",
         f"{row.late_share:.1%}",
