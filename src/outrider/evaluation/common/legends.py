@@ -62,6 +62,7 @@ LEGENDS: Mapping[str, Mapping[str, str]] = {
         "mechanism": "with --ablate: mean, median and worst of the changes in speed by condition; vs ar, vs "
         "best: of the speed over `ar`, and over the best alternative",
         "after, engine": "with --changes: what has changed since the last text, and a mechanism that is off",
+        "on the clock": "with --live: speed over `ar` of the same texts on the virtual clock",
         "slowest window, its median": "with --changes: least speed over `ar` in 40 steps, 60 or more steps "
         "after the change, of all sessions; the median of the sessions' slowest",
         "below 0.97, at the change": "with --changes: share of such windows; the slowest of all windows",
