@@ -278,3 +278,33 @@ def test_a_question_that_urges_is_a_stop(said: str) -> None:
 )
 def test_a_stop_word_told_of_or_denied_in_a_question_is_none(said: str) -> None:
     assert not says_to_stop(said)
+
+
+ONCE_REFUSED = {
+    "en": (
+        "slam on the brakes; motors off; power down; end mission; pause; interrupt; stay away from "
+        "me; don't touch anything; don't continue; call it off; let it be; not one step; keep your "
+        "distance; time out; heads up "
+    ),
+    "de": (
+        "rühr dich nicht; Mission abbrechen; brechen Sie die Suche ab; schalt dich aus; passen Sie "
+        "auf; weg da; bleib weg; komm mir nicht zu nahe; mach das nicht; keinen Zentimeter weiter; "
+        "Pause "
+    ),
+    "fr": (
+        "reste; restez; avance pas; bouge pas; coupe le moteur; annulez; annule la mission; ne "
+        "t'approche pas; ne touche rien; pas si vite; éteins-toi; pause "
+    ),
+    "es": (
+        "frena en seco; cancela todo; cancela la misión; cancele; quédate; no te acerques; no toques "
+        "nada; apaga los motores; aléjate; olvídalo; pausa "
+    ),
+    "zh": ("关机; 不要过来; 别靠近; 取消任务; 住手; 踩刹车; 马上停; 待在原地 "),
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_was_refused_once_stops_alone_and_after_an_order(language: str) -> None:
+    said = ONCE_REFUSED[language].strip().split("; ")
+    assert [one for one in said if not stops(one)] == []
+    assert [one for one in said if not says_to_stop(f"go to the chair, {one}")] == []

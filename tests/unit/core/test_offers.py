@@ -107,3 +107,27 @@ def test_a_thing_that_cannot_be_is_refused_by_what_contradicts(
 )
 def test_words_of_two_things_contradict_nothing(thing: str) -> None:
     assert plan_of(f"find the {thing}", None).intent == f"find({thing})"
+
+
+@pytest.mark.parametrize("vocabulary", [WORDS, None], ids=["trained", "general"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        *("turn light", "turn loft", "turn bright", "go forward too metres", "go forward tin metres"),
+        *("turn tight 90 degrees", "resume", "geh eis meter vor"),
+    ],
+)
+def test_an_ordinary_word_is_no_slip_for_a_side_or_a_number(said: str, vocabulary: Vocabulary | None) -> None:
+    assert not refused(said, vocabulary).meant
+
+
+@pytest.mark.parametrize("said", ["go to the light chair", "find the loft chair", "find the smell ball"])
+def test_an_ordinary_word_is_no_slip_for_what_tells_things_apart(said: str) -> None:
+    assert not refused(said, WORDS).meant
+
+
+@pytest.mark.parametrize("word", ["second", "nearest", "next", "two"])
+def test_what_counts_or_ranks_things_is_named_as_such(word: str) -> None:
+    message = str(refused(f"find the {word} chair", WORDS))
+    assert f'"{word}"' in message and "one thing is found at a time" in message
+    assert "knows no colour" not in message

@@ -511,3 +511,18 @@ def test_what_is_over_a_limit_is_not_mended_to_something_else(said: str, limit: 
 
 def test_words_that_a_language_knows_are_not_mended_into_another() -> None:
     refused("come here", None)
+
+
+@pytest.mark.parametrize(
+    ("said", "intent"),
+    [
+        *(("do a 180", "turn(180)"), ("face the other way", "turn(180)"), ("umdrehen", "turn(180)")),
+        *(("media vuelta", "turn(180)"), ("do a 360", "turn(360)")),
+        *(("rotate clockwise", "turn(-30)"), ("turn 90 degrees anticlockwise", "turn(90)")),
+        *(("can you see a chair?", "where(chair)"), ("siehst du einen Stuhl?", "where(chair)")),
+        *(("kannst du einen Stuhl sehen?", "where(chair)"), ("tu vois une chaise ?", "where(chair)")),
+        *(("ves una silla?", "where(chair)"), ("你能看到椅子吗？", "where(chair)")),
+    ],
+)
+def test_turns_and_questions_in_everyday_words(said: str, intent: str) -> None:
+    assert [step.intent for step in plan_of(said, WORDS).steps] == [intent]

@@ -7,7 +7,7 @@ from outrider.core.errors import InstructionError
 from outrider.core.language.clauses import Clauses
 from outrider.core.language.grammar import Near, Vocabulary, example, nearest
 from outrider.core.language.names import why_unheeded
-from outrider.core.language.phrasebook import PUNCTUATION, Phrasebook
+from outrider.core.language.phrasebook import PUNCTUATION, Phrasebook, phrasebook
 from outrider.core.language.prompt import normalise_instruction
 from outrider.core.language.things import SIDES, SIZES
 
@@ -71,10 +71,15 @@ def _lacking(thing: str, vocabulary: Vocabulary) -> str:
 
 
 def _unknown(near: Near, vocabulary: Vocabulary) -> str:
-    return "; ".join(
-        f'the model knows no {slot} "{word}": {_known(slot, vocabulary)}'
-        for slot, word in near.unknown.items()
-    )
+    return "; ".join(_unknown_word(slot, word, vocabulary) for slot, word in near.unknown.items())
+
+
+def _unknown_word(slot: str, word: str, vocabulary: Vocabulary) -> str:
+    english = phrasebook("en")
+    if word in english.words("ranks") or word in english.numerals.words:
+        ways = [way for way in ("colour", "size", "side") if vocabulary.words(way)]
+        return f'one thing is found at a time, and told from others by {" or ".join(ways)}, not by "{word}"'
+    return f'the model knows no {slot} "{word}": {_known(slot, vocabulary)}'
 
 
 def _known(slot: str, vocabulary: Vocabulary) -> str:
