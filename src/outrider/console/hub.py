@@ -250,7 +250,7 @@ class Hub:
         """Whether the viewer has the seat now, which was free or an agent's; one who has not is told why."""
         before, yields = self._seat.driver, self._seat.yields
         if not self._seat.take(viewer.name, self._clock(), viewer.is_agent):
-            self._warn(viewer, f"{before} has the driver's seat")
+            self._warn(viewer, f"{before} has the driver's seat: wait until it is free")
             return False
         if before != viewer.name:
             if yields:
