@@ -25,8 +25,8 @@ from outrider.core.language.things import seen_as
 
 ANSWER_S, MOST_WAIT_S, STAND_S, SOON_S = 60.0, 600.0, 3.0, 0.2
 E_STOPPED = (
-    "the emergency stop is engaged, and nothing moves: a person who has the driver's seat releases it, at the "
-    "console; then say it again"
+    "the emergency stop is engaged, and nothing moves: a person who has the driver's seat releases it, at "
+    "the console; then say it again"
 )
 ORDERS = ("goal", "ask")
 """The calls by which a stop may be meant in words."""

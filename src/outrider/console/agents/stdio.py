@@ -20,11 +20,13 @@ from mcp.types import JSONRPCMessage
 
 from outrider.console.agents.first_look import (
     MOST_MESSAGE_BYTES,
+    NO_REQUEST,
     REFUSED,
+    TAIL_BYTES,
     TOO_LONG,
-    TOO_LONG_MESSAGE,
     TOO_MANY,
     UNREADABLE,
+    LongMessage,
     first_look,
     stops_among,
     why_unreadable,
@@ -79,32 +81,38 @@ class _Pipe:
     def _read(self) -> None:
         while line := self._source.readline(MOST_MESSAGE_BYTES + 1):
             if len(line) > MOST_MESSAGE_BYTES:
-                self._skip()
-                self._refuse(None, TOO_LONG, TOO_LONG_MESSAGE)
+                self._refuse_long(LongMessage(line, self._rest(line)))
                 continue
             request = first_look(line)
             if stops_among(line) if request is None else request.is_stop:
                 self._on_stop()
             if request is None:
                 self._refuse(None, UNREADABLE, why_unreadable(line))
-                continue
-            if not self._pace.takes(request):
-                self._refuse(request.id, TOO_MANY, request.refused(self._pace.too_many))
-            elif (message := _message(line)) is None:
-                self._refuse(None, UNREADABLE, why_unreadable(line))
+            elif not self._pace.takes(request):
+                reason = request.refused(self._pace.too_many)
+                self._refuse(request.id if request.is_asked else None, TOO_MANY, reason)
+            elif problem := request.problem(line):
+                self._refuse(request.told_id, NO_REQUEST, problem)
             else:
-                self._put(message)
+                self._put(SessionMessage(JSONRPCMessage.model_validate_json(line)))
         self._put(None)
 
     def _put(self, message: SessionMessage | None) -> None:
         self._loop.call_soon_threadsafe(self._messages.put_nowait, message)
 
-    def _skip(self) -> None:
-        """The rest of a line that is too long."""
-        while (rest := self._source.readline(MOST_MESSAGE_BYTES)) and not rest.endswith(b"\n"):
-            pass
+    def _rest(self, begin: bytes) -> bytes:
+        """The end of a line that is too long, of which this is the begin."""
+        end = begin[-TAIL_BYTES:]
+        while not end.endswith(b"\n") and (more := self._source.readline(MOST_MESSAGE_BYTES)):
+            end = (end + more)[-TAIL_BYTES:]
+        return end
 
-    def _refuse(self, call: int | str | float | None, code: int, reason: str) -> None:
+    def _refuse_long(self, message: LongMessage) -> None:
+        if message.is_stop:
+            self._on_stop()
+        self._refuse(message.id, TOO_LONG, message.refusal)
+
+    def _refuse(self, call: Any, code: int, reason: str) -> None:
         """Answer with an error, which notifications do not get, nor agents that do not read."""
         _log.error(REFUSED, reason)
         error = {"code": code, "message": reason}
@@ -146,11 +154,3 @@ async def pipe_streams(
             await answered.wait()
         await asyncio.to_thread(pipe.close)
         tasks.cancel_scope.cancel()
-
-
-def _message(line: bytes) -> SessionMessage | None:
-    """A whole message, None for what the SDK could not read either: it would log each in many lines."""
-    try:
-        return SessionMessage(JSONRPCMessage.model_validate_json(line))
-    except ValueError:
-        return None
