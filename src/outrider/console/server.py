@@ -20,6 +20,7 @@ from outrider.console import messages as m
 from outrider.console.access import DEFAULT_TOKEN_FILE, Access, is_loopback, load_token
 from outrider.console.app import Console
 from outrider.console.door import REQUEST_S, Door
+from outrider.console.http_protocol import HttpProtocol
 from outrider.console.hub import Hub
 from outrider.console.messages import MAX_MESSAGE_BYTES
 from outrider.console.notes import Note, note_nothing
@@ -129,6 +130,7 @@ class WebServer:
     def _config(self, application: ASGIApp) -> uvicorn.Config:
         return uvicorn.Config(
             application,
+            http=HttpProtocol,
             log_config=None,
             access_log=False,
             log_level="warning",

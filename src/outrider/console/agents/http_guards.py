@@ -74,6 +74,8 @@ class StopsFirst:
             await self._app(scope, receive, send)
             return
         begin, end = await body_of(receive)
+        if begin["type"] == "http.disconnect":
+            return
         body = begin.get("body", b"")
         request = first_look(body)
         long = LongMessage(body, end) if len(body) > MOST_MESSAGE_BYTES else None

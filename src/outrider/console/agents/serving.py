@@ -19,6 +19,7 @@ from outrider.console.agents.presence import Presence
 from outrider.console.agents.stdio import pipe_streams
 from outrider.console.agents.stopper import Stopper
 from outrider.console.agents.tools import make_server
+from outrider.console.http_protocol import HttpProtocol
 from outrider.console.notes import Note
 from outrider.console.server import ConsoleSettings, check_certificate, listen
 
@@ -69,6 +70,7 @@ def serve_http(
         app = StopsFirst(Attendance(server, presence), presence, stopper.ask)
         config = uvicorn.Config(
             TokenGuard(app, token),
+            http=HttpProtocol,
             log_config=None,
             access_log=False,
             log_level="warning",
