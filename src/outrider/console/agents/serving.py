@@ -31,13 +31,10 @@ def serve_pipe(settings: AgentSettings, note: Note) -> None:
 
 async def _serve_pipe(settings: AgentSettings, note: Note) -> None:
     server = make_server(settings, note)._mcp_server
-    # Copies: nothing else of this process may write there, nor be in the way when it ends.
-    with (
-        os.fdopen(os.dup(sys.stdin.fileno()), "rb") as source,
-        os.fdopen(os.dup(sys.stdout.fileno()), "wb") as sink,
-        redirect_stdout(sys.stderr),
-        closing(Stopper(settings.address)) as stopper,
-    ):
+    # Copies: nothing else of this process may write there, nor be in the way when it ends. They stay open: to
+    # close one would wait for the thread that reads or writes it, and so for the agent.
+    source, sink = os.fdopen(os.dup(sys.stdin.fileno()), "rb"), os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    with redirect_stdout(sys.stderr), closing(Stopper(settings.address)) as stopper:
         try:
             async with pipe_streams(source, sink, stopper.ask) as (incoming, outgoing):
                 await server.run(incoming, outgoing, server.create_initialization_options())

@@ -50,7 +50,7 @@ class _Pipe:
         self._loop = asyncio.get_running_loop()
         self._answers: queue.Queue[bytes | None] = queue.Queue(MOST_ANSWERS)
         self._messages: asyncio.Queue[SessionMessage | None] = asyncio.Queue()
-        self._pace = MessagePace(LINES_PER_S, LINES_AT_ONCE)
+        self._pace, self._closed = MessagePace(LINES_PER_S, LINES_AT_ONCE), False
         self._writer = threading.Thread(target=self._write, name="answers", daemon=True)
         self._writer.start()
         threading.Thread(target=self._read, name="agent", daemon=True).start()
@@ -60,11 +60,19 @@ class _Pipe:
         return await self._messages.get()
 
     def answer(self, text: bytes) -> None:
-        """One message. Blocks while the agent does not read, and many wait."""
-        self._answers.put(text)
+        """One message. Blocks while the agent does not read, and many wait, until `close`."""
+        while not self._closed:
+            with contextlib.suppress(queue.Full):
+                self._answers.put(text, timeout=CLOSE_S)
+                return
+
+    def leave(self) -> None:
+        """Nothing waits any more for an agent that does not read."""
+        self._closed = True
 
     def close(self) -> None:
         """Blocks until the answers are written, for a while."""
+        self.leave()
         with contextlib.suppress(queue.Full):
             self._answers.put(None, timeout=CLOSE_S)
         self._writer.join(CLOSE_S)
@@ -145,12 +153,15 @@ async def pipe_streams(
                 await asyncio.to_thread(pipe.answer, text.encode())
         answered.set()
 
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(read)
-        tasks.start_soon(write)
-        yield incoming[1], outgoing[0]
-        await outgoing[0].aclose()
-        with anyio.move_on_after(CLOSE_S):
-            await answered.wait()
-        await asyncio.to_thread(pipe.close)
-        tasks.cancel_scope.cancel()
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(read)
+            tasks.start_soon(write)
+            yield incoming[1], outgoing[0]
+            await outgoing[0].aclose()
+            with anyio.move_on_after(CLOSE_S):
+                await answered.wait()
+            await asyncio.to_thread(pipe.close)
+            tasks.cancel_scope.cancel()
+    finally:
+        pipe.leave()
