@@ -34,6 +34,15 @@ START_S, STOP_S = 10.0, 5.0
 WAITING = 1024
 """Connections that the system keeps until they are accepted."""
 PING_S = 5.0
+CUT_S = 4
+"""A connection whose peer's system has not answered for this long is broken: a cut network says nothing."""
+NOTICED_CUT = {
+    socket.TCP_KEEPIDLE: 1,
+    socket.TCP_KEEPINTVL: 1,
+    socket.TCP_KEEPCNT: CUT_S - 1,
+    socket.TCP_USER_TIMEOUT: 1000 * CUT_S,
+}
+"""Options of TCP that connections have from the socket that accepts them."""
 Opened = contextlib.AbstractAsyncContextManager[ASGIApp]
 
 
@@ -257,6 +266,9 @@ def listen(host: str, port: int) -> socket.socket:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, protocol)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        for option, value in NOTICED_CUT.items():
+            listener.setsockopt(socket.IPPROTO_TCP, option, value)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         listener.bind(address)
         listener.listen(WAITING)
     except (OSError, OverflowError) as error:
