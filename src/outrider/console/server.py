@@ -26,6 +26,7 @@ from outrider.console.messages import MAX_MESSAGE_BYTES
 from outrider.console.notes import Note, note_nothing
 from outrider.console.robot import RobotPort
 from outrider.core.errors import ConfigError
+from outrider.core.files.given_file import read_file
 from outrider.core.hearing import AsrEngine, TtsEngine
 from outrider.core.sensors.camera import CameraModel
 from outrider.core.values import Pose2D, RangeScan
@@ -287,7 +288,7 @@ def check_certificate(settings: ConsoleSettings) -> None:
     files = settings.tls_cert, settings.tls_key
     try:
         for file in files:
-            Path(file).read_bytes()
+            read_file(Path(file))
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*files)
     except ssl.SSLError as error:
         raise ConfigError(f"{' and '.join(files)} are no certificate and its key in PEM: {error}") from None
