@@ -15,6 +15,7 @@ class HttpProtocol(H11Protocol):
     """
 
     def send_400_response(self, msg: str) -> None:
+        """Answers that this is no HTTP, and closes the connection."""
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.disconnected = True
             self.cycle.message_event.set()
