@@ -6,6 +6,7 @@ import asyncio
 import errno
 import http.client
 import json
+import resource
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -30,7 +31,7 @@ from outrider.console.robot import GoalEnd
 from outrider.core.errors import ConfigError, ProtocolError
 from outrider.core.frames import Peer
 from outrider.core.values import LinkState, Velocity
-from outrider.runtime.wiring.console_relay import robot_end
+from outrider.runtime.wiring.console_relay import MOST_FILES, have_descriptors, robot_end
 from outrider.wire.keys import create_keys, revoke_robots
 from outrider.wire.tunnel import RobotTunnel
 
@@ -483,6 +484,16 @@ def test_a_robot_that_sends_no_frames_fills_no_log(tmp_path: Path, caplog: pytes
     with relays.serving():
         asyncio.run(flood())
     assert sum("not a frame" in line for line in caplog.messages) <= 10
+
+
+def test_a_relay_has_as_many_open_files_as_the_system_permits() -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(512, before[1]), before[1]))
+        have_descriptors()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == min(before[1], MOST_FILES)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 @pytest.mark.parametrize("code", [1000, 1005, 1006, 1015, 2999, 5000])
