@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from outrider.core.files.journal_proof import prove
 
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "0"}}
 READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 
 
 def request(number: int, method: str, **params: Any) -> dict[str, Any]:
@@ -46,7 +47,7 @@ def console(robot: FakeRobot) -> Iterator[ConsoleServer]:
 
 
 class Server:
-    """The command, with a journal of its own."""
+    """The command, with a journal of its own; killed where a test has failed."""
 
     def __init__(self, console: ConsoleServer, folder: Path, *options: str) -> None:
         self.journal, self.errors = folder / "robot.journal", folder / "errors"
@@ -58,16 +59,35 @@ class Server:
             env={**os.environ, "OUTRIDER_JOURNAL": str(self.journal)},
         )
 
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
     def say(self, messages: list[dict[str, Any]]) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(b"".join(json.dumps(one).encode() + b"\n" for one in messages))
         self.process.stdin.flush()
 
+    def begin(self) -> None:
+        """A goal that is waited for, once the server answers, however long its start takes."""
+        self.say(MESSAGES[:1])
+        assert self.process.stdout is not None and b'"id":0' in self.process.stdout.readline()
+        self.say(MESSAGES[1:])
+
+    def url(self) -> str:
+        """Where it serves, once it does."""
+        while self.process.poll() is None:
+            found = re.search(r"http://\S+/mcp", self.errors.read_text())
+            if found:
+                return found[0]
+            time.sleep(0.02)
+        raise AssertionError(self.errors.read_text())
+
     def check_end(self) -> None:
         assert self.process.wait(LIMIT_S) == 0, self.errors.read_text()
-        for stream in (self.process.stdin, self.process.stdout):
-            assert stream is not None
-            stream.close()
         proof = prove(self.journal)
         assert proof.holds and proof.is_closed
         assert "Traceback" not in self.errors.read_text()
@@ -80,23 +100,23 @@ ENDS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
 def test_a_signal_ends_a_server_on_a_pipe_and_closes_its_journal(
     console: ConsoleServer, robot: FakeRobot, tmp_path: Path, number: int
 ) -> None:
-    server = Server(console, tmp_path)
-    server.say(MESSAGES)
-    wait_until(lambda: robot.goals, "the goal")
-    server.process.send_signal(number)
-    server.check_end()
+    with Server(console, tmp_path) as server:
+        server.begin()
+        wait_until(lambda: robot.goals, "the goal")
+        server.process.send_signal(number)
+        server.check_end()
     wait_until(lambda: robot.cancels, "the robot stands")
 
 
 def test_a_signal_ends_a_server_whose_agent_reads_nothing(
     console: ConsoleServer, robot: FakeRobot, tmp_path: Path
 ) -> None:
-    server = Server(console, tmp_path)
-    server.say(MESSAGES)
-    wait_until(lambda: robot.goals, "the goal")
-    server.say([request(number, "x" * 200) for number in range(2, 3000)])
-    server.process.send_signal(signal.SIGTERM)
-    server.check_end()
+    with Server(console, tmp_path) as server:
+        server.begin()
+        wait_until(lambda: robot.goals, "the goal")
+        server.say([request(number, "x" * 200) for number in range(2, 3000)])
+        server.process.send_signal(signal.SIGTERM)
+        server.check_end()
     wait_until(lambda: robot.cancels, "the robot stands")
 
 
@@ -105,21 +125,23 @@ def test_a_signal_ends_a_server_over_http_and_closes_its_journal(
     console: ConsoleServer, robot: FakeRobot, tmp_path: Path, number: int
 ) -> None:
     token = tmp_path / "agents.token"
-    server = Server(console, tmp_path, "--http", "--port", "0", "--token-file", str(token))
-    url = wait_until(lambda: re.search(r"http://\S+/mcp", server.errors.read_text()), "the address")[0]
-    headers = {
-        "Authorization": f"Bearer {token.read_text().strip()}",
-        "Accept": "application/json, text/event-stream",
-    }
-    with httpx.Client(headers=headers) as client:
-        begun = client.post(url, json=MESSAGES[0])
-        client.headers["Mcp-Session-Id"] = begun.headers["Mcp-Session-Id"]
-        client.post(url, json=READY)
-        said = {"sentence": "turn left", "wait_s": 0}
-        assert (
-            "turn left" in client.post(url, json=request(1, "tools/call", name="goal", arguments=said)).text
-        )
-        assert robot.goals
-        server.process.send_signal(number)
-        server.check_end()
+    options = "--http", "--port", "0", "--token-file", str(token)
+    with Server(console, tmp_path, *options) as server:
+        url = server.url()
+        headers = {
+            "Authorization": f"Bearer {token.read_text().strip()}",
+            "Accept": "application/json, text/event-stream",
+        }
+        with httpx.Client(headers=headers, timeout=LIMIT_S) as client:
+            begun = client.post(url, json=MESSAGES[0])
+            client.headers["Mcp-Session-Id"] = begun.headers["Mcp-Session-Id"]
+            client.post(url, json=READY)
+            said = {"sentence": "turn left", "wait_s": 0}
+            assert (
+                "turn left"
+                in client.post(url, json=request(1, "tools/call", name="goal", arguments=said)).text
+            )
+            assert robot.goals
+            server.process.send_signal(number)
+            server.check_end()
     wait_until(lambda: robot.cancels, "the robot stands")
