@@ -6,6 +6,8 @@ import asyncio
 import errno
 import http.client
 import json
+import resource
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -29,7 +31,7 @@ from outrider.console.robot import GoalEnd
 from outrider.core.errors import ConfigError, ProtocolError
 from outrider.core.frames import Peer
 from outrider.core.values import LinkState, Velocity
-from outrider.runtime.wiring.console_relay import robot_end
+from outrider.runtime.wiring.console_relay import MOST_FILES, have_descriptors, robot_end
 from outrider.wire.keys import create_keys, revoke_robots
 from outrider.wire.tunnel import RobotTunnel
 
@@ -336,6 +338,169 @@ def test_a_robot_that_falls_silent_loses_its_pages_and_a_late_run_does_not_come_
         assert robot.is_here
 
     asyncio.run(states())
+
+
+class WrittenLink:
+    """A relay's link that keeps what is sent to whom."""
+
+    robots = ("go2",)
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[bytes, f.ToRobot]] = []
+
+    def send(self, peer: Peer, message: bytes, urgent: bool = False) -> bool:
+        self.sent.append((peer.route, f.read_at_robot(message)))
+        return True
+
+    def kinds(self, route: bytes) -> set[type]:
+        return {type(frame) for to, frame in self.sent if to == route}
+
+
+def test_of_two_robots_with_one_key_the_first_stays_and_a_stop_is_for_both(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    now_s = 0.0
+
+    async def states() -> None:
+        nonlocal now_s
+        link = WrittenLink()
+        robot = RelayedRobot(link, lambda: now_s)  # type: ignore[arg-type]
+        first, second = Peer("go2", b"first"), Peer("go2", b"second")
+        robot.receive(first, f.Beat())
+        page = robot.open()
+        for _ in range(10):
+            for peer in (first, second):
+                robot.receive(peer, f.Beat())
+            robot.receive(second, f.Told(page.number, "of another robot"))
+            robot.look()
+            now_s += f.BEAT_S
+        robot.say(page, "{}", False)
+        assert link.kinds(b"first") == {f.Beat, f.Said} and link.kinds(b"second") == {f.Taken}
+        assert sum("two robots" in line for line in caplog.messages) == 1
+        stopping = asyncio.create_task(robot.e_stop())
+        await asyncio.sleep(0)
+        number = next(frame.number for _, frame in link.sent if isinstance(frame, f.Stop))
+        assert f.Stop in link.kinds(b"first") and f.Stop in link.kinds(b"second")
+        robot.receive(second, f.Stopped(number))
+        await asyncio.sleep(0)
+        assert not stopping.done(), "the one that stays confirms"
+        robot.receive(first, f.Stopped(number))
+        assert await stopping
+        page.put("still here")
+        assert await page.next() == "still here"
+
+    asyncio.run(states())
+
+
+def test_a_robot_that_starts_again_takes_the_place_of_its_silent_run() -> None:
+    now_s = 0.0
+    link = WrittenLink()
+    robot = RelayedRobot(link, lambda: now_s)  # type: ignore[arg-type]
+    old, new = Peer("go2", b"old"), Peer("go2", b"new")
+    robot.receive(old, f.Beat())
+    while now_s <= f.SILENT_S:
+        robot.receive(new, f.Beat())
+        now_s += f.BEAT_S
+    robot.receive(new, f.Beat())
+    robot.look()
+    assert link.kinds(b"new") == {f.Beat}, "it is here, and was never told of another"
+
+
+def test_a_robot_whose_key_another_one_has_too_is_told_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    relays = make_relays(tmp_path)
+    with relays.serving(), relays.robot() as first, relays.robot(awaited=False) as second:
+        page = relays.page()
+        wait_until(lambda: any("another robot with this key" in line for line in caplog.messages), "a word")
+        assert first.end.state is LinkState.CONNECTED and second.end.state is not LinkState.CONNECTED
+        drive_ahead(page, first)
+        assert second.robot.drives == []
+        assert ask(relays, "/robots/go2/e_stop")[0] == 200
+        wait_until(lambda: first.robot.e_stops and second.robot.e_stops, "both stop")
+
+
+def test_a_stop_at_the_relay_is_confirmed_while_pages_and_pictures_flood(
+    relayed: tuple[Relays, DialledRobot],
+) -> None:
+    relays, dialled = relayed
+    pages, ended = [relays.page() for _ in range(8)], threading.Event()
+
+    def flood(page: Page) -> None:
+        """Reads nothing, as a page on a dead link, and says as much as a page may."""
+        with suppress(ConnectionClosed):
+            while not ended.wait(0.01):
+                page.send(do="ping", sent_ms=0.0)
+
+    def show() -> None:
+        while not ended.wait(0.005):
+            dialled.console.show_picture(JPEG * 20)
+
+    threads = [threading.Thread(target=show), *(threading.Thread(target=flood, args=(p,)) for p in pages)]
+    for thread in threads:
+        thread.start()
+    try:
+        for count in range(1, 6):
+            assert ask(relays, "/robots/go2/e_stop")[0] == 200
+            assert len(dialled.robot.e_stops) >= count
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+
+
+def test_a_stranger_is_not_told_which_robots_there_are(tmp_path: Path) -> None:
+    token = tmp_path / "relay.token"
+    relays = make_relays(tmp_path, login=True, token_file=str(token))
+    with relays.serving():
+        known, unknown = (ask(relays, f"/robots/{name}/e_stop") for name in ("go2", "nobody"))
+        assert known[:2] == unknown[:2] and known[0] == 503
+        cookie = ask(relays, "/login", body=urlencode({"token": token.read_text().strip()}))[2]
+        assert ask(relays, "/robots/nobody/e_stop", Cookie=cookie)[0] == 404
+
+
+@pytest.mark.parametrize("said", [{"do": "ü" * 300}, {"do": "say", "text": 5, "é" * 300: 1}, {"漢" * 300: 1}])
+@pytest.mark.parametrize("is_relayed", [False, True])
+def test_what_no_page_says_is_named_in_any_letters(
+    relayed: tuple[Relays, DialledRobot], caplog: pytest.LogCaptureFixture, said: object, is_relayed: bool
+) -> None:
+    relays, dialled = relayed
+    page = relays.page() if is_relayed else Page(dialled.console)
+    page.socket.send(json.dumps(said, ensure_ascii=False))
+    assert page.closed() == UNREADABLE
+    assert not any(record.exc_info for record in caplog.records)
+
+
+def test_a_robot_that_sends_no_frames_fills_no_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    relays = make_relays(tmp_path)
+
+    async def flood() -> None:
+        async with lone_link(relays) as link:
+            for number in range(500):
+                while not link.send(b"\xc0" * (1 + number % 9)):
+                    await asyncio.sleep(0.001)
+            await asyncio.to_thread(wait_until, lambda: "(256 so far)" in caplog.text, "the flood")
+
+    with relays.serving():
+        asyncio.run(flood())
+    assert sum("not a frame" in line for line in caplog.messages) <= 10
+
+
+def test_a_relay_has_as_many_open_files_as_the_system_permits() -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(512, before[1]), before[1]))
+        have_descriptors()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == min(before[1], MOST_FILES)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.parametrize("code", [1000, 1005, 1006, 1015, 2999, 5000])
+def test_a_robot_ends_a_page_by_a_code_that_may_be_sent(code: int) -> None:
+    content = f.pack(f.End(1, code, "bye"))  # type: ignore[arg-type]
+    with pytest.raises(ProtocolError):
+        f.read_at_relay(content)
 
 
 @pytest.mark.parametrize("content", [b"", b"\x80\x04N.", f.pack(f.Beat())[:-1], b"\xc0", bytes(3000)])

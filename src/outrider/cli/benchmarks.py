@@ -189,30 +189,24 @@ def bench_decoding(
     from outrider.evaluation.decoding.changes import bench_changes
     from outrider.evaluation.decoding.live import bench_live
 
+    regimes = tuple(regime or ())
     if live:
-        bench_live(tuple(regime or ()), seed, models, json_file)
+        bench_live(regimes, seed, models, json_file)
         return
     if changes is not None:
         bench_changes(changes, seed, tuple(ablate or ()), json_file)
         return
     if alternatives:
-        bench_alternatives(tuple(regime or ()), variant, texts, seed, models, json_file)
+        bench_alternatives(regimes, variant, texts, seed, models, json_file)
         return
     if number is not None and not ablate:
         bench_random(number, variant, texts, seed, json_file)
         return
-    regimes = tuple(regime or ())
     if ablate:
         bench_policy(regimes, tuple(ablate or ()), number, variant, texts, seed, models, json_file)
         return
     bench_decoding(
-        regimes,
-        texts,
-        seed,
-        models,
-        json_file,
-        plots,
-        ablations,
+        *(regimes, texts, seed, models, json_file, plots, ablations),
         drafters=drafters,
         round_trips=round_trips,
     )

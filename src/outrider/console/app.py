@@ -35,6 +35,7 @@ HELLO_S = 5.0
 MAX_WEBSOCKETS = 64
 UNREADABLE, FULL, REPLACED, AWAY, GOING = 1008, 1013, 4001, 4002, 1001
 MAX_REASON = 120
+"""Bytes of a reason; a websocket's close has room for 123."""
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' blob: data:; media-src blob:; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
@@ -131,7 +132,7 @@ class SocketChannel:
 
     async def close(self, code: int, reason: str = "") -> None:
         """Closes the websocket."""
-        await self._socket.close(code, reason[:MAX_REASON])
+        await self._socket.close(code, reason.encode(errors="replace")[:MAX_REASON].decode(errors="ignore"))
 
     def may_speak(self) -> bool:
         """Whether the page's session still holds."""

@@ -18,12 +18,12 @@ from outrider.console.drawn.pictures import Pictures, sentence_to_go
 from outrider.console.kept import Kept
 from outrider.console.notes import Note, note_nothing, noted_of
 from outrider.console.robot import GoalEnd, RobotPort
-from outrider.console.seat import Beats, Hand, Seat
+from outrider.console.seat import Beats, Hand, Seat, share_of
 from outrider.console.switched.switching import Switching
 from outrider.console.viewer import Names, Viewer
 from outrider.core.language.sentences.stops import says_to_stop
 from outrider.core.sensors.camera import CameraModel
-from outrider.core.values import Pose2D, RangeScan, Velocity
+from outrider.core.values import Pose2D, RangeScan
 
 STALE_S = 0.5
 """A driver who has not heard of the robot for this long drives blind, and does not drive."""
@@ -43,11 +43,9 @@ class Hub:
     def __init__(
         self, robot: RobotPort, clock: Callable[[], float] = time.monotonic, note: Note = note_nothing
     ) -> None:
-        self._robot, self._note = robot, note
-        self._clock = clock
+        self._robot, self._note, self._clock = robot, note, clock
         self._viewers: dict[str, Viewer] = {}
-        self._names = Names()
-        self._seat = Seat()
+        self._names, self._seat = Names(), Seat()
         self._state = m.State()
         self._beats = Beats(clock)
         self._stop_beat, self._stopping = 0, False
@@ -55,8 +53,7 @@ class Hub:
         self._commands = Commands(robot, self._on_start, self._on_end)
         self._kept, self._pictures = Kept(), Pictures()
         self._switching = Switching(robot, self._kept, self._drives, self._note, self._refuse_switch)
-        self._picture = 0
-        self._boxed = False
+        self._picture, self._boxed = 0, False
         self._heeds: dict[type, Callable[[Viewer, Any], object]] = {
             m.Drive: self._drive,
             m.Seen: lambda viewer, message: viewer.mailbox.on_seen(message.picture),
@@ -80,13 +77,20 @@ class Hub:
         """Tell the state at its pace, and watch the driver, for ever."""
         while True:
             await asyncio.sleep(STATE_PERIOD_S)
-            if self._seat.check(self._clock()):
-                self._hand.let_go()
+            self._miss_driver()
             if self._stopping and self._state.stands and not self._state.goal:
                 self._stopping = False
                 self._tell(m.Halt(stands=True))
             if self._viewers:
                 self._tell_state()
+
+    def _miss_driver(self) -> None:
+        """One that has fallen silent, cut off without a word too, is as one who has gone."""
+        driver = next((one for one in self._viewers.values() if one.name == self._seat.driver), None)
+        if self._seat.check(self._clock()):
+            self._hand.let_go()
+            if driver is not None:
+                self._end_with(driver)
 
     # What the robot tells.
 
@@ -113,7 +117,8 @@ class Hub:
         """One frame for all: it is packed once. What is on it goes before it."""
         self._picture += 1
         frame = picture_frame(self._picture, jpeg)
-        boxes = self._pictures.take(self._picture, self._pose(), self._kept.placed())
+        pose = Pose2D(*self._state.pose) if self._state.pose is not None else None
+        boxes = self._pictures.take(self._picture, pose, self._kept.placed())
         told = m.write(m.Boxes(self._picture, boxes)) if boxes or self._boxed else ""
         self._boxed = bool(boxes)
         for viewer in self._viewers.values():
@@ -193,9 +198,13 @@ class Hub:
             self._hand.let_go()
         if viewer.is_agent:
             self._seat.leave(viewer.name)
-            if self._commands.runs_for(viewer.secret):
-                self._cancel(viewer)
+        self._end_with(viewer)
         self._tell_state()
+
+    def _end_with(self, viewer: Viewer) -> None:
+        """The command of an agent that has gone ends; a person's goes on."""
+        if viewer.is_agent and self._commands.runs_for(viewer.secret):
+            self._cancel(viewer)
 
     def _welcome(self, viewer: Viewer) -> m.Welcome:
         limits = self._robot.limits
@@ -250,7 +259,7 @@ class Hub:
         """Whether the viewer has the seat now, which was free or an agent's; one who has not is told why."""
         before, yields = self._seat.driver, self._seat.yields
         if not self._seat.take(viewer.name, self._clock(), viewer.is_agent):
-            self._warn(viewer, f"{before} has the driver's seat")
+            self._warn(viewer, f"{before} has the driver's seat: wait until it is free")
             return False
         if before != viewer.name:
             if yields:
@@ -270,8 +279,7 @@ class Hub:
         return False
 
     def _drive(self, viewer: Viewer, message: m.Drive) -> None:
-        still = not (message.forward or message.left or message.turn)
-        if still:
+        if not (message.forward or message.left or message.turn):
             if self._seat.driver == viewer.name:
                 self._hand.let_go()
             return
@@ -283,11 +291,8 @@ class Hub:
             self._hand.let_go()
             self._warn(viewer, "the link to your browser is too slow to drive by")
         else:
-            limits = self._robot.limits
-            velocity = Velocity(
-                message.forward * limits.vx, message.left * limits.vy, message.turn * limits.wz
-            )
-            if self._hand.drive(velocity):
+            shares = message.forward, message.left, message.turn
+            if self._hand.drive(share_of(self._robot.limits, *shares)):
                 self._note(viewer.name, "drive")
 
     def _say(self, viewer: Viewer, text: str) -> None:
@@ -315,9 +320,6 @@ class Hub:
             self._hand.let_go()
             self._note(viewer.name, "leave")
             self._tell_state()
-
-    def _pose(self) -> Pose2D | None:
-        return Pose2D(*self._state.pose) if self._state.pose is not None else None
 
     def _cancel(self, viewer: Viewer) -> None:
         self._hand.let_go()

@@ -106,3 +106,8 @@ class Hand:
         """Takes the hand off, and has the robot stand if it was on."""
         if self.take_off():
             self._drive(Velocity())
+
+
+def share_of(limits: Velocity, forward: float, left: float, turn: float) -> Velocity:
+    """The velocity of held keys, which are fractions of the fastest on each axis."""
+    return Velocity(forward * limits.vx, left * limits.vy, turn * limits.wz)

@@ -20,11 +20,13 @@ from outrider.console import messages as m
 from outrider.console.access import DEFAULT_TOKEN_FILE, Access, is_loopback, load_token
 from outrider.console.app import Console
 from outrider.console.door import REQUEST_S, Door
+from outrider.console.http_protocol import HttpProtocol
 from outrider.console.hub import Hub
 from outrider.console.messages import MAX_MESSAGE_BYTES
 from outrider.console.notes import Note, note_nothing
 from outrider.console.robot import RobotPort
 from outrider.core.errors import ConfigError
+from outrider.core.files.given_file import read_file
 from outrider.core.hearing import AsrEngine, TtsEngine
 from outrider.core.sensors.camera import CameraModel
 from outrider.core.values import Pose2D, RangeScan
@@ -33,6 +35,15 @@ START_S, STOP_S = 10.0, 5.0
 WAITING = 1024
 """Connections that the system keeps until they are accepted."""
 PING_S = 5.0
+CUT_S = 4
+"""A connection whose peer's system has not answered for this long is broken: a cut network says nothing."""
+NOTICED_CUT = {
+    socket.TCP_KEEPIDLE: 1,
+    socket.TCP_KEEPINTVL: 1,
+    socket.TCP_KEEPCNT: CUT_S - 1,
+    socket.TCP_USER_TIMEOUT: 1000 * CUT_S,
+}
+"""Options of TCP that connections have from the socket that accepts them."""
 Opened = contextlib.AbstractAsyncContextManager[ASGIApp]
 
 
@@ -129,6 +140,7 @@ class WebServer:
     def _config(self, application: ASGIApp) -> uvicorn.Config:
         return uvicorn.Config(
             application,
+            http=HttpProtocol,
             log_config=None,
             access_log=False,
             log_level="warning",
@@ -255,6 +267,9 @@ def listen(host: str, port: int) -> socket.socket:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, protocol)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        for option, value in NOTICED_CUT.items():
+            listener.setsockopt(socket.IPPROTO_TCP, option, value)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         listener.bind(address)
         listener.listen(WAITING)
     except (OSError, OverflowError) as error:
@@ -273,7 +288,7 @@ def check_certificate(settings: ConsoleSettings) -> None:
     files = settings.tls_cert, settings.tls_key
     try:
         for file in files:
-            Path(file).read_bytes()
+            read_file(Path(file))
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*files)
     except ssl.SSLError as error:
         raise ConfigError(f"{' and '.join(files)} are no certificate and its key in PEM: {error}") from None

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from outrider.core.errors import StoreInputError
+from outrider.core.files.given_file import read_text
 from outrider.core.ports import Embedder
 from outrider.core.values import Recalled, Visibility
 from outrider.memory.store.records import checked_text
@@ -80,7 +81,7 @@ def read_folder(folder: Path) -> Iterator[str]:
         )
     for file in texts:
         try:
-            yield from passages_of(file.read_text(encoding="utf-8"))
+            yield from passages_of(read_text(file))
         except (OSError, UnicodeDecodeError) as error:
             raise StoreInputError(f"{file} cannot be read as text ({error}): give it in UTF-8") from error
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
 from outrider.core.errors import ConfigError
+from outrider.core.files.given_file import open_file
 from outrider.core.hearing import SAMPLE_RATE_HZ
 
 Samples = npt.NDArray[np.float64]
@@ -42,7 +43,7 @@ def read_wav(path: Path) -> bytes:
     Raises ConfigError for a file that is no WAV file of 8 or 16 bits, or holds more than `LONGEST_S`.
     """
     try:
-        with wave.open(str(path), "rb") as file:
+        with open_file(path) as opened, wave.open(opened, "rb") as file:
             channels, width, rate, count = file.getparams()[:4]
             if not RATES_HZ[0] <= rate <= RATES_HZ[1] or channels > MAX_CHANNELS or width not in (1, 2):
                 raise ConfigError(

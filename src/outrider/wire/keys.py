@@ -224,14 +224,17 @@ def _remove(path: Path) -> None:
 
 
 def _load(path: Path, kind: type[_Keys]) -> _Keys:
+    owner = "a verifier" if kind is ServerKeys else "a robot"
     try:
-        return msgspec.json.decode(read_private(path), type=kind)
+        content = read_private(path)
+        if not content.strip():
+            raise ConfigError(f"{path} is not a key file of {owner}: it is empty; `outrider keys` makes one")
+        return msgspec.json.decode(content, type=kind)
     except OSError as error:
         raise ConfigError(
             f"cannot read the key file {path}: {error.strerror}; `outrider keys` makes one"
         ) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        owner = "a verifier" if kind is ServerKeys else "a robot"
         raise ConfigError(
             f"{path} is not a key file of {owner} ({error}): give the one that `outrider keys` made for it"
         ) from None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import tracemalloc
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -15,7 +17,7 @@ pytest.importorskip("mcp", reason="the extra mcp is not installed")
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from outrider.console.agents.first_look import MOST_MESSAGE_BYTES
+from outrider.console.agents.first_look import MOST_MESSAGE_BYTES, NO_REQUEST, TOO_LONG, TOO_MANY
 from outrider.console.agents.http_guards import MESSAGES_AT_ONCE, MOST_UNDER_WAY, StopsFirst, TokenGuard
 from outrider.console.agents.presence import Presence
 
@@ -66,6 +68,16 @@ def message(number: object, tool: str, **arguments: str) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": call}
 
 
+def is_refused(answer: httpx.Response) -> bool:
+    """Whether it is; a refusal carries the id of its request, and no status that would end a session."""
+    code = answer.json().get("error", {}).get("code")
+    assert answer.status_code == 200 and code in (None, TOO_MANY)
+    return code == TOO_MANY
+
+
+TAKEN_BACK = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
+
+
 def test_a_stop_is_carried_out_while_calls_are_under_way() -> None:
     async def run() -> None:
         async with served() as (server, client):
@@ -88,7 +100,7 @@ def test_a_flood_is_refused_and_every_stop_in_it_is_carried_out() -> None:
             sent = [message(n, "stop" if n % 10 == 9 else "status") for n in range(400)]
             answers = await asyncio.gather(*(client.post("/mcp", json=one) for one in sent))
             assert server.stops == 40
-            refused = [answer for answer in answers if answer.status_code == 429]
+            refused = [answer for answer in answers if is_refused(answer)]
             assert len(refused) > 400 - 5 * MESSAGES_AT_ONCE
             for answer in refused:
                 error = answer.json()
@@ -101,23 +113,26 @@ def test_a_flood_is_refused_and_every_stop_in_it_is_carried_out() -> None:
 def test_what_ends_a_command_passes_a_flood_and_so_does_another_session() -> None:
     async def run() -> None:
         async with served() as (server, client):
+
+            async def floods(tool: str, session: str = "one") -> bool:
+                """Whether a message too many is refused, as soon as there is one."""
+                for _ in range(1000):
+                    headers = {"Mcp-Session-Id": session}
+                    if is_refused(await client.post("/mcp", json=message(1, tool), headers=headers)):
+                        return True
+                return False
+
             server.app.may_answer.set()
-            for number in range(100):
-                await client.post("/mcp", json=message(number, "status"))
-            assert (await client.post("/mcp", json=message("late", "status"))).status_code == 429
+            assert await floods("status")
             for number, urgent in enumerate(URGENT):
-                assert (await client.post("/mcp", json={**urgent, "id": f"u{number}"})).status_code == 200
-            assert (
-                await client.post("/mcp", json=message("late", "goal", sentence="go on"))
-            ).status_code == 429
+                assert not is_refused(await client.post("/mcp", json={**urgent, "id": f"u{number}"}))
+            assert not is_refused(await client.post("/mcp", json=TAKEN_BACK))
+            assert await floods("goal")
             other = {"Mcp-Session-Id": "another"}
-            assert (await client.post("/mcp", json=message(1, "status"), headers=other)).status_code == 200
-            for unknown in ("", "forged"):
-                for number in range(50):
-                    await client.post("/mcp", json=message(number, "x"), headers={"Mcp-Session-Id": unknown})
-            forged = {"Mcp-Session-Id": "forged again"}
-            assert (await client.post("/mcp", json=message(1, "x"), headers=forged)).status_code == 429
-            assert (await client.post("/mcp", json=message(2, "status"), headers=other)).status_code == 200
+            assert not is_refused(await client.post("/mcp", json=message(1, "status"), headers=other))
+            for unknown in ("", "forged", "forged again"):
+                assert await floods("x", unknown)
+            assert not is_refused(await client.post("/mcp", json=message(2, "status"), headers=other))
 
     asyncio.run(run())
 
@@ -138,14 +153,14 @@ def test_of_two_calls_with_one_id_the_second_is_refused_until_the_first_has_ende
             await server.until_begun(1)
             for tool, stops in (("goal", 0), ("stop", 1)):
                 again = await client.post("/mcp", json=message("a", tool))
-                assert again.status_code == 429 and "'a' is under way" in again.text and server.stops == stops
+                assert is_refused(again) and "'a' is under way" in again.text and server.stops == stops
             elsewhere = asyncio.create_task(
                 client.post("/mcp", json=message("a", "goal"), headers={"Mcp-Session-Id": "another"})
             )
             await server.until_begun(2)
             server.app.may_answer.set()
-            assert (await first).status_code == (await elsewhere).status_code == 200
-            assert (await client.post("/mcp", json=message("a", "goal"))).status_code == 200
+            assert not is_refused(await first) and not is_refused(await elsewhere)
+            assert not is_refused(await client.post("/mcp", json=message("a", "goal")))
 
     asyncio.run(run())
 
@@ -160,7 +175,7 @@ def test_calls_that_never_end_are_bounded_and_a_stop_is_not() -> None:
             await server.until_begun(MOST_UNDER_WAY)
             for tool, stops in (("goal", 0), ("stop", 1)):
                 one_more = await client.post("/mcp", json=message("one more", tool))
-                assert one_more.status_code == 429 and "calls are under way" in one_more.text
+                assert is_refused(one_more) and "calls are under way" in one_more.text
                 assert server.stops == stops
             server.app.may_answer.set()
             await asyncio.gather(*calls)
@@ -187,13 +202,107 @@ def test_an_array_of_messages_is_refused_and_a_stop_in_it_carried_out(body: byte
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("number", [1.5, "text", -7, None])
+@pytest.mark.parametrize("number", [1.5, "text", -7, None, True, [], {"a": 1}])
 def test_a_stop_is_known_whatever_its_id(number: object) -> None:
     async def run() -> None:
         async with served() as (server, client):
             server.app.may_answer.set()
             await client.post("/mcp", json=message(number, "stop"))
             assert server.stops == 1
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("tool", ["status", "goal", "stop"])
+@pytest.mark.parametrize("number", [5.0, None, True, [], {"a": 1}])
+def test_a_request_whose_id_is_none_of_mcp_is_answered(number: object, tool: str) -> None:
+    async def run() -> None:
+        async with served() as (server, client):
+            answer = await client.post("/mcp", json=message(number, tool))
+            told = answer.json()
+            assert answer.status_code == 400 and told["error"]["code"] == NO_REQUEST
+            assert told["id"] == number and "text or a whole number" in told["error"]["message"]
+            assert ("stop is engaged" in told["error"]["message"]) == (tool == "stop")
+            assert server.app.begun == 0
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"jsonrpc": "1.0", "id": 1, "method": "ping"},
+        {"id": 1, "method": "ping"},
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": 7},
+        {"jsonrpc": "2.0", "id": 1},
+        {"jsonrpc": "2.0"},
+    ],
+)
+def test_what_is_no_request_is_refused_in_words(given: dict[str, Any]) -> None:
+    async def run() -> None:
+        async with served() as (server, client):
+            answer = await client.post("/mcp", json=given)
+            told = answer.json()
+            assert answer.status_code == 400 and told["error"]["code"] == NO_REQUEST
+            assert told["id"] == given.get("id") and "pydantic" not in answer.text and len(answer.text) < 300
+            assert server.app.begun == 0
+
+    asyncio.run(run())
+
+
+LONG = "x" * (3 * MOST_MESSAGE_BYTES)
+
+
+@pytest.mark.parametrize("number", [7, "seven", 'a "quoted" one'])
+@pytest.mark.parametrize("order", [("id", "params"), ("params", "id"), ("params", "id", "jsonrpc")])
+@pytest.mark.parametrize("tool", ["goal", "stop"])
+def test_a_message_that_is_too_long_is_refused_by_its_id(number: object, order: Any, tool: str) -> None:
+    async def run() -> None:
+        whole = message(number, tool, sentence=LONG)
+        whole = {name: whole[name] for name in ("method", *order)}
+        async with served() as (server, client):
+            answer = await client.post("/mcp", json=whole)
+            told = answer.json()
+            assert answer.status_code == 200 and told["error"]["code"] == TOO_LONG and told["id"] == number
+            assert "at most" in told["error"]["message"] or "fewer" in told["error"]["message"]
+            assert server.stops == (tool == "stop") and server.app.begun == 0
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        json.dumps({"method": "x", "params": {"a": LONG, "id": 5}}),
+        json.dumps({"params": {"id": 5}, "method": "x", "a": LONG}),
+        json.dumps({"params": {"a": LONG}, "method": 'x","id":5'}),
+        '{"id":5.0,"params":"' + LONG,
+    ],
+)
+def test_no_id_is_taken_from_elsewhere_in_a_long_message(body: str) -> None:
+    async def run() -> None:
+        async with served() as (server, client):
+            answer = await client.post("/mcp", content=body)
+            assert answer.status_code == 413 and answer.json()["id"] is None and server.app.begun == 0
+
+    asyncio.run(run())
+
+
+def test_a_server_reads_a_long_message_in_bounded_memory() -> None:
+    async def parts() -> AsyncIterator[bytes]:
+        yield b'{"jsonrpc":"2.0","id":3,"method":"tools/call","params":"'
+        for _ in range(500):
+            yield b"x" * MOST_MESSAGE_BYTES
+        yield b'"}'
+
+    async def run() -> None:
+        async with served() as (server, client):
+            tracemalloc.start()
+            answer = await client.post("/mcp", content=parts())
+            _, most = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+            assert answer.json()["id"] == 3 and server.app.begun == 0
+            assert most < 20 * MOST_MESSAGE_BYTES
 
     asyncio.run(run())
 
@@ -237,7 +346,7 @@ def test_a_call_that_the_servers_end_cuts_short_is_answered() -> None:
         server, sent = Server(), []
 
         async def receive() -> dict[str, Any]:
-            return {"type": "http.request", "body": b'{"id":1,"method":"ping"}'}
+            return {"type": "http.request", "body": b'{"jsonrpc":"2.0","id":1,"method":"ping"}'}
 
         async def send(part: Any) -> None:
             sent.append(part)

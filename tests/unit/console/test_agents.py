@@ -430,3 +430,33 @@ def test_the_consoles_login_is_passed_with_its_token(tmp_path: Path, robot: Fake
 def test_an_address_that_is_none_is_named(url: str) -> None:
     with pytest.raises(ConfigError, match="--console"):
         ConsoleAddress(url)
+
+
+def test_a_session_goes_on_after_what_was_too_long_or_too_much(console: ConsoleServer) -> None:
+    """Both ways, by the SDK's own client."""
+
+    async def speak(session: ClientSession) -> None:
+        for tool, given in (("goal", {"sentence": "x" * 100_000}), ("remember", {"text": "y" * 3_000_000})):
+            with pytest.raises(McpError, match="say it in fewer"):
+                await session.call_tool(tool, given)
+        many = [session.call_tool("status", {}) for _ in range(250)]
+        ended = await asyncio.gather(*many, return_exceptions=True)
+        assert any("messages a second: wait" in str(one) for one in ended)
+        is_taken = False
+        while not is_taken:  # the test's own limit of time ends this
+            with contextlib.suppress(McpError):
+                is_taken = (await call(session, "words"))[0]
+
+    async def run(url: str) -> None:
+        async with over_a_pipe("--console", console.url) as session:
+            await speak(session)
+        async with (
+            httpx.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}) as client,
+            streamable_http_client(url, http_client=client) as (incoming, outgoing, _),
+            ClientSession(incoming, outgoing) as session,
+        ):
+            await session.initialize()
+            await speak(session)
+
+    with served_over_http(console) as url:
+        asyncio.run(run(url))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 
 import pytest
@@ -9,7 +10,7 @@ from support.consoles import FakeRobot, Page, wait_until
 
 from outrider.console.hub import MAX_AGENTS
 from outrider.console.robot import GoalEnd
-from outrider.console.server import ConsoleServer, ConsoleSettings
+from outrider.console.server import CUT_S, ConsoleServer, ConsoleSettings, listen
 
 
 @pytest.fixture
@@ -92,3 +93,40 @@ def test_agents_leave_room_for_persons(server: ConsoleServer) -> None:
 def test_an_agents_name_is_plain(server: ConsoleServer, name: str) -> None:
     with pytest.raises(Exception, match="not a message of this console"):
         agent(server, name)
+
+
+def test_the_command_of_an_agent_that_is_cut_off_without_a_word_ends(
+    server: ConsoleServer, robot: FakeRobot
+) -> None:
+    """Its connection stays open, as where a network is cut: no sign of life comes any more."""
+    page, program = Page(server), agent(server)
+    program.send(do="say", text="find the red chair")
+    page.read("state", driver=program.name, goal="find the red chair")
+    page.read("state", driver="")
+    wait_until(lambda: robot.cancels, "the command ends")
+    assert program.socket.close_code is None
+
+
+def test_a_persons_command_goes_on_when_the_page_falls_silent(
+    server: ConsoleServer, robot: FakeRobot
+) -> None:
+    watching, page = Page(server), Page(server).seated()
+    page.send(do="say", text="find the red chair")
+    watching.read("state", driver=page.name, goal="find the red chair")
+    watching.read("state", driver="")
+    watching.read("state", goal="find the red chair")
+    assert robot.cancels == 0
+
+
+def test_a_connection_whose_network_is_cut_is_soon_known_as_broken() -> None:
+    """By options of TCP, as no test may cut the network of a machine."""
+    with listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            idle_s, period_s, times = (
+                accepted.getsockopt(socket.IPPROTO_TCP, option)
+                for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+            )
+            assert idle_s + period_s * times == CUT_S
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 1000 * CUT_S

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -14,16 +14,24 @@ import msgspec
 
 from outrider.console import messages as m
 from outrider.console.agents.address import ConsoleAddress
-from outrider.console.agents.envelope import Envelope, Pace, Request
+from outrider.console.agents.envelope import Envelope, NotUnderstoodError, Pace, Request
 from outrider.console.agents.link import ConsoleLink
 from outrider.console.messages import MAX_COMMAND_CHARACTERS
 from outrider.console.notes import Note
-from outrider.core.errors import LinkError, OutriderError
-from outrider.core.language.plan import Plan
+from outrider.core.errors import BusyError, LinkError, OutriderError
+from outrider.core.language.plan import Plan, Wait
 from outrider.core.language.sentences.stops import says_to_stop
 from outrider.core.language.things import seen_as
 
-ANSWER_S, MOST_WAIT_S, STAND_S = 60.0, 600.0, 3.0
+ANSWER_S, MOST_WAIT_S, STAND_S, SOON_S = 60.0, 600.0, 3.0, 0.2
+E_STOPPED = (
+    "the emergency stop is engaged, and nothing moves: a person who has the driver's seat releases it, at "
+    "the console; then say it again"
+)
+ORDERS = ("goal", "ask")
+"""The calls by which a stop may be meant in words."""
+IN_DOUBT = "; in doubt the robot stands: what was under way is cancelled"
+NOTHING_HEARD = "\nnothing has been heard of the robot so far: is it connected to its console?"
 MOST_RECALLED = 20
 PRESENCE_PERIOD_S = 1.0
 IsThere = Callable[[], bool]
@@ -105,6 +113,16 @@ class Agent:
         wait_s = min(wait_s, MOST_WAIT_S)
         return await self._sentence("goal", request, lambda: sentence, wait_s, is_there)
 
+    async def refuse(self, reason: str, said: Iterable[str]) -> str:
+        """What is told of a call that is not understood. Where a stop may be meant by it, or by what is
+        `said` in it, the robot stands.
+        """
+        with suppress(OutriderError), self._counting_refusals():
+            raise OutriderError(reason)
+        if any(map(_orders_a_stop, said)):
+            return f"{reason}; it says to stop: {await self.cancel()}"
+        return reason + await self._stand_in_doubt()
+
     async def ask(self, request: Request, question: str) -> str:
         """The robot's answer to a question, without motion; one that says to stop ends what runs."""
         if _orders_a_stop(question):
@@ -174,13 +192,14 @@ class Agent:
     ) -> str:
         """Check, then say. A call that is taken back, or whose agent goes, ends what it began."""
         with self._counting_refusals():
-            self._pace.call()
-            self._pace.sentence(request)
-            async with self._reading:  # nonsense takes long, and many threads at once would delay a stop
-                text = await asyncio.to_thread(sentence)
-                plan = await asyncio.to_thread(self._envelope.plan, text)
+            text, plan = await self._read(call, request, sentence)
             self._note(self.name, "call", call, said=text)
             await self._open()
+            if self._link.is_busy and isinstance(plan.steps[0], Wait):  # it says to stand, now
+                rest = "" if len(plan.steps) == 1 else "; the rest is not carried out: say it anew"
+                return await self.cancel() + rest
+            if self._link.seen.state.e_stop and call == "goal" and not plan.only_tells:
+                raise LinkError(E_STOPPED)
             try:
                 ended = await self._link.say(text)
                 return await self._end(plan, ended, wait_s, is_there)
@@ -188,11 +207,38 @@ class Agent:
                 self._watching = asyncio.create_task(self._take_back())
                 raise
 
+    async def _read(self, call: str, request: Request, sentence: Callable[[], str]) -> tuple[str, Plan]:
+        """The sentence and its plan. An order that is not understood, or too fast to be read, may be meant as
+        a stop: it ends what this agent has under way. Raises OutriderError for each that is refused.
+        """
+        try:
+            self._pace.call()
+            self._pace.sentence(request)
+            async with self._reading:  # nonsense takes long, and many threads at once would delay a stop
+                text = await asyncio.to_thread(sentence)
+                return text, await asyncio.to_thread(self._envelope.plan, text)
+        except (BusyError, NotUnderstoodError) as error:
+            told = await self._stand_in_doubt() if call in ORDERS else ""
+            raise type(error)(f"{error}{told}") from None
+
+    async def _stand_in_doubt(self) -> str:
+        """Cancel what this agent has under way, and say so; nothing of what others have."""
+        if not self._link.is_busy:
+            return ""
+        await self._link.cancel()
+        self._note_stop("doubt")
+        return IN_DOUBT
+
     async def _end(self, plan: Plan, ended: asyncio.Future[m.Goal], wait_s: float, is_there: IsThere) -> str:
         ended.add_done_callback(lambda future: self._on_end(plan, future.result()))
         self._watching = asyncio.create_task(self._watch(ended, is_there))
-        await asyncio.wait([ended], timeout=wait_s)
-        return self._words_of(plan, ended.result()) if ended.done() else f"under way:\n{plan.text()}"
+        await asyncio.wait([ended], timeout=max(wait_s, SOON_S))
+        if ended.done():
+            return self._words_of(plan, ended.result())
+        state = self._link.seen.state
+        warning = f"\nthe console warns: {state.warning}" if state.warning else ""
+        unheard = "" if warning or state.link or state.pose else NOTHING_HEARD
+        return f"under way:\n{plan.text()}{warning}{unheard}"
 
     async def _watch(self, ended: asyncio.Future[m.Goal], is_there: IsThere) -> None:
         """End the command of an agent that is not there any more."""

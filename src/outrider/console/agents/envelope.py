@@ -24,6 +24,10 @@ Request = str | int
 """The id of a request, which MCP has unique within a session."""
 
 
+class NotUnderstoodError(InstructionError):
+    """A sentence is no plan: whether a stop is meant by it is not known."""
+
+
 @dataclass(frozen=True)
 class Envelope:
     """`vocabulary` is that of the robot's models. `private`: whether the agent may hear private memories."""
@@ -32,12 +36,17 @@ class Envelope:
     private: bool = False
 
     def plan(self, sentence: str) -> Plan:
-        """The plan of a sentence that an agent may say. Raises InstructionError before anything moves."""
+        """The plan of a sentence that an agent may say. Raises InstructionError before anything moves, for
+        what is no plan a NotUnderstoodError.
+        """
         if len(sentence) > MAX_COMMAND_CHARACTERS:
-            raise InstructionError(
+            raise NotUnderstoodError(
                 f"the sentence has {len(sentence)} characters: say it in at most {MAX_COMMAND_CHARACTERS}"
             )
-        plan = plan_of(sentence, self.vocabulary)
+        try:
+            plan = plan_of(sentence, self.vocabulary)
+        except InstructionError as error:
+            raise NotUnderstoodError(str(error), error.meant) from None
         if Forget() in plan.steps:
             raise InstructionError("an agent forgets by a word, not everything: say what to forget")
         if not self.private and any(isinstance(step, (Where, Ask)) for step in plan.steps):

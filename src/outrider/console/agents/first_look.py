@@ -3,17 +3,26 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
+from mcp.types import JSONRPCMessage
 
 from outrider.core.language.phrasebook import stop_words
 
 MOST_MESSAGE_BYTES = 1 << 16
-TOO_MANY, TOO_LONG, UNREADABLE = -32000, -32600, -32700
+TAIL_BYTES = 1024
+"""Of a message that is too long so much of its end is looked at, and as much as is taken of others."""
+TOO_MANY, TOO_LONG, NO_REQUEST, UNREADABLE = -32000, -32600, -32600, -32700
+CANCELLED = "notifications/cancelled"
 _NO_MESSAGE = "not a message of JSON-RPC"
+_NO_ID = "the id of a request is text or a whole number, such as 5: give one that no other request has"
+_NO_REQUEST = (
+    "not a message of JSON-RPC 2.0 as MCP has it: give `jsonrpc`, `id`, `method`, and `params` as an object"
+)
 _BATCH = "messages come one by one here, not as an array"
-TOO_LONG_MESSAGE = f"a message has more than {MOST_MESSAGE_BYTES} bytes"
+TOO_LONG_MESSAGE = f"a message has more than {MOST_MESSAGE_BYTES} bytes: say it in fewer"
 REFUSED = "an agent's message is refused: %s"
 _SAYING = ("goal", "ask")
 
@@ -29,11 +38,31 @@ class _Params(msgspec.Struct):
 
 
 class FirstLook(msgspec.Struct):
-    """A request of JSON-RPC, or a notification, whose `id` is None."""
+    """A message of JSON-RPC. Without an `id` it is a notification, without a `method` an answer."""
 
-    id: int | str | float | None = None
+    id: Any = msgspec.UNSET
     method: str = ""
     params: msgspec.Raw = msgspec.Raw(b"{}")
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether it is a request, which is answered."""
+        return bool(self.method) and isinstance(self.id, (int, str)) and not isinstance(self.id, bool)
+
+    @property
+    def told_id(self) -> Any:
+        """The id as an answer has it."""
+        return None if self.id is msgspec.UNSET else self.id
+
+    def problem(self, message: bytes) -> str:
+        """Why the whole message, of which this is the first look, is none of MCP; empty where it is one."""
+        if self.id is not msgspec.UNSET and not self.is_asked and self.method:
+            return self.refused(_NO_ID)
+        try:
+            JSONRPCMessage.model_validate_json(message)
+        except ValueError:
+            return self.refused(_NO_REQUEST)
+        return ""
 
     @property
     def is_stop(self) -> bool:
@@ -42,9 +71,9 @@ class FirstLook(msgspec.Struct):
 
     @property
     def is_urgent(self) -> bool:
-        """Whether it calls `cancel`, or says what begins or ends with a stop word."""
+        """Whether it calls `cancel`, says what begins or ends with a stop word, or takes a call back."""
         if self.tool.name not in _SAYING:
-            return self.tool.name == "cancel"
+            return self.tool.name == "cancel" or self.method == CANCELLED
         told = _decoded(self.tool.arguments, _Arguments) or _Arguments()
         words = (told.sentence or told.question).lower().split()
         return any(word.strip(".,!?¡¿ ") in stop_words() for word in (*words[:1], *words[-1:]))
@@ -75,7 +104,31 @@ def stops_among(message: bytes) -> bool:
     return any(one.is_stop for one in _decoded(message, list[FirstLook]) or ())
 
 
-def _decoded(content: bytes | msgspec.Raw, kind: type) -> Any:
+class LongMessage:
+    """What is known of a message that is too long by its begin and its end, however long it is.
+
+    `id` is None where none is found beside the long part.
+    """
+
+    _ID = rb'"id"\s*:\s*(-?\d{1,18}|"(?:[^"\\]|\\.){0,200}")\s*'
+    _NAMED = rb'"(?:jsonrpc|method)"\s*:\s*"[^"\\]{0,100}"\s*'
+    _BEGIN = re.compile(rb"\s*\{\s*(?:" + _NAMED + rb",\s*){0,2}" + _ID + rb",")
+    _END = re.compile(rb",\s*" + _ID + rb"(?:,\s*" + _NAMED + rb"){0,2}\}\s*$")
+    _STOP = re.compile(rb'"name"\s*:\s*"stop"')
+
+    def __init__(self, begin: bytes, end: bytes) -> None:
+        found = self._BEGIN.match(begin) or self._END.search(end)
+        self.id: int | str | None = _decoded(found[1], int | str) if found else None
+        self.is_stop = any(map(self._STOP.search, (begin, end)))
+        """Whether it may call the tool `stop`."""
+
+    @property
+    def refusal(self) -> str:
+        """Why it is not taken."""
+        return f"the emergency stop is engaged; {TOO_LONG_MESSAGE}" if self.is_stop else TOO_LONG_MESSAGE
+
+
+def _decoded(content: bytes | msgspec.Raw, kind: Any) -> Any:
     try:
         return msgspec.json.decode(content, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

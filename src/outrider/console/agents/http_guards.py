@@ -7,6 +7,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable
+from typing import Any
 
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -15,12 +16,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from outrider.console.agents.envelope import MOST_ID_SHOWN
 from outrider.console.agents.first_look import (
     MOST_MESSAGE_BYTES,
+    NO_REQUEST,
     REFUSED,
+    TAIL_BYTES,
     TOO_LONG,
-    TOO_LONG_MESSAGE,
     TOO_MANY,
     UNREADABLE,
     FirstLook,
+    LongMessage,
     first_look,
     stops_among,
     why_unreadable,
@@ -30,7 +33,7 @@ from outrider.console.agents.presence import Presence
 
 MESSAGES_PER_S, MESSAGES_AT_ONCE, MOST_UNDER_WAY, BODY_S = 25.0, 20.0, 16, 10.0
 SESSION_HEADER = "mcp-session-id"
-_Call = tuple[str, int | str | float | None]
+_Call = tuple[str, int | str | None]
 _log = logging.getLogger(__name__)
 
 
@@ -70,13 +73,18 @@ class StopsFirst:
         if scope["type"] != "http" or scope["method"] != "POST":
             await self._app(scope, receive, send)
             return
-        begin = await body_of(receive)
+        begin, end = await body_of(receive)
+        if begin["type"] == "http.disconnect":
+            return
         body = begin.get("body", b"")
         request = first_look(body)
-        if stops_among(body) if request is None else request.is_stop:
+        long = LongMessage(body, end) if len(body) > MOST_MESSAGE_BYTES else None
+        read = long or request
+        if stops_among(body) if read is None else read.is_stop:
             self._on_stop()
-        call = Headers(scope=scope).get(SESSION_HEADER, ""), request.id if request else None
-        refusal = self._refusal(body, request, call)
+        session = Headers(scope=scope).get(SESSION_HEADER, "")
+        call = session, request.id if request and request.is_asked else None
+        refusal = _too_long(long) if long else self._refusal(body, request, call)
         if refusal is not None:
             await refusal(scope, receive, send)
             return
@@ -89,8 +97,6 @@ class StopsFirst:
             self._under_way.discard(call)
 
     def _refusal(self, body: bytes, request: FirstLook | None, call: _Call) -> Response | None:
-        if len(body) > MOST_MESSAGE_BYTES:
-            return _error(413, None, TOO_LONG, TOO_LONG_MESSAGE)
         if request is None:
             return _error(400, None, UNREADABLE, why_unreadable(body))
         session, number = call
@@ -103,8 +109,10 @@ class StopsFirst:
         elif number is not None and call in self._under_way:  # of two, MCP would never answer the first
             reason = f"request {str(number)[:MOST_ID_SHOWN]!r} is under way"
         else:
-            return None
-        return _error(429, number, TOO_MANY, request.refused(reason))
+            problem = request.problem(body)
+            return _error(400, request.told_id, NO_REQUEST, problem) if problem else None
+        # To a client of MCP's SDK any status of an error is the end of its session.
+        return _error(200 if request.is_asked else 429, number, TOO_MANY, request.refused(reason))
 
     def _pace_of(self, session: str) -> MessagePace:
         """The one of its own of a session that is known; the rest share one."""
@@ -116,28 +124,35 @@ class StopsFirst:
         return self._paces[session]
 
 
-def _error(status: int, call: int | str | float | None, code: int, reason: str) -> Response:
+def _too_long(message: LongMessage) -> Response:
+    return _error(413 if message.id is None else 200, message.id, TOO_LONG, message.refusal)
+
+
+def _error(status: int, call: Any, code: int, reason: str) -> Response:
     _log.error(REFUSED, reason)
     return JSONResponse({"jsonrpc": "2.0", "id": call, "error": {"code": code, "message": reason}}, status)
 
 
-async def body_of(receive: Receive) -> Message:
-    """The whole body as one message; as much as shows that it is too long, or as has come in good time."""
-    parts = list[bytes]()
+async def body_of(receive: Receive) -> tuple[Message, bytes]:
+    """The whole body as one message, as far as it has come in good time; and its end. Of one that is too long
+    as much as shows that it is.
+    """
+    body, end = bytearray(), b""
 
-    async def whole() -> Message:
-        message = await receive()
-        while message["type"] == "http.request":
-            parts.append(message.get("body", b""))
-            if not message.get("more_body") or sum(map(len, parts)) > MOST_MESSAGE_BYTES:
-                return {**message, "body": b"".join(parts)}
-            message = await receive()
+    async def read() -> Message:
+        nonlocal end
+        while (message := await receive())["type"] == "http.request":
+            part = message.get("body", b"")
+            body.extend(part[: MOST_MESSAGE_BYTES + 1 - len(body)])
+            end = (end + part)[-TAIL_BYTES:]
+            if not message.get("more_body"):
+                return {**message, "body": bytes(body)}
         return message
 
     try:
-        return await asyncio.wait_for(whole(), BODY_S)
+        return await asyncio.wait_for(read(), BODY_S), end
     except asyncio.TimeoutError:
-        return {"type": "http.request", "body": b"".join(parts), "more_body": False}
+        return {"type": "http.request", "body": bytes(body), "more_body": False}, end
 
 
 def after(begin: Message, receive: Receive) -> Receive:

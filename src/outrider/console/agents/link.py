@@ -83,6 +83,8 @@ class ConsoleLink:
                 compression=None,
                 proxy=None,
                 open_timeout=CONNECT_S,
+                ping_interval=CONNECT_S,
+                ping_timeout=CONNECT_S,
                 max_size=MOST_MESSAGE_BYTES,
             )
             await self._send(m.Hello(agent=self.agent))

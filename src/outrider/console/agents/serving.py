@@ -19,6 +19,7 @@ from outrider.console.agents.presence import Presence
 from outrider.console.agents.stdio import pipe_streams
 from outrider.console.agents.stopper import Stopper
 from outrider.console.agents.tools import make_server
+from outrider.console.http_protocol import HttpProtocol
 from outrider.console.notes import Note
 from outrider.console.server import ConsoleSettings, check_certificate, listen
 
@@ -30,13 +31,10 @@ def serve_pipe(settings: AgentSettings, note: Note) -> None:
 
 async def _serve_pipe(settings: AgentSettings, note: Note) -> None:
     server = make_server(settings, note)._mcp_server
-    # Copies: nothing else of this process may write there, nor be in the way when it ends.
-    with (
-        os.fdopen(os.dup(sys.stdin.fileno()), "rb") as source,
-        os.fdopen(os.dup(sys.stdout.fileno()), "wb") as sink,
-        redirect_stdout(sys.stderr),
-        closing(Stopper(settings.address)) as stopper,
-    ):
+    # Copies: nothing else of this process may write there, nor be in the way when it ends. They stay open: to
+    # close one would wait for the thread that reads or writes it, and so for the agent.
+    source, sink = os.fdopen(os.dup(sys.stdin.fileno()), "rb"), os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    with redirect_stdout(sys.stderr), closing(Stopper(settings.address)) as stopper:
         try:
             async with pipe_streams(source, sink, stopper.ask) as (incoming, outgoing):
                 await server.run(incoming, outgoing, server.create_initialization_options())
@@ -69,6 +67,7 @@ def serve_http(
         app = StopsFirst(Attendance(server, presence), presence, stopper.ask)
         config = uvicorn.Config(
             TokenGuard(app, token),
+            http=HttpProtocol,
             log_config=None,
             access_log=False,
             log_level="warning",

@@ -20,11 +20,13 @@ from mcp.types import JSONRPCMessage
 
 from outrider.console.agents.first_look import (
     MOST_MESSAGE_BYTES,
+    NO_REQUEST,
     REFUSED,
+    TAIL_BYTES,
     TOO_LONG,
-    TOO_LONG_MESSAGE,
     TOO_MANY,
     UNREADABLE,
+    LongMessage,
     first_look,
     stops_among,
     why_unreadable,
@@ -48,7 +50,7 @@ class _Pipe:
         self._loop = asyncio.get_running_loop()
         self._answers: queue.Queue[bytes | None] = queue.Queue(MOST_ANSWERS)
         self._messages: asyncio.Queue[SessionMessage | None] = asyncio.Queue()
-        self._pace = MessagePace(LINES_PER_S, LINES_AT_ONCE)
+        self._pace, self._closed = MessagePace(LINES_PER_S, LINES_AT_ONCE), False
         self._writer = threading.Thread(target=self._write, name="answers", daemon=True)
         self._writer.start()
         threading.Thread(target=self._read, name="agent", daemon=True).start()
@@ -58,11 +60,19 @@ class _Pipe:
         return await self._messages.get()
 
     def answer(self, text: bytes) -> None:
-        """One message. Blocks while the agent does not read, and many wait."""
-        self._answers.put(text)
+        """One message. Blocks while the agent does not read, and many wait, until `close`."""
+        while not self._closed:
+            with contextlib.suppress(queue.Full):
+                self._answers.put(text, timeout=CLOSE_S)
+                return
+
+    def leave(self) -> None:
+        """Nothing waits any more for an agent that does not read."""
+        self._closed = True
 
     def close(self) -> None:
         """Blocks until the answers are written, for a while."""
+        self.leave()
         with contextlib.suppress(queue.Full):
             self._answers.put(None, timeout=CLOSE_S)
         self._writer.join(CLOSE_S)
@@ -79,32 +89,38 @@ class _Pipe:
     def _read(self) -> None:
         while line := self._source.readline(MOST_MESSAGE_BYTES + 1):
             if len(line) > MOST_MESSAGE_BYTES:
-                self._skip()
-                self._refuse(None, TOO_LONG, TOO_LONG_MESSAGE)
+                self._refuse_long(LongMessage(line, self._rest(line)))
                 continue
             request = first_look(line)
             if stops_among(line) if request is None else request.is_stop:
                 self._on_stop()
             if request is None:
                 self._refuse(None, UNREADABLE, why_unreadable(line))
-                continue
-            if not self._pace.takes(request):
-                self._refuse(request.id, TOO_MANY, request.refused(self._pace.too_many))
-            elif (message := _message(line)) is None:
-                self._refuse(None, UNREADABLE, why_unreadable(line))
+            elif not self._pace.takes(request):
+                reason = request.refused(self._pace.too_many)
+                self._refuse(request.id if request.is_asked else None, TOO_MANY, reason)
+            elif problem := request.problem(line):
+                self._refuse(request.told_id, NO_REQUEST, problem)
             else:
-                self._put(message)
+                self._put(SessionMessage(JSONRPCMessage.model_validate_json(line)))
         self._put(None)
 
     def _put(self, message: SessionMessage | None) -> None:
         self._loop.call_soon_threadsafe(self._messages.put_nowait, message)
 
-    def _skip(self) -> None:
-        """The rest of a line that is too long."""
-        while (rest := self._source.readline(MOST_MESSAGE_BYTES)) and not rest.endswith(b"\n"):
-            pass
+    def _rest(self, begin: bytes) -> bytes:
+        """The end of a line that is too long, of which this is the begin."""
+        end = begin[-TAIL_BYTES:]
+        while not end.endswith(b"\n") and (more := self._source.readline(MOST_MESSAGE_BYTES)):
+            end = (end + more)[-TAIL_BYTES:]
+        return end
 
-    def _refuse(self, call: int | str | float | None, code: int, reason: str) -> None:
+    def _refuse_long(self, message: LongMessage) -> None:
+        if message.is_stop:
+            self._on_stop()
+        self._refuse(message.id, TOO_LONG, message.refusal)
+
+    def _refuse(self, call: Any, code: int, reason: str) -> None:
         """Answer with an error, which notifications do not get, nor agents that do not read."""
         _log.error(REFUSED, reason)
         error = {"code": code, "message": reason}
@@ -137,20 +153,15 @@ async def pipe_streams(
                 await asyncio.to_thread(pipe.answer, text.encode())
         answered.set()
 
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(read)
-        tasks.start_soon(write)
-        yield incoming[1], outgoing[0]
-        await outgoing[0].aclose()
-        with anyio.move_on_after(CLOSE_S):
-            await answered.wait()
-        await asyncio.to_thread(pipe.close)
-        tasks.cancel_scope.cancel()
-
-
-def _message(line: bytes) -> SessionMessage | None:
-    """A whole message, None for what the SDK could not read either: it would log each in many lines."""
     try:
-        return SessionMessage(JSONRPCMessage.model_validate_json(line))
-    except ValueError:
-        return None
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(read)
+            tasks.start_soon(write)
+            yield incoming[1], outgoing[0]
+            await outgoing[0].aclose()
+            with anyio.move_on_after(CLOSE_S):
+                await answered.wait()
+            await asyncio.to_thread(pipe.close)
+            tasks.cancel_scope.cancel()
+    finally:
+        pipe.leave()

@@ -15,6 +15,7 @@ from mcp.types import ToolAnnotations
 from pydantic import Field
 
 from outrider.console.agents.agent import MOST_WAIT_S, Agent, AgentSettings, IsThere, always_there
+from outrider.console.agents.calls import CheckedServer
 from outrider.console.agents.envelope import Request
 from outrider.console.agents.first_look import MOST_MESSAGE_BYTES
 from outrider.console.agents.http_guards import SESSION_HEADER
@@ -52,7 +53,7 @@ def make_server(settings: AgentSettings, note: Note, presence: Presence | None =
         finally:
             await agent.close()
 
-    server = FastMCP(
+    server = CheckedServer(
         "outrider",
         INSTRUCTIONS,
         lifespan=session,

@@ -76,9 +76,9 @@ class RelayApp:
         if not is_own_page(request):
             return PlainTextResponse("stop on this console's own page", 403)
         robot = self._robots.robot(request.path_params["robot"])
-        if robot is None:
+        if robot is None and self._login.knows(request):
             return PlainTextResponse(UNKNOWN, 404)
-        if await robot.e_stop():
+        if robot is not None and await robot.e_stop():
             return PlainTextResponse("emergency stop engaged")
         return PlainTextResponse("the emergency stop does not reach the robot: use the robot's own", 503)
 

@@ -7,7 +7,8 @@ it as the Protocols at the end of this file.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Protocol
+import logging
+from typing import Annotated, Any, Literal, Protocol
 
 import msgspec
 
@@ -62,6 +63,10 @@ class Stop(_Frame, frozen=True, tag="stop"):
     number: Page
 
 
+class Taken(_Frame, frozen=True, tag="taken"):
+    """Another robot with this key is here already."""
+
+
 class Told(_Frame, frozen=True, tag="told"):
     """A message for a page."""
 
@@ -87,7 +92,7 @@ class End(_Frame, frozen=True, tag="end"):
     """A page's connection is to be closed."""
 
     page: Page
-    code: Annotated[int, msgspec.Meta(ge=1000, lt=5000)]
+    code: Literal[1001, 1008, 1013, 4001, 4002]
     reason: Annotated[str, msgspec.Meta(max_length=200)]
 
 
@@ -97,8 +102,9 @@ class Stopped(_Frame, frozen=True, tag="stopped"):
     number: Page
 
 
-ToRobot = Beat | Said | Passed | Gone | Stop
+ToRobot = Beat | Said | Passed | Gone | Stop | Taken
 ToRelay = Beat | Told | Picture | Look | End | Stopped
+_log = logging.getLogger(__name__)
 _to_robot = msgspec.msgpack.Decoder(ToRobot)
 _to_relay = msgspec.msgpack.Decoder(ToRelay)
 _encoder = msgspec.msgpack.Encoder()
@@ -124,6 +130,19 @@ def _read(decoder: msgspec.msgpack.Decoder[Any], content: bytes) -> Any:
         return decoder.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ProtocolError(f"not a frame between relay and robot: {error}") from None
+
+
+class Malformed:
+    """Logs what is no frame the first time, the second, the fourth and so on: it may come as a flood."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def tell(self, what: str) -> None:
+        """Another one has come."""
+        self._count += 1
+        if self._count & (self._count - 1) == 0:
+            _log.warning("%s (%d so far)", what, self._count)
 
 
 class RobotLink(Protocol):

@@ -12,6 +12,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable
+from typing import Any, cast
 
 from starlette.websockets import WebSocketDisconnect
 
@@ -37,6 +38,7 @@ class RobotEnd:
         self._dial = dial
         self.state = LinkState.CONNECTING
         self._said: LinkState | None = None
+        self._is_taken = False
 
     async def run(self, console: Console) -> None:
         """Serves the relay's pages, for ever."""
@@ -69,6 +71,7 @@ class RobotEnd:
                 link.send(f.pack(f.Beat()), urgent)
             await asyncio.sleep(f.BEAT_S)
             self._tell(link.state, run.heard_s is not None)
+            self._tell_taken(run.is_taken and run.heard_s is None)
             limit_s = CONNECT_S if run.heard_s is None else f.SILENT_S
             if time.monotonic() - (run.heard_s or begun_s) > limit_s or self.state is LinkState.LOST:
                 self._tell(LinkState.LOST, False)
@@ -81,6 +84,14 @@ class RobotEnd:
             self._said = self.state
             level, words = _WORDS[self.state]
             _log.log(level, "the relay of the console: %s", words)
+
+    def _tell_taken(self, is_taken: bool) -> None:
+        if is_taken and not self._is_taken:
+            _log.warning(
+                "the relay of the console: another robot with this key is there; give this one a key of its "
+                "own with `outrider keys add`"
+            )
+        self._is_taken = self._is_taken or is_taken
 
 
 _WORDS = {
@@ -98,23 +109,29 @@ _WORDS = {
 
 
 class _Run:
-    """One life of the link, with the pages that are open in it. `heard_s`: when the relay last spoke."""
+    """One life of the link, with the pages that are open in it. `heard_s`: when the relay last spoke to this
+    robot; `is_taken`: another one with its key is there.
+    """
 
     def __init__(self, link: f.RobotLink, console: Console) -> None:
         self._link, self._console = link, console
         self._pages: dict[int, tuple[_PageChannel, asyncio.Task[None]]] = {}
         self._pictures: deque[int] = deque(maxlen=f.KEPT_PICTURES)
         self.heard_s: float | None = None
+        self.is_taken = False
+        self._malformed = f.Malformed()
 
     async def read(self, urgent: bool) -> None:
         """Act on what comes by one of the two connections."""
         while True:
             content = await self._link.receive(urgent)
-            self.heard_s = time.monotonic()
             try:
-                self._receive(f.read_at_robot(content), urgent)
+                frame = f.read_at_robot(content)
+                if not isinstance(frame, (f.Stop, f.Taken)):  # those are for a robot that is turned away
+                    self.heard_s = time.monotonic()
+                self._receive(frame, urgent)
             except ProtocolError as error:
-                _log.warning("%s", error)
+                self._malformed.tell(str(error))
             await asyncio.sleep(0)
 
     async def end(self) -> None:
@@ -129,6 +146,8 @@ class _Run:
         if isinstance(frame, f.Stop):
             self._console.stop()
             self._link.send(f.pack(f.Stopped(frame.number)), urgent=True)
+        elif isinstance(frame, f.Taken):
+            self.is_taken = True
         elif isinstance(frame, f.Said):
             self._say(frame, urgent)
         elif isinstance(frame, (f.Passed, f.Gone)) and frame.page in self._pages:
@@ -205,7 +224,7 @@ class _PageChannel:
 
     async def close(self, code: int, reason: str = "") -> None:
         """Has the relay close the page's connection."""
-        self._link.send(f.pack(f.End(self._page, code, reason[:MAX_REASON])))
+        self._link.send(f.pack(f.End(self._page, cast(Any, code), reason[:MAX_REASON])))
         self.part()
 
     def may_speak(self) -> bool:

@@ -17,7 +17,7 @@ from outrider.core.frames import Peer
 
 STOP_S = 1.0
 """A stop that the robot has not confirmed within this has not reached it."""
-KEPT_RUNS = 64
+KEPT_RUNS, KEPT_KNOCKS = 64, 4
 NOT_HERE = "the robot is not connected to this relay"
 _log = logging.getLogger(__name__)
 
@@ -55,13 +55,19 @@ class RelayedPage:
 
 
 class RelayedRobot:
-    """One robot, which is here or not, as its newest run of connections tells."""
+    """One robot, which is here or not, as the run of its connections tells that gives signs of life.
+
+    Another run takes its place once it is silent. One that knocks for longer than a robot needs to start
+    again is another robot with the same key: it is told so, and a stop is for both.
+    """
 
     def __init__(self, link: f.RelayLink, clock: Callable[[], float]) -> None:
         self._link, self._clock = link, clock
         self._peer: Peer | None = None
         self._ended: deque[bytes] = deque(maxlen=KEPT_RUNS)
         self._heard_s = 0.0
+        self._knocks: dict[Peer, float] = {}
+        self._is_double = False
         self._pages: dict[int, RelayedPage] = {}
         self._pictures: dict[int, bytes] = {}
         self._numbers = itertools.count()
@@ -104,13 +110,15 @@ class RelayedRobot:
 
     async def e_stop(self) -> bool:
         """Whether the robot has confirmed the emergency stop. Those who ask meanwhile wait for the same."""
-        if not self.is_here:
-            return False
         if self._stopping is None or self._stopping[1].done():
             self._stopping = next(self._numbers), asyncio.get_running_loop().create_future()
-            stop = f.Stop(self._stopping[0])
-            self._send(stop, urgent=True)
-            self._send(stop)
+            stop = f.pack(f.Stop(self._stopping[0]))
+            for peer in filter(None, (self._peer, *self._knocks)):
+                self._link.send(peer, stop, urgent=True)
+                self._link.send(peer, stop)
+        if not self.is_here:
+            self._stopping = None
+            return False
         number, stopped = self._stopping
         done, _ = await asyncio.wait([stopped], timeout=STOP_S)
         if not done and self._stopping == (number, stopped):
@@ -120,9 +128,12 @@ class RelayedRobot:
     # What the robot does.
 
     def receive(self, peer: Peer, frame: f.ToRelay) -> None:
-        """Act on a robot's frame. A new run of its connections takes the place of the one before."""
+        """Act on a robot's frame."""
         if peer != self._peer:
             if not isinstance(frame, f.Beat) or peer.route in self._ended:
+                return
+            if self.is_here:
+                self._knock(peer)
                 return
             self._begin(peer)
         self._heard_s = self._clock()
@@ -143,7 +154,23 @@ class RelayedRobot:
         else:
             self._leave("gives no sign of life")
 
+    def _knock(self, peer: Peer) -> None:
+        """Another run, while this one gives signs of life."""
+        now_s, is_new = self._clock(), peer not in self._knocks
+        since_s = self._knocks.setdefault(peer, now_s)
+        if is_new and len(self._knocks) > KEPT_KNOCKS:
+            del self._knocks[next(iter(self._knocks))]
+        if now_s - since_s > f.SILENT_S:
+            self._link.send(peer, f.pack(f.Taken()))
+            self._told_of_two(peer)
+
+    def _told_of_two(self, peer: Peer) -> None:
+        if not self._is_double:
+            self._is_double = True
+            _log.warning("two robots dial in with the key of %s: give each one of its own", peer.user)
+
     def _begin(self, peer: Peer) -> None:
+        self._knocks.clear()
         if self._peer is not None:
             self._leave("has connected again")
         _log.info("robot %s is here", peer.user)
@@ -188,6 +215,7 @@ class Robots:
     def __init__(self, link: f.RelayLink, clock: Callable[[], float] = time.monotonic) -> None:
         self._link, self._clock = link, clock
         self._robots: dict[str, RelayedRobot] = {}
+        self._malformed = f.Malformed()
 
     def names(self) -> dict[str, bool]:
         """Returns every robot that is let in, and whether it is here."""
@@ -208,7 +236,7 @@ class Robots:
                 if robot is not None:
                     robot.receive(peer, f.read_at_relay(content))
             except ProtocolError as error:
-                _log.warning("robot %s: %s", peer.user, error)
+                self._malformed.tell(f"robot {peer.user}: {error}")
             await asyncio.sleep(0)
 
     async def look(self) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from outrider.core.errors import ModelError
+from outrider.core.files.given_file import open_file
 
 _BEGIN = b"version https://git-lfs.github.com/spec/"
 
@@ -13,7 +14,7 @@ _BEGIN = b"version https://git-lfs.github.com/spec/"
 def unreadable(path: Path, why: str) -> ModelError:
     """The error for a model's file that cannot be read: `why`, unless it is the pointer of Git LFS to it."""
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             is_pointer = file.read(len(_BEGIN)) == _BEGIN
     except OSError:
         is_pointer = False

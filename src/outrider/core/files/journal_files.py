@@ -15,6 +15,7 @@ from typing import TypeVar
 import msgspec
 
 from outrider.core.errors import ConfigError
+from outrider.core.files.given_file import read_file
 from outrider.core.files.private_files import home_folder
 from outrider.core.files.writing import replace_file
 
@@ -81,7 +82,7 @@ def changed_of(journal: Path) -> Path:
 def read_head(journal: Path, key: bytes) -> Head | None:
     """The head, or None where there is none that this key's owner wrote. Raises ConfigError."""
     try:
-        return read_line(head_of(journal).read_bytes(), key, Head)
+        return read_line(read_file(head_of(journal)), key, Head)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from outrider.core.errors import ConfigError
+from outrider.core.files.given_file import check_file, read_file
 from outrider.core.files.journal_files import (
     CLOSED,
     CONTINUED,
@@ -57,6 +58,7 @@ def prove(path: Path, key_file: Path | None = None, most_bytes: int = MOST_BYTES
 
     Raises ConfigError where there is no journal, or no key to prove it with.
     """
+    _check(path)
     key = _key(key_file or key_of(path))
     head = read_head(path, key)  # first: a writer that runs may add lines meanwhile
     lines, full = _lines(path), _lines(full_of(path)) if full_of(path).exists() else []
@@ -147,11 +149,18 @@ class _Chain:
         return ""
 
 
+def _check(path: Path) -> None:
+    try:
+        check_file(path)
+    except OSError as error:
+        raise ConfigError(f"cannot read the journal {path}: {error.strerror}") from None
+
+
 def _lines(path: Path) -> list[bytes]:
     try:
         if path.stat().st_size > 2 * MOST_BYTES:
             raise ConfigError(f"{path} is larger than a journal gets: name another file")
-        return path.read_bytes().splitlines(keepends=True)
+        return read_file(path).splitlines(keepends=True)
     except OSError as error:
         raise ConfigError(f"cannot read the journal {path}: {error.strerror}") from None
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from outrider.core.errors import ConfigError
+from outrider.core.files.given_file import open_file
 
 log = logging.getLogger(__name__)
 
@@ -89,13 +90,13 @@ def read_private(path: Path) -> str:
     """The text of a secret that exists. Raises OSError, UnicodeDecodeError, and ConfigError for a file that
     others may read or that another user may have written. A byte order mark is no part of it.
     """
-    with path.open(encoding="utf-8-sig") as file:
+    with open_file(path) as file:
         found = os.fstat(file.fileno())
         if stat.S_IMODE(found.st_mode) & OTHERS:
             raise ConfigError(f"{path} is open to other users: run `chmod 600 {path}`")
         if found.st_uid not in (os.geteuid(), 0):
             raise ConfigError(f"{path} belongs to another user: give a file of your own")
-        return file.read()
+        return file.read().decode("utf-8-sig")
 
 
 def tighten(descriptor: int, name: str) -> None:

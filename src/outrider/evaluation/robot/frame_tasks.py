@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from outrider.core.errors import ConfigError
+from outrider.core.files.given_file import read_text
 from outrider.core.language.things import may_be
 from outrider.simulation.homes.vocabulary import wanted
 
@@ -64,7 +65,7 @@ def read_tasks(folder: Path) -> list[FrameTask]:
     """The tasks of a folder, set by set. Raises ConfigError naming the file and line that do not fit."""
     index = folder / INDEX_FILE
     try:
-        lines = index.read_text().splitlines()
+        lines = read_text(index).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{index}: cannot be read ({error}); give a folder with {INDEX_FILE}") from error
     tasks: list[FrameTask] = []

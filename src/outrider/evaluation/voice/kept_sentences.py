@@ -11,6 +11,7 @@ import yaml  # type: ignore[import-untyped]
 from rich.table import Table
 
 from outrider.core.errors import ConfigError, InstructionError
+from outrider.core.files.given_file import read_text
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.language.phrasebook import LANGUAGES
 from outrider.core.language.sentences.planner import plan_of
@@ -70,7 +71,7 @@ def read_sentences(folder: Path) -> tuple[Vocabulary, dict[str, list[Sentence]]]
     Raises ConfigError for a file that is missing or holds something else.
     """
     try:
-        words = yaml.safe_load((folder / "words.yaml").read_text(encoding="utf-8"))
+        words = yaml.safe_load(read_text(folder / "words.yaml"))
         vocabulary = Vocabulary({slot: tuple(held) for slot, held in words.items()})
         return vocabulary, {name: list(_read(folder / f"{name}.tsv")) for name in SETS}
     except OSError as error:
@@ -80,7 +81,7 @@ def read_sentences(folder: Path) -> tuple[Vocabulary, dict[str, list[Sentence]]]
 
 
 def _read(file: Path) -> Iterator[Sentence]:
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(read_text(file).splitlines(), 1):
         columns = line.split("\t")
         if line.startswith("#"):
             continue

@@ -12,6 +12,7 @@ import msgspec
 
 from outrider.core.errors import ModelError
 from outrider.core.files.git_lfs import unreadable
+from outrider.core.files.given_file import read_text
 from outrider.core.files.writing import replace_file
 from outrider.core.language.grammar import Vocabulary
 
@@ -31,7 +32,7 @@ class ModelCard:
 def read_json(path: Path) -> dict[str, Any]:
     """The JSON object in a model folder's file. Raises ModelError where it is missing or no object."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_text(path))
     except FileNotFoundError:
         raise ModelError(f"{path} is missing: restore the model folder or choose another") from None
     except (OSError, ValueError) as error:

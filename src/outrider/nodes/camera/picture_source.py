@@ -10,6 +10,7 @@ import cv2
 import numpy as np
 
 from outrider.core.errors import FrameError
+from outrider.core.files.given_file import read_file
 from outrider.nodes.common.picture_encodings import Picture, decode_picture, rgb_of_opencv
 
 _STILL_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".webp"})
@@ -37,7 +38,7 @@ class StillSource:
     def read(self) -> Picture:
         """Returns the picture, read anew if the file has changed. Raises FrameError."""
         try:
-            data = self._path.read_bytes()
+            data = read_file(self._path)
             if data == self._data:
                 return self._picture
         except OSError as error:

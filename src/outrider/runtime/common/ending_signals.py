@@ -60,6 +60,20 @@ def stopping_on_signals(stopping: threading.Event) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@contextlib.contextmanager
+def interrupted_by_signals() -> Iterator[None]:
+    """Inside, a signal that asks for the end interrupts as Ctrl-C does: what runs unwinds, and closes what it
+    has open.
+    """
+    before = on_ending_signals(lambda *_: signal.raise_signal(signal.SIGINT))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def belonging_to_this_process(env: Mapping[str, str]) -> dict[str, str]:
     """An environment in which the processes of Outrider end when this one does, by kill -9 too."""
     return {**env, PARENT_VARIABLE: str(os.getpid())}

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from outrider.core.errors import ConfigError
+from outrider.core.files.given_file import read_file
 from outrider.core.link_profile import Network, NetworkDescription
 from outrider.runtime.common.paths import config_file
 from outrider.wire.emulator import Emulation
@@ -61,7 +62,7 @@ def emulation_of(link_profile: str, round_trip_ms: float = 0.0) -> Emulation | N
 
 def _read(path: Path) -> dict[str, Network]:
     try:
-        described = msgspec.yaml.decode(path.read_bytes(), type=dict[str, NetworkDescription])
+        described = msgspec.yaml.decode(read_file(path), type=dict[str, NetworkDescription])
         return {name: description.network(name) for name, description in described.items()}
     except (OSError, UnicodeDecodeError, msgspec.DecodeError, ConfigError) as error:
         raise ConfigError(f"{path} describes no link: {error}") from None

@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from outrider.core.files.notary import Notary
 from outrider.core.files.terminal import loading
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.language.sentences.planner import brief
+from outrider.runtime.common.ending_signals import interrupted_by_signals
 from outrider.runtime.common.paths import models_folder
 from outrider.runtime.common.thinned_log import ThinnedHandler
 from outrider.runtime.mission.words import vocabulary_of, words_text
@@ -48,7 +49,8 @@ class AgentOptions:
 def serve_agents(
     options: AgentOptions, world: Mapping[str, Any] | None, http: Mapping[str, Any] | None
 ) -> None:
-    """Serve until the agent closes the pipe; with `http`, fields of ConsoleSettings, until interrupted.
+    """Serve until the agent closes the pipe, or a signal asks for the end; with `http`, fields of
+    ConsoleSettings, until one does.
 
     With `world`, parameters of the simulation, the robot is a simulated one. Raises ConfigError for a bad
     option or a missing package, OutriderError where the simulation fails.
@@ -61,12 +63,18 @@ def serve_agents(
     except ImportError as error:
         raise ConfigError(f"agents need the package mcp ({error}): pip install 'outrider[mcp]'") from None
     notary = Notary(Journal(journal_at()), "agents", brief)
-    with closing(notary), _console(options, world, vocabulary, notary.note) as url:
+    with (
+        interrupted_by_signals(),
+        closing(notary),
+        _console(options, world, vocabulary, notary.note) as url,
+    ):
         settings = _settings(options, url, vocabulary)
-        if at is None:
-            serve_pipe(settings, notary.note)
-            return
-        serve_http(settings, notary.note, at, load_token(at.token_path), lambda port: _say_where(at, port))
+        with suppress(KeyboardInterrupt):
+            if at is None:
+                serve_pipe(settings, notary.note)
+                return
+            token = load_token(at.token_path)
+            serve_http(settings, notary.note, at, token, lambda port: _say_where(at, port))
 
 
 def _address(http: Mapping[str, Any]) -> ConsoleSettings:

@@ -21,6 +21,7 @@ from mcap.stream_reader import StreamReader, breakup_chunk
 from mcap_ros2.decoder import DecoderFactory
 
 from outrider.core.errors import ConfigError
+from outrider.core.files.given_file import open_file
 
 MAGIC, ZSTD_MAGIC = b"\x89MCAP0\r\n", b"\x28\xb5\x2f\xfd"
 SUFFIXES = (".mcap", ".mcap.zst", ".mcap.zstd")
@@ -74,7 +75,7 @@ def read_messages(path: Path, names: Collection[str], trouble: Trouble) -> Itera
     What cannot be read is added to `trouble`.
     """
     try:
-        with path.open("rb") as stream:
+        with open_file(path) as stream:
             begin = stream.read(len(MAGIC))
             stream.seek(0)
             if not begin:

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import logging
+import resource
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 from outrider.console.relay.robot_end import RobotEnd
@@ -18,6 +20,7 @@ from outrider.wire.keys import load_client_keys
 from outrider.wire.tunnel import RelayTunnel, RobotTunnel
 
 RELAY_TOKEN_FILE = HOME_FOLDER / "relay.token"
+MOST_FILES = 1 << 16
 
 
 def robot_end(endpoint: str, key_file: str) -> RobotEnd | None:
@@ -40,6 +43,7 @@ def run_relay(endpoint: str, key_file: Path, settings: ConsoleSettings) -> None:
     Raises ConfigError where an address, the keys, the token or the certificate cannot be used.
     """
     logging.basicConfig(level=logging.INFO, format="%(message)s")
+    have_descriptors()
     stopping = threading.Event()
     with stopping_on_signals(stopping):
         link = RelayTunnel(endpoint, key_file)
@@ -51,3 +55,16 @@ def run_relay(endpoint: str, key_file: Path, settings: ConsoleSettings) -> None:
         print(f"relay at {server.url}{server.login_hint}; robots dial {endpoint}", flush=True)
         stopping.wait()
         server.close()
+
+
+def have_descriptors() -> None:
+    """Lets this process have as many open files as the system permits, up to MOST_FILES.
+
+    Strangers who flood the robots' port hold a descriptor each until their handshake is overdue; without one
+    to spare a page's stop would wait for that.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

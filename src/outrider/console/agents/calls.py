@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of tools as agents make them: one that fits no tool is refused in words that say what to give."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mcp.server.fastmcp import FastMCP
+from mcp.server.fastmcp.exceptions import ToolError
+from mcp.server.fastmcp.tools import Tool
+from pydantic import ValidationError
+
+from outrider.console.agents.agent import ORDERS, Agent
+
+MOST_SHOWN, MOST_READ = 40, 4
+
+
+class CheckedServer(FastMCP):
+    """A server of tools. Whose call is not understood has the robot stand where a stop may be meant."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:
+        """What the tool gives. Raises ToolError for a call that is refused."""
+        tool = self._tool_manager.get_tool(name)
+        problem = self._no_tool(name) if tool is None else problem_of(tool, arguments)
+        if not problem:
+            return await super().call_tool(name, arguments)
+        if tool is None or name in ORDERS:
+            agent: Agent = self.get_context().request_context.lifespan_context
+            called = "" if tool else name.replace("_", " ")
+            problem = await agent.refuse(problem, filter(None, (called, *_texts(arguments))))
+        raise ToolError(problem)
+
+    def _no_tool(self, name: str) -> str:
+        known = ", ".join(tool.name for tool in self._tool_manager.list_tools())
+        return f"there is no tool {_shown(name)}: call one of {known}"
+
+
+def problem_of(tool: Tool, arguments: Mapping[str, Any]) -> str:
+    """What is wrong with the arguments of a call, and what to give; empty where a tool takes them.
+
+    One that takes none takes any.
+    """
+    fields = tool.parameters["properties"]
+    unknown = next((name for name in arguments if name not in fields), None) if fields else None
+    if unknown is not None:
+        taken = " and ".join(f"`{name}`" for name in fields)
+        return f"{tool.name} has no argument {_shown(unknown)}: give {taken}"
+    try:
+        tool.fn_metadata.arg_model.model_validate(tool.fn_metadata.pre_parse_json(dict(arguments)))
+    except ValidationError as error:
+        name = str(error.errors(include_url=False)[0]["loc"][0])
+        given = f"not {_shown(arguments[name])}" if name in arguments else "and is missing"
+        return f"{tool.name}: `{name}` must be {_kind(fields[name])}, {given}"
+    return ""
+
+
+def _kind(field: Mapping[str, Any]) -> str:
+    """What an argument has to be, in words, by its JSON schema."""
+    if field["type"] == "string":
+        return "text with at least one character"
+    return f"a number from {field['minimum']:g} to {field['maximum']:g}"
+
+
+def _shown(value: Any) -> str:
+    """As much of what was given as fits into a line."""
+    text = json.dumps(value)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
+
+
+def _texts(arguments: Mapping[str, Any]) -> Iterator[str]:
+    """The first texts among the arguments: to read each takes a while."""
+    return itertools.islice((one for one in arguments.values() if isinstance(one, str)), MOST_READ)

@@ -1,0 +1,147 @@
+"""`outrider mcp` that a signal ends: the robot stands, and the journal is closed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mcp", reason="the extra mcp is not installed")
+
+import httpx
+from support.agents import COMMAND
+from support.consoles import FakeRobot, wait_until
+
+from outrider.console.server import ConsoleServer, ConsoleSettings
+from outrider.core.files.journal_proof import prove
+
+HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "0"}}
+READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+LIMIT_S = 60.0
+
+
+def request(number: int, method: str, **params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+
+
+MESSAGES = [
+    request(0, "initialize", **HELLO),
+    READY,
+    request(1, "tools/call", name="goal", arguments={"sentence": "turn left", "wait_s": 600}),
+]
+
+
+@pytest.fixture
+def console(robot: FakeRobot) -> Iterator[ConsoleServer]:
+    server = ConsoleServer(robot, ConsoleSettings(port=0))
+    yield server
+    server.close()
+
+
+class Server:
+    """The command, with a journal of its own; killed where a test has failed."""
+
+    def __init__(self, console: ConsoleServer, folder: Path, *options: str) -> None:
+        self.journal, self.errors = folder / "robot.journal", folder / "errors"
+        self.process = subprocess.Popen(
+            [*COMMAND, "--console", console.url, *options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors.open("wb"),
+            env={**os.environ, "OUTRIDER_JOURNAL": str(self.journal)},
+        )
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def say(self, messages: list[dict[str, Any]]) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(b"".join(json.dumps(one).encode() + b"\n" for one in messages))
+        self.process.stdin.flush()
+
+    def begin(self) -> None:
+        """A goal that is waited for, once the server answers, however long its start takes."""
+        self.say(MESSAGES[:1])
+        assert self.process.stdout is not None and b'"id":0' in self.process.stdout.readline()
+        self.say(MESSAGES[1:])
+
+    def url(self) -> str:
+        """Where it serves, once it does."""
+        while self.process.poll() is None:
+            found = re.search(r"http://\S+/mcp", self.errors.read_text())
+            if found:
+                return found[0]
+            time.sleep(0.02)
+        raise AssertionError(self.errors.read_text())
+
+    def check_end(self) -> None:
+        assert self.process.wait(LIMIT_S) == 0, self.errors.read_text()
+        proof = prove(self.journal)
+        assert proof.holds and proof.is_closed
+        assert "Traceback" not in self.errors.read_text()
+
+
+ENDS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+
+
+@pytest.mark.parametrize("number", ENDS)
+def test_a_signal_ends_a_server_on_a_pipe_and_closes_its_journal(
+    console: ConsoleServer, robot: FakeRobot, tmp_path: Path, number: int
+) -> None:
+    with Server(console, tmp_path) as server:
+        server.begin()
+        wait_until(lambda: robot.goals, "the goal")
+        server.process.send_signal(number)
+        server.check_end()
+    wait_until(lambda: robot.cancels, "the robot stands")
+
+
+def test_a_signal_ends_a_server_whose_agent_reads_nothing(
+    console: ConsoleServer, robot: FakeRobot, tmp_path: Path
+) -> None:
+    with Server(console, tmp_path) as server:
+        server.begin()
+        wait_until(lambda: robot.goals, "the goal")
+        server.say([request(number, "x" * 200) for number in range(2, 3000)])
+        server.process.send_signal(signal.SIGTERM)
+        server.check_end()
+    wait_until(lambda: robot.cancels, "the robot stands")
+
+
+@pytest.mark.parametrize("number", ENDS)
+def test_a_signal_ends_a_server_over_http_and_closes_its_journal(
+    console: ConsoleServer, robot: FakeRobot, tmp_path: Path, number: int
+) -> None:
+    token = tmp_path / "agents.token"
+    options = "--http", "--port", "0", "--token-file", str(token)
+    with Server(console, tmp_path, *options) as server:
+        url = server.url()
+        headers = {
+            "Authorization": f"Bearer {token.read_text().strip()}",
+            "Accept": "application/json, text/event-stream",
+        }
+        with httpx.Client(headers=headers, timeout=LIMIT_S) as client:
+            begun = client.post(url, json=MESSAGES[0])
+            client.headers["Mcp-Session-Id"] = begun.headers["Mcp-Session-Id"]
+            client.post(url, json=READY)
+            said = {"sentence": "turn left", "wait_s": 0}
+            assert (
+                "turn left"
+                in client.post(url, json=request(1, "tools/call", name="goal", arguments=said)).text
+            )
+            assert robot.goals
+            server.process.send_signal(number)
+            server.check_end()
+    wait_until(lambda: robot.cancels, "the robot stands")
