@@ -88,6 +88,7 @@ class VerifierService:
             tuning=tuning,
             drafts=draft is not None,
         )
+        self._scheduler = self._machine.scheduler
         self._worker = TargetWorker(model)
         self._drafter = None if draft is None else CloudDraftWorker(draft)
         self._clock = clock
@@ -119,15 +120,15 @@ class VerifierService:
     def next_jobs(self) -> list[CloudJob]:
         """What the model should do now as one batch, if anything."""
         with self._lock:
-            jobs = self._machine.next_jobs(self._clock())
-        self._waits += len(self._machine.waited_s)
-        self._waited_s += sum(self._machine.waited_s)
+            jobs = self._scheduler.next_jobs(self._clock())
+        self._waits += len(self._scheduler.waited_s)
+        self._waited_s += sum(self._scheduler.waited_s)
         return jobs
 
     def jobs_ahead(self, running: CloudJob) -> list[CloudDraft]:
         """What the draft should do as one batch on a device of its own while a job runs, if anything."""
         with self._lock:
-            return self._machine.draft_ahead(running)
+            return self._scheduler.draft_ahead(running)
 
     def finish_drafts(
         self, jobs: Sequence[CloudDraft], results: Sequence[Choices | Exception], compute_s: float
@@ -146,7 +147,7 @@ class VerifierService:
         """How long to wait at most before asking for a job again, in seconds; None: until a frame comes."""
         now_s = self._clock()
         with self._lock:
-            at_s = self._machine.next_look_s(now_s)
+            at_s = self._scheduler.next_look_s(now_s)
         return None if at_s is None else max(0.0, at_s - now_s)
 
     def run(self, jobs: Sequence[CloudJob], on_hint: OnHint) -> list[CloudResult]:
@@ -181,7 +182,7 @@ class VerifierService:
     def leave(self, jobs: Sequence[CloudJob], compute_s: float) -> None:
         """A batch was left after so long by no will of its own: what it was to do is still to be done."""
         with self._lock:
-            self._machine.charge(jobs, compute_s, whole=False)
+            self._scheduler.charge(jobs, compute_s, whole=False)
             for job in jobs:
                 self._machine.on_aborted(job, self._clock())
 
@@ -231,7 +232,7 @@ class VerifierService:
         """`finish` for a batch; its robots are charged for their parts of its time."""
         whole = not any(isinstance(result, Aborted) for result in results)
         with self._lock:
-            self._machine.charge(jobs, compute_s, whole)
+            self._scheduler.charge(jobs, compute_s, whole)
             done = zip(jobs, results, strict=True)
             replies = [reply for job, result in done for reply in self._finish(job, result, compute_s)]
         self._count(jobs, replies, compute_s, whole)
@@ -273,7 +274,7 @@ class VerifierService:
         if drafts and self._ahead is not None:
             self._ahead.run_now(drafts)
             with self._lock:
-                self._machine.charge(drafts, self._clock() - started_s)
+                self._scheduler.charge(drafts, self._clock() - started_s)
             return True
 
         def on_hint(job: Verify, hint: ExitHint) -> bool:

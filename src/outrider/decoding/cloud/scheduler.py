@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the target runs next: whose turn it is, which verifications make a batch, and what robots have had."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Collection, Sequence
+
+from outrider.core.frames import Peer
+from outrider.core.token_bucket import TokenBucket
+from outrider.decoding.cloud.batch_prices import BatchPrices
+from outrider.decoding.cloud.batch_selection import Candidate, fitting
+from outrider.decoding.cloud.fair_queue import StartTimeFairQueue
+from outrider.decoding.cloud.session import Session, SessionTable
+from outrider.decoding.cloud.target_sequence import TargetSequence
+from outrider.decoding.jobs import CloudDraft, CloudJob, PrefillTarget, SessionKey, Verify
+from outrider.decoding.protocol.limits import CloudLimits
+from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
+
+_NO_LIMIT = 1e12
+
+
+class TargetScheduler:
+    """Of the sessions of one verifier. Robots with work share the model fairly. Times in seconds."""
+
+    def __init__(
+        self,
+        sessions: SessionTable,
+        limits: CloudLimits,
+        tuning: AdaptiveTuning = DEFAULT_TUNING,
+        drafts: bool = False,
+    ) -> None:
+        """`drafts`: whether a draft model stands beside the target."""
+        self._sessions, self._limits, self._tuning, self._drafts = sessions, limits, tuning, drafts
+        self._shares = StartTimeFairQueue(tuning)
+        self._buckets: dict[str | bytes, TokenBucket] = {}
+        self._parts_run = 0
+        self._prices = BatchPrices(tuning, drafts)
+        self.alone = True
+        """Whether the batch that runs has one job."""
+        self.waited_s: list[float] = []
+        """How long frames have waited for the jobs that were asked for last."""
+
+    @property
+    def part_alone(self) -> float:
+        """What part of the time of the last batch it would have taken with one text in it."""
+        return self._prices.part_alone
+
+    def next_jobs(self, now_s: float) -> list[CloudJob]:
+        """What the models should do now: all that is ready to verify, within a batch, or a part of a prompt,
+        or a token of every text that the cloud's own draft should go on with.
+
+        A prompt's turn comes when its robot has had little more than those that wait for a verification.
+        Early exits help a robot to be ready when the model is: while other work waits they are not asked.
+        """
+        if self._drafts:
+            self._note_sharing()
+        ready = [job for text in self._sessions.texts if (job := text.next_job()) is not None]
+        self._shares.advance(job.key.peer.owner for job in ready)
+        ready.sort(key=self._standing_s)
+        prompts = [job for job in ready if isinstance(job, PrefillTarget)]
+        waiting = [
+            job for job in ready if not isinstance(job, PrefillTarget) and self._may_verify(job, now_s)
+        ]
+        prompt = self._prompt(prompts, waiting)
+        jobs: list[CloudJob] = [*(prompt or self._next_batch(waiting))]
+        if len(jobs) < len(prompts) + len(waiting):
+            jobs = [_without_hints(job) for job in jobs]
+        self._begin(jobs, now_s)
+        return jobs
+
+    def draft_ahead(self, running: CloudJob) -> list[CloudDraft]:
+        """Where the draft model should go on, as one batch on a device of its own, while a verification of a
+        robot runs that has the target to itself.
+        """
+        text = self._only_text()
+        if not isinstance(running, Verify) or text is not self._sessions.text_of(running.key, running.epoch):
+            return []
+        return [] if text is None else text.draft_ahead(running.draft)
+
+    def next_look_s(self, now_s: float) -> float | None:
+        """When to ask for a job again although no frame has come; None where only a frame changes things."""
+        looks = [self._allowed_s(key, session, now_s) for key, session in self._sessions.items()]
+        return min((look_s for look_s in looks if look_s is not None), default=None)
+
+    def charge(self, jobs: Sequence[CloudJob], used_s: float, whole: bool = True) -> None:
+        """So much of the model's time went into a batch, or a part of one; its robots have had it by their
+        rows.
+        """
+        sizes = [job.num_rows if isinstance(job, Verify) else 1 for job in jobs]
+        row_s = used_s / sum(sizes) if sizes else 0.0
+        for job, size in zip(jobs, sizes, strict=True):
+            self._shares.charge(job.key.peer.owner, size * row_s)
+        drafted = sum([isinstance(job, CloudDraft) for job in jobs])
+        forwarded = sum([isinstance(job, Verify) and job.needs_forward for job in jobs])
+        self._prices.on_batch(forwarded, drafted, used_s, whole)
+
+    def give_back(self, job: Verify) -> None:
+        """A verification was aborted: its rows are the robot's to spend again."""
+        bucket = self._buckets.get(job.key.peer.owner)
+        if bucket is not None:
+            bucket.give_back(job.num_rows)
+
+    def keep_only(self, owners: Collection[str | bytes]) -> None:
+        """Forget what all other owners have had."""
+        self._shares.keep_only(owners)
+        for owner in [owner for owner in self._buckets if owner not in owners]:
+            del self._buckets[owner]
+
+    def _standing_s(self, job: CloudJob) -> float:
+        return self._shares.standing_s(job.key.peer.owner)
+
+    def _may_verify(self, job: Verify | CloudDraft, now_s: float) -> bool:
+        return self._bucket(job.key.peer, now_s).ready_s(now_s) <= now_s
+
+    def _prompt(
+        self, prompts: Sequence[PrefillTarget], drafts: Sequence[Verify | CloudDraft]
+    ) -> tuple[PrefillTarget] | None:
+        """The prompt whose turn it is; what is begun comes first.
+
+        It may come first although its robot has had more of the model than those that wait to verify, where
+        its last text took some verifications: it waits for its first line, and the others' batch grows.
+        """
+        tuning = self._tuning
+        if not prompts or (drafts and self._parts_run >= tuning.prompt_parts):
+            return None
+        first = min(prompts, key=lambda job: not self._sessions[job.key].prefilling)
+        mean_s = statistics.fmean(map(self._standing_s, drafts)) if drafts else math.inf
+        earned = self._sessions[first.key].verified >= tuning.prompt_lead_after
+        lead_s = tuning.prompt_lead_s if earned else 0.0
+        return (first,) if self._standing_s(first) <= mean_s + lead_s else None
+
+    def _next_batch(self, jobs: Sequence[Verify | CloudDraft]) -> Sequence[CloudJob]:
+        """The verifications that are worth most together, or before that a token of the cloud's own draft for
+        those of them that gain by it. One that is alone never waits, nor do first tokens, which take no time.
+        """
+        dear = [job for job in jobs if isinstance(job, CloudDraft) or job.needs_forward]
+        if len(dear) < 2:
+            return [job for job in jobs if isinstance(job, CloudDraft)] or self._verified(jobs)
+        chosen = self._prices.choose([self._candidate(job) for job in dear])
+        if chosen.drafting:
+            return [job for index, job in enumerate(dear) if index in chosen.drafting]
+        left_out = {job.key for index, job in enumerate(dear) if index not in chosen.joining}
+        for key in left_out:
+            self._sessions[key].left_out += 1
+        return self._verified([job for job in jobs if job.key not in left_out])
+
+    def _verified(self, jobs: Sequence[Verify | CloudDraft]) -> list[Verify]:
+        """What lies ready of these texts, as far as it fits a batch."""
+        ready = [job if isinstance(job, Verify) else self._undrafted(job) for job in jobs]
+        return fitting([job for job in ready if job is not None], self._limits)
+
+    def _undrafted(self, job: CloudDraft) -> Verify | None:
+        """What the target verifies of a text that the cloud could draft for."""
+        text = self._sessions.text_of(job.key, job.epoch)
+        return None if text is None else text.verification()
+
+    def _candidate(self, job: Verify | CloudDraft) -> Candidate:
+        session = self._sessions[job.key]
+        assert session.text is not None
+        longest = self._limits.shared_tokens - 1
+        if isinstance(job, CloudDraft):
+            begun, prospect = session.verified > 0, session.text.prospect(0, longest)
+        else:
+            ready = session.text.prospect(len(job.draft), longest)
+            begun, prospect = bool(job.tokens), ready._replace(next_chance=0.0)
+        # A text's first line is what its robot waits for; and without drafts nobody comes while others wait.
+        can_wait = begun and not session.text.policy.never_waits
+        can_wait = can_wait and session.left_out < self._limits.most_left_out
+        tokens, *chances = prospect
+        return Candidate(tokens, session.left_out, can_wait, *chances)
+
+    def _bucket(self, peer: Peer, now_s: float) -> TokenBucket:
+        owner = peer.owner
+        if owner not in self._buckets:
+            rate = min(self._limits.tokens_per_s, _NO_LIMIT)
+            self._buckets[owner] = TokenBucket(rate, rate, now_s)
+        return self._buckets[owner]
+
+    def _begin(self, jobs: Sequence[CloudJob], now_s: float) -> None:
+        """Note how long the jobs have waited; among equals their sessions are the last to come again."""
+        self.waited_s = []
+        self.alone = len(jobs) == 1
+        self._parts_run = self._parts_run + 1 if jobs and isinstance(jobs[0], PrefillTarget) else 0
+        for job in jobs:
+            session = self._sessions[job.key] = self._sessions.pop(job.key)
+            if isinstance(job, Verify):
+                session.left_out = 0
+                session.verified += 1
+                self._bucket(job.key.peer, now_s).spend(job.num_rows, now_s)
+                if session.text is not None:
+                    session.text.on_begun(now_s)
+            elif isinstance(job, PrefillTarget):
+                session.prefilling = True
+            if session.asked_s is not None:
+                self.waited_s.append(now_s - session.asked_s)
+                session.asked_s = None
+
+    def _allowed_s(self, key: SessionKey, session: Session, now_s: float) -> float | None:
+        """When a text that has work may go on, where its robot has used up its allowance; else None."""
+        allowed_s = self._bucket(key.peer, now_s).ready_s(now_s)
+        waits = allowed_s > now_s and session.text is not None and session.text.next_job() is not None
+        return allowed_s if waits else None
+
+    def _only_text(self) -> TargetSequence | None:
+        """What a robot writes that has the model to itself and may use all of its time."""
+        unfinished = [text for text in self._sessions.texts if not (text.finished or text.stands_by)]
+        alone = len(unfinished) == 1 and self._limits.tokens_per_s == math.inf
+        return unfinished[0] if alone else None
+
+    def _note_sharing(self) -> None:
+        """Tell every session whether it has the target to itself."""
+        shared = len([session for session in self._sessions.values() if not session.rests]) > 1
+        for session in self._sessions.values():
+            session.estimates.cloud.share(self._prices.odds if shared else None)
+
+
+def _without_hints(job: CloudJob) -> CloudJob:
+    return job._replace(hints=False) if isinstance(job, Verify) and job.hints else job
