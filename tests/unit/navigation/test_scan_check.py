@@ -227,3 +227,11 @@ def test_scans_that_come_later_than_odometry_are_compared_with_that_of_their_own
         ahead_m, seen_s = max(0.0, 0.04 * i - 0.5), max(0.0, 0.04 * i - 0.2)
         scan = wall_scan(2.0 - 0.5 * max(0.0, seen_s - 0.5), seen_s)
         assert not watch.sees(scan, at(0.5 * ahead_m, stamp_s=0.04 * i))
+
+
+@pytest.mark.parametrize("is_simulated", [False, True])
+def test_one_that_overtakes_the_simulated_clock_makes_the_next_no_older(is_simulated):
+    check = ScanCheck(TransformTree(), "base_link", is_simulated)
+    check.take(sample(stamp_s=10.0), 9.9)
+    scan = check.take(sample(stamp_s=10.05), 10.05)
+    assert scan.stamp_s == pytest.approx(10.05 if is_simulated else 9.95)

@@ -6,6 +6,7 @@ import math
 import os
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from typing import Any
 
 import mujoco
 import numpy as np

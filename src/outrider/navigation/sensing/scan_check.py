@@ -54,17 +54,18 @@ class ScanCheck:
     """Makes `RangeScan`s of samples. `fault` says why there is none now, and is empty while there is one.
 
     A fault of a sample lasts for SETTLE_S after the last that had one; a lack of its transform, which
-    `lacks_transform` tells, until there is one.
+    `lacks_transform` tells, until there is one. `is_simulated`: owner and source have one clock.
     """
 
-    def __init__(self, transforms: TransformTree, base_frame: str) -> None:
+    def __init__(self, transforms: TransformTree, base_frame: str, is_simulated: bool = False) -> None:
+        self._is_simulated = is_simulated
         self.fault, self.lacks_transform = "", False
         self._lasting = ""
         self._transforms, self._base_frame = transforms, base_frame
         self._fault_s = -math.inf
         self._last: tuple[ScanSample, float] | None = None
         self._stamp_changed_s = 0.0
-        self._clock = ClockMapping()
+        self._clock = ClockMapping(is_simulated=self._is_simulated)
 
     def take(self, sample: ScanSample, received_s: float) -> RangeScan | None:
         """The sample as a scan stamped on the owner's clock, or None. `received_s` is its arrival there."""
@@ -110,7 +111,7 @@ class ScanCheck:
             return ""
         stamped_s, arrived_s = sample.stamp_s - before.stamp_s, received_s - before_s
         if abs(stamped_s - arrived_s) > CLOCK_JUMP_S or arrived_s < 0.0:
-            self._clock = ClockMapping()
+            self._clock = ClockMapping(is_simulated=self._is_simulated)
             return f"the scan's clock jumped by {stamped_s - arrived_s:+.1f} s"
         if stamped_s < -BACKWARDS_S:
             return "the scan's stamps go back: let one lidar alone publish it"
