@@ -187,23 +187,26 @@ class FrozenScan:
     """Tells a scan that repeats itself, bit for bit, though the robot's motion must have changed it.
 
     Walls along the way, and free space, stay as they are: they contradict nothing. Nor does odometry that is
-    newer than the scan: the robot may have moved since.
+    newer than the scan: the robot may have moved since. Where the scan is newer, its pose is known once
+    odometry has caught up.
     """
 
     def __init__(self) -> None:
-        self._first: tuple[RangeScan, Pose2D] | None = None
+        self._first: RangeScan | None = None
+        self._before: Pose2D | None = None
         self._track = OdometryTrack()
 
     def sees(self, scan: RangeScan, odometry: Odometry) -> bool:
         """Whether this scan is a frozen one. Asked at every use of a scan."""
         self._track.take(odometry)
-        pose, first = self._track.pose_at(scan.stamp_s), self._first
-        if first is None or not _is_same(first[0], scan):
-            self._first = scan, pose or odometry.pose
+        if self._first is None or not _is_same(self._first, scan):
+            self._first, self._before = scan, None
+        if self._before is None and self._first.stamp_s <= odometry.stamp_s:
+            self._before = self._track.pose_at(self._first.stamp_s) or odometry.pose
+        pose = self._track.pose_at(scan.stamp_s)
+        if pose is None or self._before is None or scan.stamp_s - self._first.stamp_s <= REPEATED_S:
             return False
-        if pose is None or scan.stamp_s - first[0].stamp_s <= REPEATED_S:
-            return False
-        return _must_differ(scan, first[1], pose)
+        return _must_differ(scan, self._before, pose)
 
 
 def _is_same(first: RangeScan, scan: RangeScan) -> bool:
