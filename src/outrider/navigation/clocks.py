@@ -105,11 +105,14 @@ class ClockMapping:
     """Stamps of a remote clock as local times: the local time of arrival less the delay beyond the shortest.
 
     The shortest of `received - stamp` over the last one to two windows is the clocks' offset plus the
-    unavoidable delay. A clock that jumps or restarts begins a new mapping.
+    unavoidable delay. A clock that jumps or restarts begins a new mapping. Where time is simulated there is
+    one clock alone: what comes before its stamp has overtaken the clock's own message, and the next, which
+    has not, is no older for that.
     """
 
-    def __init__(self, window_s: float = WINDOW_S) -> None:
+    def __init__(self, window_s: float = WINDOW_S, is_simulated: bool = False) -> None:
         self._window_s = window_s
+        self._least_s = 0.0 if is_simulated else -math.inf
         self._started_s = -math.inf
         self._smallest_s = self._before_s = math.inf
 
@@ -121,7 +124,7 @@ class ClockMapping:
         elif received_s - self._started_s > self._window_s:
             self._restart(received_s, self._smallest_s)
         self._smallest_s = min(self._smallest_s, offset_s)
-        shortest_s = min(self._smallest_s, self._before_s)
+        shortest_s = max(self._least_s, min(self._smallest_s, self._before_s))
         if offset_s - shortest_s > MAX_DELAY_S:
             self._restart(received_s, math.inf)
             self._smallest_s = shortest_s = offset_s

@@ -5,7 +5,8 @@ SDF 1.9 (http://sdformat.org/spec?ver=1.9). The Go2 slides on its feet: Velocity
 the world has no gravity, because not every release obeys a link that asks for none.
 
 The light is MuJoCo's as the renderer ogre2 counts it: SDF's colours are linear where MuJoCo's are sRGB, the
-scene's ambient light counts 1/pi, and a directional light on the robot stands for MuJoCo's headlight.
+scene's ambient light counts 1/pi, and a directional light on the robot stands for MuJoCo's headlight. MuJoCo
+adds its lights in sRGB, so that each adds more to the ambient light than its own linear intensity.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def _numbers(values: Sequence[float]) -> str:
 
 
 def linear_of_srgb(value: float) -> float:
-    """The linear intensity of one channel of an sRGB colour, both within 0 and 1 (IEC 61966-2-1)."""
+    """The linear intensity of one channel of an sRGB colour (IEC 61966-2-1); from 0, and 1 for 1."""
     return value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4
 
 
@@ -113,14 +114,20 @@ def _scene(world: ET.Element, model: mujoco.MjModel) -> None:
 def _sun(world: ET.Element, model: mujoco.MjModel) -> None:
     light = ET.SubElement(world, "light", name="sun", type="directional")
     _text(light, cast_shadows="false", pose=_numbers([*model.light_pos[0], 0.0, 0.0, 0.0]))
-    _shine(light, model.light_diffuse[0], model.light_dir[0])
+    _shine(light, _added_light(model, model.light_diffuse[0]), model.light_dir[0])
 
 
 def _headlight(link: ET.Element, model: mujoco.MjModel) -> None:
     """What lights the scene from where the robot looks."""
     light = ET.SubElement(link, "light", name="headlight", type="directional")
     _text(light, cast_shadows="false", pose="0 0 0 0 0 0")
-    _shine(light, model.vis.headlight.diffuse, (1.0, 0.0, 0.0))
+    _shine(light, _added_light(model, model.vis.headlight.diffuse), (1.0, 0.0, 0.0))
+
+
+def _added_light(model: mujoco.MjModel, diffuse: Sequence[float]) -> list[float]:
+    """What a light that shines straight on a surface adds to the ambient light, linear."""
+    pairs = zip(model.vis.headlight.ambient, diffuse, strict=True)
+    return [linear_of_srgb(ambient + own) - linear_of_srgb(ambient) for ambient, own in pairs]
 
 
 def _shine(light: ET.Element, diffuse: Sequence[float], direction: Sequence[float]) -> None:

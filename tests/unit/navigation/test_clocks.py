@@ -39,6 +39,20 @@ def test_a_clock_that_jumps_begins_anew(jump_s: float, who: str) -> None:
     assert received_s - MAX_DELAY_S <= clock.local_s(remote_s, received_s) <= received_s
 
 
+@pytest.mark.parametrize("early_s", [0.0, 0.1])
+def test_what_overtakes_the_simulated_clock_makes_nothing_else_older(early_s: float) -> None:
+    clock = ClockMapping(is_simulated=True)
+    assert clock.local_s(50.0, 50.0 - early_s) == 50.0
+    assert clock.local_s(50.1, 50.1) == pytest.approx(50.1)
+    assert clock.local_s(50.2, 50.5) == pytest.approx(50.2)  # an age stays one
+
+
+def test_on_two_clocks_what_came_soonest_tells_their_offset() -> None:
+    clock = ClockMapping()
+    clock.local_s(50.0, 49.9)
+    assert clock.local_s(50.1, 50.1) == pytest.approx(50.0)
+
+
 def moment(real_s: float, pace: float = 1.0) -> Moment:
     """A moment on a clock of motions that runs at a pace."""
     return Moment(50.0 + pace * real_s, real_s)

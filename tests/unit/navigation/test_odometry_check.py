@@ -219,3 +219,11 @@ def test_this_clock_set_back_is_a_fault_for_a_second() -> None:
 
 def test_the_pose_is_the_planar_one() -> None:
     assert sample(1.0, -2.0, 0.5).pose == Pose2D(1.0, -2.0, pytest.approx(0.5))
+
+
+@pytest.mark.parametrize("is_simulated", [False, True])
+def test_one_that_overtakes_the_simulated_clock_makes_the_next_no_older(is_simulated: bool) -> None:
+    check = OdometryCheck(is_simulated)
+    check.take(sample(stamp_s=10.0), 9.9)
+    odometry = check.take(sample(stamp_s=10.05), 10.05)
+    assert odometry is not None and odometry.stamp_s == pytest.approx(10.05 if is_simulated else 9.95)

@@ -227,3 +227,23 @@ def test_scans_that_come_later_than_odometry_are_compared_with_that_of_their_own
         ahead_m, seen_s = max(0.0, 0.04 * i - 0.5), max(0.0, 0.04 * i - 0.2)
         scan = wall_scan(2.0 - 0.5 * max(0.0, seen_s - 0.5), seen_s)
         assert not watch.sees(scan, at(0.5 * ahead_m, stamp_s=0.04 * i))
+
+
+@pytest.mark.parametrize("late_s", [0.02, 0.04, 0.1, 0.2])
+@pytest.mark.parametrize(("mps", "rps"), [(0.5, 0.0), (0.0, 0.8)])
+def test_scans_that_come_before_odometry_are_compared_with_that_of_their_own_moment(late_s, mps, rps):
+    """The robot moves for half a second and then stands: scans without noise repeat, and odometry is late."""
+    watch = FrozenScan()
+    for i in range(40):
+        now_s, known_s = 0.04 * i, max(0.0, 0.04 * i - late_s)
+        moved_s, told_s = min(now_s, 0.5), min(known_s, 0.5)
+        scan = wall_scan(2.0 - 0.5 * moved_s, now_s)
+        assert not watch.sees(scan, at(mps * told_s, rps * told_s, known_s))
+
+
+@pytest.mark.parametrize("is_simulated", [False, True])
+def test_one_that_overtakes_the_simulated_clock_makes_the_next_no_older(is_simulated):
+    check = ScanCheck(TransformTree(), "base_link", is_simulated)
+    check.take(sample(stamp_s=10.0), 9.9)
+    scan = check.take(sample(stamp_s=10.05), 10.05)
+    assert scan.stamp_s == pytest.approx(10.05 if is_simulated else 9.95)

@@ -6,6 +6,7 @@ import math
 import os
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -230,13 +231,20 @@ def test_a_colour_is_linear_where_mujoco_s_is_srgb() -> None:
     )
 
 
+def added_light(model: mujoco.MjModel, diffuse: np.ndarray) -> Any:
+    """A light straight on a surface, beside the ambient light: their sum in sRGB is MuJoCo's."""
+    ambient = model.vis.headlight.ambient
+    sums = [linear_of_srgb(a + own) - linear_of_srgb(a) for a, own in zip(ambient, diffuse, strict=True)]
+    return pytest.approx(sums, rel=1e-4)
+
+
 def test_the_light_is_the_home_s_own_as_the_renderer_counts_it(home: Home, world: ET.Element) -> None:
     model = build_model(home)
     sun = world.find("world/light")
-    assert numbers(sun.find("diffuse"))[:3] == pytest.approx(model.light_diffuse[0], abs=1e-4)
+    assert numbers(sun.find("diffuse"))[:3] == added_light(model, model.light_diffuse[0])
     assert numbers(sun.find("direction")) == pytest.approx(model.light_dir[0], abs=1e-4)
     headlight = world.find("world/model[@name='go2']/link/light")
-    assert numbers(headlight.find("diffuse"))[:3] == pytest.approx(model.vis.headlight.diffuse, abs=1e-4)
+    assert numbers(headlight.find("diffuse"))[:3] == added_light(model, model.vis.headlight.diffuse)
     assert numbers(headlight.find("direction")) == [1.0, 0.0, 0.0]
     ambient = numbers(world.find("world/scene/ambient"))[:3]
     linear = [linear_of_srgb(value) for value in model.vis.headlight.ambient]

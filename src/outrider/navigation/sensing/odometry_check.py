@@ -65,14 +65,16 @@ class OdometryCheck:
     """Makes `Odometry` of samples. `fault` says why there is none at the moment, and is empty while there is.
 
     A fault lasts for SETTLE_S after the last sample that had one: a source that has jumped counts again once
-    it goes on from its new place, and two sources that take turns never do.
+    it goes on from its new place, and two sources that take turns never do. `is_simulated`: owner and source
+    have one clock.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, is_simulated: bool = False) -> None:
+        self._is_simulated = is_simulated
         self.fault = ""
         self._fault_s = -math.inf
         self._last: _Seen | None = None
-        self._clock = ClockMapping()
+        self._clock = ClockMapping(is_simulated=self._is_simulated)
 
     def take(self, sample: OdometrySample, received_s: float) -> Odometry | None:
         """The sample as odometry stamped on the owner's clock, or None. `received_s` is its arrival there."""
@@ -106,7 +108,7 @@ class OdometryCheck:
             return f"odometry's frames change from {before} to {frames}: let one source alone publish it"
         arrived_s = received_s - self._last.received_s
         if arrived_s < 0.0:
-            self._clock = ClockMapping()
+            self._clock = ClockMapping(is_simulated=self._is_simulated)
             return "the clock went back"
         stamped_s = arrived_s
         if sample.stamp_s and self._last.sample.stamp_s:
@@ -120,7 +122,7 @@ class OdometryCheck:
         if stamped_s == 0.0 and received_s - self._last.stamp_changed_s > STILL_S:
             return "odometry's stamps stand still: restart its source"
         if stamped_s != 0.0 and abs(stamped_s - arrived_s) > CLOCK_JUMP_S:
-            self._clock = ClockMapping()
+            self._clock = ClockMapping(is_simulated=self._is_simulated)
             return f"odometry's clock jumped by {stamped_s - arrived_s:+.1f} s"
         if stamped_s < -BACKWARDS_S:
             return "odometry's stamps go back: let one source alone publish it"

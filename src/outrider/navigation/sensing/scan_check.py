@@ -54,17 +54,18 @@ class ScanCheck:
     """Makes `RangeScan`s of samples. `fault` says why there is none now, and is empty while there is one.
 
     A fault of a sample lasts for SETTLE_S after the last that had one; a lack of its transform, which
-    `lacks_transform` tells, until there is one.
+    `lacks_transform` tells, until there is one. `is_simulated`: owner and source have one clock.
     """
 
-    def __init__(self, transforms: TransformTree, base_frame: str) -> None:
+    def __init__(self, transforms: TransformTree, base_frame: str, is_simulated: bool = False) -> None:
+        self._is_simulated = is_simulated
         self.fault, self.lacks_transform = "", False
         self._lasting = ""
         self._transforms, self._base_frame = transforms, base_frame
         self._fault_s = -math.inf
         self._last: tuple[ScanSample, float] | None = None
         self._stamp_changed_s = 0.0
-        self._clock = ClockMapping()
+        self._clock = ClockMapping(is_simulated=self._is_simulated)
 
     def take(self, sample: ScanSample, received_s: float) -> RangeScan | None:
         """The sample as a scan stamped on the owner's clock, or None. `received_s` is its arrival there."""
@@ -110,7 +111,7 @@ class ScanCheck:
             return ""
         stamped_s, arrived_s = sample.stamp_s - before.stamp_s, received_s - before_s
         if abs(stamped_s - arrived_s) > CLOCK_JUMP_S or arrived_s < 0.0:
-            self._clock = ClockMapping()
+            self._clock = ClockMapping(is_simulated=self._is_simulated)
             return f"the scan's clock jumped by {stamped_s - arrived_s:+.1f} s"
         if stamped_s < -BACKWARDS_S:
             return "the scan's stamps go back: let one lidar alone publish it"
@@ -186,23 +187,26 @@ class FrozenScan:
     """Tells a scan that repeats itself, bit for bit, though the robot's motion must have changed it.
 
     Walls along the way, and free space, stay as they are: they contradict nothing. Nor does odometry that is
-    newer than the scan: the robot may have moved since.
+    newer than the scan: the robot may have moved since. Where the scan is newer, its pose is known once
+    odometry has caught up.
     """
 
     def __init__(self) -> None:
-        self._first: tuple[RangeScan, Pose2D] | None = None
+        self._first: RangeScan | None = None
+        self._before: Pose2D | None = None
         self._track = OdometryTrack()
 
     def sees(self, scan: RangeScan, odometry: Odometry) -> bool:
         """Whether this scan is a frozen one. Asked at every use of a scan."""
         self._track.take(odometry)
-        pose, first = self._track.pose_at(scan.stamp_s), self._first
-        if first is None or not _is_same(first[0], scan):
-            self._first = scan, pose or odometry.pose
+        if self._first is None or not _is_same(self._first, scan):
+            self._first, self._before = scan, None
+        if self._before is None and self._first.stamp_s <= odometry.stamp_s:
+            self._before = self._track.pose_at(self._first.stamp_s) or odometry.pose
+        pose = self._track.pose_at(scan.stamp_s)
+        if pose is None or self._before is None or scan.stamp_s - self._first.stamp_s <= REPEATED_S:
             return False
-        if pose is None or scan.stamp_s - first[0].stamp_s <= REPEATED_S:
-            return False
-        return _must_differ(scan, first[1], pose)
+        return _must_differ(scan, self._before, pose)
 
 
 def _is_same(first: RangeScan, scan: RangeScan) -> bool:

@@ -66,7 +66,7 @@ class ActionNode(OutriderNode):
         self.pilot = Pilot(settings, self._base.make_executor)
         self.pilot.on_emergency_stop(engaged, self._now())
         self._odometry: Odometry | None = None
-        self._odometry_check, self._odometry_fault = OdometryCheck(), ""
+        self._odometry_check, self._odometry_fault = OdometryCheck(self.is_simulated), ""
         self._frame_age_s = 0.0
         self._scans = ScanInput(self)
         self._scan: RangeScan | None = None
@@ -278,8 +278,7 @@ class ActionNode(OutriderNode):
             self._be_quick()
         elif time.monotonic() - self._asked_s > IDLE_AFTER_S:
             self._sensors.is_open = False
-            simulated = self.get_parameter("use_sim_time").value
-            pace(self._ticking, SIMULATED_IDLE_PERIOD_S if simulated else IDLE_PERIOD_S)
+            pace(self._ticking, SIMULATED_IDLE_PERIOD_S if self.is_simulated else IDLE_PERIOD_S)
 
     def _trouble(self) -> str:
         """Why no text may move the base now, or an empty text."""

@@ -107,9 +107,14 @@ class OutriderNode(AnsweringNode):
         """A topic of the Go2's firmware, which is absolute, where this robot has it."""
         return str(self.value("go2_prefix")) + name
 
+    @property
+    def is_simulated(self) -> bool:
+        """Whether time is simulated: this node's clock is then that of every stamp."""
+        return bool(self.get_parameter("use_sim_time").value)
+
     def now_s(self) -> float:
         """Seconds for durations: the simulation's where time is simulated, else monotonic."""
-        if self.get_parameter("use_sim_time").value:
+        if self.is_simulated:
             return self.get_clock().now().nanoseconds * 1e-9
         return time.monotonic()
 
@@ -194,7 +199,7 @@ class OutriderNode(AnsweringNode):
         clock that is slow, or stands still, does not hold it up.
         """
         timers = [self.active_timer(period_s, callback)]
-        if self.get_parameter("use_sim_time").value:
+        if self.is_simulated:
             steady = Clock(clock_type=ClockType.STEADY_TIME)
             timers.append(self.active_timer(period_s, callback, clock=steady))
         return timers
@@ -305,7 +310,7 @@ class OutriderNode(AnsweringNode):
     def _publish_diagnostics(self) -> None:
         warning, values = self.health()
         warning = self.watch.fault() or warning
-        if self.get_parameter("use_sim_time").value and self.now_s() <= 0.0:
+        if self.is_simulated and self.now_s() <= 0.0:
             warning = NO_CLOCK
         self._log_persistent(warning)
         status = DiagnosticStatus(
@@ -322,7 +327,7 @@ class OutriderNode(AnsweringNode):
     def _who(self) -> dict[str, object]:
         """By which whoever reads diagnostics finds the node in the graph, whatever its name and namespace."""
         name = node_name(self.get_name(), self.get_namespace())
-        return {"node": name, "use_sim_time": self.get_parameter("use_sim_time").value}
+        return {"node": name, "use_sim_time": self.is_simulated}
 
     def _log_persistent(self, warning: str) -> None:
         """In the log too, once, what has stood in the diagnostics for a while; figures in it may change."""

@@ -29,7 +29,7 @@ class ScanInput:
         self._node = node
         self._transforms = TransformTree()
         self._base_frame = node.frame("base_link")
-        self._check = ScanCheck(self._transforms, self._base_frame)
+        self._check = ScanCheck(self._transforms, self._base_frame, node.is_simulated)
         self._moving: Any = None
         node.subscription(TFMessage, TF_STATIC, partial(self._on_transforms, True), qos.ALL_LATCHED)
 

@@ -42,7 +42,7 @@ class MemoryNode(OutriderNode):
         self._memory = open_memory(store, self.value("memory_key_file"), limits)
         self._home = this_home(self.value("home"))
         self._observer = Observer(self._memory, self._home)
-        self._odometry_check = OdometryCheck()
+        self._odometry_check = OdometryCheck(self.is_simulated)
         self._pose: Pose2D | None = None
         self._track = OdometryTrack()
         self._image: Image | None = None

@@ -68,7 +68,7 @@ class MissionNode(Node):
         )
         self._values = declare_parameters(self, MISSION)
         self._recorder = Recorder(str(self._values["instruction"]))
-        self._odometry_check = OdometryCheck()
+        self._odometry_check = OdometryCheck(bool(self.get_parameter("use_sim_time").value))
         self._started_s: float | None = None
         self._truth_message: SimulationState | None = None
         self._link_state = "connecting"

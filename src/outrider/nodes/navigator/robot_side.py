@@ -74,7 +74,7 @@ class RosRobotSide:
         self._repeat_watch, self._repeats = RepeatWatch(), False
         self._mirror = MirrorCheck()
         self._is_dark, self._light_s = False, -math.inf
-        self._odometry_check = OdometryCheck()
+        self._odometry_check = OdometryCheck(self._node.is_simulated)
         self._track: deque[Odometry] = deque(maxlen=TRACKED)
         self._image_warning = ""
         self._stamp, self._stamp_repeats = UNSTAMPED, False

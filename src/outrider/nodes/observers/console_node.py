@@ -71,7 +71,7 @@ class ConsoleNode(OutriderNode):
 
     def configure(self) -> None:
         self.limits = Velocity(self.value("forward_mps"), self.value("lateral_mps"), self.value("yaw_rps"))
-        self._odometry_check = OdometryCheck()
+        self._odometry_check = OdometryCheck(self.is_simulated)
         self._pose: Pose2D | None = None
         self._turning = False
         self._steps: dict[tuple[str, int], Pose2D] = {}

@@ -47,7 +47,7 @@ class MarkersNode(OutriderNode):
     def configure(self) -> None:
         self._active = False
         self._text: VerifiedText | None = None
-        self._odometry_check, self._frame_id = OdometryCheck(), "odom"
+        self._odometry_check, self._frame_id = OdometryCheck(self.is_simulated), "odom"
         self._pose: Pose2D | None = None
         self._seen_from: Pose2D | None = None
         self._goal: tuple[str, Place] | None = None

@@ -41,7 +41,7 @@ class GazeboNode(OutriderNode):
         self._home = generate_home(self.value("seed"), target_of(self._held), self.value("placement"))
         self._contacts = ContactCounter(self._home)
         self._base = SimulatedBase()
-        self._odometry_check = OdometryCheck()
+        self._odometry_check = OdometryCheck(self.is_simulated)
         self._is_watched = False
         self._pose: Pose2D | None = None
         self._path_m = 0.0
