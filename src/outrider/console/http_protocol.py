@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The server's side of an HTTP connection on which a client sends what is no HTTP."""
+"""The server's side of a connection on which a client sends what is no HTTP, or no text."""
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 
 from h11 import LocalProtocolError
@@ -22,3 +23,13 @@ class HttpProtocol(H11Protocol):
         with suppress(LocalProtocolError):  # it has been answered
             super().send_400_response(msg)
         self.transport.close()
+
+
+def _without_trace(record: logging.LogRecord) -> bool:
+    """Leaves one line of a websocket text that is no UTF-8: the trace says nothing more of the client."""
+    if record.exc_info and isinstance(record.exc_info[1], UnicodeDecodeError):
+        record.exc_info = record.exc_text = None
+    return True
+
+
+logging.getLogger("uvicorn.error").addFilter(_without_trace)

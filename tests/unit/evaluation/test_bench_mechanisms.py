@@ -137,7 +137,7 @@ def test_regimes_the_shipped_pair_and_fleets_are_conditions() -> None:
     [
         (["--ablate", "restarts"], "no mechanism restarts"),
         (["--random-regimes", "2", "--regime", "lan"], "--regime cannot go with --random-regimes"),
-        (["--ablate", "restart", "--live"], "--live cannot go with --ablate"),
+        (["--ablate", "restart", "--live"], "--ablate cannot go with --live"),
         (["--variant", "rows"], "goes with --alternatives, --ablate or"),
     ],
 )

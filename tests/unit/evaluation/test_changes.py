@@ -64,7 +64,7 @@ def test_the_command_prints_and_writes_every_change(tmp_path: Path, monkeypatch:
         (["--changes", "0"], "changes=0 must be a number from 1"),
         (["--changes", "2", "--regime", "lan"], "--regime cannot go with --changes"),
         (["--changes", "2", "--alternatives"], "--alternatives cannot go with --changes"),
-        (["--changes", "2", "--live"], "--live cannot go with --changes"),
+        (["--changes", "2", "--live"], "--changes cannot go with --live"),
         (["--changes", "2", "--ablate", "frob"], "no mechanism frob"),
     ],
 )
