@@ -26,6 +26,21 @@ def speeds(part: str) -> Callable[[Results], str]:
     return table
 
 
+def live(results: Results) -> str:
+    """Returns the table of speeds over `ar` in real time, each with that on the clock."""
+    rows = []
+    for name, row in results["live"]["regimes"].items():
+        alone = row["ar"]
+        pairs = [
+            (one["tokens_per_s"] / alone["tokens_per_s"], one["clock_tokens_per_s"] / alone["clock_tokens_per_s"])
+            for one in (row[strategy] for strategy in DRAFTING)
+        ]
+        late = max(one["late_share"] for one in row.values())
+        rows.append((f"`{name}`", *(f"{real:.2f} / {clock:.2f}" for real, clock in pairs), f"{late:.1%}"))
+    heads = (f"`{name}`" for name in DRAFTING)
+    return markdown_table(("real time / clock", *heads, "late at most"), rows)
+
+
 def hedging(results: Results) -> str:
     """Returns the table of what a second verifier brings."""
     rows = [
@@ -221,6 +236,8 @@ DECODING: dict[str, Callable[[Results], str]] = {
     "speeds_pair": speeds("replayed"),
     "speeds_synthetic": speeds("regimes"),
     "hedging": hedging,
+    "live": live,
+    "live_order": lambda results: f"{results['live']['in_order']} of {results['live']['pairs']}",
     "changes": changes,
     "conditions_ahead": conditions_ahead,
     "gain_span": gain_span,
