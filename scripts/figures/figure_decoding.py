@@ -32,7 +32,10 @@ def live(results: Results) -> str:
     for name, row in results["live"]["regimes"].items():
         alone = row["ar"]
         pairs = [
-            (one["tokens_per_s"] / alone["tokens_per_s"], one["clock_tokens_per_s"] / alone["clock_tokens_per_s"])
+            (
+                one["tokens_per_s"] / alone["tokens_per_s"],
+                one["clock_tokens_per_s"] / alone["clock_tokens_per_s"],
+            )
             for one in (row[strategy] for strategy in DRAFTING)
         ]
         late = max(one["late_share"] for one in row.values())
