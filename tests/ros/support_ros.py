@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from conftest import Client, wait_until
+from conftest import WAIT_S, Client, wait_until
 from geometry_msgs.msg import Twist
 from nav_msgs.msg import Odometry as OdometryMsg
 from outrider_interfaces.action import Navigate
@@ -151,9 +151,9 @@ class Goals:
         self._goals = ActionClient(client.node, Navigate, name)
         self.feedback: list[Any] = []
 
-    def send(self, instruction: str) -> Any:
-        """The accepted or rejected goal's handle."""
-        wait_until(self._goals.server_is_ready, "the Navigate server")
+    def send(self, instruction: str, start_s: float = WAIT_S) -> Any:
+        """The accepted or rejected goal's handle; `start_s`: how long the navigator may take to be there."""
+        wait_until(self._goals.server_is_ready, "the Navigate server", start_s)
         goal = Navigate.Goal(instruction=instruction)
 
         def on_feedback(message: Any) -> None:

@@ -95,11 +95,11 @@ def test_two_robots_carry_out_their_own_goals_and_neither_moves_by_the_others_te
     red, blue = robots["/red"], robots["/blue"]
     wait_until(lambda: red.states and blue.states and red.odometry and blue.odometry, "both", SLOW_S)
 
-    first = red.goals.send(red.task)
+    first = red.goals.send(red.task, SLOW_S)
     wait_until(lambda: red.moved_m() > 0.3, "the first robot under way", SLOW_S)
     assert blue.moved_m() < 0.02 and not blue.texts, "the other has no goal, and stands"
 
-    second = blue.goals.send(blue.task)
+    second = blue.goals.send(blue.task, SLOW_S)
     for robot, handle in ((red, first), (blue, second)):
         result = robot.goals.result(handle, SLOW_S)
         assert result.success, result.message
