@@ -298,6 +298,53 @@ def test_a_step_withdrawn_before_it_began_never_starts() -> None:
     assert not rig.pilot.is_moving
 
 
+def test_an_action_completed_after_its_withdrawal_is_reported_once_and_never_starts() -> None:
+    """A camera that stutters under way takes back the text that is being decoded; its writer waits."""
+    rig = Rig()
+    rig.say()
+    rig.tick()
+    rig.say(step=2, complete=False, action="", withdrawn=True, text="no new picture")
+    stopped = rig.tick().end
+    assert stopped is not None and (stopped.step, stopped.ending) == (1, Ending.STOPPED)
+    ends = []
+    for _ in range(20):
+        rig.say(step=2)
+        ends.append(rig.tick().end)
+        assert not rig.pilot.is_moving
+    reported = [end for end in ends if end is not None]
+    assert [(end.step, end.ending, end.message) for end in reported] == [
+        (2, Ending.STOPPED, "no new picture")
+    ]
+    assert rig.run(step=3).end.ending is Ending.DONE  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("held_back_by", ["base", "link"])
+def test_a_complete_action_that_is_withdrawn_while_it_waits_is_reported_once(held_back_by: str) -> None:
+    rig = Rig()
+    if held_back_by == "base":
+        rig.pilot.on_base("the base gets up", rig.now)
+    rig.say(link_lost=held_back_by == "link")
+    assert rig.tick().end is None
+    for _ in range(3):
+        rig.say(complete=False, action="", withdrawn=True, text="no new picture")
+    ends = [end for _ in range(10) if (end := rig.tick().end) is not None]
+    assert [(end.step, end.action, end.ending) for end in ends] == [
+        (1, "move forward medium", Ending.STOPPED)
+    ]
+    rig.pilot.on_base("", rig.now)
+    rig.say()
+    assert rig.tick().end is None and not rig.pilot.is_moving
+
+
+def test_the_withdrawal_of_one_step_reports_no_other() -> None:
+    rig = Rig()
+    rig.pilot.on_base("the base gets up", rig.now)
+    rig.say(step=1)
+    rig.say(step=2, complete=False, action="", withdrawn=True)
+    rig.say(step=2, session="b")
+    assert all(rig.tick().end is None for _ in range(10))
+
+
 def test_the_emergency_stop_ends_a_motion_and_blocks_the_next() -> None:
     rig = Rig()
     rig.say()

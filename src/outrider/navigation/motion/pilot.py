@@ -25,7 +25,7 @@ from outrider.navigation.limits import MotionLimits
 from outrider.navigation.motion.anchoring import AnchoredMotion, MotionExecutor
 from outrider.navigation.motion.controller import MotionController
 from outrider.navigation.motion.safety import Deadman, clamp
-from outrider.navigation.motion.step_motions import Drive, Ending, MotionEnd, StepText, ending_of
+from outrider.navigation.motion.step_motions import Drive, Ending, MotionEnd, StepLedger, StepText, ending_of
 from outrider.navigation.sensing.odometry_track import OdometryTrack
 from outrider.navigation.sensing.scan_check import FROZEN, FrozenScan
 
@@ -81,7 +81,7 @@ class Pilot:
         self._running: _Running | None = None
         self._frozen_odometry: Odometry | None = None
         self._frozen_scan = FrozenScan()
-        self._last_key: tuple[str, int] | None = None
+        self._ledger = StepLedger()
         self._last_action: tuple[str, str] = ("", "")
         self._heard_s = 0.0
         self._hands: dict[str, Deadman] = {}
@@ -123,13 +123,18 @@ class Pilot:
         if text.withdrawn:
             if running and text.session_id == running.session_id:
                 self._finish(Ending.STOPPED, text.text or "withdrawn", now)
-            if self._is_new(text):
-                self._last_key = (text.session_id, text.step)
+            if self._ledger.is_new(text) and (waited := self._ledger.withdraw(text)) is not None:
+                self._report(waited, Ending.STOPPED, text.text)
             return
         if text.link_lost:
             self._finish(Ending.STOPPED, "the link to the verifier is lost", now)
-        elif text.complete and self._is_new(text) and not self._waits_for_base(text, now):
-            self._begin(text, now)
+        if text.complete and self._ledger.is_new(text):
+            if text.link_lost or self._waits_for_base(text, now):
+                self._ledger.wait(text)
+            else:
+                self._begin(text, now)
+        elif text.complete and (reason := self._ledger.why_withdrawn(text)) is not None:
+            self._report(text, Ending.STOPPED, reason)
 
     def on_base(self, trouble: str, now: Moment) -> None:
         """What keeps the base from moving, if anything: a motion fails, and a text waits for a while, in
@@ -196,11 +201,6 @@ class Pilot:
         moves = motion is not None and not motion.is_stop
         return moves and bool(self._trouble) and now.real_s - self._trouble_s < BASE_PATIENCE_S
 
-    def _is_new(self, text: StepText) -> bool:
-        if self._last_key is None or self._last_key[0] != text.session_id:
-            return True
-        return text.step > self._last_key[1]
-
     def _by_hand(self, now: Moment) -> Velocity | None:
         """What the only driver asks for; None where there is none, which begins with a stop."""
         if not self._hands:
@@ -214,7 +214,7 @@ class Pilot:
         return STANDSTILL if others else hand.velocity(now.real_s)
 
     def _begin(self, text: StepText, now: Moment) -> None:
-        self._last_key = (text.session_id, text.step)
+        self._ledger.begin(text)
         motion = self._motion(text)
         refusal = self._refusal(text, motion, now)
         if refusal is None and motion is not None and not motion.is_stop:

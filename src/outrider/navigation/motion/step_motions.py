@@ -39,6 +39,11 @@ class StepText:
     frame_age_s: float = 0.0
     text: str = ""
 
+    @property
+    def key(self) -> tuple[str, int]:
+        """What tells steps apart: the session and the number in it."""
+        return self.session_id, self.step
+
 
 @dataclass(frozen=True)
 class MotionEnd:
@@ -64,6 +69,47 @@ class Drive:
     velocity: Velocity | None = None
     end: MotionEnd | None = None
     stop: bool = False
+
+
+class StepLedger:
+    """Which steps may still begin: each at most once, in order, and none that was withdrawn.
+
+    It knows of every complete action whether it has a report, though camera or link failed before it began.
+    """
+
+    def __init__(self) -> None:
+        self._last: StepText | None = None
+        self._waiting: StepText | None = None
+        self._withdrawn: StepText | None = None
+
+    def is_new(self, text: StepText) -> bool:
+        """Whether neither the step nor a later one of its session has begun or was withdrawn."""
+        last = self._last
+        return last is None or last.session_id != text.session_id or text.step > last.step
+
+    def begin(self, text: StepText) -> None:
+        """The step begins: its motion is reported when that ends."""
+        self._last, self._waiting, self._withdrawn = text, None, None
+
+    def wait(self, text: StepText) -> None:
+        """The step's action is complete and may not begin yet; the text is repeated."""
+        self._waiting = text
+
+    def withdraw(self, text: StepText) -> StepText | None:
+        """The step never begins; returns what waited, whose report is due now."""
+        waiting, self._last, self._waiting = self._waiting, text, None
+        if waiting is not None and waiting.key == text.key:
+            return waiting
+        self._withdrawn = text
+        return None
+
+    def why_withdrawn(self, text: StepText) -> str | None:
+        """The reason why a step whose action is complete only now will not begin; told once, else None."""
+        withdrawn = self._withdrawn
+        if withdrawn is None or withdrawn.key != text.key:
+            return None
+        self._withdrawn = None
+        return withdrawn.text or "withdrawn"
 
 
 def ending_of(command: Command) -> Ending:
