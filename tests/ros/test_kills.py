@@ -22,7 +22,7 @@ from outrider.evaluation.kills.end_trials import held_from
 from outrider.evaluation.kills.ends import chosen_ends
 from outrider.evaluation.kills.hedged_kills import evaluate_hedged_kills
 from outrider.evaluation.kills.hedged_trials import stand_s
-from outrider.evaluation.kills.kill_scene import Sample, Scene, wait_for
+from outrider.evaluation.kills.kill_scene import Sample, Scene, longest_gap_s, wait_for
 from outrider.evaluation.kills.kill_trials import driven, kill_in, last_action, to_zero_s
 from outrider.evaluation.kills.process_ends import evaluate_ends
 from outrider.evaluation.kills.process_kills import evaluate_kills
@@ -105,6 +105,13 @@ def test_without_velocities_to_the_end_nothing_is_known_to_stand() -> None:
     assert to_zero_s([*samples, Sample(0.4, ahead)], 0.05, 0.5) == math.inf
     assert to_zero_s(samples, 0.05, 9.0) == math.inf
     assert to_zero_s(samples, 0.05, 9.0, steady=False) == pytest.approx(0.15)
+
+
+def test_a_watcher_that_did_not_listen_knows_for_how_long() -> None:
+    assert longest_gap_s([1.0, 1.1, 3.1, 3.2], 1.0) == pytest.approx(2.0)
+    # What it missed before the end is not missed after it.
+    assert longest_gap_s([1.0, 3.0, 3.1], 2.9) == pytest.approx(0.1)
+    assert longest_gap_s([1.0, 3.0], 3.0) == longest_gap_s([], 3.0) == 0.0
 
 
 def test_what_may_move_the_robot_is_the_newest_text_s_action() -> None:

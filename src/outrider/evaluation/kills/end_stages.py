@@ -56,6 +56,9 @@ class Stage(Protocol):
     def told(self, process: str) -> tuple[list[Sample], bool]:
         """What the base was told, as far as that can be seen without a process; True: by the base's clock."""
 
+    def held_up_s(self, since_s: float) -> float:
+        """The longest time since a moment of the system's clock in which the stage itself did not listen."""
+
     def ask(self, node: str, transitions: Sequence[int]) -> list[bool]:
         """How a node answers requests of its lifecycle."""
 
@@ -161,6 +164,10 @@ class RobotStage(Scene):
         if process == SUPERVISOR:
             return list(self.observer.commanded), False
         return list(self.observer.told), True
+
+    def held_up_s(self, since_s: float) -> float:
+        """Returns the longest time since a moment in which the observer did not listen."""
+        return self.observer.spinner.held_up_s(since_s)
 
     def ask(self, node: str, transitions: Sequence[int]) -> list[bool]:
         """Requests transitions of a node's life cycle; returns which succeeded."""

@@ -24,6 +24,7 @@ from outrider.evaluation.kills.ends import (
     ENDS,
     FREEZE,
     GAZEBO,
+    LIMIT_S,
     MISFITS,
     ORPHANS_ENDED_S,
     SHUTDOWN,
@@ -77,7 +78,7 @@ def inflict(stage: Stage, end: End) -> float:
 
 
 def run_end(stage: Stage, end: End, rng: np.random.Generator) -> Trial:
-    """One trial. Raises OutriderError where the robot does not come to move."""
+    """One trial. Raises OutriderError where the robot does not move, or was not watched all the time."""
     stage.begin(rng)
     pids, said = stage.pids(), len(stage.said)
     at_s = inflict(stage, end)
@@ -100,6 +101,9 @@ def _watched(stage: Stage, end: End, at_s: float) -> tuple[list[Sample], bool]:
     until_s = time.time()
     samples, steady = stage.told(end.process)
     if not steady:
+        held_up_s = stage.held_up_s(at_s)
+        if held_up_s > LIMIT_S:
+            raise OutriderError(f"this process stood still for {held_up_s:.2f} s while it watched the base")
         return held_from(samples, at_s), False
     # A machine that stood still meanwhile takes longer to say what it told the base.
     _await(lambda: stage.told(end.process)[0][-1].time_s > until_s, HELD_UP_S)

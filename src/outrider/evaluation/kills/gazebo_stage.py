@@ -125,6 +125,10 @@ class GazeboStage:
         """Returns the base's commands, timed by this process."""
         return list(self._told), False
 
+    def held_up_s(self, since_s: float) -> float:
+        """Returns the longest time since a moment in which this process did not listen."""
+        return self._spinner.held_up_s(since_s)
+
     def ask(self, node: str, transitions: Sequence[int]) -> list[bool]:
         """Requests transitions of a node's life cycle; returns which succeeded."""
         return ask_node(self._node, self._spinner.executor, node, transitions)

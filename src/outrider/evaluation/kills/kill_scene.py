@@ -7,8 +7,10 @@ import contextlib
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -41,6 +43,8 @@ TASK = "find the silver bottle"
 START_S = 180.0
 # Where this process is held up none is lost: what is missing would pass for a base that stood still.
 ALL_TOLD = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE)
+# Of a spinner, that are kept: some ten seconds of them.
+TURNS = 10_000
 SceneType = TypeVar("SceneType", bound="Scene")
 RELAYED = ("-r", "camera/image_raw:=image_in", "-r", "camera/camera_info:=camera_info_in")
 
@@ -64,6 +68,12 @@ class Sample:
         return self.velocity != Velocity()
 
 
+def longest_gap_s(times_s: Sequence[float], since_s: float) -> float:
+    """Returns the longest time between two moments of which the later is after `since_s`; 0 without one."""
+    gaps_s = [later - max(earlier, since_s) for earlier, later in pairwise(times_s) if later > since_s]
+    return max(gaps_s, default=0.0)
+
+
 class NodeSpinner:
     """Spins a plain node in a thread until it is closed."""
 
@@ -71,6 +81,7 @@ class NodeSpinner:
         self.executor = SingleThreadedExecutor()
         self.executor.add_node(node)
         self._stopping = threading.Event()
+        self._turns_s: deque[float] = deque(maxlen=TURNS)
         self._thread = threading.Thread(target=self._spin, daemon=True)
         self._thread.start()
 
@@ -79,9 +90,14 @@ class NodeSpinner:
         self._stopping.set()
         self._thread.join()
 
+    def held_up_s(self, since_s: float) -> float:
+        """Returns the longest time without a turn since a moment of the system's clock: it heard nothing."""
+        return longest_gap_s([*self._turns_s, time.time()], since_s)
+
     def _spin(self) -> None:
         with contextlib.suppress(ExternalShutdownException):
             while not self._stopping.is_set():
+                self._turns_s.append(time.time())
                 spin_once(self.executor, 0.02)
 
 
@@ -109,12 +125,12 @@ class Observer:
         listen(SimulationState, "simulation_state", self._on_state, qos.EVENTS)
         listen(Image, "camera/image_raw", self._on_picture, qos.LATEST_SENSOR)
         self.goals = ActionClient(self.node, Navigate, "navigate")
-        self._spinner = NodeSpinner(self.node)
-        self.executor = self._spinner.executor
+        self.spinner = NodeSpinner(self.node)
+        self.executor = self.spinner.executor
 
     def close(self) -> None:
         """Stops spinning and frees the node."""
-        self._spinner.close()
+        self.spinner.close()
         self.node.destroy_node()
 
     def _on_text(self, message: VerifiedText) -> None:
