@@ -29,7 +29,7 @@ def free_scan(stamp_s: float) -> RangeScan:
 class Rig:
     """A perfect base under a pilot, on a clock of its own that runs `pace` times as fast as the real one.
 
-    It ticks every PERIOD_S of the slower of the two.
+    While it `holds`, it obeys nothing. It ticks every PERIOD_S of the slower of the two.
     """
 
     def __init__(self, pace: float = 1.0, **settings: float) -> None:
@@ -39,6 +39,7 @@ class Rig:
         self.now_s = 100.0
         self.pose = Pose2D(0.0, 0.0, 0.0)
         self.velocity = Velocity()
+        self.holds = False
         self.sent: list[Drive] = []
 
     @property
@@ -58,7 +59,8 @@ class Rig:
         velocity = drive.velocity or Velocity()
         yaw = self.pose.yaw + velocity.wz * self.step_s
         x = self.pose.x + velocity.vx * math.cos(yaw) * self.step_s
-        self.pose = Pose2D(x, self.pose.y + velocity.vx * math.sin(yaw) * self.step_s, yaw)
+        if not self.holds:
+            self.pose = Pose2D(x, self.pose.y + velocity.vx * math.sin(yaw) * self.step_s, yaw)
         self.now_s += self.step_s
         self.sent.append(drive)
         return drive
@@ -112,6 +114,25 @@ def test_a_turn_that_the_joystick_took_over_is_not_turned_back() -> None:
         rig.tick()
     whole = rig.run(step=2, action="turn right medium").end
     assert whole is not None and math.degrees(whole.turned_rad) == pytest.approx(-30.0, abs=3.0)
+
+
+def test_a_base_that_did_not_answer_is_tried_again_by_the_next_goal_alone() -> None:
+    """Where odometry has no noise, what stands and what is frozen look alike: only a try can tell."""
+    rig = Rig()
+    rig.holds = True
+    first = rig.run(step=1).end
+    assert first is not None and first.ending is Ending.BLOCKED
+    for step in (2, 3, 4):
+        sent = len(rig.sent)
+        end = rig.run(step=step).end
+        assert end is not None and end.ending is Ending.FAILED
+        assert end.message == "odometry still repeats itself: check its source, then give the goal again"
+        assert not any(drive.velocity and drive.velocity.vx for drive in rig.sent[sent:])
+    again = rig.run(step=1, session="b").end
+    assert again is not None and again.ending is Ending.BLOCKED, "it was tried, and is frozen still"
+    rig.holds = False
+    obeyed = rig.run(step=1, session="c").end
+    assert obeyed is not None and obeyed.ending is Ending.DONE
 
 
 def test_an_incomplete_action_moves_nothing() -> None:

@@ -85,6 +85,8 @@ class GazeboStage:
     def _on_report(self, message: MotionReport) -> None:
         if message.outcome != MotionReport.DONE:
             self.said.append(message.message)
+            # What fails ends its goal; the next one is another.
+            self.texts[0].session_id = f"s{message.step}"
         self.texts[0].step = max(self.texts[0].step, message.step + 1)
 
     def _move(self) -> None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from outrider.core.language.actions import ActionTable, Motion
-from outrider.core.values import STANDSTILL, Odometry, RangeScan, Velocity, wrap_angle
+from outrider.core.values import STANDSTILL, Odometry, Pose2D, RangeScan, Velocity, wrap_angle
 from outrider.navigation.clocks import ClockWatch, Moment, clock_off
 from outrider.navigation.limits import MotionLimits
 from outrider.navigation.motion.anchoring import AnchoredMotion, MotionExecutor
@@ -34,6 +34,7 @@ BASE_PATIENCE_S = 5.0
 # Real seconds of the longest motion in a simulation that runs at a tenth of real time, with room.
 MAX_MOTION_REAL_S = 240.0
 TAKEN_OVER = "a newer text took over"
+STILL_FROZEN = "odometry still repeats itself: check its source, then give the goal again"
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class Pilot:
         )
         self.emergency = False
         self._running: _Running | None = None
-        self._frozen_odometry: Odometry | None = None
+        self._frozen: tuple[str, Pose2D, Velocity] | None = None
         self._frozen_scan = FrozenScan()
         self._ledger = StepLedger()
         self._last_action: tuple[str, str] = ("", "")
@@ -286,8 +287,8 @@ class Pilot:
             self._finish(Ending.FAILED, fault, now)
             return None
         if running.start is None:
-            if self._is_still_frozen(odometry):
-                self._finish(Ending.FAILED, "odometry still repeats itself: check its source", now)
+            if self._frozen == (running.text.session_id, odometry.pose, odometry.velocity):
+                self._finish(Ending.FAILED, STILL_FROZEN, now)
                 return None
             running.start = odometry
             running.controller.start(odometry, now.motion_s)
@@ -296,14 +297,10 @@ class Pilot:
         command = running.controller.update(odometry, scan if self.settings.use_scan else None, now.motion_s)
         if command.done:
             self._finish(ending_of(command), command.error or command.note, now)
-            self._frozen_odometry = odometry if running.controller.odometry_froze else None
+            frozen = running.text.session_id, odometry.pose, odometry.velocity
+            self._frozen = frozen if running.controller.odometry_froze else None
             return None
         return clamp(command.velocity, self.settings.limits)
-
-    def _is_still_frozen(self, odometry: Odometry) -> bool:
-        """Whether it is, bit for bit, what the last motion was ended for."""
-        last = self._frozen_odometry
-        return last is not None and (last.pose, last.velocity) == (odometry.pose, odometry.velocity)
 
     def _fault(self, odometry: Odometry | None, scan: RangeScan | None, now: Moment, missing: str) -> str:
         """Why nothing may move now, or an empty text."""
