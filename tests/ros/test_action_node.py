@@ -55,6 +55,16 @@ def test_a_verified_action_is_driven_reported_and_ends_with_zeros(run_node: Run,
     wait_until(lambda: [v for _, v in base.commands[-5:]] == [Velocity()] * 5, "a burst of zeros")
 
 
+def test_what_gazebos_bridge_says_is_no_other_name_of_odometry(run_node: Run, client: Client) -> None:
+    """The node `gazebo` publishes it anew, with its checks; it may only be late at the launch."""
+    node = run_node(ActionNode).node
+    client.node.create_publisher(OdometryMsg, "gazebo/odom", qos.EVENTS)
+    wait_until(lambda: node.count_publishers("gazebo/odom"), "the bridge")
+    assert node.why_silent("odom", OdometryMsg) == "nobody publishes /odom: start its source"
+    client.node.create_publisher(OdometryMsg, "wheels/odom", qos.EVENTS)
+    wait_until(lambda: "odom:=/wheels/odom" in node.why_silent("odom", OdometryMsg), "another name")
+
+
 def test_a_silent_navigator_stops_the_robot_within_the_deadman(run_node: Run, client: Client) -> None:
     _, base, speaker = start(run_node, client, action=ActionNode)
     speaker.say(1, "move forward large")

@@ -32,6 +32,8 @@ DIAGNOSTICS_PERIOD_S = 1.0
 PERSISTENT_PERIODS = 3
 IDLE = frozenset({"", "inactive", "unconfigured", "not serving"})
 REMAP = "remap with -r {0}:={1}, or at the launch with remap:={0}={1}"
+# What the bridge says to the node `gazebo`, which publishes it anew: no other node goes by it.
+BRIDGED = "gazebo/"
 
 
 class OutriderNode(AnsweringNode):
@@ -151,11 +153,11 @@ class OutriderNode(AnsweringNode):
             return (
                 f"nothing comes on {name}, though it is published: `outrider doctor` looks at its QoS and age"
             )
-        kind = type_of(message)
+        kind, bridged = type_of(message), self.resolve_topic_name(BRIDGED + "odom").removesuffix("odom")
         others = [
             other
             for other, kinds in self.get_topic_names_and_types()
-            if kind in kinds and self._is_published(other)
+            if kind in kinds and not other.startswith(bridged) and self._is_published(other)
         ]
         if not others:
             return f"nobody publishes {name}: start its source"
