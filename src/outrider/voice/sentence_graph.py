@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from outrider.core.language.grammar import COMMANDS, Vocabulary
-from outrider.core.language.phrasebook import PUNCTUATION, Phrasebook
+from outrider.core.language.phrasebook import Phrasebook
+from outrider.core.language.signs import PUNCTUATION
 from outrider.core.language.things import ORDER
 
 CORRECTIONS = ("other", "which", "side", "beside")

@@ -41,7 +41,8 @@ class Numerals:
 
     `joiners` stand between parts of a number ("and"), `fillers` anywhere in it; `singles` mean 1 alone ("a").
     `points` part decimals ("point"), each with the number word that it holds before, if any. `halves` follow
-    a unit ("and a half").
+    a unit ("and a half"). `shortens`: a last digit right after a hundred or more counts tens of it or more,
+    as in Chinese: "hundred five" is 150.
     """
 
     values: Mapping[str, float]
@@ -52,6 +53,7 @@ class Numerals:
     decimal_sign: str = "."
     points: Mapping[str, str] = field(default_factory=dict)
     halves: tuple[str, ...] = ()
+    shortens: bool = False
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -71,6 +73,7 @@ class Numerals:
         if len(tokens) == 1 and tokens[0] in self.singles:
             return 1.0
         terms, is_joined = list[_Term](), False
+        tokens = self._unshortened(tokens) if self.shortens else tokens
         for word in self._grouped(tokens):
             if word in self.joiners and terms and not is_joined:
                 is_joined = True
@@ -114,6 +117,14 @@ class Numerals:
             return float(said.replace(thousands[1], ""))
         plain = _PLAIN.fullmatch(said)
         return float(said.replace(",", ".")) if plain and plain[1] in (None, ".", self.decimal_sign) else None
+
+    def _unshortened(self, tokens: Sequence[str]) -> list[str]:
+        """Words with the multiplier that is left out after a last digit: "one hundred five" means 150."""
+        *before, last = tokens
+        times = self.multipliers.get(before[-1], 0.0) / 10.0 if before else 0.0
+        is_digit = 1.0 <= self.values.get(last, 0.0) < 10.0
+        left_out = [word for word, value in self.multipliers.items() if value == times]
+        return [*tokens, *left_out[:1]] if is_digit else list(tokens)
 
     def _decimal(self, whole: Sequence[str], tokens: Sequence[str]) -> float | None:
         """The number of the words before a point, if any, and of the digits after it, one by one."""

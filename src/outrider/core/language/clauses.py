@@ -11,14 +11,8 @@ from outrider.core.language import plan as p
 from outrider.core.language.amounts import Token
 from outrider.core.language.grammar import Vocabulary, parse
 from outrider.core.language.names import Names, Said, statement, why_unheeded
-from outrider.core.language.phrasebook import (
-    ANYWHERE,
-    IN_NAMES,
-    PUNCTUATION,
-    UNHEEDED,
-    Phrasebook,
-    stop_words,
-)
+from outrider.core.language.phrasebook import ANYWHERE, IN_NAMES, UNHEEDED, Phrasebook, stop_words
+from outrider.core.language.signs import PUNCTUATION
 
 TURN_DEG = {"small": 15.0, "": 30.0, "large": 45.0}
 MOVE_M = {"small": 0.25, "": 0.5, "large": 0.75}
@@ -125,7 +119,12 @@ class Clauses:
         return p.Ask(asked) if asked.endswith("?") or stop_words().isdisjoint(said.words) else None
 
     def find(self, slots: _Slots, said: Said) -> p.Step | None:
-        """A thing, or the room that it stands in; where no model knows that room, a thing of such a name."""
+        """A thing, or the room that it stands in; where no model knows that room, a thing of such a name.
+
+        "Stop at the chair" finds it; "stop at once" and "stop before it's too late" say to stop.
+        """
+        if said.words[0] in stop_words() and not self.names.is_place(slots["thing"]):
+            return None
         inside = self.names.in_room(slots["thing"])
         room = self._to_find(inside, said, room=True) if inside else None
         return room or self._to_find(slots["thing"], said, room=False)

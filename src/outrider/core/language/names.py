@@ -10,8 +10,9 @@ from itertools import pairwise
 
 from outrider.core.language.amounts import Token
 from outrider.core.language.grammar import Vocabulary
-from outrider.core.language.phrasebook import ANYWHERE, PUNCTUATION, Phrasebook, joined, plain, stop_words
+from outrider.core.language.phrasebook import ANYWHERE, Phrasebook, joined, stop_words
 from outrider.core.language.plan import Remember, Step
+from outrider.core.language.signs import PUNCTUATION, plain
 from outrider.core.language.things import Thing
 from outrider.core.values import Visibility
 
@@ -198,8 +199,15 @@ class Names:
 
     def holds_more(self, words: Sequence[str]) -> bool:
         """Whether words are among it that no thing's name has, such as stop words, or signs."""
-        kept = self.book.words("never_in_things") | self.book.words("negations") | stop_words()
-        return any(word in kept or not word[0].isalpha() for word in words)
+        kept = self.book.words("never_in_things"), self.book.words("negations"), stop_words()
+        return any(not word[0].isalpha() or any(word in some for some in kept) for word in words)
+
+    def is_place(self, said: str) -> bool:
+        """Whether one can stop at what words name: a known kind of thing, or one with an article."""
+        words = self.bare(said)
+        has_article = self.book.without_article(said) != said
+        known = has_article or any(slot == "kind" for slot, _ in map(self.translated, words))
+        return known and self.book.words("moments").isdisjoint(words)
 
     def is_parted(self, match: re.Match[str], said: Said, by_any_sign: bool) -> bool:
         """Whether a sign such as a comma parts the thing of a phrase into what may be two things' names."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
 from importlib.resources import files
@@ -18,17 +17,13 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from outrider.core.language.amounts import DIGITS, Numerals, Token, written_digits
+from outrider.core.language.signs import PUNCTUATION, plain, plain_word
 from outrider.core.language.things import ORDER
 
 LANGUAGES = ("en", "de", "fr", "es", "zh")
 """Their order decides which one a sentence is taken for that fits several."""
-PUNCTUATION = ",.;!?"
-_PLAIN_SIGNS = str.maketrans(
-    {"，": ",", "。": ".", "；": ";", "！": "!", "？": "?", "、": ",", "：": ":", "’": "'", "‐": "-"}
-)
 _SIGNS_IN_WORDS = str.maketrans({"’": "'", "‐": "-"})
-_FILLERS = "\u115f\u1160\u3164\uffa0"  # letters that show nothing
-_UNSAID = '"“”„«»¿¡…:'
+_UNSAID = '"“”„«»¿¡:'
 _TOKEN = r"[^\W\d_]+(?:['-][^\W\d_]+)*|\S"
 _JOINT = re.compile(r"(?<=[^\W\d_])['-](?=[^\W\d_])")
 _PART = re.compile(r"\{(\w+)\}|([()\[\]|])|([^\s()\[\]|{}]+)")
@@ -43,22 +38,6 @@ IN_NAMES = (*ANYWHERE, "amount")
 _MOST_THING_WORDS, _MOST_TELLING_WORDS = 10, 4
 
 
-def plain(text: str) -> str:
-    """A text in small letters, without accents. Raised digits, fractions and the like stay as they are."""
-    signs = text.casefold().translate(_PLAIN_SIGNS)
-    parts = "".join(c if unicodedata.category(c) == "No" else unicodedata.normalize("NFKD", c) for c in signs)
-    return unicodedata.normalize("NFC", "".join(c for c in parts if not unicodedata.combining(c)))
-
-
-def visible(text: str) -> str:
-    """A text with each letter and its accents as one, and without characters that show nothing.
-
-    Those are format characters, such as zero-width spaces and soft hyphens, and accents on no letter.
-    """
-    kept = (c for c in unicodedata.normalize("NFC", text) if c not in _FILLERS)
-    return "".join(c for c in kept if unicodedata.category(c) not in ("Cf", "Mn", "Me"))
-
-
 def joined(tokens: Iterable[Token]) -> str:
     """The words of tokens, each followed by a space; what phrases are matched against."""
     return "".join(f"{token.word} " for token in tokens)
@@ -70,6 +49,7 @@ class Phrasebook:
     def __init__(self, language: str, data: Mapping[str, Any]) -> None:
         self.language = language
         self._data = data
+        self._words: dict[str, frozenset[str]] = {}
         self.numerals = Numerals(
             {plain(word): float(value) for word, value in data["numbers"].items()},
             {plain(word): float(value) for word, value in data["multipliers"].items()},
@@ -79,6 +59,7 @@ class Phrasebook:
             _DECIMAL_SIGNS[data.get("decimals", "point")],
             {plain(word): plain(before or "") for word, before in data.get("points", {}).items()},
             tuple(map(plain, data.get("halves", ()))),
+            bool(data.get("shortens")),
         )
         self._token = re.compile(f"{written_digits(self.numerals.decimal_sign)}|{_TOKEN}")
         self.metres = {plain(word): float(value) for word, value in data["metres"].items()}
@@ -98,7 +79,9 @@ class Phrasebook:
 
     def words(self, use: str) -> frozenset[str]:
         """The words of a list of single words."""
-        return frozenset(map(plain, self._data[use]))
+        if use not in self._words:
+            self._words[use] = frozenset(map(plain, self._data[use]))
+        return self._words[use]
 
     def spoken(self, use: str) -> tuple[str, ...]:
         """The entries of a list or table of words, such as the units of length, in the file's order."""
@@ -161,6 +144,11 @@ class Phrasebook:
         return re.compile(f"(?:(?:{self._any(self._data['correction'])})(?P<pause>, )?)+")
 
     @cached_property
+    def opener(self) -> re.Pattern[str]:
+        """Returns an expression for one of the words that begin a correction, and the comma after it."""
+        return re.compile(f"(?P<said>{self._any(self._data['correction'])})(?P<pause>, )?")
+
+    @cached_property
     def connector(self) -> re.Pattern[str]:
         """What parts the steps of a plan: a word such as "then", or punctuation."""
         signs = f"(?:[{re.escape(PUNCTUATION)}] )"
@@ -193,7 +181,7 @@ class Phrasebook:
         """The words, numbers and signs of a sentence; quotation marks are left out."""
         signs = sentence.translate(_SIGNS_IN_WORDS)
         signs = _JOINT.sub(" ", signs) if self.is_parted else signs
-        found = [Token(plain(m[0]), m.start(), m.end()) for m in self._token.finditer(signs)]
+        found = [Token(plain_word(m[0]), m.start(), m.end()) for m in self._token.finditer(signs)]
         found = [token for token in found if token.word and token.word not in _UNSAID]
         found = list(self.numerals.parted(found, self._units))
         return [part for token in found for part in self._segments(token)] if self.is_unspaced else found
@@ -329,7 +317,10 @@ class Phrasebook:
     def _amount(self, units: Iterable[str]) -> str:
         """A number and its unit, and what may say that it is half a unit more: "and a half"."""
         unit, half = f"(?:{self._any(units)})", f"(?:{self._any(self.numerals.halves) or _NEVER})"
-        return rf"(?:(?:{DIGITS} |{self._any(self.numerals.words)})+{unit}{half}?|{unit}{half})"
+        # Word by word: were "dix sept" beside "dix" and "sept", each could be read in two ways.
+        words = {word for entry in self.numerals.words for word in self._spelt(entry)}
+        numbers = "|".join(f"{re.escape(word)} " for word in sorted(words, key=len, reverse=True))
+        return rf"(?:(?:{DIGITS} |{numbers})+{unit}{half}?|{unit}{half})"
 
 
 def _parts(phrase: str) -> Iterator[tuple[str, str, str]]:

@@ -14,12 +14,13 @@ from outrider.core.language.amounts import Token
 from outrider.core.language.clauses import Clauses
 from outrider.core.language.grammar import Vocabulary, nearest
 from outrider.core.language.names import WHY_UNHEEDED, why_unheeded
-from outrider.core.language.phrasebook import PUNCTUATION, Phrasebook, joined
-from outrider.core.language.plan import MOST_STEPS, Ask, Plan, Step, Stop
+from outrider.core.language.phrasebook import Phrasebook, joined
+from outrider.core.language.plan import MOST_STEPS, Ask, Forget, Plan, Step, Stop
 from outrider.core.language.refusals import MOST_CHARACTERS, MOST_WORDS, shortened
+from outrider.core.language.signs import PUNCTUATION
 
 ANY_QUESTION = Ask("").intent
-ASKS_WHETHER = 'asks whether to move: say "please" too, or leave out the question mark'
+ASKS_WHETHER = 'asks whether to do it: say "please" too, or leave out the question mark'
 ASKS_AND_ORDERS = "asks and orders at once: end the question with a question mark, or say one at a time"
 _MOST_RESPELT = 14
 
@@ -110,13 +111,29 @@ class Reading:
 
     def _without_correction(self) -> tuple[list[Token], bool]:
         match = self.book.correction.match(joined(self.tokens))
-        if match is None or (match["pause"] is None and match[0].split()[0] in self.book.words("negations")):
+        if match is None or self._forbids(match[0]):
+            return self.tokens, False
+        if match["pause"] is None and match[0].split()[0] in self.book.words("negations"):
             return self.tokens, False
         return self.tokens[match[0].count(" ") :], True
+
+    def _forbids(self, openers: str) -> bool:
+        """Whether the words that begin a correction end in one that forbids what follows: "i said no chair".
+
+        A negation may repeat the one before it, have a comma after it, or be the first and no word for "not".
+        """
+        *before, (last, paused) = [(one["said"], one["pause"]) for one in self.book.opener.finditer(openers)]
+        if paused:
+            return False
+        is_not = self.book.as_written(last) in self.book.words("denying")
+        negates = not self.book.words("negations").isdisjoint(last.split())
+        return is_not or (negates and bool(before) and before[-1] != (last, None))
 
     def _spoken_correction(self) -> tuple[Step, ...] | None:
         """A correction whose "no" has no comma after it, as a recogniser writes it: "no the other one"."""
         match = self.book.correction.match(joined(self.tokens))
+        if match is not None and self._forbids(match[0]):
+            return None
         after = self.tokens[match[0].count(" ") :] if match else []
         steps = self._split(after, None, True, False)
         return steps if steps is not None and steps[0].intent.startswith("correct(") else None
@@ -147,9 +164,10 @@ class Reading:
     def _read(
         self, tokens: Sequence[Token], end: int, previous: Step | None, corrected: bool, described: bool
     ) -> Step | None:
-        """The first `end` of the tokens as a step; none that moves where they only ask."""
+        """The first `end` of the tokens as a step; none that moves or erases where they only ask."""
         step = self.clauses.read(tokens[:end], self.sentence, previous, corrected, described)
-        if step is not None and step.moves and self._only_asks(tokens, end, previous):
+        acts = step is not None and (step.moves or isinstance(step, Forget))
+        if acts and self._only_asks(tokens, end, previous):
             self.clauses.problems.append(ASKS_WHETHER)
             return None
         return step

@@ -7,8 +7,9 @@ from outrider.core.errors import InstructionError
 from outrider.core.language.clauses import Clauses
 from outrider.core.language.grammar import Near, Vocabulary, example, nearest
 from outrider.core.language.names import why_unheeded
-from outrider.core.language.phrasebook import PUNCTUATION, Phrasebook, phrasebook
+from outrider.core.language.phrasebook import Phrasebook, phrasebook
 from outrider.core.language.prompt import normalise_instruction
+from outrider.core.language.signs import PUNCTUATION
 from outrider.core.language.things import SIDES, SIZES
 
 MOST_CHARACTERS, MOST_WORDS = 400, 80

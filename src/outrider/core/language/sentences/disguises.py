@@ -6,8 +6,9 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from outrider.core.language.phrasebook import Phrasebook, joined, plain, stop_words
+from outrider.core.language.phrasebook import Phrasebook, joined, stop_words
 from outrider.core.language.sentences.stop_phrases import WORD_BEGINS, stop_phrases
+from outrider.core.language.signs import plain
 
 _MOST_LETTERS = 40
 _NO_LETTER = re.compile(r"[\W_]+")
@@ -56,8 +57,9 @@ def _repeated() -> re.Pattern[str]:
 @cache
 def _orders_as_one(book: Phrasebook) -> re.Pattern[str]:
     """Returns an expression for orders to stop among polite words, without what is no letter or digit."""
-    corrections = [joined(book.tokens(said)) for said in book.spoken("correction")]
-    orders = (order for order in stop_phrases(book) if not any(map(order.fullmatch, corrections)))
+    others = (*book.spoken("correction"), *book.spoken("negations"))
+    told = [joined(book.tokens(said)) for said in others]
+    orders = (order for order in stop_phrases(book) if not any(map(order.fullmatch, told)))
     polite = (
         joined(book.tokens(said)) for use in ("polite_before", "polite_after") for said in book.spoken(use)
     )

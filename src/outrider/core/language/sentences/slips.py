@@ -72,7 +72,7 @@ def _is_slip(book: Phrasebook, word: str) -> bool:
     keys = _KEYBOARDS.get(book.language, _QWERTY)
     right, left = set(itertools.pairwise(keys)), set(itertools.pairwise(keys[::-1]))
     return any(
-        (len(word) != len(stop) and num_slips(word, stop) == 1)
+        (abs(len(word) - len(stop)) == 1 and num_slips(word, stop) == 1)
         or (word[0] == stop[0] and sorted(word) == sorted(stop))
         or any(_wrong(word, stop) and _wrong(word, stop) <= moved for moved in (right, left))
         for stop in _meant(book)
@@ -111,7 +111,8 @@ def _glued_to() -> frozenset[str]:
 
 
 def _is_swapped(word: str, meant: str) -> bool:
-    return sorted(word) == sorted(meant) and num_slips(word, meant) == 1
+    is_like = len(word) == len(meant) and sorted(word) == sorted(meant)
+    return is_like and num_slips(word, meant) == 1
 
 
 def _nearest(word: str, lexicon: Sequence[str]) -> str:

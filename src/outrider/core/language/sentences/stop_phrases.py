@@ -8,14 +8,8 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 
-from outrider.core.language.phrasebook import (
-    LANGUAGES,
-    PUNCTUATION,
-    Phrasebook,
-    joined,
-    phrasebook,
-    stop_words,
-)
+from outrider.core.language.phrasebook import LANGUAGES, Phrasebook, joined, phrasebook, stop_words
+from outrider.core.language.signs import PUNCTUATION
 
 WORD_BEGINS = r"(?<!\S)"
 

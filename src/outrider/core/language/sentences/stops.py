@@ -10,15 +10,7 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 
-from outrider.core.language.phrasebook import (
-    LANGUAGES,
-    PUNCTUATION,
-    Phrasebook,
-    joined,
-    phrasebook,
-    stop_words,
-    visible,
-)
+from outrider.core.language.phrasebook import LANGUAGES, Phrasebook, joined, phrasebook, stop_words
 from outrider.core.language.plan import Step, Stop, says_stop
 from outrider.core.language.reading import Reading, knows_nothing
 from outrider.core.language.refusals import MOST_WORDS
@@ -32,6 +24,7 @@ from outrider.core.language.sentences.stop_phrases import (
     urges,
     without_politeness,
 )
+from outrider.core.language.signs import PUNCTUATION, visible
 
 DENIAL_REACH = 2  # words between a negation and a stop word that it may deny: "do not ever stop"
 _MOST_MENDED = 8
@@ -50,8 +43,10 @@ def says_to_stop(sentence: str) -> bool:
     plans = [plan for reading in readings if (plan := _steps(reading))]
     if plans:
         bursts_out = any(_bursts_out(one.book, [token.word for token in one.tokens]) for one in readings)
-        asks = any(map(_asks_and_stops, readings))
-        return bursts_out or asks or any(map(says_stop, plans)) or any(map(slips, _likely(readings)))
+        breaks_in = any(_asks_and_stops(one) or _breaks_in(one) for one in readings)
+        return bursts_out or breaks_in or any(map(says_stop, plans)) or any(map(slips, _likely(readings)))
+    if any(map(_breaks_in, readings)):
+        return True
     found = [list(_stops(reading.book, joined(reading.tokens))) for reading in readings]
     # A language's own words alone show its negations whole: "don't" is two words to others.
     if any(found):
@@ -82,7 +77,8 @@ def _bursts_out(book: Phrasebook, words: Sequence[str]) -> bool:
     clauses = list(between_signs(words))
     orders = [clause for clause in clauses if _orders_a_stop(book, clause)]
     ends = len(clauses) > 1 and "?" not in words[-1:] and orders[-1:] == clauses[-1:]
-    return ends or any(not book.correction.fullmatch(" ".join([*order, ""])) for order in orders)
+    repeats = any(stop_words().issuperset(clause[-2:]) for clause in clauses if len(clause) > 1)
+    return ends or repeats or any(not book.correction.fullmatch(" ".join([*order, ""])) for order in orders)
 
 
 def _orders_a_stop(book: Phrasebook, clause: Sequence[str]) -> bool:
@@ -99,6 +95,35 @@ def _asks_and_stops(reading: Reading) -> bool:
     return any(words[-1] in stop_words() and not _is_denied(words[:-1]) for words in told if words)
 
 
+def _breaks_in(reading: Reading) -> bool:
+    """Whether a stop phrase ends a sentence that is whole without it: "what are you doing stand still".
+
+    A phrase of one word breaks into an order alone: "turn left enough", but not "is that enough". One after a
+    word such as "then" is a step, one after an article a thing: "find the emergency stop".
+    """
+    book = reading.book
+    words = without_politeness(book, [token.word for token in reading.tokens])
+    text = urges(book).sub("", f"{' '.join(words)} ")
+    if "?" in words[-1:] or len(words) > MOST_WORDS:
+        return False
+    for match in (match for phrase in stop_phrases(book) for match in phrase.finditer(text)):
+        before = text[: match.start()].split()
+        if match.end() < len(text) or not before or _is_denied(before) or _leads_on(book, before):
+            continue
+        steps = _steps(Reading(book, book.as_written(" ".join(before)), None, knows_nothing))
+        is_long = len(match[0].strip() if book.is_unspaced else match[0].split()) > 1
+        if steps and steps[-1].intent != "remember" and (is_long or steps[-1].moves):
+            return True
+    return False
+
+
+def _leads_on(book: Phrasebook, before: Sequence[str]) -> bool:
+    """Whether words end in an article, or in a word such as "then"."""
+    text = " ".join([*without_politeness(book, before), ""])
+    parts = any(link.end() == len(text) for link in book.connector.finditer(text))
+    return parts or not book.without_article(f"{before[-1]} ").strip()
+
+
 def _stops(book: Phrasebook, text: str) -> Iterator[bool]:
     """For each stop word or phrase of a text: whether it stands, or a negation just before it denies it.
 
@@ -111,7 +136,7 @@ def _stops(book: Phrasebook, text: str) -> Iterator[bool]:
         if is_long or match[0].strip() in stop_words():
             if _goes_on(book, match):
                 continue
-            before = text[max(0, match.start() - 80) : match.start()].split()[-DENIAL_REACH - 1 :]
+            before = text[max(0, match.start() - 80) : match.start()].split()
             yield not _is_denied(before)
     if _bursts_out(book, text.split()):
         yield True
@@ -126,10 +151,15 @@ def _goes_on(book: Phrasebook, match: re.Match[str]) -> bool:
 
 
 def _is_denied(before: Sequence[str]) -> bool:
-    """Whether the words before a stop word deny it: the last is a negation, but for words such as "ever"."""
-    for word in reversed(before):
+    """Whether the words before a stop word deny it: the last is a negation, but for words such as "ever".
+
+    One of two parts that is whole before it denies nothing: "n'y va pas arrête".
+    """
+    for at in range(len(before) - 1, max(-1, len(before) - DENIAL_REACH - 2), -1):
+        word = before[at]
         if word in of_all("denials"):
-            return True
+            begun = {said.partition("'")[0] for said in before[: at - 1]} & of_all("negation_begins")
+            return not (begun and word in of_all("negation_ends"))
         if word not in of_all("between_denials"):
             return False
     return False
