@@ -185,6 +185,10 @@ class Console:
         """Engages the emergency stop, for whoever asks."""
         self._hub.e_stop()
 
+    def heed(self, stop: m.FromPage) -> None:
+        """Does what `is_stop`, for a page that has not said hello."""
+        self._hub.receive(_somebody(), stop)
+
     async def socket(self, socket: WebSocket) -> None:
         """Serves a viewer's WebSocket until it closes; refuses one that is not logged in."""
         if await self._login.accept(socket):
@@ -197,9 +201,7 @@ class Console:
 
     async def _serve(self, channel: Channel) -> None:
         try:
-            hello = m.read(await asyncio.wait_for(channel.text(), HELLO_S))
-            if not isinstance(hello, m.Hello):
-                raise ProtocolError("the first message must be a hello")
+            hello = await asyncio.wait_for(self._hello(channel), HELLO_S)
         except (ProtocolError, asyncio.TimeoutError) as error:
             await channel.close(UNREADABLE, str(error))
             return
@@ -218,6 +220,15 @@ class Console:
             self._answers.part(viewer)
             self._hub.part(viewer)
             sending.cancel()
+
+    async def _hello(self, channel: Channel) -> m.Hello:
+        """The first message but for stops, which wait for no hello: a relay has them overtake one."""
+        somebody = _somebody()
+        while not isinstance(message := m.read(await channel.text()), m.Hello):
+            if not m.is_stop(message):
+                raise ProtocolError("the first message must be a hello")
+            self._hub.receive(somebody, message)
+        return message
 
     def _receive(self, viewer: Viewer, message: m.FromPage, channel: Channel) -> None:
         if not (m.is_stop(message) or channel.may_speak()):
@@ -279,6 +290,11 @@ async def _send_all(channel: Channel, viewer: Viewer) -> None:
         while (frame := await viewer.mailbox.next()) is not None:
             await channel.send(frame)
         await channel.close(REPLACED, "opened again elsewhere")
+
+
+def _somebody() -> Viewer:
+    """Who has not said hello: nothing but stops is taken, and no place."""
+    return Viewer("somebody", "")
 
 
 def _tell(viewer: Viewer, message: m.ToPage) -> None:

@@ -125,6 +125,22 @@ def test_a_stop_that_does_not_get_through_is_said_and_said_again(
         again.close()
 
 
+def test_a_cancel_that_does_not_get_through_is_said_and_goes_out_by_the_next_connection(
+    page: Any, server: ConsoleServer, robot: FakeRobot
+) -> None:
+    server.close()
+    page.wait_for_selector("#page-link.bad")
+    page.click("#cancel")
+    page.wait_for_selector(".answer.bad >> text=not connected")
+    again = ConsoleServer(robot, ConsoleSettings(port=server.port))
+    try:
+        page.wait_for_selector("#page-link.good")
+        wait_until(lambda: robot.cancels == 1, "the cancel")
+        page.wait_for_selector(".answer >> text=asked to stop")
+    finally:
+        again.close()
+
+
 def test_typing_does_not_drive(page: Any, robot: FakeRobot) -> None:
     page.click("#words")
     page.keyboard.type("was")

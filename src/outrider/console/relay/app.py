@@ -19,6 +19,7 @@ from outrider.console import messages as m
 from outrider.console.access import Access
 from outrider.console.app import (
     AWAY,
+    HELLO_S,
     STATIC,
     UNREADABLE,
     Guard,
@@ -100,14 +101,15 @@ async def _relay(channel: SocketChannel, robot: RelayedRobot) -> None:
     page, pace = robot.open(), Pace()
     sending = asyncio.create_task(_send_all(channel, robot, page))
     try:
+        text = await asyncio.wait_for(channel.text(), HELLO_S)
         while True:
-            text = await channel.text()
             is_stop = m.is_stop(m.read(text))
             if not (is_stop or channel.may_speak()):
                 raise ProtocolError("the session has ended: log in again")
             robot.say(page, text, is_stop)
             pace.count(time.monotonic())
-    except ProtocolError as error:
+            text = await channel.text()
+    except (ProtocolError, asyncio.TimeoutError) as error:
         await channel.close(UNREADABLE, str(error))
     finally:
         robot.part(page)

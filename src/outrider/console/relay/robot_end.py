@@ -154,12 +154,12 @@ class _Run:
             self._pages[frame.page][0].take(frame)
 
     def _say(self, said: f.Said, urgent: bool) -> None:
-        """A stop comes by both connections: whichever is first acts, and a page's order stays as it was."""
+        """A stop comes by both connections: whichever is first acts, be it before the page's hello."""
         if said.page in self._pages:
             self._pages[said.page][0].say(said.text, urgent)
         elif urgent:
-            if isinstance(m.read(said.text), m.EStop):
-                self._console.stop()
+            if m.is_stop(stop := m.read(said.text)):
+                self._console.heed(stop)
         elif len(self._pages) < MAX_WEBSOCKETS:
             channel = _PageChannel(said.page, self._link, self._pictures)
             channel.say(said.text, urgent)

@@ -40,9 +40,10 @@ class RelayedPage:
         self._news.set()
 
     def close(self, code: int, reason: str) -> None:
-        """Has the connection closed."""
-        self._closed, self.code, self.reason = True, code, reason
-        self._news.set()
+        """Has the connection closed, for the first reason that is given."""
+        if not self._closed:
+            self._closed, self.code, self.reason = True, code, reason
+            self._news.set()
 
     async def next(self) -> str | bytes | None:
         """Returns the next frame to send; None once the page is to be closed."""

@@ -26,7 +26,7 @@ export class Commands {
       if (matchMedia("(pointer: coarse)").matches) input.blur();
     });
     input.addEventListener("keydown", (event) => this.onKey(event));
-    cancel.addEventListener("click", () => link.send({ do: "cancel" }));
+    cancel.addEventListener("click", () => link.cancel() || this.show("bad", words("command.uncancelled")));
     meant.addEventListener("click", () => this.say(meant.dataset.said));
     for (const said of list("command.quick.list")) {
       const button = document.createElement("button");

@@ -37,7 +37,10 @@ export class Link {
     address.protocol = location.protocol === "https:" ? "wss:" : "ws:";
     const socket = new WebSocket(address);
     socket.binaryType = "arraybuffer";
-    socket.onopen = () => this.send({ do: "hello", resume: sessionStorage.getItem(SECRET) ?? "" });
+    socket.onopen = () => {
+      this.send({ do: "hello", resume: sessionStorage.getItem(SECRET) ?? "" });
+      if (this.cancelOwed) this.send({ do: "cancel" });
+    };
     socket.onmessage = ({ data }) => this.receive(data);
     socket.onclose = ({ code }) => this.closed(code);
     this.socket = socket;
@@ -50,6 +53,7 @@ export class Link {
 
   receive(data) {
     this.heardMs = performance.now();
+    this.cancelOwed = false;
     if (data instanceof ArrayBuffer) {
       const number = new DataView(data).getUint32(0);
       this.send({ do: "seen", picture: number });
@@ -107,6 +111,12 @@ export class Link {
 
   release() {
     this.send({ do: "e_stop", engaged: false, beat: this.beat });
+  }
+
+  // Whether it has gone out on a connection that works; if not, it goes out by the next one.
+  cancel() {
+    this.cancelOwed = !(this.send({ do: "cancel" }) && this.isFresh);
+    return !this.cancelOwed;
   }
 
   // By both ways, unless the robot's own news soon say that it is engaged: a socket that looks open may lead
