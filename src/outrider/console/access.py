@@ -14,6 +14,7 @@ from outrider.core.files.private_files import HOME_FOLDER
 from outrider.core.files.secret_file import load_secret
 
 DEFAULT_TOKEN_FILE = HOME_FOLDER / "console.token"
+COOKIE = "outrider_session"
 SESSION_S = 12 * 3600.0
 MAX_SESSIONS = 64
 
@@ -82,6 +83,15 @@ def same_origin(origin: str | None, host: str | None) -> bool:
         return bool(origin and host) and urlsplit(origin or "").netloc.lower() == (host or "").lower()
     except ValueError:
         return False
+
+
+def cookie_name(host: str) -> str:
+    """The session's cookie for a Host header.
+
+    A browser keeps the cookies of a host's ports together: a console and a relay need names of their own.
+    """
+    port = host.rpartition(":")[2]
+    return f"{COOKIE}_{port}" if port.isascii() and port.isdigit() else COOKIE
 
 
 def _name_of(host: str) -> str:

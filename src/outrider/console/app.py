@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from outrider.console import messages as m
-from outrider.console.access import Access, same_origin
+from outrider.console.access import Access, cookie_name, same_origin
 from outrider.console.hub import Hub
 from outrider.console.spoken.answers import SpokenAnswers
 from outrider.console.spoken.ear import Ear
@@ -28,7 +28,6 @@ from outrider.core.errors import ProtocolError
 from outrider.core.hearing import AsrEngine, TtsEngine
 
 STATIC = Path(__file__).parent / "static"
-COOKIE = "outrider_session"
 MAX_LOGIN_BYTES = 1024
 WRONG_TOKEN_PAUSE_S = 0.5
 HELLO_S = 5.0
@@ -91,12 +90,13 @@ class Login:
             await asyncio.sleep(WRONG_TOKEN_PAUSE_S)
             return RedirectResponse("/login?wrong", 303)
         response = RedirectResponse("/", 303)
-        response.set_cookie(COOKIE, session, httponly=True, samesite="strict", secure=self._secure)
+        name = cookie_name(request.headers.get("host", ""))
+        response.set_cookie(name, session, httponly=True, samesite="strict", secure=self._secure)
         return response
 
     def knows(self, connection: HTTPConnection) -> bool:
         """Whether a request or a websocket has a session of ours."""
-        return self._access.admits(connection.cookies.get(COOKIE))
+        return self._access.admits(connection.cookies.get(cookie_name(connection.headers.get("host", ""))))
 
     async def accept(self, socket: WebSocket) -> bool:
         """Accepts a websocket of a page of ours, with a session of ours; refuses any other."""

@@ -20,7 +20,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from outrider.console import app
-from outrider.console.access import SESSION_S, Access, is_loopback, load_token, same_origin
+from outrider.console.access import SESSION_S, Access, cookie_name, is_loopback, load_token, same_origin
 from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.core.errors import ConfigError
 
@@ -88,12 +88,32 @@ def test_a_wrong_token_opens_nothing(guarded: ConsoleServer, token: str) -> None
     assert not cookie_of(response)
 
 
-@pytest.mark.parametrize("cookie", ["", "outrider_session=", "outrider_session=forged"])
-def test_without_a_session_there_is_nothing(guarded: ConsoleServer, robot: FakeRobot, cookie: str) -> None:
+@pytest.mark.parametrize("value", ["", "=", "=forged"])
+def test_without_a_session_there_is_nothing(guarded: ConsoleServer, robot: FakeRobot, value: str) -> None:
+    cookie = cookie_name(f"127.0.0.1:{guarded.port}") + value if value else ""
     with pytest.raises(InvalidStatus) as refused:
         Page(guarded, cookie=cookie)
     assert refused.value.response.status_code == 403
     assert robot.e_stops == []
+
+
+def test_a_login_at_another_port_of_this_host_ends_none(
+    guarded: ConsoleServer, robot: FakeRobot, token_file: Path
+) -> None:
+    """As at a relay beside the console: a browser sends the cookies of both to both."""
+    other = ConsoleServer(robot, ConsoleSettings(port=0, login=True, token_file=str(token_file)))
+    try:
+        token = token_file.read_text()
+        kept = dict(cookie_of(log_in(one, token)).split("=", 1) for one in (guarded, other))
+        cookie = "; ".join(f"{name}={value}" for name, value in kept.items())
+        assert [ask(one, "/", Cookie=cookie)[0].status for one in (guarded, other)] == [200, 200]
+    finally:
+        other.close()
+
+
+@pytest.mark.parametrize("host", ["", "robot", "[::1]", "robot:", "robot:https", "robot:٣", "a:b; Path=/"])
+def test_a_host_without_a_port_has_the_plain_cookie(host: str) -> None:
+    assert cookie_name(host) == cookie_name("robot") != cookie_name("robot:8080")
 
 
 def test_the_emergency_stop_needs_no_session_and_its_release_does(
