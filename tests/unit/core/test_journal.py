@@ -40,7 +40,7 @@ def journal(tmp_path: Path) -> Path:
 
 def test_what_was_written_is_proven_in_order(journal: Path) -> None:
     proof = prove(journal)
-    assert proof.holds and proof.reason == ""
+    assert proof.holds and proof.first.reason == ""
     assert [(entry.who, entry.did, entry.what) for entry in proof.entries] == SAID * 4
     assert [entry.n for entry in proof.entries] == list(range(1, 13))
 
@@ -57,8 +57,8 @@ def test_any_changed_byte_is_named_by_its_line(journal: Path) -> None:
         changed[place] ^= 1 << rng.randrange(8)
         journal.write_bytes(changed)
         proof = prove(journal)
-        assert proof.line == 1 + content[:place].count(b"\n")
-        assert proof.reason.startswith("its signature does not fit")
+        assert proof.first.line == 1 + content[:place].count(b"\n")
+        assert proof.first.reason.startswith("its signature does not fit")
 
 
 @pytest.mark.parametrize(
@@ -77,13 +77,13 @@ def test_any_changed_byte_is_named_by_its_line(journal: Path) -> None:
 )
 def test_lines_left_out_put_in_or_moved_are_named(journal: Path, change, line: int) -> None:
     journal.write_bytes(b"".join(change(journal.read_bytes().splitlines(keepends=True))))
-    assert (prove(journal).holds, prove(journal).line) == (False, line)
+    assert (prove(journal).holds, prove(journal).first.line) == (False, line)
 
 
 def test_another_key_proves_nothing(journal: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.journal"
     Journal(other).write("x", "say")
-    assert prove(journal, key_of(other)).line == 1
+    assert prove(journal, key_of(other)).first.line == 1
 
 
 def lines_of(journal: Path) -> list[bytes]:
@@ -100,15 +100,15 @@ def test_a_closing_line_tells_that_the_writer_has_ended(journal: Path) -> None:
 def test_lines_cut_at_the_end_are_named_until_the_last(journal: Path, count: int) -> None:
     journal.write_bytes(b"".join(lines_of(journal)[:-count]))
     proof = prove(journal)
-    assert (proof.holds, proof.line, len(proof.entries)) == (False, 13 - count, 12 - count)
-    assert "up to entry 12" in proof.reason
+    assert (proof.holds, proof.first.line, len(proof.entries)) == (False, 13 - count, 12 - count)
+    assert "up to entry 12" in proof.first.reason
 
 
 @pytest.mark.parametrize("count", range(1, 12))
 def test_lines_cut_at_the_begin_are_named(journal: Path, count: int) -> None:
     journal.write_bytes(b"".join(lines_of(journal)[count:]))
     proof = prove(journal)
-    assert (proof.holds, proof.line) == (False, 1) and f"it is entry {count + 1}" in proof.reason
+    assert (proof.holds, proof.first.line) == (False, 1) and f"it is entry {count + 1}" in proof.first.reason
 
 
 def test_a_whole_session_taken_away_is_named(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_whole_session_taken_away_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kept", [b"", b"\0" * 300, b'{"n":1,"at":"'], ids=["emptied", "zeros", "begun"])
 def test_a_journal_that_was_emptied_is_named(journal: Path, kept: bytes) -> None:
     journal.write_bytes(kept)
-    assert (prove(journal).holds, prove(journal).line) == (False, 1)
+    assert (prove(journal).holds, prove(journal).first.line) == (False, 1)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_journal_that_was_emptied_is_named(journal: Path, kept: bytes) -> None
 )
 def test_without_its_head_nothing_is_proven(journal: Path, head: bytes | None) -> None:
     head_of(journal).unlink() if head is None else head_of(journal).write_bytes(head)
-    assert not prove(journal).holds and head_of(journal).name in prove(journal).reason
+    assert not prove(journal).holds and head_of(journal).name in prove(journal).first.reason
 
 
 def test_the_head_of_another_journal_proves_nothing(journal: Path, tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_the_head_of_another_journal_proves_nothing(journal: Path, tmp_path: Pat
     for _ in range(3):
         Journal(other).write("x", "say")
     head_of(journal).write_bytes(head_of(other).read_bytes())
-    assert "names an entry 3 that is not there" in prove(journal).reason
+    assert "names an entry 3 that is not there" in prove(journal).first.reason
 
 
 def test_a_new_journal_holds_before_its_first_line(tmp_path: Path) -> None:
@@ -210,10 +210,11 @@ def test_what_was_cut_is_named_though_a_writer_goes_on(journal: Path) -> None:
     journal.write_bytes(b"".join(lines_of(journal)[:-4]))
     Journal(journal).write("next", "say")
     proof = prove(journal)
-    assert [entry.did for entry in proof.entries] == [CONTINUED, "say"] and proof.entries[0].n == 13
-    assert changed_of(journal).name in proof.entries[0].what and len(lines_of(changed_of(journal))) == 8
+    assert [entry.did for entry in proof.entries[8:]] == [CONTINUED, "say"] and proof.entries[8].n == 13
+    assert changed_of(journal).name in proof.entries[8].what and len(lines_of(changed_of(journal))) == 8
+    assert not proof.holds and "has no entries 9 to 12" in proof.first.reason and proof.first.after == 8
     changed_of(journal).unlink()
-    assert "which is not there" in prove(journal).reason
+    assert "has no entries 1 to 12" in prove(journal).first.reason and prove(journal).first.after == 0
 
 
 @pytest.mark.parametrize("lost", ["head", "journal", "journal emptied"])
@@ -225,7 +226,8 @@ def test_what_was_taken_away_is_named_though_a_writer_goes_on(journal: Path, los
     else:
         journal.write_bytes(b"")
     Journal(journal).write("next", "say")
-    assert prove(journal).entries[0].did == CONTINUED and changed_of(journal).exists()
+    assert [entry.did for entry in prove(journal).entries[-2:]] == [CONTINUED, "say"]
+    assert not prove(journal).holds and changed_of(journal).exists()
 
 
 def test_a_full_file_that_was_taken_away_is_named(tmp_path: Path) -> None:
@@ -239,8 +241,8 @@ def test_a_full_file_that_was_taken_away_is_named(tmp_path: Path) -> None:
         full_of(path).write_bytes(kept)
         assert not prove(path).holds
     full_of(path).unlink()
-    assert (prove(path).holds, prove(path).line) == (False, 1)
-    assert f"it continues {full_of(path)}" in prove(path).reason
+    assert (prove(path).holds, prove(path).first.line) == (False, 1)
+    assert f"it continues {full_of(path)}" in prove(path).first.reason
 
 
 def test_an_older_head_lets_no_line_be_cut_before_it(journal: Path) -> None:
@@ -249,10 +251,10 @@ def test_an_older_head_lets_no_line_be_cut_before_it(journal: Path) -> None:
     write_head(journal, 7, hash_of(lines[6]), key)
     assert prove(journal).holds
     journal.write_bytes(b"".join(lines[:6]))
-    assert "up to entry 7" in prove(journal).reason
+    assert "up to entry 7" in prove(journal).first.reason
     write_head(journal, 7, Head().line, key)
     journal.write_bytes(b"".join(lines))
-    assert "names an entry 7" in prove(journal).reason
+    assert "names an entry 7" in prove(journal).first.reason
 
 
 def test_a_full_journal_goes_on_in_a_new_file_and_stays_bounded(tmp_path: Path) -> None:
@@ -272,7 +274,7 @@ def test_a_full_journal_goes_on_in_a_new_file_and_stays_bounded(tmp_path: Path) 
     assert proof.holds and proof.entries[-1].what == "turn(59)" and proof.entries[0].n > 1
     lines = files[1].read_bytes().splitlines(keepends=True)
     files[1].write_bytes(b"".join(lines[:-1]))
-    assert (prove(path).file, prove(path).line) == (path, 1)
+    assert (prove(path).first.file, prove(path).first.line) == (path, 1)
 
 
 @pytest.mark.parametrize("end", [b"torn", b'{"n":1}\n', b"\n"])
@@ -282,7 +284,8 @@ def test_a_journal_whose_end_was_changed_is_kept_and_a_new_one_says_so(journal: 
     Journal(journal).write("viewer 1", "say", "stop")
     assert journal.with_name(f"{journal.name}.changed").read_bytes() == changed
     proof = prove(journal)
-    assert proof.holds and [entry.did for entry in proof.entries] == [CONTINUED, "say"]
+    assert [entry.did for entry in proof.entries[12:]] == [CONTINUED, "say"] and proof.goes_on
+    assert not proof.holds and (proof.first.file, proof.first.line) == (changed_of(journal), 13)
 
 
 def _write_many(path: Path, most_bytes: int) -> None:

@@ -36,7 +36,7 @@ from outrider.core.files.journal_files import (
     signed_line,
     write_head,
 )
-from outrider.core.files.journal_proof import Proof, prove
+from outrider.core.files.journal_proof import Proof, is_chained, prove
 from outrider.core.files.private_files import open_private
 from outrider.core.files.secret_file import load_secret
 from outrider.core.files.writing import replace_file, writing_to
@@ -79,13 +79,13 @@ class Journal:
             newest = Head(entry.n, hash_of(last)) if entry else Head()
             if (last and entry is None) or not _is_at(head, newest, entry):
                 proof = prove(self.path, most_bytes=self._most_bytes)
-                if not proof.holds:
+                if not proof.goes_on:
                     self._keep_changed(file, head or newest)
                     return 0
                 if proof.torn:
                     newest = self._cut(file, proof)
             if file.seek(0, os.SEEK_END) >= self._most_bytes:
-                self._go_on(file, full_of(self.path), newest, FULL)
+                self._put_aside(file, newest)
                 return 0
             lines = b""
             for note in notes:
@@ -105,9 +105,16 @@ class Journal:
         file.write(line)
         return Head(newest.n + 1, hash_of(line))
 
+    def _put_aside(self, file: IO[bytes], newest: Head) -> None:
+        """The file is full: it is kept as such, to be dropped in time, if all its lines are as written."""
+        if is_chained(self.path, self._key):
+            self._go_on(file, full_of(self.path), newest, FULL)
+        else:
+            self._keep_changed(file, newest)
+
     def _keep_changed(self, file: IO[bytes], newest: Head) -> None:
         kept = changed_of(self.path)
-        self._go_on(file, kept, newest, f"the end of the earlier file is not as written: it is {kept.name}")
+        self._go_on(file, kept, newest, f"the earlier file is not as written: it is {kept.name}")
 
     def _go_on(self, file: IO[bytes], kept: Path, newest: Head, reason: str) -> None:
         """Begin another file, under the lock and with no moment without one: nobody begins another chain."""

@@ -75,7 +75,7 @@ def full_of(journal: Path) -> Path:
 
 
 def changed_of(journal: Path) -> Path:
-    """The file before this one, of which the writer found that its end was not as written."""
+    """The file before this one, which its writer found not as written."""
     return journal.with_name(f"{journal.name}.changed")
 
 

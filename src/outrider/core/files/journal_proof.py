@@ -30,22 +30,38 @@ NOT_SIGNED = "its signature does not fit: it was changed, or written with anothe
 
 
 @dataclass(frozen=True)
-class Proof:
-    """What a journal's chain shows. `line` of `file` is the first that is not as written, 0 where all are.
+class Fault:
+    """`line` of `file` is not as it was written; the first `after` entries come before it."""
 
-    `torn`: bytes at the end that are the beginning of a line whose writer was killed.
+    file: Path
+    line: int
+    reason: str
+    after: int
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What a journal's chain shows: the entries that are proven, and what is not as written, the first first.
+
+    Behind a file that was changed the chain goes on with what its writer has written since; `goes_on` says
+    whether it reaches the head. `torn`: bytes at the end that are the beginning of a line whose writer was
+    killed.
     """
 
     entries: tuple[Entry, ...]
-    file: Path
-    line: int = 0
-    reason: str = ""
+    faults: tuple[Fault, ...] = ()
+    goes_on: bool = True
     torn: bytes = b""
 
     @property
     def holds(self) -> bool:
         """Whether every line is there, as it was written."""
-        return self.line == 0
+        return not self.faults
+
+    @property
+    def first(self) -> Fault:
+        """The first fault; line 0 of no file where there is none."""
+        return self.faults[0] if self.faults else Fault(Path(), 0, "", len(self.entries))
 
     @property
     def is_closed(self) -> bool:
@@ -54,7 +70,7 @@ class Proof:
 
 
 def prove(path: Path, key_file: Path | None = None, most_bytes: int = MOST_BYTES) -> Proof:
-    """Check every line of a journal, and of the full file before it, and the journal's head.
+    """Check every line of a journal, of the full and the changed file before it, and the journal's head.
 
     Raises ConfigError where there is no journal, or no key to prove it with.
     """
@@ -64,12 +80,25 @@ def prove(path: Path, key_file: Path | None = None, most_bytes: int = MOST_BYTES
     lines, full = _lines(path), _lines(full_of(path)) if full_of(path).exists() else []
     # A writer that was killed between the two files has left both alike.
     is_double = full == lines and sum(map(len, lines)) >= most_bytes
+    files = [(path, lines)] if is_double else [(full_of(path), full), (path, lines)]
+    continued = [number for number, (_, there) in enumerate(files) if _continues_changed(there, key)]
+    if continued:
+        files.insert(continued[-1], (changed_of(path), _changed_lines(path)))
     chain = _Chain(path, key)
-    if not is_double:
-        chain.follow(full_of(path), full, goes_back=True)
-    if not chain.reason:
-        chain.follow(path, lines, goes_back=is_double)
+    for file, there in files:
+        if not chain.follow(file, there, goes_back=file != path or is_double):
+            break
     return chain.proof(head)
+
+
+def is_chained(file: Path, key: bytes) -> bool:
+    """Whether the lines of one file are as written, each after the one before; whatever comes before them."""
+    try:
+        chain = _Chain(file, key)
+        chain.follow(file, _lines(file), goes_back=True)
+    except ConfigError:
+        return False
+    return not (chain.reason or chain.torn)
 
 
 @dataclass
@@ -80,25 +109,51 @@ class _Chain:
     key: bytes
     entries: list[Entry] = field(default_factory=list)
     hashes: list[str] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
     file: Path = Path()
     line: int = 1
     reason: str = ""
     torn: bytes = b""
 
-    def follow(self, file: Path, lines: list[bytes], goes_back: bool) -> None:
-        """Add the lines of a file. `goes_back`: the file before it may have been dropped, as too old."""
-        self.file = file
+    def follow(self, file: Path, lines: list[bytes], goes_back: bool) -> bool:
+        """Add the lines of a file; whether the next file may follow, as it does after one that was changed.
+
+        `goes_back`: the file before it may have been dropped, as too old.
+        """
+        before, self.file = self.file, file
         for self.line, line in enumerate(lines, 1):
             entry = read_line(line, self.key, Entry)
             if entry is None and file == self.path and self.line == len(lines) and self._is_begun(line):
                 self.torn = line
-                return
-            self.reason = self._objection(entry, goes_back)
+                return True
+            if entry is not None and self.line == 1 and _is_of_changed(entry):
+                self._go_on_after(before, entry)
+            else:
+                self.reason = self._objection(entry, goes_back)
             if entry is None or self.reason:
-                return
+                break
             self.entries.append(entry)
             self.hashes.append(hash_of(line))
-        self.line = len(lines) + 1
+        else:
+            self.line = len(lines) + 1
+        if self.reason:
+            self._find(self.reason)
+        return not self.reason or file == changed_of(self.path)
+
+    def _go_on_after(self, before: Path, entry: Entry) -> None:
+        """The writer found the file before this entry changed: it is named, even where it looks whole now."""
+        changed, last = changed_of(self.path), self.entries[-1].n if self.entries else 0
+        continues = "it continues a file that was not as written"
+        if before != changed:
+            self._find(f"{continues}, and which has gone")
+        elif not self.reason and entry.n > last + 1:
+            self._find(f"{continues}, and {changed} has no entries {last + 1} to {entry.n - 1}")
+        elif not self.reason:
+            self._find(f"{continues}; {changed} does not show how")
+        self.reason = ""
+
+    def _find(self, reason: str) -> None:
+        self.faults.append(Fault(self.file, self.line, reason, len(self.entries)))
 
     def _is_begun(self, line: bytes) -> bool:
         """Whether this is the beginning of the next line; a file system may fill the rest with zeros."""
@@ -111,9 +166,6 @@ class _Chain:
         if entry is None:
             return NOT_SIGNED
         previous = self.entries[-1] if self.entries else None
-        if self.line == 1 and entry.did == CONTINUED and entry.what != FULL:
-            changed = changed_of(self.path)
-            return "" if changed.exists() else f"it continues {changed}, which is not there"
         if previous is None:
             return self._objection_to_first(entry, goes_back)
         if entry.n != previous.n + 1 or entry.before != self.hashes[-1]:
@@ -134,7 +186,9 @@ class _Chain:
             self.reason = self._objection_to_end(head)
             if self.reason and torn:
                 self.reason, torn = NOT_SIGNED, b""
-        return Proof(tuple(self.entries), self.file, self.line if self.reason else 0, self.reason, torn)
+            if self.reason:
+                self._find(self.reason)
+        return Proof(tuple(self.entries), tuple(self.faults), not self.reason, torn)
 
     def _objection_to_end(self, head: Head | None) -> str:
         """Why the lines end elsewhere than the head says. Lines after it are as good: a writer was killed."""
@@ -147,6 +201,24 @@ class _Chain:
         if head.n and head.line not in named:
             return f"{file} names an entry {head.n} that is not there"
         return ""
+
+
+def _is_of_changed(first: Entry) -> bool:
+    """Whether a first line continues a file that its writer found not as written."""
+    return first.did == CONTINUED and first.what != FULL
+
+
+def _continues_changed(lines: list[bytes], key: bytes) -> bool:
+    first = read_line(lines[0], key, Entry) if lines else None
+    return first is not None and _is_of_changed(first)
+
+
+def _changed_lines(path: Path) -> list[bytes]:
+    """Of a file that is not there, or cannot be read: none, which is a fault of the journal as well."""
+    try:
+        return _lines(changed_of(path))
+    except ConfigError:
+        return []
 
 
 def _check(path: Path) -> None:

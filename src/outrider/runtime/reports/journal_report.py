@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.table import Table
 
 from outrider.core.files.journal_files import CONTINUED, Entry
-from outrider.core.files.journal_proof import Proof, prove
+from outrider.core.files.journal_proof import Fault, Proof, prove
 from outrider.core.files.terminal import make_console
 from outrider.runtime.common.json_figures import write_figures
 
@@ -23,25 +23,36 @@ def print_proof(file: Path, key_file: Path | None = None, json_file: Path | None
         console.print(_table(proof.entries[-SHOWN:]))
     console.print(verdict(proof), markup=False, highlight=False, soft_wrap=True)
     figures = {"entries": len(proof.entries), "holds": proof.holds, "closed": proof.is_closed}
-    write_figures(json_file, {**figures, "line": proof.line, "reason": proof.reason})
+    faults = [{"file": str(one.file), "line": one.line, "reason": one.reason} for one in proof.faults]
+    first = {"line": proof.first.line, "reason": proof.first.reason}
+    write_figures(json_file, {**figures, **first, "faults": faults})
     return proof.holds
 
 
 def verdict(proof: Proof) -> str:
     """What the proof comes to, in words."""
     if not proof.holds:
-        return (
-            f"line {proof.line} of {proof.file} is not as it was written: {proof.reason}. "
-            f"The {len(proof.entries)} lines before it are proven."
-        )
+        return " ".join(_accusation(proof, fault) for fault in proof.faults) + _rest(proof)
     if not proof.entries:
         return "the journal is empty: nothing has been written"
     first, last = proof.entries[0], proof.entries[-1]
     words = [f"entries {first.n} to {last.n}, {first.at} to {last.at}: every line is as it was written"]
-    words += [f"it continues another file: {first.what}"] * (first.did == CONTINUED)
+    words += [f"it continues another file, which has gone: {first.what}"] * (first.did == CONTINUED)
     words += ["the line after them was not written to its end"] * bool(proof.torn)
     words += ["there is no closing line: its writer still runs, or was killed"] * (not proof.is_closed)
     return "; ".join(words)
+
+
+def _accusation(proof: Proof, fault: Fault) -> str:
+    said = f"line {fault.line} of {fault.file} is not as it was written: {fault.reason}."
+    is_first = fault is proof.first
+    return f"{said} The {fault.after} lines before it are proven." if is_first else f"And {said}"
+
+
+def _rest(proof: Proof) -> str:
+    """Of the entries behind the first fault, which the writer has added since."""
+    since = proof.entries[proof.first.after :]
+    return f" After it entries {since[0].n} to {since[-1].n} are as they were written." if since else ""
 
 
 def _table(entries: tuple[Entry, ...]) -> Table:
