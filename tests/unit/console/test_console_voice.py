@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from support.consoles import FakeRobot, Page, wait_until
@@ -178,6 +181,66 @@ def test_what_lasts_too_long_is_cut_off(server: ConsoleServer, monkeypatch: pyte
     for _ in range(3):
         sound(page, bytes(MAX_SAMPLE_BYTES))
     assert page.read("heard") == heard("find the red chair", ear.TOO_LONG)
+
+
+def test_what_comes_after_the_longest_is_not_heard(
+    server: ConsoleServer, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ear, "LONGEST_S", 0.2)
+    engine.may_end.clear()
+    page = Page(server)
+    page.send(do="listen")
+    for _ in range(20):
+        sound(page, bytes(MAX_SAMPLE_BYTES))
+    page.send(do="ping", sent_ms=1.0)
+    page.read("pong", sent_ms=1.0)
+    engine.may_end.set()
+    assert page.read("heard") == heard("find the red chair", ear.TOO_LONG)
+    assert len(engine.utterances[0].heard) == 5 * MAX_SAMPLE_BYTES
+
+
+def speak_until_told(page: Page, say: Callable[[], None]) -> dict[str, Any]:
+    """Goes on speaking until the page is told what was heard."""
+    told: list[dict[str, Any]] = []
+    reader = threading.Thread(target=lambda: told.append(page.read("heard")))
+    reader.start()
+    while reader.is_alive():
+        say()
+        reader.join(0.02)
+    return told[0]
+
+
+@pytest.mark.parametrize("begins_anew", [False, True], ids=["a byte at a time", "begins again and again"])
+def test_who_says_little_for_long_has_no_more_time(
+    server: ConsoleServer, monkeypatch: pytest.MonkeyPatch, begins_anew: bool
+) -> None:
+    monkeypatch.setattr(ear, "LONGEST_S", 0.5)
+    first, second = Page(server), Page(server)
+
+    def say() -> None:
+        if begins_anew:
+            first.send(do="listen")
+        sound(first, b"a")
+
+    first.send(do="listen")
+    assert speak_until_told(first, say) == heard("find the red chair", ear.TOO_LONG)
+    first.vanish()
+    wait_until(lambda: server.num_viewers == 1, "the first page has gone")
+    second.send(do="listen")
+    second.send(do="listened")
+    assert second.read("heard")["text"] == "find the red chair"
+
+
+def test_each_turn_has_its_own_time(server: ConsoleServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ear, "LONGEST_S", 1.0)
+    page = Page(server)
+    begun_s = time.monotonic()
+    while time.monotonic() < begun_s + 1.5 * ear.LONGEST_S:
+        page.send(do="listen")
+        sound(page, b"ab")
+        page.read("state")
+        page.send(do="listened")
+        assert page.read("heard") == heard("find the red chair")
 
 
 def test_a_larger_piece_of_sound_ends_the_connection(server: ConsoleServer) -> None:

@@ -19,7 +19,7 @@ from outrider.core.hearing import BYTES_A_SECOND, AsrEngine
 from outrider.core.language.sentences.stops import says_to_stop
 
 LONGEST_S = 15.0
-"""What is said for longer is cut off here."""
+"""What is said for longer is cut off here: of sound, and of time since a speaker began."""
 SILENCE_S = 2.0
 """A microphone that sends nothing for this long has died."""
 NO_ENGINE = "nobody listens here: start the console with --speech moonshine (extra voice)"
@@ -61,7 +61,9 @@ class Ear(Generic[_Viewer]):
         self._speaker: _Viewer | None = None
         self._wake = asyncio.Event()
         self._pending = bytearray()
-        self._received, self._ended = 0, False
+        self._received, self._ended, self._is_cut = 0, False, False
+        self._until_s = 0.0
+        self._limit: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
 
     def receive(self, viewer: _Viewer, message: s.Speech) -> None:
@@ -89,19 +91,36 @@ class Ear(Generic[_Viewer]):
         elif self._speaker not in (None, viewer):
             self._tell(viewer, s.Heard(note=TAKEN))
         else:
+            loop = asyncio.get_running_loop()
+            if self._speaker is None:  # who begins again meanwhile has no more time for it
+                self._until_s = loop.time() + LONGEST_S
             self._drop()
-            self._speaker, self._received, self._ended = viewer, 0, False
+            self._speaker, self._received, self._ended, self._is_cut = viewer, 0, False, False
             self._pending, self._wake = bytearray(), asyncio.Event()
-            self._task = asyncio.get_running_loop().create_task(self._hear(viewer, self._engine))
+            self._limit = loop.call_at(self._until_s, self._cut)
+            self._task = loop.create_task(self._hear(viewer, self._engine))
 
     def _take(self, message: s.Speech) -> None:
+        """What comes after the end belongs to no utterance."""
+        if self._ended:
+            return
         if isinstance(message, s.Samples):
             self._received += len(message.samples)
             self._pending += message.samples
-        self._ended |= isinstance(message, s.Listened) or self._received >= LONGEST_S * BYTES_A_SECOND
+        if self._received >= LONGEST_S * BYTES_A_SECOND:
+            self._cut()
+        self._ended |= isinstance(message, s.Listened)
         self._wake.set()
 
+    def _cut(self) -> None:
+        """The speaker has had all the sound or time there is."""
+        if not self._ended:
+            self._ended = self._is_cut = True
+            self._wake.set()
+
     def _drop(self) -> None:
+        if self._limit is not None:
+            self._limit.cancel()
         task, self._task, self._speaker = self._task, None, None
         if task is not None:
             task.cancel()
@@ -117,7 +136,8 @@ class Ear(Generic[_Viewer]):
             note = DIED
         finally:
             if self._task is asyncio.current_task():
-                self._speaker = self._task = None
+                self._task = None
+                self._drop()
         self._tell(viewer, s.Heard(sentence[: self._longest], note))
 
     async def _sentence(self, viewer: _Viewer, engine: AsrEngine) -> tuple[str, str]:
@@ -145,7 +165,7 @@ class Ear(Generic[_Viewer]):
         """The sentence, and what is to be said of it. One that orders the stop that was heard is done."""
         if has_stopped and (not sentence or says_to_stop(sentence)):
             return "stop", STOPPED
-        if self._received >= LONGEST_S * BYTES_A_SECOND:
+        if self._is_cut:
             return sentence, TOO_LONG
         return sentence, STOPPED_BEFORE if has_stopped else "" if sentence else NO_WORDS
 
