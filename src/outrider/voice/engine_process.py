@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import select
 import subprocess
 import sys
 from typing import IO
@@ -13,7 +15,11 @@ from outrider.core.errors import ConfigError, LinkError
 from outrider.core.language.grammar import Vocabulary
 from outrider.voice import framing as f
 
+WORKER = [sys.executable, "-m", "outrider.voice.worker"]
 WAIT_S = 5.0
+ANSWER_S = 20.0
+"""An engine that has not answered for this long is ended: others wait for their turn."""
+TOO_SLOW = f"the speech engine was ended, as it took more than {ANSWER_S:g} s: say less"
 
 
 class EngineProcess:
@@ -32,49 +38,65 @@ class EngineProcess:
         """Begin an utterance."""
         if self._failure:
             raise ConfigError(self._failure)
-        if self._process.poll() is not None:
+        try:
+            return self._begun()
+        except LinkError:  # it ended with the utterance before, or since
+            self.close()
             self._process, self._is_ready = self._started(), False
+            return self._begun()
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.wait(WAIT_S)
+        for stream in self._streams():
+            with contextlib.suppress(OSError):  # of what could not be written to it
+                stream.close()
+
+    def ask(self, kind: bytes, content: bytes = b"") -> bytes:
+        """Returns the answer to a frame. Raises LinkError where there is none, or not in time."""
         source, sink = self._streams()
+        f.write_frame(sink, kind, content)
+        waiting = select.poll()
+        waiting.register(source, select.POLLIN)
+        if not waiting.poll(1000 * ANSWER_S):
+            self._process.kill()
+            raise LinkError(TOO_SLOW)
+        answer, said = f.read_frame(source)
+        if answer == f.FAILED:
+            raise LinkError(said.decode(errors="replace"))
+        return said
+
+    def _begun(self) -> _RemoteUtterance:
         if not self._is_ready:
-            kind, said = f.read_frame(source)
+            kind, said = f.read_frame(self._streams()[0])
             if kind != f.READY:
                 self._failure = said.decode(errors="replace")
                 raise ConfigError(self._failure)
             self._is_ready = True
-        f.write_frame(sink, f.LISTEN)
-        return _RemoteUtterance(source, sink)
-
-    def close(self) -> None:
-        """End the process."""
-        self._process.terminate()
-        self._process.wait(WAIT_S)
-        for stream in self._streams():
-            stream.close()
+        self.ask(f.LISTEN)
+        return _RemoteUtterance(self)
 
     def _started(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "outrider.voice.worker"]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        process = subprocess.Popen(WORKER, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert process.stdin is not None
         f.write_frame(process.stdin, f.READY, self._wanted)
         return process
 
     def _streams(self) -> tuple[IO[bytes], IO[bytes]]:
         source, sink = self._process.stdout, self._process.stdin
-        if source is None or sink is None:
-            raise LinkError("the speech engine has ended")
+        assert source is not None and sink is not None
         return source, sink
 
 
 class _RemoteUtterance:
-    def __init__(self, source: IO[bytes], sink: IO[bytes]) -> None:
-        self._source, self._sink = source, sink
+    def __init__(self, engine: EngineProcess) -> None:
+        self._engine = engine
 
     def feed(self, samples: bytes) -> bool:
         """Take the next samples; whether one more order to stop has been heard with them."""
-        f.write_frame(self._sink, f.SAMPLES, samples)
-        return bool(f.read_frame(self._source)[1])
+        return bool(self._engine.ask(f.SAMPLES, samples))
 
     def end(self) -> str:
         """Return the sentence; empty where no words were heard."""
-        f.write_frame(self._sink, f.END)
-        return f.read_frame(self._source)[1].decode(errors="replace")
+        return self._engine.ask(f.END).decode(errors="replace")

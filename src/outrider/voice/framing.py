@@ -24,11 +24,14 @@ def write_frame(stream: IO[bytes], kind: bytes, content: bytes = b"") -> None:
 
 def read_frame(stream: IO[bytes]) -> tuple[bytes, bytes]:
     """Returns the kind and the content of the next frame. Raises LinkError where the other side has ended."""
-    header = stream.read(_HEADER.size)
-    if len(header) < _HEADER.size:
-        raise LinkError("the speech engine has ended")
-    kind, length = _HEADER.unpack(header)
-    content = stream.read(length) if length <= MOST_BYTES else b""
+    try:
+        header = stream.read(_HEADER.size)
+        if len(header) < _HEADER.size:
+            raise LinkError("the speech engine has ended")
+        kind, length = _HEADER.unpack(header)
+        content = stream.read(length) if length <= MOST_BYTES else b""
+    except (OSError, ValueError):
+        raise LinkError("the speech engine has ended") from None
     if len(content) < length:
         raise LinkError("the speech engine has ended in the middle of a frame")
     return kind, content

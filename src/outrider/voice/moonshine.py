@@ -18,7 +18,7 @@ from outrider.core.errors import ConfigError
 from outrider.core.hearing import BYTES_A_SECOND
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.language.phrasebook import phrasebook
-from outrider.voice.moonshine_encoder import MoonshineEncoder, model_folder, session
+from outrider.voice.moonshine_encoder import LEAST_SAMPLES, MoonshineEncoder, model_folder, session
 from outrider.voice.sentence_graph import sentence_graph
 from outrider.voice.sound import Samples, from_bytes, trimmed, without_noise
 from outrider.voice.stop_spotter import SpottedUtterance, StopSpotter
@@ -164,9 +164,9 @@ class MoonshineEngine:
     def sentence(self, samples: bytes) -> str:
         """Returns the likeliest sentence that can be said, in small letters; empty for none."""
         pieces = self._model.pieces
-        spoken_s = len(trimmed(samples)) / BYTES_A_SECOND
-        if not spoken_s:
+        spoken_s, sound = len(trimmed(samples)) / BYTES_A_SECOND, from_bytes(samples)
+        if not spoken_s or len(sound) < LEAST_SAMPLES:
             return ""
-        reader = self._model.read(without_noise(from_bytes(samples)))
+        reader = self._model.read(without_noise(sound))
         tokens = likeliest(reader, self._graph, pieces.signs, spoken_s)
         return pieces.decode(tokens).strip().lower()

@@ -14,6 +14,8 @@ from outrider.core.errors import ConfigError
 from outrider.voice.sound import Samples
 
 MISSING = "speech needs Moonshine's model: install the extra, pip install 'outrider[voice]'"
+LEAST_SAMPLES = 895
+"""What one state is made of, 56 ms: the encoder has none of shorter sound."""
 WIDTH = 288
 """Numbers of a state."""
 
@@ -27,7 +29,10 @@ class MoonshineEncoder:
         self._session = session(model_folder() / "encoder_model.ort")
 
     def encode(self, samples: Samples) -> States:
-        """Returns the states (1, count, WIDTH) of sound at the port's rate. Each depends on all of it."""
+        """Returns the states (1, count, WIDTH) of sound at the port's rate. Each depends on all of it.
+
+        The sound has `LEAST_SAMPLES` at least.
+        """
         sound = samples.astype(np.float32)[None]
         states: States
         (states,) = self._session.run(

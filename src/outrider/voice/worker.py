@@ -16,6 +16,8 @@ from outrider.core.language.grammar import Vocabulary
 from outrider.voice import framing as f
 from outrider.voice.engines import make_engine
 
+NOT_HEARD = "the speech engine failed at what was said: say it again"
+
 
 def serve(source: IO[bytes], sink: IO[bytes]) -> None:
     """Make the engine that the first frame names, and hear utterances until the other side has ended."""
@@ -32,19 +34,28 @@ def serve(source: IO[bytes], sink: IO[bytes]) -> None:
 
 
 def hear(engine: AsrEngine, source: IO[bytes], sink: IO[bytes]) -> None:
-    """Answer each piece of sound by whether a stop was heard with it, and each end by the sentence."""
+    """Answer each frame. A fault of the engine costs the utterance, and is answered too."""
     utterance: Utterance | None = None
     while True:
         try:
             kind, content = f.read_frame(source)
         except LinkError:
             return
-        if kind == f.LISTEN or utterance is None:
-            utterance = engine.listen()
-        if kind == f.SAMPLES:
-            f.write_frame(sink, f.SAMPLES, b"1" if utterance.feed(content) else b"")
-        elif kind == f.END:
-            f.write_frame(sink, f.HEARD, utterance.end().encode())
+        try:
+            if kind == f.LISTEN or utterance is None:
+                utterance = engine.listen()
+            answer = _answer(utterance, kind, content)
+        except Exception as error:  # whatever an engine's libraries may raise
+            utterance, answer = None, (f.FAILED, NOT_HEARD.encode())
+            print(f"{NOT_HEARD} ({type(error).__name__}: {error})", file=sys.stderr, flush=True)
+        f.write_frame(sink, *answer)
+
+
+def _answer(utterance: Utterance, kind: bytes, content: bytes) -> tuple[bytes, bytes]:
+    """To sound whether a stop was heard with it, to the end the sentence."""
+    if kind == f.SAMPLES:
+        return f.SAMPLES, b"1" if utterance.feed(content) else b""
+    return (f.HEARD, utterance.end().encode()) if kind == f.END else (f.READY, b"")
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ from outrider.core.language.grammar import Vocabulary
 from outrider.voice.engine_process import EngineProcess
 from outrider.voice.engines import make_engine
 from outrider.voice.hearing import Heard, heard_in
+from outrider.voice.moonshine_encoder import LEAST_SAMPLES
 from outrider.voice.sound import to_bytes
 from outrider.voice.synthesis import Synthesizer, Voice
 from outrider.voice.whisper import MISSING, MODEL_VARIABLE
@@ -52,6 +53,19 @@ def test_sentences_and_stops_are_heard_one_after_the_other_in_another_process(
 def test_no_sound_is_no_sentence(engine: EngineProcess) -> None:
     assert heard_in(engine, b"") == Heard("", False)
     assert not heard_in(engine, bytes(32001)).stopped
+
+
+@pytest.mark.parametrize("size", [1, 2, 500, 640, 641, 800, 1100, 1278, 1280, 1281, 1789])
+def test_a_tap_on_the_button_is_no_sentence(engine: EngineProcess, size: int) -> None:
+    """The encoder has no state of so little."""
+    assert heard_in(engine, np.random.default_rng(size).bytes(size)) == Heard("", False)
+    assert engine._process.poll() is None
+
+
+def test_the_least_sound_that_the_encoder_takes_is_taken(engine: EngineProcess) -> None:
+    noise = np.random.default_rng(7).bytes(2 * LEAST_SAMPLES)
+    assert heard_in(engine, noise[:-1]) == Heard("", False)
+    assert not heard_in(engine, noise).stopped
 
 
 def test_an_engine_that_was_ended_is_started_anew(synthesizer: Synthesizer, engine: EngineProcess) -> None:

@@ -1,0 +1,123 @@
+"""The process of an engine: what fails in it costs one utterance, and is said."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from outrider.core.errors import LinkError
+from outrider.core.hearing import Utterance
+from outrider.voice import engine_process
+from outrider.voice import framing as f
+from outrider.voice.engine_process import EngineProcess
+from outrider.voice.hearing import PIECE_BYTES, Heard, heard_in
+from outrider.voice.worker import NOT_HEARD, hear
+
+FRAGILE = """
+import os, time
+from outrider.voice import worker
+
+class Utterance:
+    heard = b""
+
+    def act(self, when):
+        if self.heard.startswith(when + b" dies"): os._exit(1)
+        if self.heard.startswith(when + b" hangs"): time.sleep(600)
+        if self.heard.startswith(when + b" fails"): raise ValueError("of a library")
+
+    def feed(self, samples):
+        self.heard += samples
+        self.act(b"feed")
+        return samples.startswith(b"stop")
+
+    def end(self):
+        self.act(b"end")
+        return self.heard.decode()
+
+class Engine:
+    listen = staticmethod(Utterance)
+
+worker.make_engine = lambda *_: Engine()
+worker.main()
+"""
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineProcess]:
+    monkeypatch.setattr(engine_process, "WORKER", [sys.executable, "-c", FRAGILE])
+    made = EngineProcess("fragile", None)
+    yield made
+    made.close()
+
+
+def test_each_utterance_is_answered_in_its_turn(engine: EngineProcess) -> None:
+    assert heard_in(engine, b"go on") == Heard("go on", False)
+    assert heard_in(engine, b"stop") == Heard("stop", True)
+    assert heard_in(engine, b"") == Heard("", False)
+
+
+@pytest.mark.parametrize("when", ["feed", "end"])
+def test_a_fault_of_the_engine_costs_one_utterance_and_no_process(engine: EngineProcess, when: str) -> None:
+    assert heard_in(engine, b"before").sentence == "before"
+    process = engine._process
+    for _ in range(3):
+        with pytest.raises(LinkError, match=NOT_HEARD):
+            heard_in(engine, f"{when} fails".encode())
+        assert heard_in(engine, b"after") == Heard("after", False)
+    assert engine._process is process
+
+
+class Broken:
+    """An engine of which nothing works."""
+
+    name = "broken"
+
+    def listen(self) -> Utterance:
+        raise ZeroDivisionError("of a library")
+
+
+def test_a_fault_of_the_engine_is_written_down_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    source, sink = io.BytesIO(), io.BytesIO()
+    for kind in (f.LISTEN, f.SAMPLES, f.END):
+        f.write_frame(source, kind, b"x")
+    source.seek(0)
+    hear(Broken(), source, sink)
+    sink.seek(0)
+    assert [f.read_frame(sink) for _ in range(3)] == [(f.FAILED, NOT_HEARD.encode())] * 3
+    line = f"{NOT_HEARD} (ZeroDivisionError: of a library)"
+    assert capsys.readouterr().err.splitlines() == [line] * 3
+
+
+@pytest.mark.parametrize("when", ["feed", "end"])
+def test_an_engine_that_ends_serves_the_next_utterance(engine: EngineProcess, when: str) -> None:
+    """At once: though its process may not yet look ended."""
+    for _ in range(5):
+        with pytest.raises(LinkError, match="has ended"):
+            heard_in(engine, f"{when} dies".encode())
+        assert heard_in(engine, b"after") == Heard("after", False)
+
+
+@pytest.mark.parametrize("when", ["feed", "end"])
+def test_an_engine_that_does_not_answer_is_ended_and_started_anew(
+    engine: EngineProcess, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert heard_in(engine, b"before").sentence == "before"
+    with monkeypatch.context() as patched:
+        patched.setattr(engine_process, "ANSWER_S", 0.2)
+        with pytest.raises(LinkError, match="say less"):
+            heard_in(engine, f"{when} hangs".encode())
+    assert heard_in(engine, b"after") == Heard("after", False)
+
+
+def test_an_engine_that_was_closed_is_started_anew(engine: EngineProcess) -> None:
+    for _ in range(2):
+        engine.close()
+        assert heard_in(engine, b"after") == Heard("after", False)
+
+
+def test_a_long_piece_is_answered(engine: EngineProcess) -> None:
+    utterance = engine.listen()
+    assert not utterance.feed(b"x" * 400 * PIECE_BYTES) and len(utterance.end()) == 400 * PIECE_BYTES
