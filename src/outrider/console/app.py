@@ -31,6 +31,7 @@ STATIC = Path(__file__).parent / "static"
 MAX_LOGIN_BYTES = 1024
 WRONG_TOKEN_PAUSE_S = 0.5
 HELLO_S = 5.0
+NO_HELLO = "no hello came in time"
 MAX_WEBSOCKETS = 64
 UNREADABLE, FULL, REPLACED, AWAY, GOING = 1008, 1013, 4001, 4002, 1001
 MAX_REASON = 120
@@ -203,7 +204,7 @@ class Console:
         try:
             hello = await asyncio.wait_for(self._hello(channel), HELLO_S)
         except (ProtocolError, asyncio.TimeoutError) as error:
-            await channel.close(UNREADABLE, str(error))
+            await channel.close(UNREADABLE, str(error) or NO_HELLO)
             return
         if not self._hub.has_room(hello):
             await channel.close(FULL, "too many viewers: close a page elsewhere")

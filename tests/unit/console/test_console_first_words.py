@@ -72,7 +72,7 @@ def test_stops_alone_hold_no_connection(
     monkeypatch.setattr(app_module, "HELLO_S", 0.2)
     with opened(server.port) as socket:
         socket.send(E_STOP)
-        with pytest.raises(ConnectionClosed):
+        with pytest.raises(ConnectionClosed, match=app_module.NO_HELLO):
             socket.recv(timeout=10)
     assert robot.e_stops == [True]
 
@@ -173,7 +173,7 @@ def test_a_page_that_says_nothing_keeps_no_place_at_a_relay(
     with relays.serving(), relays.robot() as dialled:
         with opened(relays.port, "/robots/go2") as socket, pytest.raises(ConnectionClosed) as ended:
             socket.recv(timeout=10)
-        assert ended.value.rcvd is not None and ended.value.rcvd.code == UNREADABLE
+        assert ended.value.rcvd is not None and ended.value.rcvd.reason == app_module.NO_HELLO
         page = Page(relays, path="/robots/go2")
         page.send(do="ping", sent_ms=1.0)
         page.read("pong", sent_ms=1.0)

@@ -20,6 +20,7 @@ from outrider.console.access import Access
 from outrider.console.app import (
     AWAY,
     HELLO_S,
+    NO_HELLO,
     STATIC,
     UNREADABLE,
     Guard,
@@ -110,7 +111,7 @@ async def _relay(channel: SocketChannel, robot: RelayedRobot) -> None:
             pace.count(time.monotonic())
             text = await channel.text()
     except (ProtocolError, asyncio.TimeoutError) as error:
-        await channel.close(UNREADABLE, str(error))
+        await channel.close(UNREADABLE, str(error) or NO_HELLO)
     finally:
         robot.part(page)
         sending.cancel()
