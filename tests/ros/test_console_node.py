@@ -196,9 +196,9 @@ def test_a_command_is_sent_by_the_node_s_own_thread(teleop: Teleop, monkeypatch:
     goals = teleop.console._goals._goals
     send = goals.send_goal_async
 
-    def noting(goal: Navigate.Goal) -> Any:
+    def noting(goal: Navigate.Goal, **more: Any) -> Any:
         threads.append(threading.get_ident())
-        return send(goal)
+        return send(goal, **more)
 
     monkeypatch.setattr(goals, "send_goal_async", noting)
     page = teleop.open_page().seated()

@@ -23,6 +23,7 @@ from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.task import Future
 from rich.console import Console
 from support_ros import PatientAction
+from unique_identifier_msgs.msg import UUID
 
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Verified
 from outrider.nodes.navigator.mission_node import MissionNode
@@ -131,6 +132,7 @@ def test_a_navigator_that_dies_is_missed(client: Client) -> None:
     server = ActionServer(node, Navigate, "navigate", execute_callback=never)
     node.create_publisher(Odometry, "odom", 1)
     node.create_subscription(VerifiedText, "verified_text", lambda _: None, 1)
+    node.create_subscription(UUID, "goal_sender", lambda _: None, 1)
     mission = MissionNode({"instruction": "find the silver bottle", "time_limit_s": 90.0})
     ending = threading.Thread(target=lambda: (has_goal.wait(30.0), server.destroy()))
     ending.start()
@@ -152,6 +154,7 @@ class SlowNavigator:
         self.client, self.node = client, client.node
         self.node.create_publisher(Odometry, "odom", 1)
         self.node.create_subscription(VerifiedText, "verified_text", lambda _: None, 1)
+        self.node.create_subscription(UUID, "goal_sender", lambda _: None, 1)
         self.server = ActionServer(
             self.node,
             Navigate,

@@ -29,13 +29,14 @@ from outrider.core.values import Pose2D, wrap_angle
 from outrider.navigation.motion.step_motions import Ending
 from outrider.nodes.common import convert, qos
 from outrider.nodes.navigator import navigator_node
-from outrider.nodes.navigator.client_watch import LOOK_PERIOD_S, LOOKS
-from outrider.nodes.navigator.navigator_node import E_STOPPED, NO_CLIENT, TOLD_TO_STOP, NavigatorNode
+from outrider.nodes.navigator.client_watch import LOOKS, NO_CLIENT
+from outrider.nodes.navigator.navigator_node import E_STOPPED, TOLD_TO_STOP, NavigatorNode
 from outrider.nodes.navigator.verifier_node import VerifierNode
 from outrider.nodes.simulation.simulation_node import SimulationNode
 from outrider.runtime.common.ports import free_port
 from outrider.runtime.mission.goal_run import GoalSettings
 from outrider.runtime.mission.robot_side import StepState, StepUpdate
+from outrider.runtime.mission.sender_signs import LOOK_PERIOD_S
 from outrider.runtime.plans.errand import STANDS
 from outrider.runtime.wiring.robot_pair import Edge, EdgeSettings
 from outrider.simulation.simulator import Simulator

@@ -15,6 +15,7 @@ from rclpy.action import ActionClient
 
 from outrider.console.robot import GoalEnd
 from outrider.nodes.common.node import OutriderNode
+from outrider.nodes.navigator.goal_signs import GoalSigns
 from outrider.nodes.navigator.server_watch import ServerWatch
 
 NAVIGATOR_WAIT_S = 5.0
@@ -56,6 +57,9 @@ class GoalSender:
         node.keep(self._goals, lambda entity: entity.destroy())
         self._cancels = node.create_client(CancelGoal, "navigate/_action/cancel_goal")
         node.keep(self._cancels, node.destroy_client)
+        self._signs = GoalSigns(node)
+        node.keep(self._signs.publisher, node.destroy_publisher)
+        node.keep(self._signs.timer, node.destroy_timer)
         self._hurry = node.create_guard_condition(self._send_unsent)
         node.keep(self._hurry, node.destroy_guard_condition)
 
@@ -101,7 +105,8 @@ class GoalSender:
     def _send_unsent(self) -> None:
         """A navigator that has just started may take a moment to be found."""
         with self._lock:
-            unsent, ready = self._unsent, self._goals.server_is_ready()
+            ready = self._goals.server_is_ready() and self._signs.are_heard
+            unsent = self._unsent
             if unsent is None or not (ready or time.monotonic() > unsent.until_s):
                 return
             self._unsent, cancelled = None, self._cancelled
@@ -109,7 +114,8 @@ class GoalSender:
         if not ready:
             self._end(sent, GoalEnd(False, "no navigator listens: is it running?"))
             return
-        answer = self._goals.send_goal_async(Navigate.Goal(instruction=unsent.instruction))
+        goal = Navigate.Goal(instruction=unsent.instruction)
+        answer = self._goals.send_goal_async(goal, goal_uuid=self._signs.hold())
         answer.add_done_callback(lambda future: self._on_answer(future.result(), sent, cancelled))
 
     def _end(self, sent: Sent, end: GoalEnd) -> None:
@@ -118,6 +124,7 @@ class GoalSender:
             if self._sent is not sent:
                 return
             self._sent = None
+        self._signs.release()
         sent.on_end(end)
 
     def _watch_navigator(self) -> None:

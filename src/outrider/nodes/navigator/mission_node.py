@@ -35,6 +35,7 @@ from outrider.nodes.common.declared_parameters import declare_parameters, ros_pa
 from outrider.nodes.common.node_parameters import NodeParameters
 from outrider.nodes.common.process_exit import BROKEN, Ending
 from outrider.nodes.common.running import init_ros, leave_ros
+from outrider.nodes.navigator.goal_signs import GoalSigns
 from outrider.nodes.navigator.server_watch import ServerWatch
 from outrider.runtime.common.ending_signals import COULD_NOT_START, STOPPED
 from outrider.runtime.mission.robot_side import GoalError, GoalResult
@@ -79,6 +80,7 @@ class MissionNode(Node):
         self._record: RunRecord | None = None
         self._stages = Stages()
         self._goals = ActionClient(self, Navigate, "navigate")
+        self._signs = GoalSigns(self)
         self.create_subscription(VerifiedText, "verified_text", self._on_text, qos.EVENTS)
         self.create_subscription(PlanProgress, "plan", self._on_plan, qos.LATCHED)
         self.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, qos.FROM_ANY)
@@ -159,7 +161,8 @@ class MissionNode(Node):
             for line in self._stages.news():
                 view.say(f"{now_s:6.1f} s  {line}")
                 said_s = now_s
-            if self._goals.server_is_ready() and self._navigator_is_listening():
+            listens = self._goals.server_is_ready() and self._signs.are_heard
+            if listens and self._navigator_is_listening():
                 return True
             if now_s > limit_s:
                 raise LinkError(f"no navigator answers after {limit_s:.0f} s: is navigator_node active?")
@@ -177,7 +180,7 @@ class MissionNode(Node):
 
     def _drive_goal(self, view: LiveView, stopping: threading.Event) -> GoalResult:
         goal = Navigate.Goal(instruction=str(self._values["instruction"]))
-        answer = self._goals.send_goal_async(goal)
+        answer = self._goals.send_goal_async(goal, goal_uuid=self._signs.hold())
         # Asked to stop before the answer it is waited for all the same: the robot may be told to go already.
         handle = self._wait(answer, view, stopping, ANSWER_S)
         handle = handle or self._wait(answer, view, threading.Event(), CANCEL_TIMEOUT_S)

@@ -37,7 +37,7 @@ from outrider.nodes.common.gate import Gate
 from outrider.nodes.common.node import OutriderNode, pace
 from outrider.nodes.common.running import ThreadedExecutor, run_node
 from outrider.nodes.common.scan_input import ScanInput
-from outrider.nodes.navigator.client_watch import LOOK_PERIOD_S, ClientWatch
+from outrider.nodes.navigator.client_watch import ClientWatch
 from outrider.nodes.navigator.navigator_settings import (
     edge_settings,
     goal_settings,
@@ -53,12 +53,14 @@ from outrider.runtime.mission.goal_run import GoalSettings
 from outrider.runtime.mission.memory_queries import Recollection
 from outrider.runtime.mission.peer_answers import PeerAnswers
 from outrider.runtime.mission.robot_side import GoalError, GoalResult
+from outrider.runtime.mission.sender_signs import LOOK_PERIOD_S
 from outrider.runtime.node_graph.parameters import Value
 from outrider.runtime.plans.errand import Errand
 from outrider.runtime.plans.run_log import RunLog
 from outrider.runtime.wiring.robot_pair import Edge, open_edge
 
 HEARTBEAT_PERIOD_S, IDLE_HEARTBEAT_PERIOD_S = 0.05, 1.0
+IDLE_LOOK_PERIOD_S = 0.5
 # How long a goal's begin waits for the sensors to be read; that takes some milliseconds.
 FIRST_READING_S = 0.5
 THREADS = 4
@@ -67,7 +69,6 @@ MAP_PERIOD_S = 0.25
 MAP_MAX_YAW_RPS = 0.3
 TOLD_TO_STOP = "told to stop"
 E_STOPPED = "the emergency stop was engaged"
-NO_CLIENT = "the goal was cancelled: no action client is left, neither who sent it nor another"
 
 
 class NavigatorNode(OutriderNode):
@@ -84,7 +85,7 @@ class NavigatorNode(OutriderNode):
         self._robot = RosRobotSide(self, self._link_state, self.value("camera_silence_s"))
         self._errand: Errand | None = None
         self._log = RunLog()
-        self._goal_clients: ClientWatch | None = None
+        self._sender = ClientWatch(self, "navigate")
         self._end: tuple[GoalError, str] | None = None
         says_to_stop("stop")  # reads the phrases now, so that no stop waits for them
         self._recollection = self.open_recollection()
@@ -154,6 +155,7 @@ class NavigatorNode(OutriderNode):
         if self._sensors.is_open:
             self._sensors_were_read.set()
         pace(self._beats, HEARTBEAT_PERIOD_S if self._sensors.is_open else IDLE_HEARTBEAT_PERIOD_S)
+        pace(self._looks, LOOK_PERIOD_S if self._sensors.is_open else IDLE_LOOK_PERIOD_S)
 
     def _on_scan(self, message: LaserScan, came_s: float) -> None:
         """A few scans a second make the robot's own map; those of fast turns would smear it."""
@@ -179,7 +181,8 @@ class NavigatorNode(OutriderNode):
         self._sensors.discard()
         self._beats = self.living_timer(IDLE_HEARTBEAT_PERIOD_S, self._robot.beat)
         self.active_timer(HEED_PERIOD_S, self._heed_forgetting)
-        self.active_timer(LOOK_PERIOD_S, self._look, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self._looks = [self.active_timer(IDLE_LOOK_PERIOD_S, self._look, clock=steady)]
 
     def deactivate(self) -> None:
         """End the running goal; its worker withdraws the text on its way out."""
@@ -192,16 +195,10 @@ class NavigatorNode(OutriderNode):
         """While a goal runs, and once after it; between goals each diagnosis reads the sensors first."""
         if self._busy.locked() or self._sensors.is_open:
             self._read_sensors()
-            self._miss_clients()
-
-    def _miss_clients(self) -> None:
-        """A client that was killed, or whose cancellation was lost, cancels no goal: it is missed here."""
-        clients = self._goal_clients
-        if clients is None or clients.are_gone:
-            return
-        clients.look()
-        if clients.are_gone:
-            self._end_goal(GoalError.CANCELLED, NO_CLIENT)
+            reason = self._sender.look()
+            if reason:
+                self._sender.end()
+                self._end_goal(GoalError.CANCELLED, reason)
 
     def _on_e_stop(self, message: Bool) -> None:
         """It ends the whole plan, also between motions: nothing goes on after its release.
@@ -275,7 +272,7 @@ class NavigatorNode(OutriderNode):
             with self._decoding:
                 result = self._with_cause(self._run_goal(goal))
         finally:
-            self._goal_clients = None
+            self._sender.end()
             busy.release()
         if result.success:
             goal.succeed()
@@ -319,8 +316,8 @@ class NavigatorNode(OutriderNode):
             self._robot.tell_progress,
         )
         self._robot.begin_goal(goal.publish_feedback)
-        activation, clients = self._active_period, ClientWatch(self, "navigate")
-        self._goal_clients = clients
+        activation = self._active_period
+        self._sender.begin(goal.goal_id)
 
         def cancelled() -> bool:
             # Active again is another activation: the worker may not have looked in between.

@@ -1,0 +1,159 @@
+"""A goal ends with whoever sent it: a console or a mission that is killed or frozen, with the real nodes."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from conftest import Client, NodeThread, wait_until
+from fakes import ScriptedDecoder
+from rcl_interfaces.msg import Log
+from rclpy.lifecycle import TransitionCallbackReturn
+from support.consoles import Page
+from support_ros import FakeBase, Goals, PatientAction, StillCamera
+from unique_identifier_msgs.msg import UUID
+
+from outrider.core.language.grammar import Vocabulary
+from outrider.nodes.common import qos
+from outrider.nodes.navigator.client_watch import NO_SENDER, ClientWatch
+from outrider.nodes.navigator.goal_signs import GoalSigns
+from outrider.nodes.navigator.navigator_node import NavigatorNode
+from outrider.nodes.observers.markers_node import MarkersNode
+from outrider.runtime.common.ports import free_port
+from outrider.runtime.mission.sender_signs import SILENT_LOOKS
+from outrider.runtime.processes.ros_env import ros_environment
+from outrider.runtime.wiring.robot_pair import Edge
+
+pytestmark = pytest.mark.ros
+LONG = ", then ".join(["turn left 300 degrees", "turn right 300 degrees"] * 3)
+WORDS = Vocabulary({"colour": ("red",), "kind": ("chair",)})
+PATIENT = {"camera_silence_s": 5.0, "link_patience_s": 20.0, "use_memory": False}
+START_S = 60.0
+
+
+class ScriptedNavigator(NavigatorNode):
+    """Needs no model: a turn of a given size asks none."""
+
+    def open_edge(self) -> Edge:
+        return Edge(ScriptedDecoder([]), WORDS)
+
+
+@pytest.fixture
+def base(run_node: Callable[..., NodeThread], client: Client) -> Iterator[FakeBase]:
+    """A robot with a navigator; the test's own client is a foreign one, which stays and misses nobody."""
+    StillCamera(client)
+    made = FakeBase(client)
+    run_node(PatientAction)
+    run_node(lambda: ScriptedNavigator(PATIENT), threads=4)
+    wait_until(lambda: client.node.count_subscribers("verified_text"), "the action node")
+    yield made
+
+
+def say_at_a_page(port: int, agent: str) -> None:
+    """A goal, in a console of another process; the page outlives its console."""
+    page = wait_until(lambda: opened(port, agent), "the console", START_S)
+    (page if agent else page.seated()).send(do="say", text=LONG)
+
+
+def opened(port: int, agent: str) -> Page | None:
+    try:
+        return Page(SimpleNamespace(port=port), agent=agent)
+    except OSError:
+        return None
+
+
+@contextmanager
+def sender(kind: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that has sent a goal, or will once it has found the navigator."""
+    port = free_port()
+    if kind == "mission":
+        module, values = "navigator.mission_node", {"instruction": LONG}
+    else:
+        module, values = "observers.console_node", {"port": port}
+    given = [word for name, value in values.items() for word in ("-p", f"{name}:={value!r}")]
+    command = [sys.executable, "-m", f"outrider.nodes.{module}", "--ros-args", *given]
+    process = subprocess.Popen(command, env=ros_environment(), stdout=subprocess.DEVNULL)
+    try:
+        if kind != "mission":
+            say_at_a_page(port, "examiner" if kind == "agent" else "")
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize(
+    ("kind", "end"),
+    [
+        ("agent", signal.SIGKILL),
+        ("agent", signal.SIGSTOP),
+        ("person", signal.SIGKILL),
+        ("mission", signal.SIGKILL),
+    ],
+)
+def test_a_goal_ends_with_the_process_that_sent_it(
+    base: FakeBase, client: Client, kind: str, end: signal.Signals
+) -> None:
+    goals, log = Goals(client), client.listen(Log, "/rosout", qos.EVENTS)
+    with sender(kind) as process:
+        wait_until(base.is_moving, "motion", START_S)
+        assert not goals.send("turn left 10 degrees").accepted, "the robot is busy"
+        process.send_signal(end)
+        # DDS itself forgets a process that was killed after some 20 s, and a frozen one too.
+        wait_until(lambda: NO_SENDER in [line.msg for line in log], "the goal's end", 10.0)
+        wait_until(lambda: not base.is_moving(), "a robot that stands", 2.0)
+        next_one = goals.send("turn left 10 degrees")
+        assert next_one.accepted and goals.result(next_one).success, "the robot is free again"
+
+
+class Watching(MarkersNode):
+    """Watches a goal's sender; the test looks in its stead, from the node's own thread."""
+
+    def configure(self) -> None:
+        self.sender = ClientWatch(self, "navigate")
+
+
+def in_thread_of(node: Any, call: Callable[[], Any]) -> Any:
+    task = node.executor.create_task(call)
+    wait_until(task.done, "the node's thread")
+    return task.result()
+
+
+@pytest.fixture
+def watching(run_node: Callable[..., NodeThread]) -> Any:
+    node = run_node(Watching, start=False).node
+    assert in_thread_of(node, node.trigger_configure) is TransitionCallbackReturn.SUCCESS
+    return node
+
+
+def test_a_sender_that_is_held_up_for_some_looks_loses_nothing(watching: Any, client: Client) -> None:
+    signs = client.do(lambda: GoalSigns(client.node))
+    wait_until(lambda: signs.are_heard, "the watch")
+    goal = client.do(signs.hold)
+    watching.sender.begin(goal)
+    for _ in range(3):
+        wait_until(lambda: watching.sender._signs._was_heard, "a sign")
+        client.do(signs.timer.cancel)
+        looks = [in_thread_of(watching, watching.sender.look) for _ in range(SILENT_LOOKS - 1)]
+        assert not any(looks)
+        client.do(signs.timer.reset)
+        wait_until(lambda: watching.sender._signs._silent == 0, "another sign")
+    client.do(signs.release)
+    wait_until(lambda: in_thread_of(watching, watching.sender.look) == NO_SENDER, "a sender that is missed")
+
+
+def test_another_s_signs_do_not_hold_a_goal(watching: Any, client: Client) -> None:
+    signs = client.do(lambda: GoalSigns(client.node))
+    wait_until(lambda: signs.are_heard, "the watch")
+    client.do(signs.hold)
+    watching.sender.begin(UUID(uuid=[7] * 16))
+    wait_until(lambda: watching.sender._signs._heard, "a sign")
+    client.do(signs.release)
+    assert not any(in_thread_of(watching, watching.sender.look) for _ in range(10 * SILENT_LOOKS))
