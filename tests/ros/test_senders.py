@@ -11,9 +11,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from action_msgs.msg import GoalStatus
 from conftest import Client, NodeThread, wait_until
 from fakes import ScriptedDecoder
 from rcl_interfaces.msg import Log
+from rclpy.action.server import ServerGoalHandle
+from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import TransitionCallbackReturn
 from support.consoles import Page
 from support_ros import FakeBase, Goals, PatientAction, StillCamera
@@ -157,3 +160,27 @@ def test_another_s_signs_do_not_hold_a_goal(watching: Any, client: Client) -> No
     wait_until(lambda: watching.sender._signs._heard, "a sign")
     client.do(signs.release)
     assert not any(in_thread_of(watching, watching.sender.look) for _ in range(10 * SILENT_LOOKS))
+
+
+def test_a_cancel_just_before_its_goal_begins_ends_it_as_cancelled(
+    base: FakeBase, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """rclpy looks for a cancel, and lets the goal begin: here the cancel comes between the two."""
+    plain = ServerGoalHandle.is_cancel_requested.fget
+    asked: list[Any] = []
+
+    def late(handle: Any) -> bool:
+        if handle not in asked:
+            asked.append(handle)
+            handle._update_state(rclpy_implementation.GoalEvent.CANCEL_GOAL)
+            return False
+        return bool(plain(handle))
+
+    goals = Goals(client)
+    with monkeypatch.context() as patched:
+        patched.setattr(ServerGoalHandle, "is_cancel_requested", property(late))
+        outcome = goals.outcome(goals.send(LONG))
+    assert asked and outcome.status == GoalStatus.STATUS_CANCELED and not outcome.result.success
+    assert not base.is_moving()
+    next_one = goals.send("turn left 10 degrees")
+    assert next_one.accepted and goals.result(next_one).success, "the navigator goes on"

@@ -38,6 +38,7 @@ from outrider.nodes.common.node import OutriderNode, pace
 from outrider.nodes.common.running import ThreadedExecutor, run_node
 from outrider.nodes.common.scan_input import ScanInput
 from outrider.nodes.navigator.client_watch import ClientWatch
+from outrider.nodes.navigator.goal_begin import begin
 from outrider.nodes.navigator.navigator_settings import (
     edge_settings,
     goal_settings,
@@ -113,6 +114,7 @@ class NavigatorNode(OutriderNode):
             "navigate",
             execute_callback=self._execute,
             goal_callback=self._on_goal,
+            handle_accepted_callback=begin,
             cancel_callback=lambda _: CancelResponse.ACCEPT,
             callback_group=ReentrantCallbackGroup(),
         )
