@@ -5,8 +5,9 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,10 +22,12 @@ from rclpy.lifecycle import TransitionCallbackReturn
 from support.consoles import Page
 from support_ros import FakeBase, Goals, PatientAction, StillCamera
 from unique_identifier_msgs.msg import UUID
+from websockets.exceptions import ConnectionClosed
 
 from outrider.core.language.grammar import Vocabulary
 from outrider.nodes.common import qos
 from outrider.nodes.navigator.client_watch import NO_SENDER, ClientWatch
+from outrider.nodes.navigator.goal_begin import LOST_LOOKS, GoalSlot
 from outrider.nodes.navigator.goal_signs import GoalSigns
 from outrider.nodes.navigator.navigator_node import NavigatorNode
 from outrider.nodes.observers.markers_node import MarkersNode
@@ -59,9 +62,20 @@ def base(run_node: Callable[..., NodeThread], client: Client) -> Iterator[FakeBa
 
 
 def say_at_a_page(port: int, agent: str) -> None:
-    """A goal, in a console of another process; the page outlives its console."""
+    """A goal, in a console of another process, from a page that gives signs of life as long as that lives."""
     page = wait_until(lambda: opened(port, agent), "the console", START_S)
-    (page if agent else page.seated()).send(do="say", text=LONG)
+    if not agent:
+        page.seated()
+    page.send(do="say", text=LONG)
+    threading.Thread(target=attend, args=(page,), daemon=True).start()
+
+
+def attend(page: Page) -> None:
+    page._pinged_s = 0.0
+    with suppress(ConnectionClosed, TimeoutError, OSError):
+        while True:
+            with suppress(AssertionError):
+                page.read("nothing that a console says")
 
 
 def opened(port: int, agent: str) -> Page | None:
@@ -184,3 +198,32 @@ def test_a_cancel_just_before_its_goal_begins_ends_it_as_cancelled(
     assert not base.is_moving()
     next_one = goals.send("turn left 10 degrees")
     assert next_one.accepted and goals.result(next_one).success, "the navigator goes on"
+
+
+def test_a_goal_that_is_dropped_as_it_is_accepted_does_not_keep_the_next_one_out(
+    base: FakeBase, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise RuntimeError("no place for a goal")
+
+    goals = Goals(client)
+    with monkeypatch.context() as patched:
+        patched.setattr("rclpy.action.server.ServerGoalHandle", refuse)
+        assert not goals.send(LONG).accepted
+    taken = wait_until(lambda: (sent := goals.send("turn left 10 degrees")).accepted and sent, "a free robot")
+    assert goals.result(taken).success
+
+
+def test_a_slot_is_given_back_only_where_its_goal_never_begins() -> None:
+    slot = GoalSlot()
+    for begins in (True, False):
+        assert slot.take() and not slot.take()
+        if begins:
+            slot.begin()
+        for _ in range(LOST_LOOKS - 1):
+            slot.look()
+        assert slot.is_taken
+        slot.look()
+        assert slot.is_taken is begins
+        slot.give_back()
+        assert not slot.is_taken

@@ -38,7 +38,7 @@ from outrider.nodes.common.node import OutriderNode, pace
 from outrider.nodes.common.running import ThreadedExecutor, run_node
 from outrider.nodes.common.scan_input import ScanInput
 from outrider.nodes.navigator.client_watch import ClientWatch
-from outrider.nodes.navigator.goal_begin import begin
+from outrider.nodes.navigator.goal_begin import GoalSlot, begin
 from outrider.nodes.navigator.navigator_settings import (
     edge_settings,
     goal_settings,
@@ -78,7 +78,7 @@ class NavigatorNode(OutriderNode):
     spec_name = "navigator"
 
     def configure(self) -> None:
-        self._busy, self._decoding = threading.Lock(), threading.Lock()
+        self._busy, self._decoding = GoalSlot(), threading.Lock()
         self._sensors_were_read = threading.Event()
         self._active = False
         self._edge = self.open_edge()
@@ -153,7 +153,7 @@ class NavigatorNode(OutriderNode):
         """Read what the sensors gave; wait for them, and give signs of life, only while a goal runs or
         a stop is watched."""
         self._sensors.read()
-        self._sensors.is_open = self._busy.locked() or self._standing.is_watched
+        self._sensors.is_open = self._busy.is_taken or self._standing.is_watched
         if self._sensors.is_open:
             self._sensors_were_read.set()
         pace(self._beats, HEARTBEAT_PERIOD_S if self._sensors.is_open else IDLE_HEARTBEAT_PERIOD_S)
@@ -195,8 +195,9 @@ class NavigatorNode(OutriderNode):
 
     def _look(self) -> None:
         """While a goal runs, and once after it; between goals each diagnosis reads the sensors first."""
-        if self._busy.locked() or self._sensors.is_open:
+        if self._busy.is_taken or self._sensors.is_open:
             self._read_sensors()
+            self._busy.look()
             reason = self._sender.look()
             if reason:
                 self._sender.end()
@@ -240,7 +241,7 @@ class NavigatorNode(OutriderNode):
         warning = link_warning(state, self.value("endpoint"))
         return warning or self._robot.warning(), {
             "link": state.value,
-            "goal": self._busy.locked(),
+            "goal": self._busy.is_taken,
             **self._switches.in_force(),
         }
 
@@ -253,7 +254,7 @@ class NavigatorNode(OutriderNode):
             self._end_goal(GoalError.CANCELLED, TOLD_TO_STOP)
             return GoalResponse.ACCEPT
         # Taken here, and given back once the goal has ended: another may come before this one is begun.
-        if self._active and self._busy.acquire(blocking=False):
+        if self._active and self._busy.take():
             self._sensors_were_read.clear()
             self._end = None
             self._goal_comes.trigger()
@@ -268,6 +269,7 @@ class NavigatorNode(OutriderNode):
             goal.succeed()
             return Navigate.Result(success=True, message=said)
         busy = self._busy
+        busy.begin()
         # Otherwise a goal that is over at once would not know where the robot stands.
         self._sensors_were_read.wait(FIRST_READING_S)
         try:
@@ -275,7 +277,7 @@ class NavigatorNode(OutriderNode):
                 result = self._with_cause(self._run_goal(goal))
         finally:
             self._sender.end()
-            busy.release()
+            busy.give_back()
         if result.success:
             goal.succeed()
         elif goal.is_cancel_requested:
