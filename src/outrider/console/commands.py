@@ -7,23 +7,39 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from outrider.console.messages import Goal
 from outrider.console.robot import GoalEnd, RobotPort
+from outrider.console.viewer import Viewer
 
 CANCEL_S = 5.0
 """A command that has not ended this long after its cancel has nobody who could end it."""
+NEVER_BEGUN = "it was cancelled before it began"
+OF_ANOTHER = "what another viewer said"
 
 
 @dataclass(frozen=True)
 class Command:
-    """What was said, and the `secret` of the page that said it."""
+    """What was said, and the `secret` of the page or agent that said it."""
 
     secret: str
     text: str
+    is_agents: bool = False
+
+    def words_for(self, viewer: Viewer) -> str:
+        """As a viewer is told it. A person's words may be about private memories, and an agent's are for
+        persons to see.
+        """
+        may_see = viewer.secret == self.secret or (self.is_agents and not viewer.is_agent)
+        return self.text if may_see else OF_ANOTHER
+
+    def goal_for(self, viewer: Viewer, state: str, message: str) -> Goal:
+        """How it stands, as a viewer is told it; the message is for whoever gave it."""
+        return Goal(state, self.words_for(viewer), message if viewer.secret == self.secret else "")
 
 
 class Commands:
-    """Calls `on_start` with the command that begins, or None where nothing runs any more, and `on_end` with
-    one that has ended.
+    """Calls `on_start` with the command that begins, or None where nothing runs any more, `on_end` with one
+    that has ended, and `on_drop` with one that never begins.
     """
 
     def __init__(
@@ -31,13 +47,15 @@ class Commands:
         robot: RobotPort,
         on_start: Callable[[Command | None], None],
         on_end: Callable[[Command, GoalEnd], None],
+        on_drop: Callable[[Command], None],
     ) -> None:
-        self._robot, self._on_start, self._on_end = robot, on_start, on_end
+        self._robot, self._on_start, self._on_end, self._on_drop = robot, on_start, on_end, on_drop
         self._running: Command | None = None
         self._next: Command | None = None
 
     def give(self, command: Command) -> None:
         """Begin with this command, once the one that runs has ended."""
+        self._drop_next()
         self._next = command
         if self._running is None:
             self._start_next()
@@ -46,13 +64,23 @@ class Commands:
 
     def cancel(self) -> Command | None:
         """End what runs and drop what waits; return what runs."""
-        self._next = None
+        self._drop_next()
         self._end_running()
         return self._running
 
-    def runs_for(self, secret: str) -> bool:
-        """Whether what runs was said by this page."""
-        return self._running is not None and self._running.secret == secret
+    @property
+    def running(self) -> Command | None:
+        """Returns what runs."""
+        return self._running
+
+    def has_of(self, secret: str) -> bool:
+        """Whether what runs, or what waits, was said by this page."""
+        return any(one is not None and one.secret == secret for one in (self._running, self._next))
+
+    def _drop_next(self) -> None:
+        dropped, self._next = self._next, None
+        if dropped is not None:
+            self._on_drop(dropped)
 
     def _end_running(self) -> None:
         """Ask for it; one that does not come is made up for, so that another command may be given."""

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from outrider.console import messages as m
-from outrider.console.commands import Command, Commands
+from outrider.console.commands import NEVER_BEGUN, Command, Commands
 from outrider.console.drawn.floor import CELL_M
 from outrider.console.drawn.frames import picture_frame
 from outrider.console.drawn.pictures import Pictures, sentence_to_go
@@ -20,7 +20,7 @@ from outrider.console.notes import Note, note_nothing, noted_of
 from outrider.console.robot import GoalEnd, RobotPort
 from outrider.console.seat import Beats, Hand, Seat, share_of
 from outrider.console.switched.switching import Switching
-from outrider.console.viewer import Names, Viewer
+from outrider.console.viewer import Names, Viewer, Viewers
 from outrider.core.language.sentences.stops import says_to_stop
 from outrider.core.sensors.camera import CameraModel
 from outrider.core.values import Pose2D, RangeScan
@@ -44,13 +44,14 @@ class Hub:
         self, robot: RobotPort, clock: Callable[[], float] = time.monotonic, note: Note = note_nothing
     ) -> None:
         self._robot, self._note, self._clock = robot, note, clock
-        self._viewers: dict[str, Viewer] = {}
+        self._viewers = Viewers(self._welcome)
+        self._tell = self._viewers.tell
         self._names, self._seat = Names(), Seat()
         self._state = m.State()
         self._beats = Beats(clock)
         self._stop_beat, self._stopping = 0, False
         self._hand = Hand(robot.drive)
-        self._commands = Commands(robot, self._on_start, self._on_end)
+        self._commands = Commands(robot, self._on_start, self._on_end, self._on_drop)
         self._kept, self._pictures = Kept(), Pictures()
         self._switching = Switching(robot, self._kept, self._drives, self._note, self._refuse_switch)
         self._picture, self._boxed = 0, False
@@ -109,7 +110,7 @@ class Hub:
             self._note(who, did, what)
         news = self._kept.keep(event)
         if isinstance(news, m.Text):
-            self._tell_text(news)
+            self._viewers.tell_text(news)
         elif news is not None:
             self._tell(news)
 
@@ -143,32 +144,16 @@ class Hub:
         if cells:
             self._tell(m.Walls(CELL_M, cells))
 
-    def _tell_text(self, text: m.Text) -> None:
-        content = m.write(text)
-        for viewer in self._viewers.values():
-            if text.state == "decoding":
-                viewer.mailbox.put_latest("text", content)
-            else:
-                viewer.mailbox.drop_latest("text")
-        if text.state != "decoding":
-            self._tell(text)
-
     def _tell_state(self) -> None:
         self._state = msgspec.structs.replace(
             self._state, beat=self._state.beat + 1, viewers=len(self._viewers), **self._seat.told
         )
         self._beats.tell(self._state.beat)
-        content = m.write(self._state)
-        for viewer in self._viewers.values():
-            viewer.mailbox.put_latest("state", content)
+        self._viewers.tell_latest("state", self._state_for)
 
-    def _tell(self, event: m.ToPage) -> None:
-        if not self._viewers:
-            return
-        content = m.write(event)
-        for viewer in self._viewers.values():
-            if not viewer.mailbox.put(content):
-                viewer.mailbox.put_first(m.write(self._welcome(viewer)))
+    def _state_for(self, viewer: Viewer) -> m.State:
+        command = self._commands.running
+        return msgspec.structs.replace(self._state, goal=command.words_for(viewer) if command else "")
 
     # Viewers come and go.
 
@@ -203,7 +188,7 @@ class Hub:
 
     def _end_with(self, viewer: Viewer) -> None:
         """The command of an agent that has gone ends; a person's goes on."""
-        if viewer.is_agent and self._commands.runs_for(viewer.secret):
+        if viewer.is_agent and self._commands.has_of(viewer.secret):
             self._cancel(viewer)
 
     def _welcome(self, viewer: Viewer) -> m.Welcome:
@@ -212,7 +197,7 @@ class Hub:
             name=viewer.name,
             secret=viewer.secret,
             limits=(limits.vx, limits.vy, limits.wz),
-            state=self._state,
+            state=self._state_for(viewer),
             **self._kept.told(viewer.secret),
         )
 
@@ -300,7 +285,7 @@ class Hub:
             self._cancel(viewer)
         elif self._drives(viewer, m.Say(text)):
             self._note(viewer.name, "say", said=text)
-            self._commands.give(Command(viewer.secret, text))
+            self._commands.give(Command(viewer.secret, text, viewer.is_agent))
 
     def _go_to_seen(self, viewer: Viewer, message: m.GoToSeen) -> None:
         """Pointing is said in words, so that it is gated as any command."""
@@ -334,16 +319,21 @@ class Hub:
         self.update(goal=command.text if command else "")
         if command is not None:
             self._stopping = False
-            self._tell(m.Goal("running", command.text))
+            self._tell_goal(command, "running")
 
     def _on_end(self, command: Command, end: GoalEnd) -> None:
-        """All learn how it ended; what was said about it goes to who gave the command."""
         state = "done" if end.success else "failed"
         self._kept.end(command, end)
         self._note("navigator", state, said=command.text)
-        for secret, viewer in self._viewers.items():
-            message = end.message if secret == command.secret else ""
-            viewer.mailbox.put(m.write(m.Goal(state, command.text, message)))
+        self._tell_goal(command, state, end.message)
+
+    def _on_drop(self, command: Command) -> None:
+        giver = self._viewers.get(command.secret)
+        if giver is not None:
+            self._viewers.put(giver, command.goal_for(giver, "failed", NEVER_BEGUN))
+
+    def _tell_goal(self, command: Command, state: str, message: str = "") -> None:
+        self._viewers.tell_each(lambda viewer: command.goal_for(viewer, state, message))
 
     def _warn(self, viewer: Viewer, text: str) -> None:
         if viewer.warn(text, self._clock()):

@@ -35,7 +35,7 @@ class Hello(_FromPage, frozen=True, tag="hello"):
     """
 
     resume: Annotated[str, msgspec.Meta(max_length=64)] = ""
-    agent: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{0,32}$")] = ""
+    agent: Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9_-]{0,32}\Z")] = ""
 
 
 class Seen(_FromPage, frozen=True, tag="seen"):

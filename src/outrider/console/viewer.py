@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Container
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 
 from outrider.console import messages as m
@@ -61,6 +61,47 @@ class Viewer:
             return False
         self._warned_s = now_s
         return True
+
+
+class Viewers(dict[str, Viewer]):
+    """Who is here, by their secrets. `welcome` is all there is to know, for one who has missed any."""
+
+    def __init__(self, welcome: Callable[[Viewer], m.Welcome]) -> None:
+        super().__init__()
+        self._welcome = welcome
+
+    def tell(self, event: m.ToPage) -> None:
+        """Tell all the same."""
+        content = m.write(event) if self else ""
+        for viewer in self.values():
+            self._put(viewer, content)
+
+    def tell_each(self, event_for: Callable[[Viewer], m.ToPage]) -> None:
+        """Tell each its own."""
+        for viewer in self.values():
+            self.put(viewer, event_for(viewer))
+
+    def tell_latest(self, kind: str, status_for: Callable[[Viewer], m.ToPage]) -> None:
+        """Tell each its own, in place of an older status that waits."""
+        for viewer in self.values():
+            viewer.mailbox.put_latest(kind, m.write(status_for(viewer)))
+
+    def tell_text(self, text: m.Text) -> None:
+        """Tell all; of one that grows only the newest."""
+        if text.state == "decoding":
+            self.tell_latest("text", lambda _: text)
+            return
+        for viewer in self.values():
+            viewer.mailbox.drop_latest("text")
+        self.tell(text)
+
+    def put(self, viewer: Viewer, event: m.ToPage) -> None:
+        """Tell one viewer."""
+        self._put(viewer, m.write(event))
+
+    def _put(self, viewer: Viewer, content: str) -> None:
+        if not viewer.mailbox.put(content):
+            viewer.mailbox.put_first(m.write(self._welcome(viewer)))
 
 
 class Names:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from support.consoles import FakeRobot, Page, wait_until
 
+from outrider.console.commands import NEVER_BEGUN, OF_ANOTHER
 from outrider.console.hub import MAX_AGENTS
 from outrider.console.robot import GoalEnd
 from outrider.console.server import CUT_S, ConsoleServer, ConsoleSettings, listen
@@ -89,7 +90,7 @@ def test_agents_leave_room_for_persons(server: ConsoleServer) -> None:
     assert Page(server).name and len(pages) == MAX_AGENTS
 
 
-@pytest.mark.parametrize("name", ["a b", "x" * 33, "\x1b[31m", "агент", "viewer 1\n"])
+@pytest.mark.parametrize("name", ["a b", "x" * 33, "\x1b[31m", "агент", "viewer 1\n", "x\n", "\n"])
 def test_an_agents_name_is_plain(server: ConsoleServer, name: str) -> None:
     with pytest.raises(Exception, match="not a message of this console"):
         agent(server, name)
@@ -112,9 +113,9 @@ def test_a_persons_command_goes_on_when_the_page_falls_silent(
 ) -> None:
     watching, page = Page(server), Page(server).seated()
     page.send(do="say", text="find the red chair")
-    watching.read("state", driver=page.name, goal="find the red chair")
+    watching.read("state", driver=page.name, goal=OF_ANOTHER)
     watching.read("state", driver="")
-    watching.read("state", goal="find the red chair")
+    watching.read("state", goal=OF_ANOTHER)
     assert robot.cancels == 0
 
 
@@ -130,3 +131,65 @@ def test_a_connection_whose_network_is_cut_is_soon_known_as_broken() -> None:
             )
             assert idle_s + period_s * times == CUT_S
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 1000 * CUT_S
+
+
+SECRET = "4711"
+
+
+def test_a_persons_words_are_told_to_their_page_alone(server: ConsoleServer, robot: FakeRobot) -> None:
+    watching, program, page = Page(server), agent(server), Page(server).seated()
+    said = f"remember that my alarm code is {SECRET}"
+    page.send(do="say", text=said)
+    page.read("goal", state="running", instruction=said)
+    late = [Page(server), agent(server, "late")]
+    back = Page(server, resume=page.welcome["secret"])
+    assert back.welcome["state"]["goal"] == said
+    assert [one.welcome["state"]["goal"] for one in late] == [OF_ANOTHER] * 2
+    robot.goals[0][1](GoalEnd(True, f"kept: {SECRET}"))
+    for other in (watching, program, *late):
+        told = other.read_all("goal", state="done") + other.read_all("state", goal="")
+        assert not any(SECRET in str(one) for one in told)
+        assert [one["instruction"] for one in told if one["is"] == "goal"][-1] == OF_ANOTHER
+    back.read("goal", state="done", instruction=said, message=f"kept: {SECRET}")
+    assert SECRET not in str([Page(server).welcome, agent(server, "new").welcome])
+
+
+def test_an_agents_words_are_told_to_persons_and_to_no_other_agent(
+    server: ConsoleServer, robot: FakeRobot
+) -> None:
+    page, other, program = Page(server), agent(server, "other"), agent(server)
+    program.send(do="say", text="turn left")
+    page.read("goal", state="running", instruction="turn left")
+    other.read("goal", state="running", instruction=OF_ANOTHER)
+    other.read("state", goal=OF_ANOTHER)
+    page.read("state", goal="turn left")
+
+
+def test_a_command_that_is_dropped_before_it_begins_is_told_as_that(
+    server: ConsoleServer, robot: FakeRobot
+) -> None:
+    page = Page(server).seated()
+    for said in ("turn left", "turn right", "turn around"):
+        page.send(do="say", text=said)
+    page.read("goal", state="failed", instruction="turn right", message=NEVER_BEGUN)
+    page.send(do="cancel")
+    page.read("goal", state="failed", instruction="turn around", message=NEVER_BEGUN)
+    robot.goals[0][1](GoalEnd(False, "cancelled"))
+    page.read("state", goal="")
+    assert [said for said, _ in robot.goals] == ["turn left"]
+
+
+def test_what_waits_of_an_agent_that_vanishes_never_begins(server: ConsoleServer, robot: FakeRobot) -> None:
+    page, program = Page(server).seated(), agent(server)
+    page.send(do="say", text="find the red chair")
+    page.read("goal", state="running")
+    page.send(do="leave")
+    page.read("state", driver="")
+    program.send(do="say", text="turn left")
+    page.read("state", driver=program.name)
+    program.vanish()
+    page.read("state", viewers=1)
+    robot.goals[0][1](GoalEnd(False, "cancelled"))
+    page.read("goal", state="failed")
+    page.read("state", goal="")
+    assert [said for said, _ in robot.goals] == ["find the red chair"]

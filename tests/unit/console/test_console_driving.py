@@ -7,6 +7,7 @@ from support.consoles import FakeRobot, OpenPage, wait_until
 
 from outrider.console import commands
 from outrider.console import messages as m
+from outrider.console.commands import OF_ANOTHER
 from outrider.console.kept import KEPT_COMMANDS
 from outrider.console.robot import GoalEnd
 from outrider.console.seat import Seat
@@ -139,7 +140,7 @@ def test_an_emergency_stop_that_nobody_hears_is_said(robot: FakeRobot, open_page
 def test_what_a_command_came_to_is_told_to_who_gave_it(robot: FakeRobot, open_page: OpenPage) -> None:
     asker, watcher = open_page().seated(), open_page()
     asker.send(do="say", text="where are my keys?")
-    assert watcher.read("goal", state="running")["instruction"] == "where are my keys?"
+    assert watcher.read("goal", state="running")["instruction"] == OF_ANOTHER
     _, on_end = robot.goals[0]
     on_end(GoalEnd(True, "they hang by the door"))
     assert asker.read("goal", state="done")["message"] == "they hang by the door"

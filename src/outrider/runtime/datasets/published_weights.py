@@ -25,7 +25,7 @@ DRAFT, TARGET = "qwen2.5-coder-0.5b-instruct", "qwen2.5-coder-1.5b-instruct"
 Size = Literal["1.5b", "0.5b"]
 NAMES: dict[Size, str] = {"1.5b": TARGET, "0.5b": DRAFT}
 
-_Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+_Sha256 = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 
 
 class PublishedModel(Struct, frozen=True, forbid_unknown_fields=True):
