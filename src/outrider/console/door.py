@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accepts connections to the console, and keeps room for the next one.
+"""Accepts connections to the console, or of agents, and keeps room for the next one.
 
 A request has `request_s` from its connection to the last byte of its answer. Where a peer, or all together,
-have too many connections open, the oldest that is no websocket is closed for the new one. So the newest
-request, which may be an emergency stop, is always read, however many others are unfinished.
+have too many connections open, the oldest that is not held, as a websocket is, is closed for the new one. So
+the newest request, which may be an emergency stop, is always read, however many others are unfinished.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ class Door:
         self._max_open = MAX_OPEN if max_files == resource.RLIM_INFINITY else min(MAX_OPEN, max_files // 2)
 
     def open(
-        self, request_protocol: type[Any], make: Callable[[], Any], context: ssl.SSLContext | None
+        self, is_held: Callable[[Any], bool], make: Callable[[], Any], context: ssl.SSLContext | None
     ) -> None:
-        """Begin to accept. A connection whose protocol is no longer of the request's kind is a websocket."""
+        """Begin to accept. `is_held`: whether a connection may stay open for long, by its protocol."""
         self._loop = asyncio.get_running_loop()
-        self._request_protocol, self._make, self._context = request_protocol, make, context
+        self._is_held_by, self._make, self._context = is_held, make, context
         self._loop.add_reader(self._listener, self._accept)
         self._sweeping = self._loop.create_task(self._sweep())
 
@@ -125,21 +125,21 @@ class Door:
             self._drop_one(self._of_the_most_crowded() or self._connections[::-1])
 
     def _unfinished(self, peer: str | None = None) -> list[_Connection]:
-        """What is no open websocket, the oldest first."""
-        return [one for one in self._connections if peer in (None, one.peer) and not self._is_viewing(one)]
+        """What is not held, the oldest first."""
+        return [one for one in self._connections if peer in (None, one.peer) and not self._is_held(one)]
 
     def _of_the_most_crowded(self) -> list[_Connection]:
-        """What is no open websocket, of the peer that has the most of it; the oldest first."""
+        """What is not held, of the peer that has the most of it; the oldest first."""
         unfinished = self._unfinished()
         counts = Counter(one.peer for one in unfinished)
         most = max(counts.values(), default=0)
         return [one for one in unfinished if counts[one.peer] == most]
 
-    def _is_viewing(self, connection: _Connection) -> bool:
+    def _is_held(self, connection: _Connection) -> bool:
         transport = connection.transport
         if transport is None or transport.is_closing():
             return False
-        return not isinstance(transport.get_protocol(), self._request_protocol)
+        return self._is_held_by(transport.get_protocol())
 
     def _drop_one(self, candidates: list[_Connection]) -> None:
         if candidates:
@@ -147,12 +147,12 @@ class Door:
             candidates[0].close()
 
     async def _sweep(self) -> None:
-        """Close what has had its time; a websocket's begins when it is to end."""
+        """Close what has had its time; that of what is held begins when it is to end."""
         while True:
             await asyncio.sleep(SWEEP_PERIOD_S)
             now_s = time.monotonic()
             for connection in list(self._connections):
-                if self._is_viewing(connection):
+                if self._is_held(connection):
                     connection.since_s = now_s
                 elif connection.since_s < now_s - self._request_s:
                     self._drop_one([connection])

@@ -133,7 +133,7 @@ class WebServer:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         async with self._opened(self._access) as application:
-            self._server = _Server(self._config(application), self._door)
+            self._server = DoorServer(self._config(application), self._door, is_websocket)
             self._ready.set()
             await self._server.serve()
 
@@ -243,22 +243,29 @@ class ConsoleServer:
             console.close()
 
 
-class _Server(uvicorn.Server):
-    """Uvicorn's, with a door of ours."""
+class DoorServer(uvicorn.Server):
+    """Uvicorn's, with a door of ours. `is_held`: whether a connection may stay open, by its protocol."""
 
-    def __init__(self, config: uvicorn.Config, door: Door) -> None:
+    def __init__(self, config: uvicorn.Config, door: Door, is_held: Callable[[Any], bool]) -> None:
         super().__init__(config)
-        self._door = door
+        self._door, self._is_held = door, is_held
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Opens the door."""
         await super().startup(sockets=[])
         kind: Any = self.config.http_protocol_class
         given = {"config": self.config, "server_state": self.server_state, "app_state": self.lifespan.state}
-        self._door.open(kind, lambda: kind(**given), self.config.ssl)
+        self._door.open(self._is_held, lambda: kind(**given), self.config.ssl)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Closes it, and ends what is under way."""
         self._door.close()
         await super().shutdown()
+
+
+def is_websocket(protocol: Any) -> bool:
+    """Whether a connection is a websocket."""
+    return not isinstance(protocol, HttpProtocol)
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import closing, redirect_stdout
+from typing import Any
 
 import anyio
 import uvicorn
@@ -19,9 +20,10 @@ from outrider.console.agents.presence import Presence
 from outrider.console.agents.stdio import pipe_streams
 from outrider.console.agents.stopper import Stopper
 from outrider.console.agents.tools import make_server
+from outrider.console.door import Door
 from outrider.console.http_protocol import HttpProtocol
 from outrider.console.notes import Note
-from outrider.console.server import ConsoleSettings, check_certificate, listen
+from outrider.console.server import ConsoleSettings, DoorServer, check_certificate, listen
 
 
 def serve_pipe(settings: AgentSettings, note: Note) -> None:
@@ -72,9 +74,20 @@ def serve_http(
             access_log=False,
             log_level="warning",
             server_header=False,
+            # A connection carries one request, whose time can so be told from its age.
+            headers=[("Connection", "close")],
             timeout_graceful_shutdown=1,
             ssl_certfile=at.tls_cert or None,
             ssl_keyfile=at.tls_key or None,
         )
         on_ready(listener.getsockname()[1])
-        uvicorn.Server(config).run(sockets=[listener])
+        DoorServer(config, Door(listener, at.request_s), is_under_way).run()
+
+
+def is_under_way(protocol: Any) -> bool:
+    """Whether a request has come whole, and waits for its answer: that of a goal may take long.
+
+    One without the token has been answered at once.
+    """
+    cycle = getattr(protocol, "cycle", None)
+    return cycle is not None and not (cycle.more_body or cycle.response_complete)
