@@ -31,6 +31,7 @@ from outrider.console.agents.envelope import Envelope, Pace
 from outrider.console.agents.first_look import MOST_MESSAGE_BYTES
 from outrider.console.agents.serving import serve_http
 from outrider.console.agents.stdio import pipe_streams
+from outrider.console.agents.stopper import ENGAGED, Outcome
 from outrider.console.agents.tools import make_server
 from outrider.console.robot import GoalEnd
 from outrider.console.server import ConsoleServer, ConsoleSettings
@@ -230,7 +231,14 @@ def test_neither_unread_answers_nor_busy_calls_delay_a_stop() -> None:
                     pipe.write(b"garbage\n" * 5000 + json.dumps(tool(1, "stop")).encode() + b"\n")
 
             feeder = threading.Thread(target=feed, daemon=True)
-            async with pipe_streams(source, sink, stopped.set):
+
+            def stop() -> Outcome:
+                stopped.set()
+                outcome: Outcome = Outcome()
+                outcome.set_result(ENGAGED)
+                return outcome
+
+            async with pipe_streams(source, sink, stop):
                 feeder.start()
                 assert stopped.wait(10.0), "nor does what holds the loop of the calls, as this does"
                 drain = threading.Thread(target=unread.read, daemon=True)

@@ -20,6 +20,7 @@ from starlette.types import Receive, Scope, Send
 from outrider.console.agents.first_look import MOST_MESSAGE_BYTES, NO_REQUEST, TOO_LONG, TOO_MANY
 from outrider.console.agents.http_guards import MESSAGES_AT_ONCE, MOST_UNDER_WAY, StopsFirst, TokenGuard
 from outrider.console.agents.presence import Presence
+from outrider.console.agents.stopper import ENGAGED, Outcome
 
 
 class SlowApp:
@@ -40,14 +41,17 @@ class SlowApp:
 
 class Server:
     def __init__(self) -> None:
-        self.app, self.stops = SlowApp(), 0
+        self.app, self.stops, self.outcome = SlowApp(), 0, ENGAGED
         self.presence = Presence()
         for session in ("one", "another"):
             self.presence.begin(session)
         self.guard = StopsFirst(self.app, self.presence, self._on_stop)
 
-    def _on_stop(self) -> None:
+    def _on_stop(self) -> Outcome:
         self.stops += 1
+        outcome: Outcome = Outcome()
+        outcome.set_result(self.outcome)
+        return outcome
 
     async def until_begun(self, count: int) -> None:
         while self.app.begun < count:

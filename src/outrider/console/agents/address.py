@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import http.client
+import time
 from dataclasses import dataclass
 from urllib.parse import urlencode, urlsplit
 
 from outrider.core.errors import ConfigError, LinkError
 
 CONNECT_S = 5.0
+STOPPING_S, STOP_AGAIN_S = 3.0, 0.2
+"""For so long a stop that fails is tried again, this long after each failure."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +61,23 @@ class ConsoleAddress:
         return cookie
 
     def e_stop(self) -> None:
-        """Engage the emergency stop without a login or a websocket. Blocks. Raises LinkError."""
-        if self._post(f"{self.path}/e_stop", "").status != http.client.OK:
-            raise LinkError(f"{self.url} does not take the emergency stop: use the robot's own")
+        """Engage the emergency stop without a login or a websocket. Blocks, and tries again for a while.
+
+        Raises LinkError where the console has not confirmed it.
+        """
+        until_s = time.monotonic() + STOPPING_S
+        while problem := self._not_stopped():
+            if time.monotonic() > until_s:
+                raise LinkError(f"the emergency stop could NOT be engaged, use the robot's own: {problem}")
+            time.sleep(STOP_AGAIN_S)
+
+    def _not_stopped(self) -> str:
+        """Tries once; why the console has not confirmed the stop, empty where it has."""
+        try:
+            status = self._post(f"{self.path}/e_stop", "").status
+        except LinkError as error:
+            return str(error)
+        return "" if status == http.client.OK else f"{self.url} does not take it (status {status})"
 
     def _post(self, path: str, body: str) -> http.client.HTTPResponse:
         parts = urlsplit(self.url)
@@ -72,7 +89,7 @@ class ConsoleAddress:
             answer = connection.getresponse()
             answer.read()
             return answer
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:
             raise no_console(self.url, error) from None
         finally:
             connection.close()

@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 from mcp.types import JSONRPCMessage
 
+from outrider.console.agents.under_way.withdrawals import CANCELLED
 from outrider.core.language.phrasebook import stop_words
 
 MOST_MESSAGE_BYTES = 1 << 16
 TAIL_BYTES = 1024
 """Of a message that is too long so much of its end is looked at, and as much as is taken of others."""
 TOO_MANY, TOO_LONG, NO_REQUEST, UNREADABLE = -32000, -32600, -32600, -32700
-CANCELLED = "notifications/cancelled"
 _NO_MESSAGE = "not a message of JSON-RPC"
 _NO_ID = "the id of a request is text or a whole number, such as 5: give one that no other request has"
 _NO_REQUEST = (
@@ -57,11 +57,11 @@ class FirstLook(msgspec.Struct):
     def problem(self, message: bytes) -> str:
         """Why the whole message, of which this is the first look, is none of MCP; empty where it is one."""
         if self.id is not msgspec.UNSET and not self.is_asked and self.method:
-            return self.refused(_NO_ID)
+            return _NO_ID
         try:
             JSONRPCMessage.model_validate_json(message)
         except ValueError:
-            return self.refused(_NO_REQUEST)
+            return _NO_REQUEST
         return ""
 
     @property
@@ -84,10 +84,6 @@ class FirstLook(msgspec.Struct):
         params = _decoded(self.params, _Params) if self.method == "tools/call" else None
         return params or _Params()
 
-    def refused(self, reason: str) -> str:
-        """Why it is refused, and that a stop is carried out all the same."""
-        return f"the emergency stop is engaged; {reason}" if self.is_stop else reason
-
 
 def first_look(message: bytes) -> FirstLook | None:
     """None for what is no message of JSON-RPC."""
@@ -97,11 +93,6 @@ def first_look(message: bytes) -> FirstLook | None:
 def why_unreadable(message: bytes) -> str:
     """Why something is refused that is no message."""
     return _BATCH if message.lstrip().startswith(b"[") else _NO_MESSAGE
-
-
-def stops_among(message: bytes) -> bool:
-    """Whether an array of messages, as older versions of MCP had it, calls the tool `stop`."""
-    return any(one.is_stop for one in _decoded(message, list[FirstLook]) or ())
 
 
 class LongMessage:
@@ -122,10 +113,14 @@ class LongMessage:
         self.is_stop = any(map(self._STOP.search, (begin, end)))
         """Whether it may call the tool `stop`."""
 
-    @property
-    def refusal(self) -> str:
-        """Why it is not taken."""
-        return f"the emergency stop is engaged; {TOO_LONG_MESSAGE}" if self.is_stop else TOO_LONG_MESSAGE
+
+def calls_stop(message: bytes, read: FirstLook | LongMessage | None) -> bool:
+    """Whether a message, which was read as this, calls the tool `stop`, by itself or in an array, as older
+    versions of MCP had it.
+    """
+    if read is None:
+        return any(one.is_stop for one in _decoded(message, list[FirstLook]) or ())
+    return read.is_stop
 
 
 def _decoded(content: bytes | msgspec.Raw, kind: Any) -> Any:

@@ -20,20 +20,24 @@ from outrider.console.agents.first_look import (
     REFUSED,
     TAIL_BYTES,
     TOO_LONG,
+    TOO_LONG_MESSAGE,
     TOO_MANY,
     UNREADABLE,
     FirstLook,
     LongMessage,
+    calls_stop,
     first_look,
-    stops_among,
     why_unreadable,
 )
 from outrider.console.agents.message_pace import MessagePace
 from outrider.console.agents.presence import Presence
+from outrider.console.agents.stopper import Outcome
 
 MESSAGES_PER_S, MESSAGES_AT_ONCE, MOST_UNDER_WAY, BODY_S = 25.0, 20.0, 16, 10.0
 SESSION_HEADER = "mcp-session-id"
 _Call = tuple[str, int | str | None]
+_Refusal = tuple[int, Any, int, str]
+"""The status of HTTP, the id of the request, the code of JSON-RPC, and the reason."""
 _log = logging.getLogger(__name__)
 
 
@@ -64,7 +68,7 @@ class StopsFirst:
     share one rate. `on_stop` is called in the event loop, and must not block.
     """
 
-    def __init__(self, app: ASGIApp, presence: Presence, on_stop: Callable[[], None]) -> None:
+    def __init__(self, app: ASGIApp, presence: Presence, on_stop: Callable[[], Outcome]) -> None:
         self._app, self._presence, self._on_stop = app, presence, on_stop
         self._paces: dict[str, MessagePace] = {}
         self._under_way: set[_Call] = set()
@@ -79,14 +83,16 @@ class StopsFirst:
         body = begin.get("body", b"")
         request = first_look(body)
         long = LongMessage(body, end) if len(body) > MOST_MESSAGE_BYTES else None
-        read = long or request
-        if stops_among(body) if read is None else read.is_stop:
-            self._on_stop()
+        stop = self._on_stop() if calls_stop(body, long or request) else None
         session = Headers(scope=scope).get(SESSION_HEADER, "")
         call = session, request.id if request and request.is_asked else None
         refusal = _too_long(long) if long else self._refusal(body, request, call)
         if refusal is not None:
-            await refusal(scope, receive, send)
+            status, number, code, reason = refusal
+            if stop is not None:
+                outcome: str = await asyncio.wrap_future(stop)
+                reason = f"{outcome}; {reason}"
+            await _error(status, number, code, reason)(scope, receive, send)
             return
         self._under_way.add(call)
         try:
@@ -96,9 +102,9 @@ class StopsFirst:
         finally:
             self._under_way.discard(call)
 
-    def _refusal(self, body: bytes, request: FirstLook | None, call: _Call) -> Response | None:
+    def _refusal(self, body: bytes, request: FirstLook | None, call: _Call) -> _Refusal | None:
         if request is None:
-            return _error(400, None, UNREADABLE, why_unreadable(body))
+            return 400, None, UNREADABLE, why_unreadable(body)
         session, number = call
         num_under_way = sum(other == session for other, _ in self._under_way)
         pace = self._pace_of(session)
@@ -110,9 +116,9 @@ class StopsFirst:
             reason = f"request {str(number)[:MOST_ID_SHOWN]!r} is under way"
         else:
             problem = request.problem(body)
-            return _error(400, request.told_id, NO_REQUEST, problem) if problem else None
+            return (400, request.told_id, NO_REQUEST, problem) if problem else None
         # To a client of MCP's SDK any status of an error is the end of its session.
-        return _error(200 if request.is_asked else 429, number, TOO_MANY, request.refused(reason))
+        return 200 if request.is_asked else 429, number, TOO_MANY, reason
 
     def _pace_of(self, session: str) -> MessagePace:
         """The one of its own of a session that is known; the rest share one."""
@@ -124,8 +130,8 @@ class StopsFirst:
         return self._paces[session]
 
 
-def _too_long(message: LongMessage) -> Response:
-    return _error(413 if message.id is None else 200, message.id, TOO_LONG, message.refusal)
+def _too_long(message: LongMessage) -> _Refusal:
+    return 413 if message.id is None else 200, message.id, TOO_LONG, TOO_LONG_MESSAGE
 
 
 def _error(status: int, call: Any, code: int, reason: str) -> Response:

@@ -24,14 +24,16 @@ from outrider.console.agents.first_look import (
     REFUSED,
     TAIL_BYTES,
     TOO_LONG,
+    TOO_LONG_MESSAGE,
     TOO_MANY,
     UNREADABLE,
     LongMessage,
+    calls_stop,
     first_look,
-    stops_among,
     why_unreadable,
 )
 from outrider.console.agents.message_pace import MessagePace
+from outrider.console.agents.stopper import Outcome
 
 LINES_PER_S, LINES_AT_ONCE = 100.0, 200.0
 MOST_ANSWERS, CLOSE_S = 1000, 2.0
@@ -45,12 +47,14 @@ class _Pipe:
     Answers are written in another one: an agent that does not read them delays no stop.
     """
 
-    def __init__(self, source: BinaryIO, sink: BinaryIO, on_stop: Callable[[], None]) -> None:
+    def __init__(self, source: BinaryIO, sink: BinaryIO, on_stop: Callable[[], Outcome]) -> None:
         self._source, self._sink, self._on_stop = source, sink, on_stop
         self._loop = asyncio.get_running_loop()
         self._answers: queue.Queue[bytes | None] = queue.Queue(MOST_ANSWERS)
         self._messages: asyncio.Queue[SessionMessage | None] = asyncio.Queue()
         self._pace, self._closed = MessagePace(LINES_PER_S, LINES_AT_ONCE), False
+        self._untold, self._told = threading.Semaphore(MOST_ANSWERS), threading.Event()
+        self._told.set()
         self._writer = threading.Thread(target=self._write, name="answers", daemon=True)
         self._writer.start()
         threading.Thread(target=self._read, name="agent", daemon=True).start()
@@ -89,20 +93,20 @@ class _Pipe:
     def _read(self) -> None:
         while line := self._source.readline(MOST_MESSAGE_BYTES + 1):
             if len(line) > MOST_MESSAGE_BYTES:
-                self._refuse_long(LongMessage(line, self._rest(line)))
+                long = LongMessage(line, self._rest(line))
+                self._refuse(long.id, TOO_LONG, TOO_LONG_MESSAGE, self._on_stop() if long.is_stop else None)
                 continue
             request = first_look(line)
-            if stops_among(line) if request is None else request.is_stop:
-                self._on_stop()
+            stop = self._on_stop() if calls_stop(line, request) else None
             if request is None:
-                self._refuse(None, UNREADABLE, why_unreadable(line))
+                self._refuse(None, UNREADABLE, why_unreadable(line), stop)
             elif not self._pace.takes(request):
-                reason = request.refused(self._pace.too_many)
-                self._refuse(request.id if request.is_asked else None, TOO_MANY, reason)
+                self._refuse(request.id if request.is_asked else None, TOO_MANY, self._pace.too_many, stop)
             elif problem := request.problem(line):
-                self._refuse(request.told_id, NO_REQUEST, problem)
+                self._refuse(request.told_id, NO_REQUEST, problem, stop)
             else:
                 self._put(SessionMessage(JSONRPCMessage.model_validate_json(line)))
+        self._told.wait()
         self._put(None)
 
     def _put(self, message: SessionMessage | None) -> None:
@@ -115,13 +119,22 @@ class _Pipe:
             end = (end + more)[-TAIL_BYTES:]
         return end
 
-    def _refuse_long(self, message: LongMessage) -> None:
-        if message.is_stop:
-            self._on_stop()
-        self._refuse(message.id, TOO_LONG, message.refusal)
+    def _refuse(self, call: Any, code: int, reason: str, stop: Outcome | None = None) -> None:
+        """Answer with an error, once it is known how the stop went that the message calls, if it does."""
+        if stop is None:
+            self._tell(call, code, reason)
+        elif self._untold.acquire(blocking=False):
+            self._told = told = threading.Event()
 
-    def _refuse(self, call: Any, code: int, reason: str) -> None:
-        """Answer with an error, which notifications do not get, nor agents that do not read."""
+            def tell(outcome: Outcome) -> None:
+                self._untold.release()
+                self._tell(call, code, f"{outcome.result()}; {reason}")
+                told.set()
+
+            stop.add_done_callback(tell)
+
+    def _tell(self, call: Any, code: int, reason: str) -> None:
+        """Notifications get no answer, nor do agents that do not read."""
         _log.error(REFUSED, reason)
         error = {"code": code, "message": reason}
         if call is not None or code != TOO_MANY:
@@ -131,7 +144,7 @@ class _Pipe:
 
 @asynccontextmanager
 async def pipe_streams(
-    source: BinaryIO, sink: BinaryIO, on_stop: Callable[[], None]
+    source: BinaryIO, sink: BinaryIO, on_stop: Callable[[], Outcome]
 ) -> AsyncIterator[Streams]:
     """The streams of a session. `on_stop` is called, in the reading thread, once a call of `stop` has been
     read, however many messages there are. Such a call may be answered with a refusal all the same.

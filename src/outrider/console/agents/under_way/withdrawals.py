@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls that their agent takes back: before they begin, while they are under way, or too late.
+
+The SDK's own way breaks a session where a call ends as it is taken back, and misses one that has not begun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from typing import Any
+
+import anyio
+from mcp.server.lowlevel import Server
+from mcp.server.lowlevel.server import request_ctx
+from mcp.shared.exceptions import McpError
+from mcp.types import CallToolRequest, ErrorData, JSONRPCNotification, JSONRPCRequest
+
+CANCELLED = "notifications/cancelled"
+MOST_WAITING = 64
+STOPS = ("stop", "cancel")
+"""The tools that no agent can take back."""
+TAKEN_BACK = ErrorData(code=0, message="Request cancelled")
+_Handler = Callable[[Any], Awaitable[Any]]
+
+
+class Withdrawals:
+    """The calls of one session by their ids, from when they are read."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[Any, bool] = {}
+        self._scopes: dict[Any, anyio.CancelScope] = {}
+
+    def heeds(self, message: Any) -> bool:
+        """Whether a message takes a call back; any other is for the SDK."""
+        told = getattr(getattr(message, "message", None), "root", None)
+        if isinstance(told, JSONRPCRequest):
+            self._waiting[told.id] = False
+            if len(self._waiting) > MOST_WAITING:  # what is no call of ours never begins
+                del self._waiting[next(iter(self._waiting))]
+        if not isinstance(told, JSONRPCNotification) or told.method != CANCELLED:
+            return False
+        call = (told.params or {}).get("requestId")
+        if isinstance(call, (int, str)):
+            self._take_back(call)
+        return True
+
+    async def answer(self, call: Any, work: Callable[[], Awaitable[Any]]) -> Any:
+        """The answer to a call that may be taken back. Raises McpError where it is."""
+        if self._waiting.pop(call, False):
+            raise McpError(TAKEN_BACK)
+        if call in self._scopes:  # the SDK has one handler call another
+            return await work()
+        with anyio.CancelScope() as scope:
+            self._scopes[call] = scope
+            try:
+                return await work()
+            finally:
+                del self._scopes[call]
+        raise McpError(TAKEN_BACK)
+
+    def _take_back(self, call: Any) -> None:
+        if call in self._scopes:
+            self._scopes[call].cancel()
+        elif call in self._waiting:
+            self._waiting[call] = True
+
+
+class _Heeded:
+    """A session's stream of messages without those that take a call back."""
+
+    def __init__(self, stream: Any, withdrawals: Withdrawals) -> None:
+        self._stream, self._withdrawals = stream, withdrawals
+
+    async def __aenter__(self) -> _Heeded:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self._stream.__aexit__(*error)
+
+    def __aiter__(self) -> _Heeded:
+        return self
+
+    async def __anext__(self) -> Any:
+        while self._withdrawals.heeds(message := await self._stream.__anext__()):
+            pass
+        return message
+
+
+_of_this_session: ContextVar[Withdrawals] = ContextVar("withdrawals")
+
+
+def let_take_back(server: Server[Any, Any]) -> None:
+    """Have the calls of a server's sessions taken back in this way, once all its handlers are there."""
+    run = server.run
+
+    async def heeding(stream: Any, *others: Any, **options: Any) -> None:
+        withdrawals = Withdrawals()
+        _of_this_session.set(withdrawals)
+        await run(_Heeded(stream, withdrawals), *others, **options)  # type: ignore[arg-type]
+
+    server.run = heeding  # type: ignore[method-assign,assignment]
+    for kind, handler in server.request_handlers.items():
+        server.request_handlers[kind] = _withdrawable(handler)
+
+
+def _withdrawable(handler: _Handler) -> Any:
+    async def handle(request: Any) -> Any:
+        if isinstance(request, CallToolRequest) and request.params.name in STOPS:
+            return await handler(request)
+        call = request_ctx.get().request_id
+        return await _of_this_session.get().answer(call, lambda: handler(request))
+
+    return handle
