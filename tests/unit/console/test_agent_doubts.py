@@ -98,7 +98,8 @@ def test_what_is_not_understood_ends_the_agents_own_command(
         async with moving(console) as session:
             taken, said = await call(session, tool, **given)
             assert not taken and STANDS in said
-            await until(lambda: robot.cancels, "the robot stands")
+            await until(lambda: robot.cancels and not console._hub._state.goal, "the robot stands")
+            assert (await call(session, "status"))[0], "by then the agent has been told of the end"
             taken, said = await call(session, tool, **given)
             assert not taken and STANDS not in said, "nothing is under way any more"
 
@@ -298,6 +299,7 @@ def test_a_goal_that_ends_at_once_is_told_as_ended(console: ConsoleServer, robot
         ("goal", {}, "goal: `sentence` must be text with at least one character, and is missing"),
         ("goal", {"sentence": None}, "at least one character, not null"),
         ("goal", {"sentence": "turn left", "wait_s": -1}, "`wait_s` must be a number from 0 to 600, not -1"),
+        ("goal", {"sentence": "turn left", "wait_s": "NaN"}, "`wait_s` must be a number from 0 to 600, not"),
         ("goal", {"sentence": "turn left", "wait_s": "long"}, 'a number from 0 to 600, not "long"'),
         ("goal", {"sentence": "turn left", "speed": 9}, 'no argument "speed": give `sentence` and `wait_s`'),
         ("recall", {"what": 5}, "recall: `what` must be text"),
@@ -312,7 +314,7 @@ def test_a_malformed_call_is_refused_in_words_that_say_what_to_give(
     async def run() -> None:
         async with agent(console) as session:
             taken, said = await call(session, tool, **given)
-            assert not taken and words in said
+            assert not taken and words in said and "it says to stop" not in said
             assert len(said) < 300 and not any(sign in said for sign in ("pydantic", "http", "\n", "type="))
 
     asyncio.run(run())

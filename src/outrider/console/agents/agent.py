@@ -16,7 +16,8 @@ from outrider.console import messages as m
 from outrider.console.agents.address import ConsoleAddress
 from outrider.console.agents.envelope import Envelope, NotUnderstoodError, Pace, Request
 from outrider.console.agents.link import ConsoleLink
-from outrider.console.messages import MAX_COMMAND_CHARACTERS
+from outrider.console.agents.stopper import ENGAGED
+from outrider.console.agents.under_way.reader import Reader
 from outrider.console.notes import Note
 from outrider.core.errors import BusyError, LinkError, OutriderError
 from outrider.core.language.plan import Plan, Wait
@@ -30,6 +31,7 @@ E_STOPPED = (
 )
 ORDERS = ("goal", "ask")
 """The calls by which a stop may be meant in words."""
+OVERTAKEN = "not carried out: a stop or a cancel has come since it was said; say it again"
 IN_DOUBT = "; in doubt the robot stands: what was under way is cancelled"
 NOTHING_HEARD = "\nnothing has been heard of the robot so far: is it connected to its console?"
 MOST_RECALLED = 20
@@ -67,8 +69,8 @@ class Agent:
         self._envelope = settings.envelope
         self._link = ConsoleLink(settings.address, settings.name)
         self._pace = Pace(clock, settings.haste)
-        self._opening, self._reading = asyncio.Lock(), asyncio.Lock()
-        self._last_end = ""
+        self._opening, self._reader = asyncio.Lock(), Reader()
+        self._last_end, self._num_stops = "", 0
         self._watching: asyncio.Task[None] | None = None
         says_to_stop("stop")  # reads the phrases now, so that no call waits for them
         self._num_refused = self._num_told = 0
@@ -87,13 +89,15 @@ class Agent:
 
     async def stop(self) -> str:
         """Engage the emergency stop: at once, always."""
+        self._num_stops += 1
         await self._link.e_stop()
         self._note_stop("stop")
         heard = "" if not self._link.seen.state.unheard else "; nobody on the robot's side listens"
-        return f"the emergency stop is engaged{heard}; a person releases it, at the console"
+        return f"{ENGAGED}{heard}; a person releases it, at the console"
 
     async def cancel(self) -> str:
         """End the running command, whoever gave it, and say whether the robot has been seen to stand."""
+        self._num_stops += 1
         await self._open()
         await self._link.cancel()
         self._note_stop("cancel")
@@ -108,10 +112,8 @@ class Agent:
         self, request: Request, sentence: str, wait_s: float = 0.0, is_there: IsThere = always_there
     ) -> str:
         """Have a sentence carried out; wait for its end for so many seconds."""
-        if _orders_a_stop(sentence):  # it ends what runs, and is neither counted nor refused
-            return await self.cancel()
         wait_s = min(wait_s, MOST_WAIT_S)
-        return await self._sentence("goal", request, lambda: sentence, wait_s, is_there)
+        return await self._order("goal", sentence, request, lambda: sentence, wait_s, is_there)
 
     async def refuse(self, reason: str, said: Iterable[str]) -> str:
         """What is told of a call that is not understood. Where a stop may be meant by it, or by what is
@@ -119,15 +121,14 @@ class Agent:
         """
         with suppress(OutriderError), self._counting_refusals():
             raise OutriderError(reason)
-        if any(map(_orders_a_stop, said)):
-            return f"{reason}; it says to stop: {await self.cancel()}"
+        with suppress(BusyError):  # too much is to be read to know
+            if await self._reader.says_to_stop(said):
+                return f"{reason}; it says to stop: {await self.cancel()}"
         return reason + await self._stand_in_doubt()
 
     async def ask(self, request: Request, question: str) -> str:
         """The robot's answer to a question, without motion; one that says to stop ends what runs."""
-        if _orders_a_stop(question):
-            return await self.cancel()
-        return await self._sentence("ask", request, lambda: self._envelope.asking(question))
+        return await self._order("ask", question, request, lambda: self._envelope.asking(question))
 
     async def remember(self, request: Request, text: str) -> str:
         """Have a statement remembered."""
@@ -182,6 +183,26 @@ class Agent:
         await self._look()
         return _json(list(self._link.seen.log))
 
+    async def _order(
+        self,
+        call: str,
+        said: str,
+        request: Request,
+        sentence: Callable[[], str],
+        wait_s: float = ANSWER_S,
+        is_there: IsThere = always_there,
+    ) -> str:
+        """A sentence; one that says to stop ends what runs, and is neither counted nor refused."""
+        since = self._num_stops
+        with self._counting_refusals():
+            try:
+                is_stop = await self._reader.says_to_stop([said])
+            except BusyError as error:
+                raise BusyError(f"{error}{await self._stand_in_doubt()}") from None
+        if is_stop:
+            return await self.cancel()
+        return await self._sentence(call, request, sentence, wait_s, is_there, since)
+
     async def _sentence(
         self,
         call: str,
@@ -189,8 +210,13 @@ class Agent:
         sentence: Callable[[], str],
         wait_s: float = ANSWER_S,
         is_there: IsThere = always_there,
+        since: int | None = None,
     ) -> str:
-        """Check, then say. A call that is taken back, or whose agent goes, ends what it began."""
+        """Check, then say. A call that is taken back, or whose agent goes, ends what it began.
+
+        `since`: how many stops there were when it was said. It does not follow on a later one.
+        """
+        since = self._num_stops if since is None else since
         with self._counting_refusals():
             text, plan = await self._read(call, request, sentence)
             self._note(self.name, "call", call, said=text)
@@ -200,6 +226,8 @@ class Agent:
                 return await self.cancel() + rest
             if self._link.seen.state.e_stop and call == "goal" and not plan.only_tells:
                 raise LinkError(E_STOPPED)
+            if since != self._num_stops:
+                raise LinkError(OVERTAKEN)
             try:
                 ended = await self._link.say(text)
                 return await self._end(plan, ended, wait_s, is_there)
@@ -214,15 +242,17 @@ class Agent:
         try:
             self._pace.call()
             self._pace.sentence(request)
-            async with self._reading:  # nonsense takes long, and many threads at once would delay a stop
-                text = await asyncio.to_thread(sentence)
-                return text, await asyncio.to_thread(self._envelope.plan, text)
+            return await self._reader.read(lambda: self._planned(sentence()))
         except (BusyError, NotUnderstoodError) as error:
             told = await self._stand_in_doubt() if call in ORDERS else ""
             raise type(error)(f"{error}{told}") from None
 
+    def _planned(self, text: str) -> tuple[str, Plan]:
+        return text, self._envelope.plan(text)
+
     async def _stand_in_doubt(self) -> str:
         """Cancel what this agent has under way, and say so; nothing of what others have."""
+        self._num_stops += 1
         if not self._link.is_busy:
             return ""
         await self._link.cancel()
@@ -295,12 +325,6 @@ class Agent:
         if self._num_refused > self._num_told:
             self._num_told = self._num_refused
             self._note(self.name, "refused", f"calls, {self._num_refused} so far")
-
-
-def _orders_a_stop(sentence: str) -> bool:
-    """Whether one does, by as much of its begin and its end as a command may have."""
-    ends = {sentence[:MAX_COMMAND_CHARACTERS], sentence[-MAX_COMMAND_CHARACTERS:]}
-    return any(map(says_to_stop, ends))
 
 
 def _json(value: Any) -> str:

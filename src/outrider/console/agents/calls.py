@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,12 +13,17 @@ from mcp.server.fastmcp.tools import Tool
 from pydantic import ValidationError
 
 from outrider.console.agents.agent import ORDERS, Agent
+from outrider.console.agents.under_way.withdrawals import let_take_back
 
-MOST_SHOWN, MOST_READ = 40, 4
+MOST_SHOWN = 40
 
 
 class CheckedServer(FastMCP):
     """A server of tools. Whose call is not understood has the robot stand where a stop may be meant."""
+
+    def __init__(self, *given: Any, **settings: Any) -> None:
+        super().__init__(*given, **settings)
+        let_take_back(self._mcp_server)
 
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:
         """What the tool gives. Raises ToolError for a call that is refused."""
@@ -71,5 +75,13 @@ def _shown(value: Any) -> str:
 
 
 def _texts(arguments: Mapping[str, Any]) -> Iterator[str]:
-    """The first texts among the arguments: to read each takes a while."""
-    return itertools.islice((one for one in arguments.values() if isinstance(one, str)), MOST_READ)
+    """The texts among the arguments but for numbers, of which "NaN" reads as a slip of "no"."""
+    return (one for one in arguments.values() if isinstance(one, str) and not _is_number(one))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -17,10 +17,11 @@ from websockets.exceptions import ConnectionClosed, WebSocketException
 
 from outrider.console import messages as m
 from outrider.console.agents.address import CONNECT_S, ConsoleAddress, no_console
+from outrider.console.commands import CANCEL_S, NEVER_BEGUN
 from outrider.console.drawn.frames import picture_number
 from outrider.core.errors import LinkError
 
-PING_PERIOD_S, TAKEN_S, STOP_S = 1.0, 5.0, 2.0
+PING_PERIOD_S, TAKEN_S, STOP_S = 1.0, CANCEL_S + 3.0, 2.0
 MOST_LOGGED = 200
 MOST_MESSAGE_BYTES = 8 << 20
 _to_agent = msgspec.json.Decoder(m.ToPage)
@@ -119,8 +120,10 @@ class ConsoleLink:
         return self.seen.state.e_stop and self.seen.state.beat != beat
 
     async def cancel(self) -> None:
-        """End whatever command runs, whoever gave it."""
+        """End whatever command runs, whoever gave it; one of this agent that has not begun never does."""
         await self._send(m.Cancel())
+        if self._said is not None and not self._said.begun.done():
+            self._refuse(NEVER_BEGUN)
 
     async def stands(self, wait_s: float) -> bool:
         """Whether, once the console tells that nothing runs or moves, it tells that the robot stands.
@@ -147,14 +150,12 @@ class ConsoleLink:
             await self._send(m.Say(sentence))
             await asyncio.wait_for(asyncio.shield(said.begun), TAKEN_S)
         except asyncio.TimeoutError:
-            self._said = None
-            driver = self.seen.state.driver
+            await self.cancel()  # the console acts on messages in order, and does not begin it any more
+            driver = self.seen.state.driver or "nobody"
             raise LinkError(
-                f"the console has not begun it; {driver or 'nobody'} has the driver's seat"
+                f"the console has not begun it in {TAKEN_S:g} s, and was told to forget it; {driver} has the "
+                "driver's seat"
             ) from None
-        except LinkError:
-            self._said = None
-            raise
         return said.ended
 
     async def state(self) -> m.State:
@@ -252,7 +253,14 @@ class ConsoleLink:
     def _on_notice(self, notice: m.Notice) -> None:
         self._log(notice.level, notice.text)
         if self._said is not None and not self._said.begun.done():
-            self._said.begun.set_exception(LinkError(notice.text))
+            self._refuse(notice.text)
+
+    def _refuse(self, reason: str) -> None:
+        """The sentence that was said does not begin."""
+        said, self._said = self._said, None
+        if said is not None and not said.begun.done():
+            said.begun.set_exception(LinkError(reason))
+            said.begun.exception()  # nobody may wait for it any more
 
     def _on_goal(self, goal: m.Goal) -> None:
         self._log("goal", f"{goal.state}: {goal.instruction}")
@@ -264,16 +272,17 @@ class ConsoleLink:
         elif said.begun.done():
             self._said = None
             _settle(said.ended, goal)
+        else:
+            self._refuse(goal.message)
 
     def _log(self, kind: str, text: str) -> None:
         self.seen.log.append({"at": round(time.time(), 3), "kind": kind, "text": text})
 
     def _lose(self, reason: str) -> None:
         """Nothing more is heard: what is waited for ends."""
-        said, self._said = self._said, None
+        said = self._said
+        self._refuse(reason)
         if said is not None:
-            if not said.begun.done():
-                said.begun.set_exception(LinkError(reason))
             _settle(said.ended, m.Goal("failed", said.text, reason))
         self._news.set()
 

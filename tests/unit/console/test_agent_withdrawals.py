@@ -1,0 +1,296 @@
+"""A call that is taken back, at whatever moment: one answer, a session that goes on, nothing under way."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import random
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mcp", reason="the extra mcp is not installed")
+
+import anyio
+import httpx
+from mcp.shared.memory import create_client_server_memory_streams
+from mcp.shared.message import SessionMessage
+from mcp.types import JSONRPCMessage
+from support.consoles import FakeRobot, Page, wait_until
+
+from outrider.console.agents import link as console_link
+from outrider.console.agents.address import ConsoleAddress
+from outrider.console.agents.agent import AgentSettings
+from outrider.console.agents.envelope import Envelope
+from outrider.console.agents.link import ConsoleLink
+from outrider.console.agents.serving import serve_http
+from outrider.console.agents.tools import make_server
+from outrider.console.notes import note_nothing
+from outrider.console.robot import GoalEnd
+from outrider.console.server import ConsoleServer, ConsoleSettings
+from outrider.core.errors import LinkError
+
+LIMIT_S = 20.0
+TOKEN = "of agents that change their mind"
+HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "0"}}
+READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+
+
+class StandingRobot(FakeRobot):
+    """Ends its goal when it is told to."""
+
+    def cancel_goal(self) -> None:
+        super().cancel_goal()
+        for _, on_end in self.goals:
+            on_end(GoalEnd(False, "cancelled"))
+
+
+@pytest.fixture
+def standing() -> StandingRobot:
+    return StandingRobot()
+
+
+@pytest.fixture
+def console(robot: FakeRobot) -> Iterator[ConsoleServer]:
+    yield from served(robot)
+
+
+@pytest.fixture
+def calm(standing: StandingRobot) -> Iterator[ConsoleServer]:
+    yield from served(standing)
+
+
+def served(robot: FakeRobot) -> Iterator[ConsoleServer]:
+    server = ConsoleServer(robot, ConsoleSettings(port=0))
+    server.update(stands=True)
+    yield server
+    server.close()
+
+
+def settings(console: ConsoleServer) -> AgentSettings:
+    return AgentSettings(ConsoleAddress(console.url), Envelope(None), "say: turn left", haste=1000.0)
+
+
+def request(number: object, method: str, params: object) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+
+
+def taking_back(number: object) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}}
+
+
+class RawAgent:
+    """Sends messages in any order, and keeps the answers."""
+
+    def __init__(self, streams: Any) -> None:
+        self._incoming, self._outgoing = streams
+        self.answers: dict[Any, list[str]] = {}
+        self._news = asyncio.Event()
+        self.number = 0
+
+    async def read(self) -> None:
+        async for one in self._incoming:
+            answer = one.message.model_dump(mode="json", exclude_none=True)
+            self.answers.setdefault(answer.get("id"), []).append(json.dumps(answer))
+            self._news.set()
+
+    async def tell(self, message: dict[str, Any]) -> None:
+        await self._outgoing.send(SessionMessage(JSONRPCMessage.model_validate(message)))
+
+    async def begin(self, tool: str, **given: object) -> int:
+        self.number += 1
+        await self.tell(request(self.number, "tools/call", {"name": tool, "arguments": given}))
+        return self.number
+
+    async def answer(self, number: object) -> str:
+        async def answered() -> str:
+            while number not in self.answers:
+                self._news.clear()
+                await self._news.wait()
+            return self.answers[number][0]
+
+        return await asyncio.wait_for(answered(), LIMIT_S)
+
+    async def call(self, tool: str, **given: object) -> str:
+        return await self.answer(await self.begin(tool, **given))
+
+
+@contextlib.asynccontextmanager
+async def raw(console: ConsoleServer) -> AsyncIterator[RawAgent]:
+    server = make_server(settings(console), note_nothing)._mcp_server
+    async with (
+        create_client_server_memory_streams() as (client, (incoming, outgoing)),
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(server.run, incoming, outgoing, server.create_initialization_options())
+        agent = RawAgent(client)
+        tasks.start_soon(agent.read)
+        await agent.tell(request("hello", "initialize", HELLO))
+        await agent.answer("hello")
+        await agent.tell(READY)
+        yield agent
+        tasks.cancel_scope.cancel()
+
+
+CALLS: list[tuple[str, dict[str, Any]]] = [
+    ("words", {}),
+    ("status", {}),
+    ("recall", {"what": "keys"}),
+    ("cancel", {}),
+    ("stop", {}),
+    ("goal", {"sentence": "turn left"}),
+    ("goal", {"sentence": "stop"}),
+    ("goal", {"sentence": "no plan at all"}),
+    ("ask", {"question": 7}),
+    ("no_tool", {}),
+]
+
+
+@pytest.mark.parametrize(("tool", "given"), CALLS)
+def test_a_call_may_be_taken_back_at_any_moment(
+    calm: ConsoleServer, standing: StandingRobot, tool: str, given: dict[str, Any]
+) -> None:
+    moments = random.Random(7)
+
+    async def run() -> None:
+        async with raw(calm) as agent:
+            await agent.call("status")
+            for ticks in range(30):
+                number = await agent.begin(tool, **given)
+                for _ in range(ticks):
+                    await asyncio.sleep(0)
+                if ticks > 15:
+                    await asyncio.sleep(moments.uniform(0.0, 0.01))
+                await agent.tell(taking_back(number))
+                await agent.answer(number)
+                if tool in ("stop", "cancel"):
+                    assert "Request cancelled" not in await agent.answer(number), "a stop is not taken back"
+            assert "turn left" in await agent.call("words")
+            assert set(Counter({one: len(told) for one, told in agent.answers.items()}).values()) == {1}
+            await asyncio.to_thread(wait_until, lambda: not calm._hub._state.goal, "what was begun ends")
+
+    asyncio.run(run())
+    assert standing.cancels or not standing.goals
+
+
+def test_a_goal_that_is_taken_back_before_it_begins_does_not_begin(
+    calm: ConsoleServer, standing: StandingRobot
+) -> None:
+    async def run() -> None:
+        async with raw(calm) as agent:
+            for _ in range(10):
+                number = await agent.begin("goal", sentence="turn left")
+                await agent.tell(taking_back(number))
+                assert "Request cancelled" in await agent.answer(number)
+            await agent.tell(taking_back(number))
+            await agent.tell(taking_back("of nothing"))
+            await agent.tell(taking_back(None))
+            assert "turn right" in await agent.call("goal", sentence="turn right")
+
+    asyncio.run(run())
+    wait_until(lambda: standing.goals, "the goal")
+    assert [said for said, _ in standing.goals] == ["turn right"]
+
+
+def test_over_http_a_session_outlives_calls_that_are_taken_back(calm: ConsoleServer) -> None:
+    ports: list[int] = []
+    given = (settings(calm), note_nothing, ConsoleSettings(port=0), TOKEN, ports.append)
+    threading.Thread(target=serve_http, args=given, daemon=True).start()
+    url = f"http://127.0.0.1:{wait_until(lambda: ports, 'the server')[0]}/mcp"
+    moments = random.Random(3)
+
+    async def run() -> None:
+        headers = {"Authorization": f"Bearer {TOKEN}", "Accept": "application/json, text/event-stream"}
+        async with httpx.AsyncClient(headers=headers, timeout=LIMIT_S) as client:
+            begun = await client.post(url, json=request(0, "initialize", HELLO))
+            client.headers["Mcp-Session-Id"] = begun.headers["Mcp-Session-Id"]
+            await client.post(url, json=READY)
+            for number in range(1, 25):
+                call = request(number, "tools/call", {"name": "status", "arguments": {}})
+                asked = asyncio.create_task(client.post(url, json=call))
+                await asyncio.sleep(moments.uniform(0.0, 0.03))
+                assert (await client.post(url, json=taking_back(number))).status_code == 202
+                answer = await asked
+                assert answer.status_code == 200 and answer.json()["id"] == number
+            call = request("last", "tools/call", {"name": "words", "arguments": {}})
+            assert "turn left" in (await client.post(url, json=call)).text
+
+    asyncio.run(run())
+
+
+def busy_page(console: ConsoleServer) -> Page:
+    """A person whose command runs, and who has left the seat."""
+    page = Page(console).seated()
+    page.send(do="say", text="find the red chair")
+    page.read("goal", state="running")
+    page.send(do="leave")
+    page.read("state", driver="")
+    return page
+
+
+def test_a_goal_that_is_taken_back_while_it_waits_leaves_no_trace(
+    console: ConsoleServer, robot: FakeRobot
+) -> None:
+    page = busy_page(console)
+
+    async def run() -> None:
+        async with raw(console) as agent:
+            number = await agent.begin("goal", sentence="turn left")
+            await asyncio.to_thread(page.read, "state", driver_yields=True)
+            await agent.tell(taking_back(number))
+            assert "Request cancelled" in await agent.answer(number)
+            await asyncio.to_thread(page.read, "halt")
+            await asyncio.to_thread(page.read, "state", driver="")
+            robot.goals[0][1](GoalEnd(False, "cancelled"))
+            await asyncio.to_thread(page.read, "state", goal="")
+            assert "turn right" in await agent.call("goal", sentence="turn right")
+            assert [said for said, _ in robot.goals] == ["find the red chair", "turn right"]
+
+    asyncio.run(run())
+
+
+def test_what_the_console_has_not_begun_in_time_never_begins(
+    console: ConsoleServer, robot: FakeRobot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console_link, "TAKEN_S", 0.3)
+    page = busy_page(console)
+
+    async def run() -> None:
+        link = ConsoleLink(ConsoleAddress(console.url), "late")
+        await link.open()
+        with pytest.raises(LinkError, match=r"has not begun it in 0\.3 s, and was told to forget it"):
+            await link.say("turn left")
+        assert not link.is_busy
+        await asyncio.to_thread(page.read, "halt")
+        robot.goals[0][1](GoalEnd(False, "cancelled"))
+        await asyncio.to_thread(page.read, "state", goal="")
+        assert [said for said, _ in robot.goals] == ["find the red chair"]
+        begun = asyncio.create_task(link.say("turn right"))
+        await asyncio.to_thread(wait_until, lambda: len(robot.goals) == 2, "the next one")
+        await begun
+        await link.close()
+
+    asyncio.run(run())
+
+
+def test_what_another_sentence_replaces_before_it_begins_is_told_as_that(
+    console: ConsoleServer, robot: FakeRobot
+) -> None:
+    page = busy_page(console)
+
+    async def run() -> None:
+        link = ConsoleLink(ConsoleAddress(console.url), "replaced")
+        await link.open()
+        said = asyncio.create_task(link.say("turn left"))
+        await asyncio.to_thread(page.read, "state", driver_yields=True)
+        await asyncio.to_thread(page.seated)
+        with pytest.raises(LinkError, match="cancelled before it began"):
+            await asyncio.wait_for(said, LIMIT_S)
+        assert not link.is_busy
+        await link.close()
+
+    asyncio.run(run())
