@@ -77,7 +77,7 @@ async def moving(console: ConsoleServer) -> AsyncIterator[ClientSession]:
 
 
 DOUBTFUL: list[tuple[str, dict[str, Any]]] = [
-    ("goal", {"sentence": "don't!"}),
+    ("goal", {"sentence": "not like that"}),
     ("goal", {"sentence": "do not turn left"}),
     ("goal", {"sentence": "easy"}),
     ("goal", {"sentence": "x " * 300}),
@@ -195,7 +195,7 @@ def test_a_sentence_that_is_too_fast_to_be_read_ends_the_agents_own_command(
                 with contextlib.suppress(LinkError):
                     await flooding.remember(number, "a dull day")
             with pytest.raises(BusyError, match="sentence a second") as refused:
-                await flooding.goal(99, "don't!")
+                await flooding.goal(99, "not like that")
             assert (STANDS in str(refused.value)) == stands
             if stands:
                 await until(lambda: robot.cancels, "the robot stands")
@@ -206,7 +206,7 @@ def test_a_sentence_that_is_too_fast_to_be_read_ends_the_agents_own_command(
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("sentence", ["don't!", "easy", "wait"])
+@pytest.mark.parametrize("sentence", ["not like that", "easy", "wait"])
 def test_a_persons_next_sentence_ends_the_one_under_way_whatever_it_says(
     console: ConsoleServer, robot: FakeRobot, sentence: str
 ) -> None:

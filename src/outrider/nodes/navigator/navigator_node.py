@@ -78,9 +78,8 @@ class NavigatorNode(OutriderNode):
     spec_name = "navigator"
 
     def configure(self) -> None:
-        self._busy, self._decoding = GoalSlot(), threading.Lock()
+        self._busy, self._decoding, self._active = GoalSlot(), threading.Lock(), False
         self._sensors_were_read = threading.Event()
-        self._active = False
         self._edge = self.open_edge()
         self._switches = Switches(self._edge, self.value)
         self._robot = RosRobotSide(self, self._link_state, self.value("camera_silence_s"))
