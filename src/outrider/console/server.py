@@ -20,10 +20,11 @@ from outrider.console import messages as m
 from outrider.console.access import DEFAULT_TOKEN_FILE, Access, is_loopback, load_token
 from outrider.console.app import Console
 from outrider.console.door import REQUEST_S, Door
-from outrider.console.http_protocol import HttpProtocol
 from outrider.console.hub import Hub
 from outrider.console.messages import MAX_MESSAGE_BYTES
 from outrider.console.notes import Note, note_nothing
+from outrider.console.protocols.http import HttpProtocol
+from outrider.console.protocols.websocket import WebSocketProtocol
 from outrider.console.robot import RobotPort
 from outrider.core.errors import ConfigError
 from outrider.core.files.given_file import read_file
@@ -141,6 +142,7 @@ class WebServer:
         return uvicorn.Config(
             application,
             http=HttpProtocol,
+            ws=WebSocketProtocol,
             log_config=None,
             access_log=False,
             log_level="warning",

@@ -10,26 +10,10 @@ from dataclasses import dataclass, field
 
 from outrider.console import messages as m
 from outrider.console.mailbox import Mailbox
-from outrider.core.errors import ProtocolError
+from outrider.console.protocols.pace import Pace
 
 WARNING_PERIOD_S = 1.0
-MAX_MESSAGES_PER_S = 200
 MAX_NAMES = 256
-
-
-class Pace:
-    """Counts what one page says."""
-
-    def __init__(self) -> None:
-        self._second_s, self._messages = 0.0, 0
-
-    def count(self, now_s: float) -> None:
-        """Raise ProtocolError for a page that says more than a page has to say."""
-        if now_s - self._second_s > 1.0:
-            self._second_s, self._messages = now_s, 0
-        self._messages += 1
-        if self._messages > MAX_MESSAGES_PER_S:
-            raise ProtocolError(f"more than {MAX_MESSAGES_PER_S} messages in a second")
 
 
 @dataclass(eq=False)

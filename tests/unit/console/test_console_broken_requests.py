@@ -9,6 +9,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from support.consoles import FakeRobot, Page, wait_until
@@ -90,6 +91,11 @@ def send(port: int, parts: tuple[bytes, ...], is_reset: bool) -> None:
             pass
 
 
+def num_files() -> int:
+    """How many files and sockets are open, the servers' too: they are in this process."""
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
 def still_answers(port: int, path: str) -> bool:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT_S)
     connection.request("GET", path)
@@ -133,7 +139,7 @@ def test_a_broken_request_costs_one_line_of_the_log(
     is_split: bool,
     is_reset: bool,
 ) -> None:
-    count = 0
+    count, files = 0, num_files()
     for port, line in ((port, line) for port in (console.port, agents) for line in LINES):
         host = b"127.0.0.1:%d" % port
         begin = b"%s HTTP/1.1\r\nHost: %s\r\nOrigin: http://%s\r\n" % (line, host, host)
@@ -142,6 +148,7 @@ def test_a_broken_request_costs_one_line_of_the_log(
         send(port, (head + end, rest) if is_split else (head + end + rest,), is_reset)
         count += MOST_LINES
         assert still_answers(port, "/login")
+        wait_until(lambda: num_files() <= files, "the server's end of it to be closed")
         assert len(lines()) <= count
 
 

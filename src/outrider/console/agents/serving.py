@@ -21,8 +21,9 @@ from outrider.console.agents.stdio import pipe_streams
 from outrider.console.agents.stopper import Stopper
 from outrider.console.agents.tools import make_server
 from outrider.console.door import Door
-from outrider.console.http_protocol import HttpProtocol
 from outrider.console.notes import Note
+from outrider.console.protocols.http import HttpProtocol
+from outrider.console.protocols.websocket import WebSocketProtocol
 from outrider.console.server import ConsoleSettings, DoorServer, check_certificate, listen
 
 
@@ -70,6 +71,7 @@ def serve_http(
         config = uvicorn.Config(
             TokenGuard(app, token),
             http=HttpProtocol,
+            ws=WebSocketProtocol,
             log_config=None,
             access_log=False,
             log_level="warning",

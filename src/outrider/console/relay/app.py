@@ -28,8 +28,8 @@ from outrider.console.app import (
     SocketChannel,
     is_own_page,
 )
+from outrider.console.protocols.pace import Pace
 from outrider.console.relay.robots import NOT_HERE, RelayedPage, RelayedRobot, Robots
-from outrider.console.viewer import Pace
 from outrider.core.errors import ProtocolError
 
 UNKNOWN = "no robot of this name is let in at this relay"

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The server's side of a connection on which a client sends no HTTP, or no text, or too much of it."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from outrider.console.protocols.small_reads import SmallReads
+
+MOST_HEADERS = 128
+NO_LENGTH = (411, b"send the body whole, with a Content-Length")
+TOO_MANY_HEADERS = (431, b"at most %d headers are taken" % MOST_HEADERS)
+
+
+class _Connection(h11.Connection):
+    """Takes no body in chunks, each of which costs as much as a request, and not many headers.
+
+    An emergency stop needs no body: one in chunks is served, and the body is not read. `refusal`: what a
+    request that is not taken is answered.
+    """
+
+    refusal: tuple[int, bytes] | None = None
+    _is_deaf = False
+
+    def receive_data(self, data: bytes) -> None:
+        if not self._is_deaf:
+            super().receive_data(data)
+
+    def next_event(self) -> Any:
+        if self._is_deaf:
+            return h11.NEED_DATA
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self._check(event)
+        elif event is h11.NEED_DATA and self.their_state is h11.IDLE:
+            self._bound(self.trailing_data[0].count(b"\n"))
+        return event
+
+    def _check(self, request: h11.Request) -> None:
+        self._bound(len(request.headers))
+        self._is_deaf = any(name == b"transfer-encoding" for name, _ in request.headers)
+        if self._is_deaf and not request.target.partition(b"?")[0].endswith(b"/e_stop"):
+            self._refuse(NO_LENGTH)
+
+    def _bound(self, num_headers: int) -> None:
+        if num_headers > MOST_HEADERS:
+            self._refuse(TOO_MANY_HEADERS)
+
+    def _refuse(self, refusal: tuple[int, bytes]) -> None:
+        self.refusal, self._is_deaf = refusal, True
+        raise h11.RemoteProtocolError(refusal[1].decode(), refusal[0])
+
+
+class HttpProtocol(H11Protocol, SmallReads):
+    """Uvicorn's, by h11. What breaks off within a request, or follows on one, is answered once, and one line
+    is logged of it: to the application at work on that request the client has gone.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.conn: _Connection = _Connection(h11.SERVER)
+
+    def send_400_response(self, msg: str) -> None:
+        """Answers that this is no HTTP, or what is not taken of it, and closes the connection."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        with suppress(h11.LocalProtocolError):  # it has been answered
+            if self.conn.refusal is None:
+                super().send_400_response(msg)
+            else:
+                self._answer(*self.conn.refusal)
+        self.transport.close()
+
+    def _answer(self, status: int, text: bytes) -> None:
+        headers = [("Content-Type", "text/plain; charset=utf-8"), ("Connection", "close")]
+        response = h11.Response(status_code=status, headers=[*headers, ("Content-Length", str(len(text)))])
+        for event in (response, h11.Data(data=text), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event) or b"")
+
+
+def _without_trace(record: logging.LogRecord) -> bool:
+    """Leaves one line of a websocket text that is no UTF-8: the trace says nothing more of the client."""
+    if record.exc_info and isinstance(record.exc_info[1], UnicodeDecodeError):
+        record.exc_info = record.exc_text = None
+    return True
+
+
+logging.getLogger("uvicorn.error").addFilter(_without_trace)
