@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -18,10 +19,10 @@ from outrider.console.drawn.pictures import Pictures, sentence_to_go
 from outrider.console.kept import Kept
 from outrider.console.notes import Note, note_nothing, noted_of
 from outrider.console.robot import GoalEnd, RobotPort
+from outrider.console.said.turns import Turns
 from outrider.console.seat import Beats, Hand, Seat, share_of
 from outrider.console.switched.switching import Switching
 from outrider.console.viewer import Names, Viewer, Viewers
-from outrider.core.language.sentences.stops import says_to_stop
 from outrider.core.sensors.camera import CameraModel
 from outrider.core.values import Pose2D, RangeScan
 
@@ -29,6 +30,7 @@ STALE_S = 0.5
 """A driver who has not heard of the robot for this long drives blind, and does not drive."""
 STATE_PERIOD_S = 0.1
 MAX_VIEWERS, MAX_AGENTS = 32, 4
+_AT_ONCE = m.Ping, m.Seen, m.Say, m.GoTo, m.GoToSeen  # sentences wait for each other by themselves
 NO_FLOOR = "no floor is known there: point at the floor, nearer to the robot"
 
 
@@ -52,6 +54,7 @@ class Hub:
         self._stop_beat, self._stopping = 0, False
         self._hand = Hand(robot.drive)
         self._commands = Commands(robot, self._on_start, self._on_end, self._on_drop)
+        self._turns = Turns(self._cancel, self._command, self._warn)
         self._kept, self._pictures = Kept(), Pictures()
         self._switching = Switching(robot, self._kept, self._drives, self._note, self._refuse_switch)
         self._picture, self._boxed = 0, False
@@ -59,15 +62,18 @@ class Hub:
             m.Drive: self._drive,
             m.Seen: lambda viewer, message: viewer.mailbox.on_seen(message.picture),
             m.Ping: lambda viewer, message: viewer.mailbox.put(m.write(m.Pong(message.sent_ms))),
-            m.Say: lambda viewer, message: self._say(viewer, message.text),
-            m.GoTo: lambda viewer, message: self._say(viewer, sentence_to_go(message.x, message.y)),
+            m.Say: lambda viewer, message: self._turns.say(viewer, message.text),
+            m.GoTo: lambda viewer, message: self._turns.say(viewer, sentence_to_go(message.x, message.y)),
             m.GoToSeen: self._go_to_seen,
             m.Switch: self._switching.heed,
             m.Take: lambda viewer, message: self._take(viewer),
             m.Leave: self._leave,
             m.EStop: self._release_e_stop,
         }
-        says_to_stop("stop")  # reads the phrases now, so that no stop waits for them
+
+    def close(self) -> None:
+        """Read no further sentence."""
+        self._turns.close()
 
     @property
     def num_viewers(self) -> int:
@@ -176,6 +182,7 @@ class Hub:
 
     def part(self, viewer: Viewer) -> None:
         """A viewer has gone. A driver's hand is off at once; the seat waits a moment for its return."""
+        self._turns.part(viewer)
         if self._viewers.get(viewer.secret) is not viewer:
             return
         del self._viewers[viewer.secret]
@@ -204,7 +211,8 @@ class Hub:
     # What viewers ask for.
 
     def receive(self, viewer: Viewer, message: m.FromPage) -> None:
-        """Act on a viewer's message but for speech. Stops come before everything else, and need nothing.
+        """Act on a viewer's message but for speech. Stops come before everything else, and need nothing; the
+        rest comes after what the viewer has said before, whose sentences may still be read.
 
         Raises ProtocolError for a viewer who says more than a page has to say.
         """
@@ -212,12 +220,16 @@ class Hub:
             self.e_stop(viewer.name)
         elif isinstance(message, m.Cancel):
             self._cancel(viewer)
+        elif m.lets_go(message):
+            self._drive(viewer, message)
         viewer.pace.count(self._clock())
         self._seat.heard(viewer.name, self._clock())
         if viewer.is_agent and m.is_for_persons(message):
             self._warn(viewer, "an agent says what to do in words: a person drives and releases the stop")
-        else:
-            self._heeds.get(type(message), lambda *_: None)(viewer, message)
+        elif isinstance(message, _AT_ONCE):
+            self._heeds[type(message)](viewer, message)
+        elif type(message) in self._heeds:
+            self._turns.follow(viewer, partial(self._heeds[type(message)], viewer, message))
 
     def e_stop(self, who: str = "somebody") -> None:
         """Engage the emergency stop, for whoever asks, and end all commands: none goes on after a release."""
@@ -225,6 +237,7 @@ class Hub:
         if not self._state.e_stop:
             self._note(who, "e_stop", "" if heard else "nobody listens")
         self._hand.take_off()
+        self._turns.stop()
         self._commands.cancel()
         self._stop_beat = self._state.beat
         self.update(e_stop=True, unheard=not heard)
@@ -264,7 +277,7 @@ class Hub:
         return False
 
     def _drive(self, viewer: Viewer, message: m.Drive) -> None:
-        if not (message.forward or message.left or message.turn):
+        if m.lets_go(message):
             if self._seat.driver == viewer.name:
                 self._hand.let_go()
             return
@@ -280,10 +293,8 @@ class Hub:
             if self._hand.drive(share_of(self._robot.limits, *shares)):
                 self._note(viewer.name, "drive")
 
-    def _say(self, viewer: Viewer, text: str) -> None:
-        if says_to_stop(text):
-            self._cancel(viewer)
-        elif self._drives(viewer, m.Say(text)):
+    def _command(self, viewer: Viewer, text: str) -> None:
+        if self._drives(viewer, m.Say(text)):
             self._note(viewer.name, "say", said=text)
             self._commands.give(Command(viewer.secret, text, viewer.is_agent))
 
@@ -291,7 +302,7 @@ class Hub:
         """Pointing is said in words, so that it is gated as any command."""
         sentence = self._pictures.sentence(message.picture, message.across, message.down)
         if sentence:
-            self._say(viewer, sentence)
+            self._turns.say(viewer, sentence)
         else:
             self._warn(viewer, NO_FLOOR)
 
@@ -308,6 +319,7 @@ class Hub:
 
     def _cancel(self, viewer: Viewer) -> None:
         self._hand.let_go()
+        self._turns.stop()
         cancelled = self._commands.cancel()
         if cancelled is not None:
             self._note(viewer.name, "cancel", said=cancelled.text)

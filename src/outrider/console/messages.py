@@ -6,7 +6,7 @@ Metres, radians, seconds; left is positive. Fields of the page's messages are bo
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypeGuard
 
 import msgspec
 
@@ -323,6 +323,11 @@ def read(content: str | bytes) -> FromPage:
 def is_stop(message: FromPage) -> bool:
     """What everybody may say, always."""
     return isinstance(message, Cancel) or (isinstance(message, EStop) and message.engaged)
+
+
+def lets_go(message: FromPage) -> TypeGuard[Drive]:
+    """Whether a hand is taken off the robot."""
+    return isinstance(message, Drive) and not (message.forward or message.left or message.turn)
 
 
 def is_for_persons(message: FromPage) -> bool:

@@ -243,6 +243,7 @@ class ConsoleServer:
                 task.cancel()
             await asyncio.wait(tasks)
             console.close()
+            self._hub.close()
 
 
 class DoorServer(uvicorn.Server):

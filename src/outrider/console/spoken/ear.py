@@ -156,14 +156,15 @@ class Ear(Generic[_Viewer]):
                 self._on_stop(viewer)
                 self._tell(viewer, s.Heard("stop", STOPPED, is_whole=False))
         sentence = await self._call(utterance.end)
-        if not has_stopped and says_to_stop(sentence):
+        is_stop = await self._call(says_to_stop, sentence)
+        if not has_stopped and is_stop:
             has_stopped = True
             self._on_stop(viewer)
-        return self._judged(sentence, has_stopped)
+        return self._judged(sentence, is_stop, has_stopped)
 
-    def _judged(self, sentence: str, has_stopped: bool) -> tuple[str, str]:
+    def _judged(self, sentence: str, is_stop: bool, has_stopped: bool) -> tuple[str, str]:
         """The sentence, and what is to be said of it. One that orders the stop that was heard is done."""
-        if has_stopped and (not sentence or says_to_stop(sentence)):
+        if has_stopped and (is_stop or not sentence):
             return "stop", STOPPED
         if self._is_cut:
             return sentence, TOO_LONG

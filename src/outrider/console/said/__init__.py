@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sentences that pages and agents say, read beside the event loop."""

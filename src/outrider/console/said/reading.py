@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads sentences in a thread beside the event loop: a strange one takes long, and no stop waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+
+from outrider.core.language.phrasebook import stop_words
+from outrider.core.language.sentences.stops import says_to_stop
+
+READ_S = 2.0
+"""What has not been read for this long is not read any more."""
+_AROUND = " \t.,!?"
+
+
+def is_a_stop_word(sentence: str) -> bool:
+    """Whether a sentence is a stop word and no more: that needs no reading."""
+    return sentence.strip(_AROUND).casefold() in stop_words()
+
+
+class SentenceReader:
+    """One thread; of the sentences that wait the shortest is read first. For one event loop."""
+
+    def __init__(self) -> None:
+        self._worker = ThreadPoolExecutor(1, "sentences")
+        self._numbers = itertools.count()
+        self._waiting: list[tuple[int, int, str, asyncio.Future[bool]]] = []
+        self._task: asyncio.Task[None] | None = None
+        says_to_stop("stop")  # reads the phrases now, so that no stop waits for them
+
+    async def says_to_stop(self, sentence: str) -> bool:
+        """Whether a sentence orders a stop. Raises TimeoutError where that takes too long to tell."""
+        loop = asyncio.get_running_loop()
+        read: asyncio.Future[bool] = loop.create_future()
+        heapq.heappush(self._waiting, (len(sentence), next(self._numbers), sentence, read))
+        if self._task is None or self._task.done():
+            self._task = loop.create_task(self._read_all())
+        try:
+            return await asyncio.wait_for(read, READ_S)
+        except asyncio.TimeoutError:
+            raise TimeoutError("the sentence takes too long to read") from None
+
+    def close(self) -> None:
+        """Read no further."""
+        if self._task is not None:
+            self._task.cancel()
+        self._worker.shutdown(wait=False, cancel_futures=True)
+
+    async def _read_all(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._waiting:
+            _, _, sentence, read = heapq.heappop(self._waiting)
+            if not read.done():
+                is_stop = await loop.run_in_executor(self._worker, says_to_stop, sentence)
+                if not read.done():
+                    read.set_result(is_stop)

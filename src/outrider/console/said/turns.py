@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one page says acts in its order, though its sentences are read beside the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from functools import partial
+from typing import Generic, TypeVar
+
+from outrider.console.said.reading import READ_S, SentenceReader, is_a_stop_word
+
+MOST_SENTENCES = 4
+"""Of one page, that are read or wait for it."""
+IN_DOUBT = "in doubt the robot stands"
+TOO_MANY = f"{MOST_SENTENCES} sentences of this page are still being read: wait; {IN_DOUBT}"
+TOO_LONG = f"this could not be read within {READ_S:g} s: say it in other words; {IN_DOUBT}"
+STOPPED = "a stop came before this had been read: say it again"
+
+
+_Viewer = TypeVar("_Viewer", bound=Hashable)
+
+
+@dataclass(eq=False)
+class _Turn:
+    """`read` is whether the sentence may be followed; None for what is no sentence."""
+
+    act: Callable[[], object]
+    read: asyncio.Task[bool] | None = None
+    is_void: bool = False
+
+
+class Turns(Generic[_Viewer]):
+    """`on_stop` is called for a sentence that orders a stop as soon as it has been read, `on_command` for any
+    other in its turn, `warn` with why one is not followed. Lives on one event loop.
+    """
+
+    def __init__(
+        self,
+        on_stop: Callable[[_Viewer], None],
+        on_command: Callable[[_Viewer, str], None],
+        warn: Callable[[_Viewer, str], None],
+    ) -> None:
+        self._on_stop, self._on_command, self._warn = on_stop, on_command, warn
+        self._reader = SentenceReader()
+        self._turns: dict[_Viewer, deque[_Turn]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def say(self, viewer: _Viewer, sentence: str) -> None:
+        """A page says a sentence. One that might be a stop, and is not read, counts as one."""
+        if is_a_stop_word(sentence):
+            self._on_stop(viewer)
+        elif sum(turn.read is not None for turn in self._turns.get(viewer, ())) >= MOST_SENTENCES:
+            self._on_stop(viewer)
+            self._warn(viewer, TOO_MANY)
+        else:
+            read = asyncio.get_running_loop().create_task(self._may_follow(viewer, sentence))
+            self._add(viewer, _Turn(partial(self._on_command, viewer, sentence), read))
+
+    def follow(self, viewer: _Viewer, act: Callable[[], object]) -> None:
+        """Acts, once all has that the page said before."""
+        if viewer in self._turns:
+            self._add(viewer, _Turn(act))
+        else:
+            act()
+
+    def stop(self) -> None:
+        """There has been a stop: sentences that were said before it are followed no more."""
+        for turns in self._turns.values():
+            for turn in turns:
+                turn.is_void |= turn.read is not None
+
+    def part(self, viewer: _Viewer) -> None:
+        """A page has gone: of what it has said only stops still count."""
+        for turn in self._turns.get(viewer, ()):
+            turn.is_void, turn.act = True, _nothing
+
+    def close(self) -> None:
+        """Read no further."""
+        for task in self._tasks:
+            task.cancel()
+        self._reader.close()
+
+    def _add(self, viewer: _Viewer, turn: _Turn) -> None:
+        if viewer in self._turns:
+            self._turns[viewer].append(turn)
+            return
+        self._turns[viewer] = deque([turn])
+        task = asyncio.get_running_loop().create_task(self._act_all(viewer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _act_all(self, viewer: _Viewer) -> None:
+        turns = self._turns[viewer]
+        try:
+            while turns:
+                await self._act(viewer, turns[0])
+                turns.popleft()
+        finally:
+            del self._turns[viewer]
+
+    async def _act(self, viewer: _Viewer, turn: _Turn) -> None:
+        if turn.read is not None and not await turn.read:
+            return
+        if turn.is_void:
+            self._warn(viewer, STOPPED)
+        else:
+            turn.act()
+
+    async def _may_follow(self, viewer: _Viewer, sentence: str) -> bool:
+        """Whether a sentence orders no stop; one that does has its stop now."""
+        try:
+            if not await self._reader.says_to_stop(sentence):
+                return True
+            self._on_stop(viewer)
+        except TimeoutError:
+            self._on_stop(viewer)
+            self._warn(viewer, TOO_LONG)
+        return False
+
+
+def _nothing() -> None:
+    """What is left of what a page that has gone has said."""

@@ -1,0 +1,169 @@
+"""A sentence is read beside everything else: no stop waits for it; what its page says next does."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+from support.consoles import FakeRobot, Page, wait_until
+
+from outrider.console.said import reading, turns
+from outrider.console.server import ConsoleServer, ConsoleSettings
+
+SLOW = "go to the end of the corridor, number "
+
+
+class SlowEyes:
+    """Reads until it is let go on; `begun` has what it was given, in order."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self._turns = threading.Semaphore(0)
+        self._is_stop: Callable[[str], bool] = lambda sentence: "stop" in sentence
+
+    def __call__(self, sentence: str) -> bool:
+        self.begun.append(sentence)
+        assert self._turns.acquire(timeout=10.0)
+        return self._is_stop(sentence)
+
+    def go_on(self, times: int = 1) -> None:
+        self._turns.release(times)
+
+
+@pytest.fixture
+def robot() -> FakeRobot:
+    return FakeRobot()
+
+
+@pytest.fixture
+def eyes(monkeypatch: pytest.MonkeyPatch, server: ConsoleServer) -> Iterator[SlowEyes]:
+    slow = SlowEyes()
+    monkeypatch.setattr(reading, "says_to_stop", slow)
+    yield slow
+    slow.go_on(100)
+
+
+@pytest.fixture
+def server(robot: FakeRobot) -> Iterator[ConsoleServer]:
+    console = ConsoleServer(robot, ConsoleSettings(port=0))
+    yield console
+    console.close()
+
+
+def say_slowly(page: Page, eyes: SlowEyes, times: int = 1) -> None:
+    for number in range(times):
+        page.send(do="say", text=f"{SLOW}{number}")
+    wait_until(lambda: eyes.begun, "the first one to be read")
+
+
+@pytest.mark.parametrize("stops", ["its own", "another's", "said by another"])
+def test_no_stop_waits_while_a_sentence_is_read(
+    server: ConsoleServer, robot: FakeRobot, eyes: SlowEyes, stops: str
+) -> None:
+    page, other = Page(server), Page(server)
+    say_slowly(page, eyes, turns.MOST_SENTENCES)
+    if stops == "said by another":
+        other.send(do="say", text=" STOP! ")
+        wait_until(lambda: robot.cancels, "the stop")
+    else:
+        (page if stops == "its own" else other).send(do="e_stop", engaged=True)
+        wait_until(lambda: robot.e_stops, "the stop")
+    assert len(eyes.begun) == 1
+
+
+def test_a_stop_in_more_words_is_read_before_longer_sentences(
+    server: ConsoleServer, robot: FakeRobot, eyes: SlowEyes
+) -> None:
+    page, other = Page(server), Page(server)
+    say_slowly(page, eyes, turns.MOST_SENTENCES)
+    other.send(do="say", text="please stop it")
+    other.send(do="ping", sent_ms=1.0)
+    other.read("pong")
+    eyes.go_on(2)
+    wait_until(lambda: robot.cancels, "the stop")
+    assert eyes.begun[1] == "please stop it"
+
+
+def test_what_a_page_says_next_comes_after_its_sentence(
+    server: ConsoleServer, robot: FakeRobot, eyes: SlowEyes
+) -> None:
+    page = Page(server).seated()
+    say_slowly(page, eyes)
+    page.send(do="leave")
+    page.send(do="ping", sent_ms=1.0)
+    page.read("pong")
+    assert page.read("state")["driver"] == page.name
+    eyes.go_on()
+    wait_until(lambda: robot.goals, "the command")
+    page.read("state", driver="")
+
+
+@pytest.mark.parametrize("stop", [{"do": "cancel"}, {"do": "e_stop", "engaged": True}])
+def test_a_stop_ends_what_was_said_before_it_and_is_not_yet_read(
+    server: ConsoleServer, robot: FakeRobot, eyes: SlowEyes, stop: dict[str, object]
+) -> None:
+    page, other = Page(server).seated(), Page(server)
+    say_slowly(page, eyes)
+    other.send(**stop)
+    wait_until(lambda: robot.cancels, "the stop")
+    eyes.go_on()
+    page.read("notice", text=turns.STOPPED)
+    assert not robot.goals
+
+
+def test_of_one_page_few_sentences_wait_and_in_doubt_the_robot_stands(
+    server: ConsoleServer, robot: FakeRobot, eyes: SlowEyes
+) -> None:
+    page = Page(server).seated()
+    say_slowly(page, eyes, turns.MOST_SENTENCES)
+    assert not robot.cancels
+    page.send(do="say", text=f"{SLOW}too many")
+    page.read("notice", text=turns.TOO_MANY)
+    assert robot.cancels
+    eyes.go_on(100)
+    page.read("state")
+    assert f"{SLOW}too many" not in eyes.begun
+
+
+def test_what_takes_too_long_to_read_may_be_a_stop(
+    server: ConsoleServer, robot: FakeRobot, eyes: SlowEyes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "READ_S", 0.05)
+    page = Page(server).seated()
+    say_slowly(page, eyes)
+    page.read("notice", text=turns.TOO_LONG)
+    assert robot.cancels
+    eyes.go_on()
+    page.send(do="leave")
+    page.read("state", driver="")
+    assert not robot.goals
+
+
+@pytest.mark.parametrize("text", [SLOW, "please stop it"])
+def test_of_what_a_page_said_that_has_gone_stops_count_alone(
+    server: ConsoleServer, robot: FakeRobot, eyes: SlowEyes, text: str
+) -> None:
+    page, other = Page(server).seated(), Page(server)
+    page.send(do="say", text=text)
+    wait_until(lambda: eyes.begun, "it to be read")
+    page.socket.close()
+    other.read("state", viewers=1)
+    eyes.go_on(2)
+    other.send(do="say", text=SLOW)
+    wait_until(lambda: len(eyes.begun) == 2, "the next one to be read")
+    assert not robot.goals
+    assert bool(robot.cancels) == (text != SLOW)
+
+
+def test_keys_that_are_released_let_go_at_once(
+    server: ConsoleServer, robot: FakeRobot, eyes: SlowEyes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("outrider.console.seat.HOLD_S", 60.0)
+    page = Page(server).seated()
+    page.drive(forward=1.0)
+    wait_until(lambda: robot.drives, "the hand")
+    say_slowly(page, eyes)
+    page.drive()
+    wait_until(lambda: len(robot.drives) == 2, "the hand to be taken off")
+    assert not any((robot.drives[-1].vx, robot.drives[-1].vy, robot.drives[-1].wz))
