@@ -26,7 +26,8 @@ from outrider.console.app import MAX_WEBSOCKETS
 REQUEST_S = 10.0
 MAX_OPEN, MAX_OPEN_A_PEER = 2 * MAX_WEBSOCKETS, 48
 SWEEP_PERIOD_S = 0.25
-ACCEPTED_AT_ONCE = 16
+ACCEPTED_AT_ONCE = 4
+"""In a turn of the loop: a request is read some turns later, and may not be dropped before for newer ones."""
 RETRY_S = 0.05
 NONE_WAITS = (errno.EAGAIN, errno.EINTR, errno.ECONNABORTED)
 

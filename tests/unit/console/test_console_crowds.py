@@ -8,6 +8,7 @@ import json
 import os
 import resource
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
@@ -159,6 +160,16 @@ def test_the_stop_is_served_amid_a_flood(console: Console) -> None:
             console.connect(b"GET / HTTP/1.1\r\n")
         took_s.append(console.stops())
     assert max(took_s) < STOP_S
+
+
+def test_a_stop_is_not_dropped_for_those_who_come_after_it(console: Console) -> None:
+    console.process.send_signal(signal.SIGSTOP)
+    stop = console.connect(HEAD.replace(b"/login", b"/e_stop") + b"\r\n")
+    for _ in range(300):
+        console.connect(b"GET / HTTP/1.1\r\n")
+    console.process.send_signal(signal.SIGCONT)
+    stop.settimeout(5.0)
+    assert stop.recv(64).startswith(b"HTTP/1.1 200")
 
 
 def test_one_peer_takes_the_room_of_itself_alone(console: Console) -> None:
