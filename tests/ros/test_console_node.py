@@ -224,6 +224,7 @@ def test_a_cancel_that_overtakes_its_command_still_counts(teleop: Teleop) -> Non
     teleop.decoder.script += ["turn left small\nsearch: nothing."] * 3
     teleop.decoder.between_s = 20.0
     page.send(do="say", text="find the red chair")
+    page.read("goal", state="running")  # it has been read and sent: the navigator has yet to take it
     page.send(do="cancel")
     assert "cancelled" in page.read("goal", state="failed")["message"]
 
