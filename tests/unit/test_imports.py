@@ -75,7 +75,12 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
     "core": ({"."}, {"files", "language", "sensors"}, {"language.sentences"}),
     "memory": ({"language"}, {"store"}, {"."}),
     "simulation": ({"homes", "looks"}, {"."}),
-    "console": ({"drawn", "protocols", "said", "spoken", "switched"}, {"."}, {"agents.under_way"}, {"agents", "relay"}),
+    "console": (
+        {"drawn", "protocols", "said", "spoken", "switched"},
+        {"."},
+        {"agents.under_way"},
+        {"agents", "relay"},
+    ),
 }
 """The rooms of a part, lowest floor first; "." is what lies beside them. Imports go down, never along."""
 OWNERS = {

@@ -55,6 +55,7 @@ class Hub:
         self._hand = Hand(robot.drive)
         self._commands = Commands(robot, self._on_start, self._on_end, self._on_drop)
         self._turns = Turns(self._cancel, self._command, self._warn)
+        self.close = self._turns.close
         self._kept, self._pictures = Kept(), Pictures()
         self._switching = Switching(robot, self._kept, self._drives, self._note, self._refuse_switch)
         self._picture, self._boxed = 0, False
@@ -70,10 +71,6 @@ class Hub:
             m.Leave: self._leave,
             m.EStop: self._release_e_stop,
         }
-
-    def close(self) -> None:
-        """Read no further sentence."""
-        self._turns.close()
 
     @property
     def num_viewers(self) -> int:
