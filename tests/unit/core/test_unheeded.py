@@ -6,7 +6,8 @@ import pytest
 
 from outrider.core.errors import InstructionError
 from outrider.core.language.grammar import Vocabulary
-from outrider.core.language.phrasebook import ANYWHERE, LANGUAGES, phrasebook
+from outrider.core.language.heeding import ANYWHERE
+from outrider.core.language.phrasebook import LANGUAGES, phrasebook
 from outrider.core.language.sentences.planner import plan_of
 
 WORDS = Vocabulary({"colour": ("red", "blue"), "kind": ("chair", "ball", "cup", "door")})

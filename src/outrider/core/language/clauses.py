@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from outrider.core.language import plan as p
 from outrider.core.language.amounts import Token
 from outrider.core.language.grammar import Vocabulary, parse
+from outrider.core.language.heeding import ANYWHERE, IN_NAMES, UNHEEDED
 from outrider.core.language.names import Names, Said, statement, why_unheeded
-from outrider.core.language.phrasebook import ANYWHERE, IN_NAMES, UNHEEDED, Phrasebook, stop_words
+from outrider.core.language.phrasebook import Phrasebook, stop_words
 from outrider.core.language.signs import PUNCTUATION
 
 TURN_DEG = {"small": 15.0, "": 30.0, "large": 45.0}
@@ -44,6 +44,7 @@ class Clauses:
     problems: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     is_unheeded: bool = False
+    _names_parts: bool = False
 
     def __post_init__(self) -> None:
         self.names = Names(self.book, self.vocabulary)
@@ -70,7 +71,7 @@ class Clauses:
                 continue
             if group == "described" and len(self.problems) > num_problems:
                 continue  # what a phrase refuses no looser one takes
-            step = self._step(group.removesuffix(_CORRECTED), match, said)
+            step = _BUILDERS[group.removesuffix(_CORRECTED)](self, match.groupdict(), said)
             if step is None:
                 continue
             sign = said.sign_in_amount(match)
@@ -93,9 +94,6 @@ class Clauses:
         if group == "described":
             return described
         return corrected or group == bare
-
-    def _step(self, group: str, match: re.Match[str], said: Said) -> p.Step | None:
-        return _BUILDERS[group](self, match.groupdict(), said)
 
     # One builder for each group of phrases; None where the slots make no step.
 
@@ -135,7 +133,8 @@ class Clauses:
         if self.names.is_statement(words):
             return None
         if said.previous is None or isinstance(said.previous, p.Find):
-            return self.find(slots, said)
+            whole = said.previous is None or self.names.are_whole(said.previous.thing, words)
+            return self.find(slots, said) if whole else self._refuse_parts(said.text)
         name = self.names.name_of(words)
         told = [slot for slot, _ in map(self.names.translated, self.names.bare(words))]
         if not name or (self.book.without_article(words) == words and "kind" not in told):
@@ -182,7 +181,7 @@ class Clauses:
         """A way in words, for a general model: it names something on the way, and limits nothing."""
         names_something = any(word in self.book.articles for word in said.words)
         fits = _LEAST_DESCRIBED <= len(said.words) <= _MOST_DESCRIBED and stop_words().isdisjoint(said.words)
-        if not names_something or not fits or self._holds_unheeded(said.words, UNHEEDED):
+        if self._names_parts or not names_something or not fits or self._holds_unheeded(said.words, UNHEEDED):
             return None
         return p.Follow(said.text.strip())
 
@@ -303,6 +302,11 @@ class Clauses:
             self.problems.append(problem)
         return bool(problem)
 
+    def _refuse_parts(self, words: str) -> p.Step | None:
+        self._names_parts = self.is_unheeded = True
+        told = self.book.as_written(words)
+        return self._refuse(f'says "{told}" beside another thing: name each with its kind, "the red ball"')
+
     def _refuse(self, problem: str) -> p.Step | None:
         self.problems.append(problem)
         return None
@@ -316,6 +320,22 @@ def _always(step: p.Step) -> _Builder:
     return lambda clauses, slots, said: step
 
 
+_BUILT = (
+    *(
+        "remember",
+        "forget",
+        "where",
+        "ask",
+        "find",
+        "again",
+        "alone",
+        "follow",
+        "described",
+        "turn",
+        "quarter",
+    ),
+    *("forward", "back", "point", "wait", "other", "which", "side", "beside"),
+)
 _BUILDERS: dict[str, _Builder] = {
     "stop": _always(p.Stop()),
     "home": _always(p.Home()),
@@ -325,24 +345,6 @@ _BUILDERS: dict[str, _Builder] = {
     "see": _always(p.See()),
     "did": _always(p.Did()),
     "forget_all": _always(p.Forget()),
-    "remember": Clauses.remember,
-    "forget": Clauses.forget,
-    "where": Clauses.where,
-    "ask": Clauses.ask,
-    "find": Clauses.find,
+    **{group: getattr(Clauses, group) for group in _BUILT},
     "find_asked": Clauses.find,
-    "again": Clauses.again,
-    "alone": Clauses.alone,
-    "follow": Clauses.follow,
-    "described": Clauses.described,
-    "turn": Clauses.turn,
-    "quarter": Clauses.quarter,
-    "forward": Clauses.forward,
-    "back": Clauses.back,
-    "point": Clauses.point,
-    "wait": Clauses.wait,
-    "other": Clauses.other,
-    "which": Clauses.which,
-    "side": Clauses.side,
-    "beside": Clauses.beside,
 }

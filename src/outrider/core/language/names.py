@@ -10,7 +10,8 @@ from itertools import pairwise
 
 from outrider.core.language.amounts import Token
 from outrider.core.language.grammar import Vocabulary
-from outrider.core.language.phrasebook import ANYWHERE, Phrasebook, joined, stop_words
+from outrider.core.language.heeding import ANYWHERE
+from outrider.core.language.phrasebook import Phrasebook, joined, phrasebook, stop_words
 from outrider.core.language.plan import Remember, Step
 from outrider.core.language.signs import PUNCTUATION, plain
 from outrider.core.language.things import Thing
@@ -23,6 +24,7 @@ _HERE = re.compile(
 _NO_STATEMENT = re.compile(r"(?:how|when|where|what)\b", re.I)
 _PARTING = ",.;!?，。；！？、"
 _ENDS = frozenset(f"{PUNCTUATION}:")
+_FRUIT = "orange"
 _AMOUNTS = ("angle", "distance", "seconds", "x", "y")
 """The slots of a phrase that hold numbers."""
 
@@ -94,11 +96,15 @@ WHY_UNHEEDED = {
     "order": _OTHERS,
     "harm": 'says "{}": nothing is done that may hurt or break, or that leaves a safeguard out',
     "beyond": 'says "{}", which is no step of a plan: say what to find, or each move by itself',
+    "takeback": 'says "{}", which takes something back: say anew what to do, and no more',
+    "wish": 'says "{}", which is no order: say what to find, or how to move',
+    "task": 'says "{}", which is no step of a plan: say what to find, or each move by itself',
+    "run_on": 'says "{}" in the name of a thing: say "then" before the next step',
     "amount": _LIMITED,
     "order_in_ways": _OTHERS,
     "limit_in_ways": _LIMITED,
 }
-"""Why words are refused, by their kind of `phrasebook.UNHEEDED`."""
+"""Why words are refused, by their kind."""
 
 
 @dataclass(frozen=True)
@@ -170,6 +176,23 @@ class Names:
             else:
                 told[slot] = word
         return None
+
+    def are_whole(self, first: str, second: str) -> bool:
+        """Whether each of two things, named one after the other, has a name of its own.
+
+        "The red and blue chair" has not, to a model that may know any word. An orange may be a thing.
+        """
+        has_article = self.book.without_article(second) != second
+        things = frozenset((_FRUIT,)) if has_article else frozenset[str]()
+        told = (first.split(), self.bare(second))
+        return self.vocabulary is not None or all(
+            any(word in things or not self._is_quality(word) for word in words) for words in told
+        )
+
+    def _is_quality(self, word: str) -> bool:
+        english = phrasebook("en")
+        telling = self._telling(word) in ("side", "size", "colour") or word in english.colours
+        return telling or word in english.qualities
 
     def _only_tells(self, words: Sequence[str]) -> bool:
         """Whether words tell which one, but not what: "the left", to a model that may know any word."""

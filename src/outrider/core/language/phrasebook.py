@@ -17,6 +17,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from outrider.core.language.amounts import DIGITS, Numerals, Token, written_digits
+from outrider.core.language.heeding import ANYWHERE, NEVER, Heeding, classes
 from outrider.core.language.signs import PUNCTUATION, plain, plain_word
 from outrider.core.language.things import ORDER
 
@@ -30,11 +31,6 @@ _PART = re.compile(r"\{(\w+)\}|([()\[\]|])|([^\s()\[\]|{}]+)")
 _SIGNS = {"(": "(?:", "[": "(?:", "|": "|", ")": ")", "]": ")?"}
 _COORDINATE = rf"(?:- )?{DIGITS} "
 _DECIMAL_SIGNS = {"point": ".", "comma": ","}
-_NEVER = r"(?!)"
-# Kinds of words that no way can heed; those that no order may hold; those that no free name of a thing may.
-UNHEEDED = ("negation", "condition", "order", "harm", "beyond", "amount", "order_in_ways", "limit_in_ways")
-ANYWHERE = ("negation", "condition", "order", "harm", "beyond")
-IN_NAMES = (*ANYWHERE, "amount")
 _MOST_THING_WORDS, _MOST_TELLING_WORDS = 10, 4
 
 
@@ -65,6 +61,7 @@ class Phrasebook:
         self.metres = {plain(word): float(value) for word, value in data["metres"].items()}
         self.seconds = {plain(word): float(value) for word, value in data["seconds"].items()}
         self.colours = frozenset(map(plain, data.get("colours", ())))
+        self.qualities = frozenset(map(plain, data.get("classes", {}).get("quality", ())))
         self._units = frozenset((*self.metres, *self.seconds, *self.words("degrees")))
         self.is_parted, self.is_unspaced = bool(data.get("parted")), bool(data.get("unspaced"))
         self.orders = (ORDER, *map(tuple, data.get("orders", ())))
@@ -198,42 +195,23 @@ class Phrasebook:
     def unheeded(self, words: Sequence[str], kinds: Iterable[str] = ANYWHERE) -> tuple[str, str] | None:
         """What no motion can heed among some words: its kind, and the words; None where there is nothing.
 
-        Negations are those of any language: what forbids in another than the rest forbids too.
+        Those of `ANYWHERE` count in any language: what forbids in another than the rest forbids too.
         """
-        told = self._article.sub("", self._span.sub("", f"{' '.join(words)} "))
-        for kind in kinds:
-            books = map(phrasebook, LANGUAGES) if kind == "negation" else (self,)
-            found = next(filter(None, (book._unheeded_word(kind, told) for book in books)), "")
-            if found:
-                return kind, found
-        return None
+        others = (phrasebook(one).heeding for one in LANGUAGES if one != self.language)
+        return self.heeding.first(f"{' '.join(words)} ", kinds, others)
 
     def as_written(self, said: str) -> str:
         """Words as the language writes them: with spaces between, or without."""
         return said.replace(" ", "") if self.is_unspaced else said.strip()
 
-    def _unheeded_word(self, kind: str, told: str) -> str:
-        found = self._unheeded[kind].search(self.as_written(told) if self.is_unspaced else told)
-        return found[0].strip() if found else ""
+    @cached_property
+    def heeding(self) -> Heeding:
+        """Returns what finds words that no motion can heed."""
+        return Heeding(self._data, self.numerals, self._any, self._expression)
 
     @cached_property
-    def _unheeded(self) -> dict[str, re.Pattern[str]]:
-        """An expression for the words of each kind; an amount is a number and what is counted."""
-        held = self._data["unheeded"]
-        told = {kind: [*held.get(kind, ())] for kind in UNHEEDED}
-        told["negation"] += self._data["negations"]
-        if self.is_unspaced:
-            return {kind: re.compile("|".join(map(plain, words)) or _NEVER) for kind, words in told.items()}
-        either = {kind: self._any(words) or _NEVER for kind, words in told.items()}
-        number = self._any((*self.numerals.values, *self.numerals.multipliers))
-        counted = self._any((*held.get("counted", ()), *told["limit_in_ways"])) or _NEVER
-        either["amount"] = rf"(?:{DIGITS} |{number})(?:{counted})|{DIGITS} "
-        return {kind: re.compile(rf"(?<!\S)(?:{expression})") for kind, expression in either.items()}
-
-    @cached_property
-    def _span(self) -> re.Pattern[str]:
-        spans = "|".join(map(self._expression, self._data.get("spans", ())))
-        return re.compile(rf"(?<!\S)(?:{spans or _NEVER})$")
+    def _classes(self) -> dict[str, str]:
+        return classes(self._data, self.numerals, self._any)
 
     def without_asides(self, tokens: Sequence[Token]) -> list[Token]:
         """Tokens without the words of politeness that may stand anywhere, such as "please"."""
@@ -299,6 +277,8 @@ class Phrasebook:
         return out
 
     def _slot(self, slot: str) -> str:
+        if slot in self._classes:
+            return self._classes[slot]
         known = {
             "thing": rf"(?:\S+ ){{1,{_MOST_THING_WORDS}}}?",
             "text": r"(?:\S+ )+",
@@ -316,7 +296,7 @@ class Phrasebook:
 
     def _amount(self, units: Iterable[str]) -> str:
         """A number and its unit, and what may say that it is half a unit more: "and a half"."""
-        unit, half = f"(?:{self._any(units)})", f"(?:{self._any(self.numerals.halves) or _NEVER})"
+        unit, half = f"(?:{self._any(units)})", f"(?:{self._any(self.numerals.halves) or NEVER})"
         # Word by word: were "dix sept" beside "dix" and "sept", each could be read in two ways.
         words = {word for entry in self.numerals.words for word in self._spelt(entry)}
         numbers = "|".join(f"{re.escape(word)} " for word in sorted(words, key=len, reverse=True))
@@ -337,5 +317,8 @@ def stop_words() -> frozenset[str]:
 @lru_cache
 def phrasebook(language: str) -> Phrasebook:
     """The phrases of a language of `LANGUAGES`."""
-    text = (files(__package__) / "phrases" / f"{language}.yaml").read_text(encoding="utf-8")
-    return Phrasebook(language, yaml.safe_load(text))
+    held = (
+        files(__package__) / "phrases" / name for name in (f"{language}.yaml", f"unheeded_{language}.yaml")
+    )
+    data = [yaml.safe_load(file.read_text(encoding="utf-8")) for file in held if file.is_file()]
+    return Phrasebook(language, {use: words for one in data for use, words in one.items()})

@@ -60,13 +60,23 @@ class Reading:
         if len(steps) > MOST_STEPS:
             self.clauses.problems.insert(0, f"has {len(steps)} steps; at most {MOST_STEPS} are taken")
             return None
-        repeats = self.book.unheeded([token.word for token in self.tokens], ("beyond",))
-        if repeats and " " in repeats[1] and any(step.moves for step in steps):
-            # Its "and" parts no steps, and its "again" is no politeness.
-            self.clauses.problems.insert(0, WHY_UNHEEDED["beyond"].format(repeats[1]))
+        parted = any(step.moves for step in steps) and self._parted()
+        if parted:
+            self.clauses.problems.insert(0, parted)
             return None
         notes = (step.note(self.vocabulary is None) for step in steps)
         return Plan(steps, tuple(dict.fromkeys(filter(None, notes))))
+
+    def _parted(self) -> str:
+        """Why what no motion can heed is refused where a word such as "then" is in it; empty for nothing.
+
+        The "and" of "over and over" and the "next" of "next week" part no steps; "again" is no politeness.
+        """
+        words = [token.word for token in self.tokens]
+        found = self.book.unheeded(words, ("beyond",)), self.book.unheeded(words, ("condition",))
+        parts = (one for one in found if one and " " in one[1])
+        told = (one for one in parts if one[0] == "beyond" or self.book.connector.match(f"{one[1]} "))
+        return next((WHY_UNHEEDED[kind].format(words) for kind, words in told), "")
 
     def steps(self, described: bool) -> tuple[Step, ...] | None:
         """The steps of the sentence as it stands, a correction's "no" left out."""
