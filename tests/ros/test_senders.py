@@ -64,6 +64,7 @@ def base(run_node: Callable[..., NodeThread], client: Client) -> Iterator[FakeBa
 def say_at_a_page(port: int, agent: str) -> None:
     """A goal, in a console of another process, from a page that gives signs of life as long as that lives."""
     page = wait_until(lambda: opened(port, agent), "the console", START_S)
+    page.read("state", warning="")  # the console is active
     if not agent:
         page.seated()
     page.send(do="say", text=LONG)
