@@ -13,12 +13,13 @@ from outrider.core.language.sentences.stops import says_to_stop
 
 READ_S = 2.0
 """What has not been read for this long is not read any more."""
-_AROUND = " \t.,!?"
+_SIGNS = ".,!?¡¿"
 
 
-def is_a_stop_word(sentence: str) -> bool:
-    """Whether a sentence is a stop word and no more: that needs no reading."""
-    return sentence.strip(_AROUND).casefold() in stop_words()
+def is_plain_stop(sentence: str) -> bool:
+    """Whether a sentence is of stop words alone: that is known at once, without reading."""
+    words = [word.strip(_SIGNS) for word in sentence.casefold().split()]
+    return bool(words) and stop_words().issuperset(words)
 
 
 class SentenceReader:

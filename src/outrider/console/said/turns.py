@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
 
-from outrider.console.said.reading import READ_S, SentenceReader, is_a_stop_word
+from outrider.console.said.reading import READ_S, SentenceReader, is_plain_stop
 
 MOST_SENTENCES = 4
 """Of one page, that are read or wait for it."""
@@ -50,7 +50,7 @@ class Turns(Generic[_Viewer]):
 
     def say(self, viewer: _Viewer, sentence: str) -> None:
         """A page says a sentence. One that might be a stop, and is not read, counts as one."""
-        if is_a_stop_word(sentence):
+        if is_plain_stop(sentence):
             self._on_stop(viewer)
         elif sum(turn.read is not None for turn in self._turns.get(viewer, ())) >= MOST_SENTENCES:
             self._on_stop(viewer)

@@ -9,12 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from outrider.console.messages import MAX_COMMAND_CHARACTERS
+from outrider.console.said.reading import is_plain_stop
 from outrider.core.errors import BusyError
-from outrider.core.language.phrasebook import stop_words
 from outrider.core.language.sentences.stops import says_to_stop
 
 MOST_WAITING, MOST_READ = 10, 2 * MAX_COMMAND_CHARACTERS
-SIGNS = ".,!?¡¿ "
 _Read = TypeVar("_Read")
 _worker = ThreadPoolExecutor(1, "sentences")
 """One for all agents: two that read at once would take turns all the same, and delay the stops of both."""
@@ -55,9 +54,3 @@ def parts_of(said: Iterable[str]) -> list[str]:
             break
         parts += dict.fromkeys((text[:MAX_COMMAND_CHARACTERS], text[-MAX_COMMAND_CHARACTERS:]))
     return parts
-
-
-def is_plain_stop(sentence: str) -> bool:
-    """Whether a sentence is of stop words alone: that is known at once."""
-    words = [word.strip(SIGNS) for word in sentence.lower().split()]
-    return bool(words) and stop_words().issuperset(words)
