@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from types import SimpleNamespace
 
 import pytest
 
@@ -20,7 +21,7 @@ import httpx
 from support.agents import COMMAND
 from support.consoles import FakeRobot
 
-from outrider.console.agents import address
+from outrider.console.agents import address, message_pace
 from outrider.console.agents.address import ConsoleAddress
 from outrider.console.agents.first_look import MOST_MESSAGE_BYTES
 from outrider.console.agents.http_guards import StopsFirst
@@ -111,7 +112,11 @@ def test_a_stopper_tells_all_who_asked_and_nobody_can_cancel_it_for_others(robot
 
 @pytest.mark.parametrize("outcome", [ENGAGED, f"{NOT}: no console answers"])
 @pytest.mark.parametrize("sent", REFUSED.values(), ids=REFUSED)
-def test_over_a_pipe_a_refusal_says_what_came_of_the_stop(sent: bytes, outcome: str) -> None:
+def test_over_a_pipe_a_refusal_says_what_came_of_the_stop(
+    sent: bytes, outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All comes at one moment, however slow the machine is."""
+    monkeypatch.setattr(message_pace, "time", SimpleNamespace(monotonic=lambda: 0.0))
     asked: list[Outcome] = []
 
     def on_stop() -> Outcome:

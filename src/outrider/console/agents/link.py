@@ -23,6 +23,7 @@ from outrider.core.errors import LinkError
 
 PING_PERIOD_S, TAKEN_S, STOP_S = 1.0, CANCEL_S + 3.0, 2.0
 MOST_LOGGED = 200
+SILENT = "the console tells nothing: is the machine overloaded?"
 MOST_MESSAGE_BYTES = 8 << 20
 _to_agent = msgspec.json.Decoder(m.ToPage)
 
@@ -59,6 +60,8 @@ class ConsoleLink:
         self._socket: ClientConnection | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._said: _Said | None = None
+        self._cancels = self._cancels_heard = 0
+        """How often a cancel has gone to the console, and how many of them it has answered."""
         self._picture, self._jpeg = 0, b""
         self._news = asyncio.Event()
 
@@ -120,10 +123,13 @@ class ConsoleLink:
         return self.seen.state.e_stop and self.seen.state.beat != beat
 
     async def cancel(self) -> None:
-        """End whatever command runs, whoever gave it; one of this agent that has not begun never does."""
+        """End whatever command runs, whoever gave it; one of this agent that has not begun never does.
+
+        What the console tells of a command that it drops comes before its answer to the ping.
+        """
+        self._cancels += 1
         await self._send(m.Cancel())
-        if self._said is not None and not self._said.begun.done():
-            self._refuse(NEVER_BEGUN)
+        await self._send(m.Ping(float(self._cancels)))
 
     async def stands(self, wait_s: float) -> bool:
         """Whether, once the console tells that nothing runs or moves, it tells that the robot stands.
@@ -142,6 +148,7 @@ class ConsoleLink:
 
     async def say(self, sentence: str) -> asyncio.Future[m.Goal]:
         """Give a command; the future is how it ends. Raises LinkError where the console does not take it."""
+        await self._settled()
         if self._said is not None:
             raise LinkError(f'"{self._said.text}" is under way: wait for its end, or cancel it')
         loop = asyncio.get_running_loop()
@@ -151,6 +158,8 @@ class ConsoleLink:
             await asyncio.wait_for(asyncio.shield(said.begun), TAKEN_S)
         except asyncio.TimeoutError:
             await self.cancel()  # the console acts on messages in order, and does not begin it any more
+            with contextlib.suppress(LinkError):
+                await self._settled()
             driver = self.seen.state.driver or "nobody"
             raise LinkError(
                 f"the console has not begun it in {TAKEN_S:g} s, and was told to forget it; {driver} has the "
@@ -158,13 +167,20 @@ class ConsoleLink:
             ) from None
         return said.ended
 
+    async def _settled(self) -> None:
+        """All has been told of what was cancelled: what comes is not of it. Raises LinkError for silence."""
+        try:
+            await asyncio.wait_for(self._until(lambda: self._cancels_heard >= self._cancels), STOP_S)
+        except asyncio.TimeoutError:
+            raise LinkError(SILENT) from None
+
     async def state(self) -> m.State:
         """A state that the console tells from now on. Raises LinkError where none comes."""
         before = self.seen.state.beat
         try:
             await asyncio.wait_for(self._until(lambda: self.seen.state.beat != before), STOP_S)
         except asyncio.TimeoutError:
-            raise LinkError("the console tells nothing: is the machine overloaded?") from None
+            raise LinkError(SILENT) from None
         return self.seen.state
 
     async def picture(self) -> bytes:
@@ -250,6 +266,11 @@ class ConsoleLink:
     def _on_motion(self, motion: m.Motion) -> None:
         self._log("motion", " ".join(filter(None, (f"{motion.action}: {motion.outcome}", motion.message))))
 
+    def _on_pong(self, pong: m.Pong) -> None:
+        self._cancels_heard = max(self._cancels_heard, int(pong.sent_ms))
+        if pong.sent_ms and self._cancels_heard >= self._cancels:
+            self._refuse(NEVER_BEGUN)
+
     def _on_notice(self, notice: m.Notice) -> None:
         self._log(notice.level, notice.text)
         if self._said is not None and not self._said.begun.done():
@@ -257,8 +278,9 @@ class ConsoleLink:
 
     def _refuse(self, reason: str) -> None:
         """The sentence that was said does not begin."""
-        said, self._said = self._said, None
+        said = self._said
         if said is not None and not said.begun.done():
+            self._said = None
             said.begun.set_exception(LinkError(reason))
             said.begun.exception()  # nobody may wait for it any more
 
@@ -282,6 +304,7 @@ class ConsoleLink:
         """Nothing more is heard: what is waited for ends."""
         said = self._said
         self._refuse(reason)
+        self._said = None
         if said is not None:
             _settle(said.ended, m.Goal("failed", said.text, reason))
         self._news.set()
@@ -303,5 +326,6 @@ _TAKERS: dict[type, Any] = {
     m.Text: ConsoleLink._on_text,
     m.Motion: ConsoleLink._on_motion,
     m.Notice: ConsoleLink._on_notice,
+    m.Pong: ConsoleLink._on_pong,
     m.Goal: ConsoleLink._on_goal,
 }

@@ -53,8 +53,8 @@ class Turns(Generic[_Viewer]):
         if is_plain_stop(sentence):
             self._on_stop(viewer)
         elif sum(turn.read is not None for turn in self._turns.get(viewer, ())) >= MOST_SENTENCES:
-            self._on_stop(viewer)
             self._warn(viewer, TOO_MANY)
+            self._on_stop(viewer)
         else:
             read = asyncio.get_running_loop().create_task(self._may_follow(viewer, sentence))
             self._add(viewer, _Turn(partial(self._on_command, viewer, sentence), read))
@@ -67,10 +67,12 @@ class Turns(Generic[_Viewer]):
             act()
 
     def stop(self) -> None:
-        """There has been a stop: sentences that were said before it are followed no more."""
-        for turns in self._turns.values():
+        """There has been a stop: sentences said before it are followed no more, and their pages told so."""
+        for viewer, turns in self._turns.items():
             for turn in turns:
-                turn.is_void |= turn.read is not None
+                if turn.read is not None and not turn.is_void and turn.read is not asyncio.current_task():
+                    turn.is_void = True
+                    self._warn(viewer, STOPPED)
 
     def part(self, viewer: _Viewer) -> None:
         """A page has gone: of what it has said only stops still count."""
@@ -104,9 +106,7 @@ class Turns(Generic[_Viewer]):
     async def _act(self, viewer: _Viewer, turn: _Turn) -> None:
         if turn.read is not None and not await turn.read:
             return
-        if turn.is_void:
-            self._warn(viewer, STOPPED)
-        else:
+        if not turn.is_void:
             turn.act()
 
     async def _may_follow(self, viewer: _Viewer, sentence: str) -> bool:
@@ -116,8 +116,8 @@ class Turns(Generic[_Viewer]):
                 return True
             self._on_stop(viewer)
         except TimeoutError:
-            self._on_stop(viewer)
             self._warn(viewer, TOO_LONG)
+            self._on_stop(viewer)
         return False
 
 
