@@ -241,6 +241,7 @@ def test_a_goal_while_the_emergency_stop_holds_says_so_and_who_releases_it(
             robot.goals[-1][1](GoalEnd(True, "a chair"))
             assert await asked == (True, "done: a chair")
             console.update(e_stop=False)
+            assert (await call(session, "status"))[0], "by then the agent has been told of the release"
             assert (await call(session, tool, **given))[0]
 
     asyncio.run(run())
