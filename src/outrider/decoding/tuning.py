@@ -218,6 +218,9 @@ class AdaptiveTuning:
     wait_tokens: float = _tuned(
         0.6, "tokens", "worth that each batch left out adds to a session; tuned likewise"
     )
+    turn_wait: float = _tuned(
+        1.6, "factor", "from verdict to verdict, of its forwards' time, beyond which a draft waited; chosen"
+    )
     prompt_parts: int = _tuned(3, "count", "parts of prompts run at most while a draft waits")
     prompt_lead_s: float = _tuned(
         0.15, "seconds", "a prompt still goes first with so much more of the model; tuned"

@@ -11,6 +11,7 @@ from outrider.core.frames import MAX_CHUNK_TOKENS, Draft, Open, Opened, PrefillA
 from outrider.decoding.acceptance.schemes import Choices
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.edge.actions import Commit, Fail, Send
+from outrider.decoding.edge.link_estimator import EdgeEstimator
 from outrider.decoding.edge.machine import EdgeMachine
 from outrider.decoding.fakes.toy import ToyTokenizer
 from outrider.decoding.tuning import AdaptiveTuning
@@ -168,3 +169,17 @@ def test_whatever_is_repeated_after_a_silence_fits_the_wire(strategy):
     assert len(actions) >= 3
     for action in actions:
         assert decode_edge_frame(encode(action.frame)) == action.frame
+
+
+def test_forwards_between_two_verdicts_are_counted_once_however_the_verdicts_come(monkeypatch):
+    seen = []
+    monkeypatch.setattr(EdgeEstimator, "on_verdict", lambda estimates, now_s, news: seen.append(news.passes))
+    machine = edge(strategy="outrider")
+    text = (1, 2, 3, 4)
+    machine.receive(verdict(text[:1], 0, passes=1), 1.0)
+    machine.receive(verdict(text[:2], 1, passes=3), 2.0)
+    assert seen == [1, 2], "one was left in between"
+    machine.receive(verdict(text, 3, passes=5), 3.0)
+    machine.receive(verdict(text[:3], 2, passes=5, verify_us=0), 4.0)
+    assert machine.tokens == text
+    assert seen == [1, 2, 2, 0]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from outrider.core.frames import MAX_RUNS_BYTES
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drafting.draft_tree import DraftTree, branches_to
-from outrider.decoding.edge.link_estimator import EdgeEstimator
+from outrider.decoding.edge.link_estimator import EdgeEstimator, VerdictObservation
 from outrider.decoding.edge.send_policy import SURELY_FIT, SendAhead
 from outrider.decoding.protocol.branch_codec import pack_runs
 from outrider.decoding.tuning import AdaptiveTuning
@@ -40,8 +40,25 @@ def policy_of(num_draft_tokens: int = 4, tuning: AdaptiveTuning | None = None) -
     return SendAhead(config, EdgeEstimator(config, 2.0))
 
 
-def sent(policy: SendAhead, tree: DraftTree) -> list:
-    return policy.plan(SimpleNamespace(tree=tree, can_extend=lambda path: True), False, 0.0) or []
+def sent(policy: SendAhead, tree: DraftTree, can_extend: bool = True) -> list:
+    return policy.plan(SimpleNamespace(tree=tree, can_extend=lambda path: can_extend), False, 0.0) or []
+
+
+def let_wait(policy: SendAhead, batches: float) -> None:
+    """Verdicts on drafts that lay ready, each so many times its batch's 0.1 s after the one before."""
+    for number in range(20):
+        now_s = number * batches * 0.1
+        policy.estimates.on_verdict(now_s, VerdictObservation(1, 4, 0.1, now_s - 0.01))
+
+
+def forked_tree(length: int) -> DraftTree:
+    """A main branch of that length, and a branch of two tokens beside it."""
+    tree = DraftTree(5, 77, random.Random(1))
+    tip = tree.root
+    for token in range(length):
+        tip = tree.add(tip, token, 0.8, "draft")
+    tree.add(tree.add(tree.root, 30, 0.4, "guess"), 31, 0.8, "draft")
+    return tree
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
@@ -71,3 +88,26 @@ def test_second_choices_that_nothing_follows_go_along_but_are_no_reason_to_send(
     tree.add(tip, 2, 0.9, "draft")
     due = sent(policy, tree)
     assert guess in due and unlikely not in due and len(due) == 3
+
+
+def test_where_robots_take_turns_the_main_branch_goes_up_alone_in_whole_chunks():
+    alone, shared = policy_of(num_draft_tokens=4), policy_of(num_draft_tokens=4)
+    let_wait(alone, 1.0)
+    let_wait(shared, 2.0)
+    assert (alone.estimates.takes_turns, shared.estimates.takes_turns) == (False, True)
+    for length in (2, 3):
+        assert len(sent(alone, forked_tree(length))) == length + 2
+        assert sent(shared, forked_tree(length)) == []
+    for length in (4, 6):
+        tree = forked_tree(length)
+        assert sent(shared, tree) == tree.main_path()
+        for node in tree.main_path():
+            node.sent_s = 1.0
+        assert sent(shared, tree) == [], "what is beside it stays here"
+
+
+def test_where_robots_take_turns_a_branch_that_has_ended_is_not_held_back():
+    policy = policy_of(num_draft_tokens=4)
+    let_wait(policy, 2.0)
+    tree = forked_tree(2)
+    assert sent(policy, tree, can_extend=False) == tree.main_path()

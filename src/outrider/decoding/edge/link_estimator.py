@@ -11,6 +11,7 @@ from outrider.decoding.policy.estimators import (
     ByteBudget,
     CalibratedAcceptance,
     ExponentialMean,
+    ExponentialRatio,
     MinRtt,
     Throughput,
 )
@@ -22,13 +23,14 @@ class VerdictObservation:
     """What a verdict says to the outlook.
 
     `compute_s` is None or 0 where it is not the time of a forward. `next_sent_s`: when a draft left that goes
-    on from it, if one has.
+    on from it, if one has. `passes`: how many forwards the target has run since the verdict before.
     """
 
     num_tokens: int
     drafted: int
     compute_s: float | None
     next_sent_s: float | None
+    passes: int = 1
 
 
 class EdgeEstimator:
@@ -43,6 +45,9 @@ class EdgeEstimator:
         self.verify = ExponentialMean(tuning)
         self.step = ExponentialMean(tuning)
         self.round_trip = MinRtt(tuning)
+        self._at_once = ExponentialRatio(tuning.mean_memory, 2.0)
+        """The share of the drafts that lay ready which the target took next."""
+        self._waits_since_s: float | None = None
         self._speed = Throughput(tuning)
         self._free_s = 0.0
         self._purse = ByteBudget(tuning.bytes_up_per_token, tuning)
@@ -50,6 +55,7 @@ class EdgeEstimator:
     def on_opened(self, now_s: float) -> None:
         """The cloud has the prompt and nothing to verify yet."""
         self._free_s = now_s - self.round_trip.value / 2.0
+        self._waits_since_s = None
         self._speed.begin_text()
 
     def on_sent(self, num_bytes: int, now_s: float) -> None:
@@ -65,10 +71,27 @@ class EdgeEstimator:
         self._speed.on_commit(news.num_tokens, now_s)
         if news.compute_s:
             (self.verify if news.drafted else self.step).add(news.compute_s)
+            self._learn_wait(now_s, news)
         one_way_s = self.round_trip.value / 2.0
         self._free_s = now_s - one_way_s
+        there = news.next_sent_s is not None and news.next_sent_s + one_way_s <= self._free_s
+        self._waits_since_s = now_s if there else None
         if news.next_sent_s is not None:
             self._free_s = max(self._free_s, news.next_sent_s + one_way_s) + self.verify.value
+
+    def _learn_wait(self, now_s: float, news: VerdictObservation) -> None:
+        """Note whether another batch ran while a draft lay ready: then the verdict takes two batches' time.
+
+        Forwards of its own that the target left count for themselves; a step says that no draft was there.
+        """
+        if self._waits_since_s is not None and news.drafted and news.compute_s:
+            own_s = news.passes * news.compute_s
+            self._at_once.add(now_s - self._waits_since_s <= self._tuning.turn_wait * own_s, 1.0)
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether the cloud serves so many robots that most drafts which lie ready wait for their turn."""
+        return self._at_once.value < 0.5
 
     @property
     def affords(self) -> float:

@@ -310,11 +310,13 @@ class EdgeMachine:
         return [commit, *after]
 
     def _learn_from(self, verdict: Verdict | Unsettled, new: tuple[int, ...], now_s: float) -> None:
-        self.target_passes = max(self.target_passes, self._passes_before + verdict.passes)
+        before = self.target_passes
+        self.target_passes = max(before, self._passes_before + verdict.passes)
         compute_s = verdict.verify_us / 1e6
         ahead = [node.sent_s for node in self._tree.root.children.values() if node.sent_s is not None]
         timed = compute_s if len(self._text) > len(new) else None
-        news = VerdictObservation(len(new), verdict.drafted, timed, min(ahead, default=None))
+        passes, next_sent_s = self.target_passes - before, min(ahead, default=None)
+        news = VerdictObservation(len(new), verdict.drafted, timed, next_sent_s, passes)
         self._policy.estimates.on_verdict(now_s, news)
 
     def _until_end(self, new: Sequence[int]) -> tuple[int, ...]:
