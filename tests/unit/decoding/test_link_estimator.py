@@ -130,6 +130,15 @@ def test_robots_take_turns_where_another_batch_runs_before_each_drafts_own():
     assert all(robot.hear(0.2) for _ in range(5))
 
 
+def test_turns_that_leave_no_time_for_a_whole_chunk_are_none():
+    """A chunk of 4 tokens and what follows it take 0.11 s or 0.09 s; the draft waits for 0.1 s."""
+    for draft_s, takes_turns in ((0.022, False), (0.018, True)):
+        robot = Robot()
+        for _ in range(60):
+            robot.estimates.draft.add(draft_s)
+        assert [robot.hear(0.2) for _ in range(20)][-1] == takes_turns
+
+
 def test_turns_end_with_the_fleet():
     robot = Robot()
     told = [robot.hear(gap_s) for gap_s in [0.2] * 20 + [0.1] * 20]

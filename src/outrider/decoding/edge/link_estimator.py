@@ -47,6 +47,7 @@ class EdgeEstimator:
         self.round_trip = MinRtt(tuning)
         self._at_once = ExponentialRatio(tuning.mean_memory, 2.0)
         """The share of the drafts that lay ready which the target took next."""
+        self._waited_s = ExponentialMean(tuning)
         self._waits_since_s: float | None = None
         self._speed = Throughput(tuning)
         self._free_s = 0.0
@@ -85,13 +86,17 @@ class EdgeEstimator:
         Forwards of its own that the target left count for themselves; a step says that no draft was there.
         """
         if self._waits_since_s is not None and news.drafted and news.compute_s:
-            own_s = news.passes * news.compute_s
-            self._at_once.add(now_s - self._waits_since_s <= self._tuning.turn_wait * own_s, 1.0)
+            own_s, passed_s = news.passes * news.compute_s, now_s - self._waits_since_s
+            self._at_once.add(passed_s <= self._tuning.turn_wait * own_s, 1.0)
+            self._waited_s.add(passed_s - own_s)
 
     @property
     def takes_turns(self) -> bool:
-        """Whether the cloud serves so many robots that most drafts which lie ready wait for their turn."""
-        return self._at_once.value < 0.5
+        """Whether the cloud serves so many robots that most drafts that lie ready wait for their turn, as
+        long as it takes to draft a whole chunk and what follows it.
+        """
+        chunk_s = (self._config.num_draft_tokens + 1) * self.draft.value
+        return self._at_once.value < 0.5 and self._waited_s.value > chunk_s
 
     @property
     def affords(self) -> float:
