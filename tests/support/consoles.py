@@ -62,6 +62,15 @@ class FakeRobot:
         self.switches.append((asked, on_end))
 
 
+class StandingRobot(FakeRobot):
+    """Ends its goal when it is told to, as robots do."""
+
+    def cancel_goal(self) -> None:
+        super().cancel_goal()
+        for _, on_end in self.goals:
+            on_end(GoalEnd(False, "cancelled"))
+
+
 class Served(Protocol):
     """A console of this process, or one that is known to be somewhere."""
 

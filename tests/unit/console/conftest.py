@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +17,14 @@ from outrider.console.server import ConsoleServer, ConsoleSettings
 def browser() -> Iterator[Any]:
     with open_browser() as opened:
         yield opened
+
+
+@pytest.fixture
+def room_for_many_sockets() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import contextlib
 import http.client
 import json
 import os
-import resource
 import socket
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from support.consoles import wait_until
 
 from outrider.console.agents.stopper import ENGAGED
 
+pytestmark = pytest.mark.usefixtures("room_for_many_sockets")
 TESTS = Path(__file__).resolve().parents[2]
 MAX_FILES, REQUEST_S, MANY = 256, 1.0, 400
 STOP_S = 5.0
@@ -98,14 +98,6 @@ class Agents:
             one.close()
         self.process.terminate()
         return self.process.communicate(timeout=20.0)[1]
-
-
-@pytest.fixture(autouse=True)
-def room_for_many_sockets() -> Iterator[None]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @pytest.fixture

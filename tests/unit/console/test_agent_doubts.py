@@ -14,7 +14,7 @@ pytest.importorskip("mcp", reason="the extra mcp is not installed")
 from mcp import ClientSession
 from mcp.shared.memory import create_connected_server_and_client_session
 from support.agents import call
-from support.consoles import FakeRobot, Page, wait_until
+from support.consoles import FakeRobot, Page, StandingRobot, wait_until
 
 from outrider.console.agents.address import ConsoleAddress
 from outrider.console.agents.agent import Agent, AgentSettings
@@ -29,15 +29,6 @@ from outrider.core.values import Pose2D
 
 WORDS = Vocabulary({"colour": ("red", "blue"), "kind": ("chair", "bottle")})
 STANDS = "in doubt the robot stands"
-
-
-class StandingRobot(FakeRobot):
-    """Ends its goal when it is told to, as robots do."""
-
-    def cancel_goal(self) -> None:
-        super().cancel_goal()
-        for _, on_end in self.goals:
-            on_end(GoalEnd(False, "cancelled"))
 
 
 @pytest.fixture

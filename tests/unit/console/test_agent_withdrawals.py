@@ -20,7 +20,7 @@ import httpx
 from mcp.shared.memory import create_client_server_memory_streams
 from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCMessage
-from support.consoles import FakeRobot, Page, wait_until
+from support.consoles import FakeRobot, Page, StandingRobot, wait_until
 
 from outrider.console.agents import link as console_link
 from outrider.console.agents.address import ConsoleAddress
@@ -38,15 +38,6 @@ LIMIT_S = 20.0
 TOKEN = "of agents that change their mind"
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "0"}}
 READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-
-
-class StandingRobot(FakeRobot):
-    """Ends its goal when it is told to."""
-
-    def cancel_goal(self) -> None:
-        super().cancel_goal()
-        for _, on_end in self.goals:
-            on_end(GoalEnd(False, "cancelled"))
 
 
 @pytest.fixture

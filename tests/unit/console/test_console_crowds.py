@@ -6,7 +6,6 @@ import contextlib
 import http.client
 import json
 import os
-import resource
 import shutil
 import signal
 import socket
@@ -26,6 +25,7 @@ from outrider.console.access import load_token
 from outrider.console.door import MAX_OPEN_A_PEER, peer_of
 from outrider.console.hub import MAX_VIEWERS
 
+pytestmark = pytest.mark.usefixtures("room_for_many_sockets")
 TESTS = Path(__file__).resolve().parents[2]
 MAX_FILES, STOP_S = 256, 0.3
 REQUEST_S, PING_S = 1.0, 0.5
@@ -98,14 +98,6 @@ class Console:
             one.close()
         self.process.terminate()
         return self.process.communicate(timeout=10.0)[1]
-
-
-@pytest.fixture(autouse=True)
-def room_for_many_sockets() -> Iterator[None]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @pytest.fixture

@@ -25,14 +25,14 @@ class _Connection(h11.Connection):
     """
 
     refusal: tuple[int, bytes] | None = None
-    _is_deaf = False
+    _reads_no_more = False
 
     def receive_data(self, data: bytes) -> None:
-        if not self._is_deaf:
+        if not self._reads_no_more:
             super().receive_data(data)
 
     def next_event(self) -> Any:
-        if self._is_deaf:
+        if self._reads_no_more:
             return h11.NEED_DATA
         event = super().next_event()
         if isinstance(event, h11.Request):
@@ -43,8 +43,8 @@ class _Connection(h11.Connection):
 
     def _check(self, request: h11.Request) -> None:
         self._bound(len(request.headers))
-        self._is_deaf = any(name == b"transfer-encoding" for name, _ in request.headers)
-        if self._is_deaf and not request.target.partition(b"?")[0].endswith(b"/e_stop"):
+        self._reads_no_more = any(name == b"transfer-encoding" for name, _ in request.headers)
+        if self._reads_no_more and not request.target.partition(b"?")[0].endswith(b"/e_stop"):
             self._refuse(NO_LENGTH)
 
     def _bound(self, num_headers: int) -> None:
@@ -52,7 +52,7 @@ class _Connection(h11.Connection):
             self._refuse(TOO_MANY_HEADERS)
 
     def _refuse(self, refusal: tuple[int, bytes]) -> None:
-        self.refusal, self._is_deaf = refusal, True
+        self.refusal, self._reads_no_more = refusal, True
         raise h11.RemoteProtocolError(refusal[1].decode(), refusal[0])
 
 

@@ -120,9 +120,9 @@ class Numerals:
 
     def _unshortened(self, tokens: Sequence[str]) -> list[str]:
         """Words with the multiplier that is left out after a last digit: "one hundred five" means 150."""
-        *before, last = tokens
-        times = self.multipliers.get(before[-1], 0.0) / 10.0 if before else 0.0
-        is_digit = 1.0 <= self.values.get(last, 0.0) < 10.0
+        before, last = tokens[-2:-1], tokens[-1:]
+        times = sum(self.multipliers.get(word, 0.0) for word in before) / 10.0
+        is_digit = any(1.0 <= self.values.get(word, 0.0) < 10.0 for word in last)
         left_out = [word for word, value in self.multipliers.items() if value == times]
         return [*tokens, *left_out[:1]] if is_digit else list(tokens)
 

@@ -320,22 +320,11 @@ def _always(step: p.Step) -> _Builder:
     return lambda clauses, slots, said: step
 
 
-_BUILT = (
-    *(
-        "remember",
-        "forget",
-        "where",
-        "ask",
-        "find",
-        "again",
-        "alone",
-        "follow",
-        "described",
-        "turn",
-        "quarter",
-    ),
-    *("forward", "back", "point", "wait", "other", "which", "side", "beside"),
-)
+_ABOUT_THINGS = ("remember", "forget", "where", "ask", "find", "again", "alone", "follow", "described")
+_MOTIONS = ("turn", "quarter", "forward", "back", "point", "wait")
+_CORRECTIONS = ("other", "which", "side", "beside")
+_NAMED = (*_ABOUT_THINGS, *_MOTIONS, *_CORRECTIONS)
+"""The groups of phrases whose builder has their name."""
 _BUILDERS: dict[str, _Builder] = {
     "stop": _always(p.Stop()),
     "home": _always(p.Home()),
@@ -345,6 +334,6 @@ _BUILDERS: dict[str, _Builder] = {
     "see": _always(p.See()),
     "did": _always(p.Did()),
     "forget_all": _always(p.Forget()),
-    **{group: getattr(Clauses, group) for group in _BUILT},
+    **{group: getattr(Clauses, group) for group in _NAMED},
     "find_asked": Clauses.find,
 }

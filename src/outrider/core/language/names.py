@@ -24,7 +24,6 @@ _HERE = re.compile(
 _NO_STATEMENT = re.compile(r"(?:how|when|where|what)\b", re.I)
 _PARTING = ",.;!?，。；！？、"
 _ENDS = frozenset(f"{PUNCTUATION}:")
-_FRUIT = "orange"
 _AMOUNTS = ("angle", "distance", "seconds", "x", "y")
 """The slots of a phrase that hold numbers."""
 
@@ -180,10 +179,10 @@ class Names:
     def are_whole(self, first: str, second: str) -> bool:
         """Whether each of two things, named one after the other, has a name of its own.
 
-        "The red and blue chair" has not, to a model that may know any word. An orange may be a thing.
+        "The red and blue chair" has not, to a model that may know any word. "An orange" may be a thing.
         """
         has_article = self.book.without_article(second) != second
-        things = frozenset((_FRUIT,)) if has_article else frozenset[str]()
+        things = phrasebook("en").words("colours_of_things") if has_article else frozenset[str]()
         told = (first.split(), self.bare(second))
         return self.vocabulary is not None or all(
             any(word in things or not self._is_quality(word) for word in words) for words in told

@@ -46,7 +46,7 @@ class EdgeEstimator:
         self.step = ExponentialMean(tuning)
         self.round_trip = MinRtt(tuning)
         self._at_once = ExponentialRatio(tuning.mean_memory, 2.0)
-        """The share of the drafts that lay ready which the target took next."""
+        """Of the drafts that were at the cloud in time, the share that its next batch verified."""
         self._waited_s = ExponentialMean(tuning)
         self._waits_since_s: float | None = None
         self._speed = Throughput(tuning)
@@ -81,9 +81,10 @@ class EdgeEstimator:
             self._free_s = max(self._free_s, news.next_sent_s + one_way_s) + self.verify.value
 
     def _learn_wait(self, now_s: float, news: VerdictObservation) -> None:
-        """Note whether another batch ran while a draft lay ready: then the verdict takes two batches' time.
+        """Add to the estimates how long a draft that had arrived in time waited before its own forward.
 
-        Forwards of its own that the target left count for themselves; a step says that no draft was there.
+        The time of aborted forwards of the same text, which `passes` counts, is no wait. A verdict without
+        drafted tokens is left out: it is a step, taken since the draft came late.
         """
         if self._waits_since_s is not None and news.drafted and news.compute_s:
             own_s, passed_s = news.passes * news.compute_s, now_s - self._waits_since_s
@@ -92,8 +93,8 @@ class EdgeEstimator:
 
     @property
     def takes_turns(self) -> bool:
-        """Whether the cloud serves so many robots that most drafts that lie ready wait for their turn, as
-        long as it takes to draft a whole chunk and what follows it.
+        """Whether the cloud shares the target among so many robots that most drafts wait for another batch
+        first, and that the wait is long enough to draft a whole chunk and one token more.
         """
         chunk_s = (self._config.num_draft_tokens + 1) * self.draft.value
         return self._at_once.value < 0.5 and self._waited_s.value > chunk_s

@@ -42,9 +42,12 @@ def says_to_stop(sentence: str) -> bool:
     readings = [Reading(phrasebook(language), sentence, None, knows_nothing) for language in LANGUAGES]
     plans = [plan for reading in readings if (plan := _steps(reading))]
     if plans:
-        bursts_out = any(_bursts_out(one.book, [token.word for token in one.tokens]) for one in readings)
-        breaks_in = any(_asks_and_stops(one) or _breaks_in(one) for one in readings)
-        return bursts_out or breaks_in or any(map(says_stop, plans)) or any(map(slips, _likely(readings)))
+        return (
+            any(map(says_stop, plans))
+            or any(_bursts_out(one.book, [token.word for token in one.tokens]) for one in readings)
+            or any(_asks_and_stops(one) or _breaks_in(one) for one in readings)
+            or any(map(slips, _likely(readings)))
+        )
     if any(map(_breaks_in, readings)):
         return True
     found = [list(_stops(reading.book, joined(reading.tokens))) for reading in readings]
@@ -158,7 +161,7 @@ def _is_denied(before: Sequence[str]) -> bool:
     for at in range(len(before) - 1, max(-1, len(before) - DENIAL_REACH - 2), -1):
         word = before[at]
         if word in of_all("denials"):
-            begun = {said.partition("'")[0] for said in before[: at - 1]} & of_all("negation_begins")
+            begun = {said.partition("'")[0] for said in before[: max(0, at - 1)]} & of_all("negation_begins")
             return not (begun and word in of_all("negation_ends"))
         if word not in of_all("between_denials"):
             return False
