@@ -125,7 +125,9 @@ def agents(console: ConsoleServer) -> int:
     settings = AgentSettings(ConsoleAddress(console.url), Envelope(None), "say: turn left")
     given = (settings, note_nothing, ConsoleSettings(port=0), "token", ports.append)
     threading.Thread(target=serve_http, args=given, daemon=True).start()
-    return int(wait_until(lambda: ports, "the server")[0])
+    port = int(wait_until(lambda: ports, "the server")[0])
+    assert still_answers(port, "/login")  # it has opened now what it keeps open
+    return port
 
 
 @pytest.mark.parametrize("is_reset", [False, True], ids=["ended", "reset"])
