@@ -19,7 +19,7 @@ def positions(results: Results) -> str:
 
 
 def exits(results: Results) -> str:
-    """Returns the table of what early exits foretell."""
+    """Returns the table of what early exits predict."""
     layers = results["weights"]["regime"]["layers"]["target"]
     rows = [
         (f"{one['layer']} of {layers}", f"{one['agreement']:.2f}", f"{one['hint_agreement']:.2f}")

@@ -247,7 +247,7 @@ def eval_exits(
     models: Models = None,
     explain: Explain = False,
 ) -> None:
-    """How often the target's early exits foretell its verdict, and what they cost."""
+    """How often the target's early exits predict its verdict, and what they cost."""
     from outrider.evaluation.pair.exit_quality import evaluate_exits
 
     evaluate_exits(frames, seed, models, json_file)

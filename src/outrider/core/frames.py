@@ -257,9 +257,9 @@ class Opened(Addressed, frozen=True, tag=16):
 class Verdict(Addressed, frozen=True, tag=17):
     """Final: after the text of `base` tokens with that digest come `tokens`.
 
-    They came of a chunk of `drafted` tokens, those left out that are an exit's own: what it foretold and what
-    did not stand, or what no draft lay ready after. `passes` counts the target's forwards of this epoch
-    so far, one that was left by the part of its time that it ran; `verify_us` is the time of the last.
+    They came of a chunk of `drafted` tokens, without those that only an early exit had predicted: rejected
+    ones, and ones that no draft followed. `passes` counts the target's forwards of this epoch so far, an
+    aborted one by the part of its time that it ran; `verify_us` is the time of the last.
     `kept`, nothing or two numbers: from where to where a rejected chunk, past the mistake, is what the target
     would have written.
     """

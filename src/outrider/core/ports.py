@@ -31,10 +31,10 @@ OnExit = Callable[[int, Array], None]
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """Made of logits where they are: `chosen` crosses to the host, and `hear` is then called with it."""
+    """Made of logits where they are: `chosen` crosses to the host, and `observe` is then called with it."""
 
     chosen: Array
-    hear: Callable[[Array], None]
+    observe: Callable[[Array], None]
 
 
 ExitReader = Callable[[int, Sequence[tuple[int, Array]]], Reading | None]

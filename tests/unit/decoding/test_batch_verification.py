@@ -71,7 +71,7 @@ def said(places: list[int]) -> tuple[list[tuple[int, ExitHint]], list[object]]:
         ]
         reading = batch.read(index, heard)
         if reading is not None:
-            reading.hear(reading.chosen)
+            reading.observe(reading.chosen)
     rows = [rows_of(200 + place, len(JOBS[place].draft) + 1, VOCABULARY) for place in places]
     return sorted(hints, key=lambda one: (one[0], one[1].exit)), batch.judge(rows)
 

@@ -177,7 +177,7 @@ def test_a_draft_goes_on_where_the_text_is_likeliest():
     assert [chance for _, chance in ends] == pytest.approx([0.42, 0.3, 0.28, 0.15])
     assert pool.open_ends([((), ROOT, 1.0)], anywhere, 2, chances) == ends[:2]
     told = [((2,), after(2), 0.8), ((), ROOT, 0.2)]
-    assert next(iter(pool.open_ends(told, anywhere, 9, chances))) == ((2,), 0.8), "what an exit foretells"
+    assert next(iter(pool.open_ends(told, anywhere, 9, chances))) == ((2,), 0.8), "what an exit predicts"
     short = pool.open_ends([((), ROOT, 1.0)], lambda path: len(path) < 2, 9, chances)
     assert [path for path, _ in short] == [(2,), (3,)]
 

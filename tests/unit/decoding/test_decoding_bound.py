@@ -17,13 +17,13 @@ BASE = Conditions(
     round_trip_s=0.24,
     acceptance_rate=0.73,
     second_choice=0.5,
-    foretold=(0.3, 0.3),
+    predicted=(0.3, 0.3),
     exit_fractions=(0.3, 0.6),
 )
 
 
 def test_a_useless_draft_leaves_one_token_a_step() -> None:
-    useless = replace(BASE, acceptance_rate=0.0, second_choice=0.0, foretold=(), exit_fractions=())
+    useless = replace(BASE, acceptance_rate=0.0, second_choice=0.0, predicted=(), exit_fractions=())
     assert best_tokens_per_s(useless, 4) == pytest.approx(1.0 / BASE.step_s)
 
 
@@ -38,7 +38,7 @@ def test_a_perfect_draft_is_as_quick_as_its_own_tokens_at_most() -> None:
 
 
 def test_where_everything_is_there_at_once_a_token_at_a_time_gains_its_chance() -> None:
-    instant = replace(BASE, draft_token_s=1e-4, round_trip_s=0.0, foretold=(), exit_fractions=())
+    instant = replace(BASE, draft_token_s=1e-4, round_trip_s=0.0, predicted=(), exit_fractions=())
     right = instant.acceptance_rate + (1.0 - instant.acceptance_rate) * instant.second_choice
     gains = max(1.0 / instant.step_s, (1.0 + right) / instant.verify_s)
     assert best_tokens_per_s(instant, 1) == pytest.approx(gains, rel=1e-3)
@@ -50,7 +50,7 @@ def test_where_everything_is_there_at_once_a_token_at_a_time_gains_its_chance() 
         replace(BASE, round_trip_s=0.1),
         replace(BASE, acceptance_rate=0.8),
         replace(BASE, second_choice=0.9),
-        replace(BASE, foretold=(0.5, 0.3)),
+        replace(BASE, predicted=(0.5, 0.3)),
         replace(BASE, exit_fractions=(0.1, 0.3)),
         replace(BASE, draft_token_s=0.05),
         replace(BASE, verify_s=0.36),
@@ -62,19 +62,19 @@ def test_kinder_conditions_raise_it(kinder: Conditions) -> None:
 
 def test_it_is_no_lower_than_to_wait_long_for_every_chunk() -> None:
     far = replace(BASE, draft_token_s=1.0, step_s=100.0, verify_s=1.0, round_trip_s=12.0)
-    far = replace(far, acceptance_rate=0.9, second_choice=0.0, foretold=(), exit_fractions=())
+    far = replace(far, acceptance_rate=0.9, second_choice=0.0, predicted=(), exit_fractions=())
     assert best_tokens_per_s(far, 8) > expected_tokens(0.9, 8) / (12.0 + 8.0 + 1.0)
 
 
 def test_a_wait_is_no_longer_for_being_rounded() -> None:
     near = replace(BASE, draft_token_s=1.0, step_s=1e6, verify_s=0.5, round_trip_s=0.001)
-    near = replace(near, acceptance_rate=0.5, second_choice=0.0, foretold=(), exit_fractions=())
+    near = replace(near, acceptance_rate=0.5, second_choice=0.0, predicted=(), exit_fractions=())
     assert best_tokens_per_s(near, 1) >= 1.5 / 1.501
 
 
 def test_a_sure_hint_is_never_worth_less_than_what_was_foreseen() -> None:
     """A draft that is always right, and slow, does not keep a schedule from heeding an exit that is."""
-    hinted = replace(BASE, draft_token_s=0.3, round_trip_s=0.0, foretold=(1.0,), exit_fractions=(0.0,))
+    hinted = replace(BASE, draft_token_s=0.3, round_trip_s=0.0, predicted=(1.0,), exit_fractions=(0.0,))
     foreseen = replace(hinted, acceptance_rate=1.0)
     assert best_tokens_per_s(foreseen, 1) >= best_tokens_per_s(replace(hinted, second_choice=0.0), 1)
 
@@ -117,7 +117,7 @@ def _foreseen(given: Conditions, rng: random.Random) -> bool:
 
 def _foreknown_s(given: Conditions, duration_s: float, rng: random.Random) -> float:
     luck = rng.random()
-    for chance, fraction in zip(given.foretold, given.exit_fractions, strict=True):
+    for chance, fraction in zip(given.predicted, given.exit_fractions, strict=True):
         if luck < chance:
             return duration_s * (1.0 - fraction)
         luck -= chance

@@ -47,7 +47,7 @@ def names(job: Verify, outcome: tuple[int, ...], exit_index: int = 0, sure: floa
 
 
 @pytest.mark.parametrize(("acceptance", "temperature"), [("greedy", 0.0), ("coupled", 0.0), ("coupled", 1.0)])
-def test_what_an_exit_foretells_and_the_branch_after_it_are_verified_at_once(acceptance, temperature):
+def test_what_an_exit_predicts_and_the_branch_after_it_are_verified_at_once(acceptance, temperature):
     cloud, text = service(EAGER), own(temperature=temperature)
     opened(cloud, acceptance=acceptance, temperature=temperature, **USEFUL)
     job = offer(cloud, text)
@@ -82,7 +82,7 @@ def test_where_an_exit_was_wrong_the_target_has_its_word():
     assert verdict.tokens == text[:2]
     assert verdict.drafted == 4, "the exit's token that fell was no draft"
     cloud.receive(ALICE, draft(2, text[2:5], digest=extend_digest(ROOT, text[:2])))
-    assert next_job(cloud).draft == text[2:5], "what was foretold is forgotten"
+    assert next_job(cloud).draft == text[2:5], "what was predicted is forgotten"
 
 
 def test_where_a_draft_is_cut_beside_others_no_token_counts_that_was_not_judged():

@@ -56,7 +56,7 @@ def test_no_verification_is_given_up_for_one_that_would_be_cut_to_the_same(most,
     assert one.cloud.stats.aborted == aborted
 
 
-def test_beyond_the_end_of_a_text_nothing_is_foretold():
+def test_beyond_the_end_of_a_text_nothing_is_predicted():
     """An exit takes the text to end where it does not."""
     one, text = running(tuning=EAGER, max_new_tokens=9)
     target = one.cloud._worker._model
@@ -133,7 +133,7 @@ def test_others_may_come_and_go_in_mid_forward():
 
 @pytest.mark.parametrize("acceptance", ["split", "sparse"])
 def test_drafts_that_are_tested_are_not_aimed(acceptance):
-    """What lies ready would need the chance that it was drawn with, and so would what is foretold."""
+    """What lies ready would need the chance that it was drawn with, and so would what is predicted."""
     one, text = running(tuning=EAGER, acceptance=acceptance)
     main, beside = branched(text)
     one.arriving = [(ALICE, proposal((), beside))]

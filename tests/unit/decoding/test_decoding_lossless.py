@@ -130,7 +130,7 @@ near_worlds = st.builds(
 
 
 def test_hints_and_restarts_change_no_token(aims):
-    """Foretold rightly or wrongly, at a draft or at a step, by an edge that is quick to draft or not."""
+    """Predicted rightly or wrongly, at a draft or at a step, by an edge that is quick to draft or not."""
 
     @settings(schedules, max_examples=240)
     @given(

@@ -44,7 +44,7 @@ def choices_and_exits(verifier: SyntheticSession, tokens: list[int]) -> tuple[li
 
 
 def greedy_rounds(target: SyntheticModel, draft: SyntheticModel, gamma: int) -> list[tuple[int, int | None]]:
-    """Of each round: the accepted drafts, and the number (from 1) of the first exit that foretold them."""
+    """Of each round: the accepted drafts, and the number (from 1) of the first exit that predicted them."""
     verifier, drafter = target.open_session(), draft.open_session()
     last = int(verifier.prefill(PROMPT).argmax())
     drafter.prefill(PROMPT)
@@ -55,8 +55,8 @@ def greedy_rounds(target: SyntheticModel, draft: SyntheticModel, gamma: int) -> 
         choices, exits = choices_and_exits(verifier, [last, *drafts])
         accepted = common_length(drafts, choices)
         outcome = choices[: accepted + 1]
-        foretold = [number for number, said in enumerate(exits, 1) if said[: accepted + 1] == outcome]
-        rounds.append((accepted, foretold[0] if foretold else None))
+        predicted = [number for number, said in enumerate(exits, 1) if said[: accepted + 1] == outcome]
+        rounds.append((accepted, predicted[0] if predicted else None))
         last = outcome[-1]
         verifier.truncate(length + 1 + accepted)
         drafter.truncate(min(drafter.length, verifier.length))

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.decoding.jobs import ExitHint
-from outrider.decoding.policy.exit_calibration import ExitCalibrator, ExitObservation, heard_after
+from outrider.decoding.policy.exit_calibration import ExitCalibrator, ExitObservation, observed_after
 from outrider.decoding.tuning import ExitPriors
 
 steady = settings(max_examples=100, deadline=None, derandomize=True)
@@ -15,7 +15,7 @@ steady = settings(max_examples=100, deadline=None, derandomize=True)
 
 def once(hint: ExitHint) -> ExitObservation:
     """A hint before which none was heard."""
-    return heard_after(hint, None)
+    return observed_after(hint, None)
 
 
 def chance(trust: ExitCalibrator, stance: str, confidence: float = 0.5) -> float:
@@ -59,24 +59,24 @@ def test_exits_that_say_the_same_one_after_the_other_are_a_run():
     first, second, third = exit_word(4, 9, exit=0), exit_word(4, 8, exit=1), exit_word(4, 8, exit=3)
     heard = once(first)
     assert heard.runs == (1, 1)
-    heard = heard_after(second, heard)
+    heard = observed_after(second, heard)
     assert heard.runs == (2, 1)
-    assert heard_after(third, heard).runs == (3, 2)
+    assert observed_after(third, heard).runs == (3, 2)
 
 
 def test_of_a_run_the_surest_word_is_kept():
     def word(exit: int, *sure: float) -> ExitHint:
         return ExitHint(exit, 0, 4, 0.5, (4, 9 - exit), sure)
 
-    heard = heard_after(word(1, 0.7, 0.2), once(word(0, 0.9, 0.8)))
+    heard = observed_after(word(1, 0.7, 0.2), once(word(0, 0.9, 0.8)))
     assert heard.peaks == (0.9, 0.2), "the second choice is another"
-    assert heard_after(word(2, 0.95, 0.1), heard).peaks == (0.95, 0.1)
+    assert observed_after(word(2, 0.95, 0.1), heard).peaks == (0.95, 0.1)
 
 
 def test_hints_of_a_verification_that_was_given_up_begin_no_run():
     before = once(exit_word(4, 9, exit=2))
-    assert heard_after(exit_word(4, 9, exit=0), before).runs == (1, 1), "the exits begin anew"
-    assert heard_after(exit_word(4, 9, 5, exit=3), before).runs == (1, 1, 1), "of another draft"
+    assert observed_after(exit_word(4, 9, exit=0), before).runs == (1, 1), "the exits begin anew"
+    assert observed_after(exit_word(4, 9, 5, exit=3), before).runs == (1, 1, 1), "of another draft"
 
 
 def test_what_exits_repeat_is_learnt_to_be_worth_more():
@@ -84,7 +84,7 @@ def test_what_exits_repeat_is_learnt_to_be_worth_more():
     trust, first = ExitCalibrator(), once(exit_word(9, 8))
     last = first
     for exit in (4, 5, 6):
-        last = heard_after(exit_word(9, 8, exit=exit), last)
+        last = observed_after(exit_word(9, 8, exit=exit), last)
     for _ in range(300):
         trust.on_judged(first, (4,), (7,))
         trust.on_judged(last, (4,), (9,))
@@ -151,7 +151,7 @@ def test_a_choice_that_an_exit_before_was_sure_of_is_learnt_to_be_worth_more():
 
     def heard(first: float) -> ExitObservation:
         words = [ExitHint(exit, 0, 9, 0.5, (9,), (sure,)) for exit, sure in ((3, first), (4, 0.5))]
-        return heard_after(words[1], once(words[0]))
+        return observed_after(words[1], once(words[0]))
 
     trust = ExitCalibrator()
     for _ in range(100):

@@ -107,13 +107,13 @@ def test_a_cloud_that_has_just_opened_is_free():
 
 
 class Robot:
-    """An outlook that hears verdict after verdict, each on a batch of 0.1 s."""
+    """Estimates that take verdict after verdict, each on a batch of 0.1 s."""
 
     def __init__(self) -> None:
         self.estimates = outlook("outrider")
         self.now_s = 0.0
 
-    def hear(self, gap_s: float, passes: int = 1, drafted: int = 4, lead_s: float = 0.25) -> bool:
+    def verdict(self, gap_s: float, passes: int = 1, drafted: int = 4, lead_s: float = 0.25) -> bool:
         """A verdict so long after the last; the next draft left `lead_s` before it came. Whether robots take
         turns by then.
         """
@@ -125,9 +125,9 @@ class Robot:
 
 def test_robots_take_turns_where_another_batch_runs_before_each_drafts_own():
     robot = Robot()
-    robot.hear(0.2)
-    assert not robot.hear(0.2), "a single wait has many a reason"
-    assert all(robot.hear(0.2) for _ in range(5))
+    robot.verdict(0.2)
+    assert not robot.verdict(0.2), "a single wait has many a reason"
+    assert all(robot.verdict(0.2) for _ in range(5))
 
 
 def test_turns_that_leave_no_time_for_a_whole_chunk_are_none():
@@ -136,20 +136,20 @@ def test_turns_that_leave_no_time_for_a_whole_chunk_are_none():
         robot = Robot()
         for _ in range(60):
             robot.estimates.draft.add(draft_s)
-        assert [robot.hear(0.2) for _ in range(20)][-1] == takes_turns
+        assert [robot.verdict(0.2) for _ in range(20)][-1] == takes_turns
 
 
 def test_turns_end_with_the_fleet():
     robot = Robot()
-    told = [robot.hear(gap_s) for gap_s in [0.2] * 20 + [0.1] * 20]
+    told = [robot.verdict(gap_s) for gap_s in [0.2] * 20 + [0.1] * 20]
     assert told[19] and not told[-1]
 
 
 def test_only_a_draft_that_was_there_in_time_waits_for_its_turn():
     """A verdict has left 0.1 s before it comes, and a draft takes as long to arrive."""
     late, in_time = Robot(), Robot()
-    assert not any(late.hear(0.4, lead_s=0.19) for _ in range(20))
-    assert [in_time.hear(0.4, lead_s=0.21) for _ in range(20)][-1]
+    assert not any(late.verdict(0.4, lead_s=0.19) for _ in range(20))
+    assert [in_time.verdict(0.4, lead_s=0.21) for _ in range(20)][-1]
 
 
 @pytest.mark.parametrize(
@@ -175,12 +175,12 @@ def test_only_a_draft_that_was_there_in_time_waits_for_its_turn():
 )
 def test_a_robot_alone_takes_no_turns(verdicts):
     robot = Robot()
-    assert not any(robot.hear(*one) for one in [(0.1, 1, 4), *verdicts * 20])
+    assert not any(robot.verdict(*one) for one in [(0.1, 1, 4), *verdicts * 20])
 
 
 def test_the_time_between_two_texts_is_no_wait():
     robot = Robot()
     for _ in range(20):
-        assert not robot.hear(0.1)
+        assert not robot.verdict(0.1)
         robot.estimates.on_opened(robot.now_s + 1.0)
-        assert not robot.hear(1.1)
+        assert not robot.verdict(1.1)

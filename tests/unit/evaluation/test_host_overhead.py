@@ -39,7 +39,7 @@ class Slow:
         self._clock.spend(5.0)
         if read is not None:
             reading = read(0, [(0, torch.zeros(1, 4))])
-            reading.hear(reading.chosen)
+            reading.observe(reading.chosen)
         self._clock.spend(5.0)
         return [torch.zeros(1, 4) for _ in chunks]
 

@@ -27,7 +27,7 @@ from outrider.evaluation.weights import bench, lossless, precisions
 from outrider.evaluation.weights.bench import WeightsBench
 from outrider.evaluation.weights.networks import networks
 from outrider.evaluation.weights.scoring import target_texts, verifications_of
-from outrider.evaluation.weights.shares import acceptance_of, exit_shares, foretelling
+from outrider.evaluation.weights.shares import acceptance_of, exit_prediction, exit_shares
 from outrider.evaluation.weights.virtual import virtual_world
 from outrider.runtime.datasets.held_out import Pair
 from outrider.runtime.datasets.real_prompts import asked, real_prompts, training_questions
@@ -83,7 +83,7 @@ def test_exits_by_hand() -> None:
     first, second = exit_shares(rounds, ExitInfo((2, 4), 8, torch.tensor([0])))
     assert (first.layer, first.depth, first.agreement, first.hint_agreement) == (2, 0.25, 2 / 5, 1 / 3)
     assert (second.layer, second.depth, second.agreement, second.hint_agreement) == (4, 0.5, 4 / 5, 2 / 3)
-    told = foretelling(rounds)
+    told = exit_prediction(rounds)
     assert (told.miss_rate, told.average) == (pytest.approx(1 / 3), 1.5)
 
 
@@ -96,7 +96,7 @@ def test_rounds_found_in_a_written_text_are_those_of_decoding_it() -> None:
     assert len(found) > 5 and acceptance_of(found) == acceptance_of(decoded)
     assert [one.emitted for one in found] == [one.emitted for one in decoded]
     assert exit_shares(found, pair.target.exits) == exit_shares(decoded, pair.target.exits)
-    assert foretelling(found) == foretelling(decoded)
+    assert exit_prediction(found) == exit_prediction(decoded)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])

@@ -67,11 +67,11 @@ def test_the_exits_of_a_batch_are_read_at_once_and_say_what_each_session_hears_a
     def read(index: int, rows: Sequence[tuple[int, torch.Tensor]]) -> Reading:
         asked.append(len(rows))
 
-        def hear(chosen: torch.Tensor) -> None:
+        def observe(chosen: torch.Tensor) -> None:
             for (number, _), said in zip(rows, chosen.split([len(own) for _, own in rows]), strict=True):
                 heard[number].append(said)
 
-        return Reading(torch.cat([own for _, own in rows]), hear)
+        return Reading(torch.cat([own for _, own in rows]), observe)
 
     pooled.forward_together([Chunk(session, texts[i]) for i, session in enumerate(together)], read)
     assert max(asked) > 1 or static_steps, "one product reads several texts"

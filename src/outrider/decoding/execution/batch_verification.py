@@ -81,14 +81,14 @@ class VerificationBatch:
     def _number(self, asked: Sequence[Asked]) -> None:
         num_rows = num_own = 0
         for place, (job, one) in enumerate(zip(self._jobs, asked, strict=True)):
-            hears = job.hints and one.chunk is not None and self._exits is not None
+            reads_exits = job.hints and one.chunk is not None and self._exits is not None
             if job.scheme.deterministic:
                 self._numbers[place] = range(num_rows, num_rows + len(job.draft) + 1)
                 num_rows += len(job.draft) + 1
-                if hears:
+                if reads_exits:
                     self._own[place] = range(num_own, num_own + one.num_new)
                     num_own += one.num_new
-            elif hears:
+            elif reads_exits:
                 self._tested[place] = one.num_new
 
     @property

@@ -2,7 +2,7 @@
 """The cloud's draft model on a device of its own: it drafts on while the target verifies.
 
 As Saguaro (arXiv 2603.03251) it drafts for outcomes that are likely, here the likeliest of the tree of all
-drafts, and for those that early exits foretell.
+drafts, and for those that early exits predict.
 """
 
 from __future__ import annotations

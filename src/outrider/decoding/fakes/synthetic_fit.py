@@ -56,12 +56,12 @@ def second_choice_rate(confidence: float, second_choice: float, sampled: bool) -
 def exit_agreement(
     acceptance_rate: float, num_draft_tokens: int, num_exits: int, miss_rate: float, average_exit: float
 ) -> tuple[float, ...]:
-    """The chance per position and exit at which a share `miss_rate` of rounds ends as no exit foretold.
+    """The chance per position and exit at which a share `miss_rate` of rounds ends as no exit predicted.
 
-    In the others the first exit to foretell it has the number `average_exit` (from 1) on average. A round's
-    outcome is foretold once every position it decides on is. Chances rise with depth as 1 - decay^exit.
+    In the others the first exit to predict it has the number `average_exit` (from 1) on average. A round's
+    outcome is predicted once every position it decides on is. Chances rise with depth as 1 - decay^exit.
     """
-    ceiling = _solve(lambda chance: _foretold(chance, acceptance_rate, num_draft_tokens), 1.0 - miss_rate)
+    ceiling = _solve(lambda chance: _predicted(chance, acceptance_rate, num_draft_tokens), 1.0 - miss_rate)
     # The quicker the chances rise, the earlier the first exit: the average falls as `steepness` grows.
     steepness = _solve(
         lambda value: -_average_exit(_chances(ceiling, value, num_exits), acceptance_rate, num_draft_tokens),
@@ -78,8 +78,8 @@ def _chances(ceiling: float, steepness: float, num_exits: int) -> tuple[float, .
     return tuple(ceiling * (1.0 - decay ** (number + 1)) / full for number in range(num_exits))
 
 
-def _foretold(chance: float, acceptance_rate: float, num_draft_tokens: int) -> float:
-    """The chance that all positions a round decides on are foretold, each with `chance`."""
+def _predicted(chance: float, acceptance_rate: float, num_draft_tokens: int) -> float:
+    """The chance that all positions a round decides on are predicted, each with `chance`."""
     stopped = sum(
         acceptance_rate ** (count - 1) * (1.0 - acceptance_rate) * chance**count
         for count in range(1, num_draft_tokens + 1)
@@ -88,8 +88,8 @@ def _foretold(chance: float, acceptance_rate: float, num_draft_tokens: int) -> f
 
 
 def _average_exit(chances: Sequence[float], acceptance_rate: float, num_draft_tokens: int) -> float:
-    foretold = [_foretold(chance, acceptance_rate, num_draft_tokens) for chance in chances]
-    later = [1.0 - share / foretold[-1] for share in foretold[:-1]]
+    predicted = [_predicted(chance, acceptance_rate, num_draft_tokens) for chance in chances]
+    later = [1.0 - share / predicted[-1] for share in predicted[:-1]]
     return 1.0 + sum(later)
 
 

@@ -48,7 +48,7 @@ def _tell(
     if len(so_far) == count:
         reading = read(index, so_far)
         if reading is not None:
-            reading.hear(reading.chosen)
+            reading.observe(reading.chosen)
 
 
 class WholePrefill:

@@ -9,7 +9,7 @@ from outrider.core.frames import Rules
 from outrider.decoding.acceptance.schemes import SCHEMES, Evidence
 from outrider.decoding.jobs import ExitHint, Verify
 from outrider.decoding.policy.cloud_drafting import Prospect
-from outrider.decoding.policy.foretold import Foretold
+from outrider.decoding.policy.exit_predictions import ExitPredictions
 from outrider.decoding.policy.hint_filter import HintFilter
 from outrider.decoding.policy.outcomes import VerificationOutcome
 from outrider.decoding.policy.session_estimates import SessionEstimates
@@ -37,7 +37,7 @@ class AdaptivePolicy:
         self._cloud_drafts = cloud_drafts
         self.estimates = estimates
         self._hinted = hinted
-        self._predicted = Foretold(estimates)
+        self._predicted = ExitPredictions(estimates)
         self._filter = HintFilter(vocab_size, estimates.tuning)
         self._told: Sequence[Outcome] = ()
         """How the running verification ends by the last exit that spoke."""
@@ -121,7 +121,7 @@ class AdaptivePolicy:
         self, job: Verify, hint: ExitHint, view: DraftView, longest: int, now_s: float
     ) -> Sequence[Outcome]:
         """Return the outcomes that are worth their bytes, and see whether to restart for one of them."""
-        observed = self._predicted.hear(hint)
+        observed = self._predicted.observe(hint)
         outcomes = self._predicted.outcomes(observed, job.draft)
         self._told = outcomes
         goes_on = [one for one in outcomes if len(one[0]) <= longest and view.continues(one[0])]
@@ -151,7 +151,7 @@ class AdaptivePolicy:
         """See `SpeculationPolicy`. A batch may have cut the draft within the assumed tokens."""
         if not self.assumed or draft[: len(self.assumed)] != self.assumed[: len(draft)]:
             return None
-        return self._predicted.num_own(accepted, len(draft))
+        return self._predicted.num_exit_tokens(accepted, len(draft))
 
     def on_verdict(self, outcome: VerificationOutcome) -> None:
         """Learns from a verdict; see `SpeculationPolicy`."""

@@ -83,7 +83,7 @@ class ExitCalibrator:
 
     def outcomes(
         self,
-        heard: ExitObservation,
+        observed: ExitObservation,
         draft: Tokens,
         known: int = 0,
         known_chance: float = 1.0,
@@ -95,11 +95,11 @@ class ExitCalibrator:
         said before that the first `known` tokens stand, with that chance. Ends of less chance than `least`
         are left out.
         """
-        ends, alive, choices = [], known_chance, heard.hint.choices
+        ends, alive, choices = [], known_chance, observed.hint.choices
         for at in range(known, len(choices)):
             if alive < least:
                 break
-            token, signs = choices[at], heard.signs(at)
+            token, signs = choices[at], observed.signs(at)
             if at == len(draft):
                 ends.append(((*draft, token), alive * self.chance("free", signs)))
             elif token == draft[at]:
@@ -109,14 +109,14 @@ class ExitCalibrator:
                 alive *= self._chance_of_draft(signs)
         return [(tokens, chance) for tokens, chance in ends if chance >= least]
 
-    def on_judged(self, heard: ExitObservation, draft: Tokens, new: Tokens, known: int = 0) -> None:
+    def on_judged(self, observed: ExitObservation, draft: Tokens, new: Tokens, known: int = 0) -> None:
         """Compare what an exit said with what came, `new`, as far as the draft stood and one token further;
         of the first `known` tokens it has been learnt already.
         """
         if draft[:known] != new[:known]:
             return
-        for at in range(known, min(len(new), len(heard.hint.choices))):
-            token, signs = heard.hint.choices[at], heard.signs(at)
+        for at in range(known, min(len(new), len(observed.hint.choices))):
+            token, signs = observed.hint.choices[at], observed.signs(at)
             if at == len(draft):
                 self.on_outcome("free", signs, token == new[at])
                 return
@@ -130,7 +130,7 @@ class ExitCalibrator:
                 return
 
 
-def heard_after(
+def observed_after(
     hint: ExitHint, before: ExitObservation | None, tuning: AdaptiveTuning = DEFAULT_TUNING
 ) -> ExitObservation:
     """What a hint is with the one before it. Runs begin anew where that was of no exit before this one, or of

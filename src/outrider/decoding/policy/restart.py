@@ -3,10 +3,10 @@
 
 `TargetSequence.should_abort` asks here; the forward ends at an exit (`execution.batch_verification`).
 
-Early exits foretell how a verification ends. One forward can judge that end and what comes after it: it
-begins again, with the end foretold as its draft and the branch that lies ready after it, or none. That costs
+Early exits predict how a verification ends. One forward can judge that end and what comes after it: it
+begins again, with the end predicted as its draft and the branch that lies ready after it, or none. That costs
 the time since the verification began and saves the next one where the exits were right. Where they were not,
-the target has its word all the same: what is foretold is judged like any draft. Where no branch lies ready,
+the target has its word all the same: what is predicted is judged like any draft. Where no branch lies ready,
 above all where the edge is far away, the target so drafts for itself with its own first layers (as Kangaroo,
 arXiv 2404.18911, and LayerSkip, arXiv 2404.16710).
 """
@@ -34,13 +34,13 @@ class _Better(NamedTuple):
 class RestartRule:
     """What one text's next verification begins with. Times in seconds of the cloud's clock."""
 
-    def __init__(self, pace: SessionEstimates) -> None:
-        self._pace = pace
+    def __init__(self, estimates: SessionEstimates) -> None:
+        self._estimates = estimates
         self._begun_s = 0.0
         self.drop()
 
     def drop(self) -> None:
-        """Nothing is foretold any more."""
+        """Nothing is predicted any more."""
         self.tokens: Tokens = ()
         self.chance = 1.0
         self._better: _Better | None = None
@@ -51,7 +51,7 @@ class RestartRule:
     def begin(self, now_s: float) -> None:
         """A verification begins, maybe the one that another was aborted for."""
         if self._aborted_s is not None:
-            self._pace.times.on_begun_again(now_s - self._aborted_s)
+            self._estimates.times.on_begun_again(now_s - self._aborted_s)
         self._begun_s, self._aborted_s = now_s, None
         self._better = None
 
@@ -79,14 +79,14 @@ class RestartRule:
             whole = tokens + ready
             if draft[: len(whole)] == whole:
                 continue
-            gain = self._pace.gain_of_restart(
+            gain = self._estimates.gain_of_restart(
                 chance, len(draft), len(tokens), len(ready), self.running_s(now_s)
             )
             self._weigh(_Better(tokens, chance, now_s, gain))
 
     def _weigh(self, found: _Better) -> None:
         """Leaving must gain some tokens: less is lost in what is not known, and the next exit knows more."""
-        least = self._pace.tuning.min_restart_gain if self._better is None else self._better.gain
+        least = self._estimates.tuning.min_restart_gain if self._better is None else self._better.gain
         if found.gain > least:
             self._better = found
 

@@ -58,7 +58,7 @@ class DraftView(Protocol):
     ) -> list[tuple[Tokens, float]]:
         """Return the `most` likeliest texts from this one on after which nothing is drafted yet, likeliest
         first, with likelihoods. None is more than `beyond` tokens longer than what the verification of the
-        `running` draft may write, of which exits foretell the `outcomes`. `chances`: of a token by its rank
+        `running` draft may write, of which exits predict the `outcomes`. `chances`: of a token by its rank
         and evidence, given the text before it.
         """
 

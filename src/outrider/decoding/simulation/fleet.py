@@ -65,7 +65,7 @@ class FleetCloud:
         """Registers the function that receives the frames for a peer."""
         self._deliver[peer] = deliver
 
-    def hear(self, peer: Peer, frame: EdgeFrame) -> None:
+    def receive(self, peer: Peer, frame: EdgeFrame) -> None:
         """Takes a frame of a peer; starts a batch if enough frames are waiting."""
         if not self._inbox:
             self._due_s = self._agenda.now_s + self._world.fill_wait_s
@@ -275,7 +275,7 @@ class FleetRobot:
     def _send(self, frame: EdgeFrame) -> None:
         arrival_s = self._uplink.arrival_s(self._agenda.now_s, self._world.frame_bytes(frame))
         if arrival_s is not None:
-            self._agenda.at(arrival_s, lambda: self._cloud.hear(self._peer, frame))
+            self._agenda.at(arrival_s, lambda: self._cloud.receive(self._peer, frame))
 
 
 class Fleet:

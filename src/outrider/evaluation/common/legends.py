@@ -48,7 +48,7 @@ LEGENDS: Mapping[str, Mapping[str, str]] = {
         "95 % interval": f"{INTERVAL} of outrider's or the row's speed over `ar`, by a bootstrap of texts",
         "tokens a round": "verified tokens for one verification",
         "cache misses": "rounds for which no draft was ready",
-        "first exit": "that foretold the outcome, the mean",
+        "first exit": "that predicted the outcome, the mean",
         "passes a token": f"forwards of the target {PER_TOKEN}",
         "bytes up, down": f"on the network {PER_TOKEN}",
         "of the limit": "share of: tokens a round of `sd` / the longer of verification and drafts",

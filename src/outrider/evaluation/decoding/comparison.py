@@ -83,7 +83,7 @@ def schedule_bound(regime: Regime) -> float:
     """
     made_up = synthetic_settings(regime, seed=0)
     chances, sampled = made_up.exit_agreement, regime.temperature > 0.0
-    foretold = tuple(chance - before for before, chance in zip((0.0, *chances[:-1]), chances, strict=True))
+    predicted = tuple(chance - before for before, chance in zip((0.0, *chances[:-1]), chances, strict=True))
     conditions = [
         Conditions(
             draft_token_s=regime.draft_token_ms / 1e3,
@@ -92,7 +92,7 @@ def schedule_bound(regime: Regime) -> float:
             round_trip_s=regime.round_trip_s,
             acceptance_rate=regime.rate,
             second_choice=second_choice_rate(made_up.confidence, made_up.second_choice, sampled),
-            foretold=foretold,
+            predicted=predicted,
             exit_fractions=tuple((number + 1) / (len(chances) + 1) for number in range(len(chances))),
         )
         for heard in (False, True)  # the longer one gives the edge more time to draft

@@ -28,7 +28,7 @@ ALMOST_SURE = 1.0 - 1e-6
 @dataclass(frozen=True)
 class Conditions:
     """Times in seconds. `acceptance_rate`: of a first choice; `second_choice`: the share of the rest that the
-    second takes. `foretold`: for each exit the chance that it, but none before it, names a position's token;
+    second takes. `predicted`: for each exit the chance that it, but none before it, names a position's token;
     `exit_fractions`: when in a verification it speaks.
     """
 
@@ -38,7 +38,7 @@ class Conditions:
     round_trip_s: float
     acceptance_rate: float
     second_choice: float
-    foretold: tuple[float, ...] = ()
+    predicted: tuple[float, ...] = ()
     exit_fractions: tuple[float, ...] = ()
 
 
@@ -130,9 +130,9 @@ class _Process:
         given = self._conditions
         hinted = [
             (chance, duration_s * (1.0 - fraction))
-            for chance, fraction in zip(given.foretold, given.exit_fractions, strict=True)
+            for chance, fraction in zip(given.predicted, given.exit_fractions, strict=True)
         ]
-        return [*hinted, (1.0 - sum(given.foretold), 0.0)]
+        return [*hinted, (1.0 - sum(given.predicted), 0.0)]
 
     def _wait(self, available: np.ndarray) -> _Action:
         until = np.maximum(np.floor(available + 1e-9) + 1.0, 1.0)

@@ -92,7 +92,7 @@ class TimedModel:
 
     def _hear(self, reading: Reading, chosen: Array) -> None:
         with self._hosts_time():
-            reading.hear(chosen)
+            reading.observe(chosen)
 
     @contextmanager
     def _hosts_time(self) -> Iterator[None]:

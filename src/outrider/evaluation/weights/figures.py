@@ -16,11 +16,11 @@ from outrider.evaluation.decoding.schedule_bound import Conditions, best_tokens_
 from outrider.evaluation.weights.scoring import verifications_of
 from outrider.evaluation.weights.shares import (
     Acceptance,
+    ExitPrediction,
     ExitShares,
-    Foretelling,
     acceptance_of,
+    exit_prediction,
     exit_shares,
-    foretelling,
 )
 from outrider.runtime.datasets.held_out import Pair
 
@@ -32,12 +32,12 @@ PADDED_ROWS = 8
 class PairFigures:
     """Shares are those of the coupled choice, which is greedy at temperature 0. Times are in seconds.
 
-    Without exits `exits` is empty and no verdict foretold.
+    Without exits `exits` is empty and no verdict predicted.
     """
 
     acceptance: Acceptance
     exits: list[ExitShares]
-    foretelling: Foretelling
+    exit_prediction: ExitPrediction
     compute: ComputeProfile
     num_draft_tokens: int
 
@@ -54,7 +54,7 @@ class PairFigures:
             round_trip_s=2.0 * one_way_s,
             acceptance_rate=acceptance_rate(self.acceptance.tokens_per_verification, self.num_draft_tokens),
             second_choice=self.acceptance.second_choice,
-            foretold=tuple(chances),
+            predicted=tuple(chances),
             exit_fractions=tuple(one.depth for one in self.exits),
         )
 
@@ -81,7 +81,7 @@ def measure_pair(
     return PairFigures(
         acceptance=acceptance_of(rounds),
         exits=[] if info is None else exit_shares(rounds, info),
-        foretelling=foretelling(rounds),
+        exit_prediction=exit_prediction(rounds),
         compute=compute,
         num_draft_tokens=config.num_draft_tokens,
     )

@@ -45,7 +45,7 @@ def regime_of(figures: Mapping[str, Any]) -> Regime:
 
 
 def _exits(figures: Mapping[str, Any]) -> Exits:
-    told = figures["foretelling"]
+    told = figures["exit_prediction"]
     return Exits(
         number=len(figures["exits"]),
         miss_rate=_rounded(told["miss_rate"]),

@@ -37,8 +37,8 @@ class ExitShares:
 
 
 @dataclass(frozen=True)
-class Foretelling:
-    """`miss_rate`: verdicts that no exit foretells. `average`: the first that does, counted from 1, on
+class ExitPrediction:
+    """`miss_rate`: verdicts that no exit predicts. `average`: the first that does, counted from 1, on
     average; None where none ever does.
     """
 
@@ -80,11 +80,11 @@ def _of_exit(rounds: Sequence[Verification], index: int, depth: float, layer: in
     return ExitShares(layer, depth, share(right), share(hints))
 
 
-def foretelling(rounds: Iterable[Verification]) -> Foretelling:
-    """How soon the exits together foretell a verdict."""
+def exit_prediction(rounds: Iterable[Verification]) -> ExitPrediction:
+    """How soon the exits together predict a verdict."""
     firsts = [_first_right(one) for one in rounds]
     hits = [first for first in firsts if first is not None]
-    return Foretelling(1.0 - len(hits) / len(firsts), sum(hits) / len(hits) if hits else None)
+    return ExitPrediction(1.0 - len(hits) / len(firsts), sum(hits) / len(hits) if hits else None)
 
 
 def _first_right(one: Verification) -> int | None:

@@ -132,7 +132,7 @@ def _teller(
         logits = heads.logits(index, unit)
         reading = read(index, [(number, logits[first:end]) for number, first, end in places])
         if reading is not None:
-            reading.hear(reading.chosen.cpu())
+            reading.observe(reading.chosen.cpu())
 
     return tell
 

@@ -62,7 +62,7 @@ class DirectLauncher:
             if heard is not None and index is not None:
                 reading = heard(index, self._step.exit_rows[index])
                 if reading is not None:
-                    reading.hear(reading.chosen.cpu())
+                    reading.observe(reading.chosen.cpu())
             if pause is not None and number < len(self._segments) - 1:
                 pause()
 
@@ -153,7 +153,7 @@ class GraphLauncher:
             self._copied[index].record()
         self._copied[index].synchronize()
         if reading is not None and pinned is not None:
-            reading.hear(pinned)
+            reading.observe(pinned)
 
     @staticmethod
     def _warm_up(step: Segments) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What early exits foretell of how a verification ends, and what is learnt once its outcome has come."""
+"""What early exits predict of how a verification ends, and what is learnt once its outcome has come."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from outrider.decoding.jobs import ExitHint
-from outrider.decoding.policy.exit_calibration import ExitObservation, heard_after
+from outrider.decoding.policy.exit_calibration import ExitObservation, observed_after
 from outrider.decoding.policy.restart import RestartRule
 from outrider.decoding.policy.session_estimates import SessionEstimates
 from outrider.decoding.protocol.prefix_digest import Tokens, common_length
@@ -17,8 +17,8 @@ Outcome = tuple[Tokens, float]
 
 
 class AbortedVerification(NamedTuple):
-    """A verification that was aborted: its draft, of which the first `known` tokens had been foretold before,
-    and what exits said of it.
+    """An aborted verification: its draft, whose first `known` tokens had been predicted before, and what the
+    exits said of it.
     """
 
     draft: Tokens
@@ -26,30 +26,30 @@ class AbortedVerification(NamedTuple):
     said: list[ExitObservation]
 
 
-class Foretold:
+class ExitPredictions:
     """From one commit of a text to the next. Times in seconds of the cloud's clock."""
 
-    def __init__(self, pace: SessionEstimates) -> None:
-        self._pace = pace
-        self._restart = RestartRule(pace)
+    def __init__(self, estimates: SessionEstimates) -> None:
+        self._estimates = estimates
+        self._restart = RestartRule(estimates)
         self.forget()
 
     def forget(self) -> None:
-        """The text is another: nothing is foretold of it yet."""
+        """The text is another: nothing is predicted of it yet."""
         self._said: list[ExitObservation] = []
         self._aborted: list[AbortedVerification] = []
         self._restart.drop()
 
     @property
     def tokens(self) -> Tokens:
-        """What the next verification begins with, foretold by one that was aborted for it."""
+        """What the next verification begins with, predicted by one that was aborted for it."""
         return self._restart.tokens
 
-    def num_own(self, stood: int, judged: int) -> int:
-        """How many of `tokens` are the exits' own and no draft of the edge's: of all that were judged so many
-        stood. Beside others a draft may be cut within them.
+    def num_exit_tokens(self, stood: int, judged: int) -> int:
+        """Return how many of the first `judged` tokens came from early exits rather than from the edge.
 
-        One that stood and that the edge had gone on from is also the edge's.
+        A trailing exit token counts as the edge's if it was accepted (`stood`) and the edge had already
+        drafted past it. In a batch of several robots a draft may be cut within `tokens`.
         """
         ends, last = self._restart.ends, judged
         while last - 1 in ends:
@@ -69,18 +69,20 @@ class Foretold:
         """For how long the verification has run."""
         return self._restart.running_s(now_s)
 
-    def hear(self, hint: ExitHint) -> ExitObservation:
+    def observe(self, hint: ExitHint) -> ExitObservation:
         """An exit has spoken."""
-        heard = heard_after(hint, self._said[-1] if self._said else None, self._pace.tuning)
-        self._said.append(heard)
-        return heard
+        observed = observed_after(hint, self._said[-1] if self._said else None, self._estimates.tuning)
+        self._said.append(observed)
+        return observed
 
-    def outcomes(self, heard: ExitObservation, draft: Tokens) -> list[Outcome]:
+    def outcomes(self, observed: ExitObservation, draft: Tokens) -> list[Outcome]:
         """How a verification may well end by what an exit said, as far as exits are trusted. An outcome that
         is less likely is neither told nor worth aborting a verification for.
         """
         known, chance = len(self._restart.tokens), self._restart.chance
-        return self._pace.trust.outcomes(heard, draft, known, chance, self._pace.tuning.min_outcome_prob)
+        return self._estimates.trust.outcomes(
+            observed, draft, known, chance, self._estimates.tuning.min_outcome_prob
+        )
 
     def look(
         self,
@@ -90,7 +92,7 @@ class Foretold:
         now_s: float,
     ) -> None:
         """Whether to begin again with one of those outcomes; see `RestartRule.look`."""
-        if self._pace.tuning.restart:
+        if self._estimates.tuning.restart:
             self._restart.look(draft, outcomes, after, now_s)
 
     def on_aborted(self, draft: Tokens) -> None:
@@ -106,20 +108,20 @@ class Foretold:
     def learn_from_aborted(self, new: Tokens) -> None:
         """Learn what the `new` tokens say of the verifications that were aborted before."""
         for aborted in self._aborted:
-            learn_from_one(self._pace, aborted, new)
+            learn_from_one(self._estimates, aborted, new)
 
     def on_judged(self, draft: Tokens, new: Tokens) -> None:
         """Learn what the `new` tokens say of the exits of the verification that has ended."""
         known = len(self._restart.tokens)
-        for heard in self._said:
-            self._pace.trust.on_judged(heard, draft, new, known)
+        for observed in self._said:
+            self._estimates.trust.on_judged(observed, draft, new, known)
         self.forget()
 
 
-def learn_from_one(pace: SessionEstimates, aborted: AbortedVerification, new: Tokens) -> None:
+def learn_from_one(estimates: SessionEstimates, aborted: AbortedVerification, new: Tokens) -> None:
     """What came tells how far the draft of a verification would have stood that was aborted."""
-    for heard in aborted.said:
-        pace.trust.on_judged(heard, aborted.draft, new, aborted.known)
+    for observed in aborted.said:
+        estimates.trust.on_judged(observed, aborted.draft, new, aborted.known)
     draft = aborted.draft
     stood = common_length(draft, new)
-    pace.on_draft_judged(stood - aborted.known, aborted.known <= stood < min(len(draft), len(new)))
+    estimates.on_draft_judged(stood - aborted.known, aborted.known <= stood < min(len(draft), len(new)))
