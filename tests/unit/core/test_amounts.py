@@ -117,7 +117,7 @@ def test_the_reason_tells_the_number(said: str, reason: str) -> None:
     [
         *(("go forward .5 m", "move(0.5)"), ("go back .75 m", "move(-0.75)"), ("move 0.5 m", "move(0.5)")),
         *(("wait .5 seconds", "wait(0.5)"), ("go to the point .5 .75", "go(0.5, 0.75)")),
-        *(("go to the point -.5 - .25", "go(-0.5, -0.25)"), ("go to the point 0 .75", "go(0, 0.75)")),
+        *(("go to the point -.5 -.25", "go(-0.5, -0.25)"), ("go to the point 0 .75", "go(0, 0.75)")),
         *(("geh ,5 m vor", "move(0.5)"), ("geh .5 m vor", "move(0.5)")),
         *(("geh zum Punkt -,5 ,25", "go(-0.5, 0.25)"), ("avance de ,5 m", "move(0.5)")),
         *(("avanza ,5 m", "move(0.5)"), ("前进.5米", "move(0.5)"), ("前进 .5 米", "move(0.5)")),

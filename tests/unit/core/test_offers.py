@@ -30,7 +30,7 @@ def refused(said: str, vocabulary: Vocabulary | None) -> InstructionError:
     [
         *("maybe turn left", "or turn left", "turn left repeatedly", "turn left forever", "turn left twice"),
         *("turn", "turn one eighty", "turn at the door", "go forward 2-metre steps", "go forward . m"),
-        *("go forward .5", "turn left ninety", "bring me the red ball", "I went to the red chair"),
+        *("go forward .5", "turn left nine", "bring me the red ball", "I went to the red chair"),
         *("turned left", "lift the red ball", "trun left forever", "mayb turn left or right"),
         *("turn left banana", "go to the", "banana go home", "look", "turn left at the"),
     ],

@@ -35,6 +35,13 @@ def written_digits(decimal_sign: str) -> str:
     return rf"(?:{_LEADING_SIGNS[decimal_sign]})?{_DIGITS}"
 
 
+def glued(values: Mapping[str, float], glue: str) -> dict[str, float]:
+    """Number words of ones and tens that a word joins: "fünfunddreißig"."""
+    ones = [(word, value) for word, value in values.items() if 1.0 <= value < 10.0 and value % 1.0 == 0.0]
+    tens = [(word, value) for word, value in values.items() if 20.0 <= value < 100.0 and value % 10.0 == 0.0]
+    return {f"{one}{glue}{ten}": a + b for one, a in ones for ten, b in tens}
+
+
 @dataclass(frozen=True)
 class Numerals:
     """The number words of a language.
@@ -100,11 +107,19 @@ class Numerals:
         """Tokens with the words of hyphenated numbers and amounts apart: "forty-five", "90-degrees"."""
         counts, held = {*self.values, *self.multipliers}, {*self.words, *units}
         for at, token in enumerate(tokens):
-            first, *more = token.word.split("-")
+            first, *more = self._glued(token.word) or token.word.split("-")
             if more and first in counts and held.issuperset(more):
                 yield from (Token(word, token.start, token.end) for word in (first, *more))
             elif not _is_hyphen(tokens[max(at - 1, 0) : at + 2], held):
                 yield token
+
+    def _glued(self, word: str) -> list[str]:
+        """The parts of a number that is written as one word around a hundred or the like; none of another."""
+        for times in (times for times in self.multipliers if times in word):
+            parts = [part for part in word.partition(times) if part]
+            if len(parts) > 1 and all(part in self.values or part in self.multipliers for part in parts):
+                return parts
+        return []
 
     def digits(self, said: str) -> float | None:
         """The number of some digits; None for no plain number.

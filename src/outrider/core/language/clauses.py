@@ -3,23 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from outrider.core.language import plan as p
 from outrider.core.language.amounts import Token
 from outrider.core.language.grammar import Vocabulary, parse
 from outrider.core.language.heeding import ANYWHERE, IN_NAMES, UNHEEDED
-from outrider.core.language.names import Names, Said, statement, why_unheeded
-from outrider.core.language.phrasebook import Phrasebook, stop_words
+from outrider.core.language.motions import Motions, Slots
+from outrider.core.language.names import WHY_REFUSED, Names, Said, statement, why_unheeded
+from outrider.core.language.phrasebook import Phrasebook, joined, stop_words
 from outrider.core.language.signs import PUNCTUATION
 
-TURN_DEG = {"small": 15.0, "": 30.0, "large": 45.0}
-MOVE_M = {"small": 0.25, "": 0.5, "large": 0.75}
-PAUSE_S = 5.0
-WRITE_PLAIN = "write it like 1.5 or 1000"
 AT_NUMBER = "at a number, which may change it: leave the sign out, and write a number like 0.5 or 1000"
-_EITHER_SIDE_DEG = (180.0, 360.0)
+_NO_TOPIC = 'names no topic to forget: say a thing, such as "forget my keys", or "forget everything"'
 _CORRECTED = "_corrected"
 UNCHECKED = frozenset(("stop", "remember", "forget_all", "forget", "did", "see", "where", "ask", "wait"))
 """Groups of phrases that move nothing: what they say need not be heeded."""
@@ -27,15 +24,16 @@ BARE = frozenset(("alone", "again"))
 """Groups of phrases that any words fit: their thing is checked."""
 _VERBLESS = ("again", "alone", "other", "which", "side", "beside")
 """Groups of phrases that name a thing and do not say what to do with it."""
+_PARTED_BY_ANY_SIGN = ("other", "forget")
 _LEAST_DESCRIBED, _MOST_DESCRIBED = 4, 40
 
 
 @dataclass
-class Clauses:
+class Clauses(Motions):
     """Reads clauses. `knows`: whether the robot can go to a thing that no model knows, by its memory.
 
     What kept a clause from being a step is added to `problems`. `is_unheeded`: an order holds what no motion
-    can heed.
+    can heed. `_is_final`: a clause was refused that no way in words may take.
     """
 
     book: Phrasebook
@@ -44,7 +42,7 @@ class Clauses:
     problems: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     is_unheeded: bool = False
-    _names_parts: bool = False
+    _is_final: bool = False
 
     def __post_init__(self) -> None:
         self.names = Names(self.book, self.vocabulary)
@@ -62,10 +60,12 @@ class Clauses:
         if not words:
             return None
         said, num_problems = Said(words, sentence, previous), len(self.problems)
+        if self._is_refused(tokens, said):
+            return None
         for group, pattern in self.book.patterns:
             counts = self._counts(group, previous, corrected, described)
             match = pattern.fullmatch(said.text) if counts else None
-            if match is None or self.names.is_parted(match, said, group.startswith("other")):
+            if match is None or self.names.is_parted(match, said, group.startswith(_PARTED_BY_ANY_SIGN)):
                 continue
             if group not in UNCHECKED | BARE and self._holds_unheeded(said.words, ANYWHERE):
                 continue
@@ -80,10 +80,11 @@ class Clauses:
 
     def bare(self, tokens: Sequence[Token]) -> list[Token]:
         """The words without politeness and punctuation."""
-        words = self.book.without_asides([token for token in tokens if token.word not in PUNCTUATION])
-        return self.book.without(
-            self.book.polite_after, self.book.without(self.book.polite_before, words), True
-        )
+        words = self.book.without(self.book.polite_before, self._plain(tokens))
+        return self.book.without(self.book.polite_after, words, True)
+
+    def _plain(self, tokens: Sequence[Token]) -> list[Token]:
+        return self.book.without_asides([token for token in tokens if token.word not in PUNCTUATION])
 
     def _counts(self, group: str, previous: p.Step | None, corrected: bool, described: bool) -> bool:
         bare = group.removesuffix(_CORRECTED)
@@ -97,26 +98,31 @@ class Clauses:
 
     # One builder for each group of phrases; None where the slots make no step.
 
-    def remember(self, slots: _Slots, said: Said) -> p.Step | None:
+    def remember(self, slots: Slots, said: Said) -> p.Step | None:
         """Returns the step that stores a statement, in its original spelling."""
-        return statement(said.original(slots["text"]))
+        return statement(said.original(slots["text"]), self.book)
 
-    def forget(self, slots: _Slots, said: Said) -> p.Step | None:
+    def forget(self, slots: Slots, said: Said) -> p.Step | None:
         """Returns the step that deletes records about a thing."""
-        about = self.names.name_of(slots["thing"])
-        return p.Forget(about) if about else None
+        words = self.names.bare(slots["thing"])
+        if self._holds_unheeded(words, (*ANYWHERE, "run_on")):
+            return None
+        slip, about = self.names.slip(words), self.names.topic(slots["thing"])
+        if slip:
+            return self._refuse('says "{}": say "{}" if that is meant'.format(*slip))
+        return p.Forget(about) if about else self._refuse_all(_NO_TOPIC)
 
-    def where(self, slots: _Slots, said: Said) -> p.Step | None:
+    def where(self, slots: Slots, said: Said) -> p.Step | None:
         """Returns the step that tells where a thing was last seen."""
-        what = self.names.name_of(self.names.in_room(slots["thing"]) or slots["thing"])
+        what = self.names.topic(self.names.in_room(slots["thing"]) or slots["thing"])
         return p.Where(what, said.question()) if what else None
 
-    def ask(self, slots: _Slots, said: Said) -> p.Step | None:
+    def ask(self, slots: Slots, said: Said) -> p.Step | None:
         """Returns the step that answers a question; None where a stop word and no question mark is in it."""
         asked = said.question()
         return p.Ask(asked) if asked.endswith("?") or stop_words().isdisjoint(said.words) else None
 
-    def find(self, slots: _Slots, said: Said) -> p.Step | None:
+    def find(self, slots: Slots, said: Said) -> p.Step | None:
         """A thing, or the room that it stands in; where no model knows that room, a thing of such a name.
 
         "Stop at the chair" finds it; "stop at once" and "stop before it's too late" say to stop.
@@ -127,10 +133,10 @@ class Clauses:
         room = self._to_find(inside, said, room=True) if inside else None
         return room or self._to_find(slots["thing"], said, room=False)
 
-    def again(self, slots: _Slots, said: Said) -> p.Step | None:
+    def again(self, slots: Slots, said: Said) -> p.Step | None:
         """A thing that the step before is meant for as well: it is found, asked for or forgotten too."""
         words = slots["thing"]
-        if self.names.is_statement(words):
+        if self.names.statement_in(words):
             return None
         if said.previous is None or isinstance(said.previous, p.Find):
             whole = said.previous is None or self.names.are_whole(said.previous.thing, words)
@@ -139,9 +145,9 @@ class Clauses:
         told = [slot for slot, _ in map(self.names.translated, self.names.bare(words))]
         if not name or (self.book.without_article(words) == words and "kind" not in told):
             return None
-        return p.Where(name, f"where is the {name}?") if said.previous.tells else p.Forget(name)
+        return p.Where(name, f"where is the {name}?") if said.previous.tells else self.forget(slots, said)
 
-    def alone(self, slots: _Slots, said: Said) -> p.Step | None:
+    def alone(self, slots: Slots, said: Said) -> p.Step | None:
         """A thing that the models know, with an article and no word of what to do: "a chair", "any cup"."""
         words = slots["thing"]
         has_article = self.book.without_article(words) != words
@@ -151,13 +157,13 @@ class Clauses:
 
     def _to_find(self, words: str, said: Said, room: bool) -> p.Step | None:
         """A thing that the models know, or the robot's memory, or that a general model may know."""
+        wrong = self.names.why_no_name(words, "" if room else said.text)
+        if wrong:
+            return self._refuse_all(wrong)
         thing = self.names.name_of(words)
         if not thing:
             return None
         sentence = p.sentence_to_find(thing, room)
-        both = self.names.contradiction(words)
-        if both:
-            return self._refuse('says "{}" and "{}" of one thing: say one of them'.format(*both))
         if self.names.is_known(thing, room):
             trained = self.vocabulary and parse(said.text, self.vocabulary)
             is_order = trained and trained.room == room and not trained.text.startswith("where")
@@ -169,77 +175,36 @@ class Clauses:
                 return None
             return p.Find(thing, sentence, known=False, room=room)
         if not is_english:
-            self.problems.append(f'names "{thing}", which is not translated: say the thing in English')
+            refuse = self._refuse_all if self.book.language == "en" else self._refuse
+            refuse(f'names "{thing}", which is not translated: say the thing in English')
         self.unknown.append(thing)
         return p.Find(thing, "", known=False) if not room and self.knows(thing) else None
 
-    def follow(self, slots: _Slots, said: Said) -> p.Step | None:
+    def follow(self, slots: Slots, said: Said) -> p.Step | None:
         """Returns the step that follows a route given in words."""
         return p.Follow(said.text.strip())
 
-    def described(self, slots: _Slots, said: Said) -> p.Step | None:
+    def described(self, slots: Slots, said: Said) -> p.Step | None:
         """A way in words, for a general model: it names something on the way, and limits nothing."""
         names_something = any(word in self.book.articles for word in said.words)
         fits = _LEAST_DESCRIBED <= len(said.words) <= _MOST_DESCRIBED and stop_words().isdisjoint(said.words)
-        if self._names_parts or not names_something or not fits or self._holds_unheeded(said.words, UNHEEDED):
+        if self._is_final or not names_something or not fits or self._holds_unheeded(said.words, UNHEEDED):
             return None
         return p.Follow(said.text.strip())
 
-    def turn(self, slots: _Slots, said: Said) -> p.Step | None:
-        """Returns a turn in degrees, left positive. Notes a problem where it cannot be carried out."""
-        units = dict.fromkeys(self.book.words("degrees"), 1.0)
-        degrees = self._amount(slots.get("angle"), units, TURN_DEG[self._size(slots)])
-        if degrees is None:
-            return None
-        if not 1.0 <= degrees <= p.MOST_TURN_DEG:
-            return self._refuse(f"turns from 1 to {p.MOST_TURN_DEG:g} degrees, not {degrees:g}")
-        if slots.get("side") is None and degrees not in _EITHER_SIDE_DEG:
-            return self._refuse("names no side to turn to: say left or right")
-        return p.Turn(self._sign(slots) * degrees)
+    def way(self, slots: Slots, said: Said) -> p.Step | None:
+        """Returns a turn to a side that is all that a sentence says; None in "right, go to the door"."""
+        told = self.bare(self.book.tokens(said.sentence))
+        return self.turn(slots, said) if len(told) == len(said.words) else None
 
-    def quarter(self, slots: _Slots, said: Said) -> p.Step | None:
-        """Returns a turn by 90 degrees to the named side."""
-        return p.Turn(self._sign(slots) * 90.0)
-
-    def forward(self, slots: _Slots, said: Said) -> p.Step | None:
-        """Returns a move ahead in metres; notes a problem for a distance out of range."""
-        metres = self._amount(slots.get("distance"), self.book.metres, MOVE_M[self._size(slots)])
-        if metres is None:
-            return None
-        if not 0.1 <= metres <= p.MOST_MOVE_M:
-            return self._refuse(f"goes from 0.1 to {p.MOST_MOVE_M:g} m at once, not {metres:g} m")
-        return p.Move(metres)
-
-    def back(self, slots: _Slots, said: Said) -> p.Step | None:
-        """Returns a move backwards, with the distance read as in `forward`."""
-        step = self.forward(slots, said)
-        return p.Move(-step.metres) if isinstance(step, p.Move) else None
-
-    def point(self, slots: _Slots, said: Said) -> p.Step | None:
-        """Returns the step to a point of the floor; notes a problem for one that is too far."""
-        x, y = self._coordinate(slots["x"]), self._coordinate(slots["y"])
-        if x is None or y is None:
-            return None
-        if max(abs(x), abs(y)) > p.MOST_POINT_M:
-            point = f"{x:.10g} {y:.10g}"
-            return self._refuse(f"goes to points up to {p.MOST_POINT_M:g} m from the start, not {point}")
-        return p.Go(x, y)
-
-    def wait(self, slots: _Slots, said: Said) -> p.Step | None:
-        """Returns a pause in seconds; notes a problem for one that is too long."""
-        seconds = self._amount(slots.get("seconds"), self.book.seconds, PAUSE_S)
-        if seconds is None:
-            return None
-        if not 0.0 < seconds <= p.MOST_WAIT_S:
-            return self._refuse(f"waits for {p.MOST_WAIT_S:g} s at most, not {seconds:g} s")
-        return p.Wait(seconds)
-
-    def other(self, slots: _Slots, said: Said) -> p.Step | None:
+    def other(self, slots: Slots, said: Said) -> p.Step | None:
         """Returns a correction to another object, of the named kind if there is one."""
         if slots.get("thing") is None:
             return p.Correct(other=True)
         words = self.names.bare(slots["thing"])
-        if not words or self.names.holds_more(words) or self.names.is_statement(slots["thing"]):
+        if not words or self.names.holds_more(words) or self.names.statement_in(slots["thing"]):
+            return None
+        if self.book.language != "en" and not self.names.is_english(slots["thing"]):
             return None
         told = [self.names.translated(word) for word in words]
         kind = " ".join(word for _, word in told)
@@ -247,7 +212,7 @@ class Clauses:
             return self._refuse(f'names "{kind}", which neither the model nor memory knows')
         return p.Correct(other=True, kind=kind)
 
-    def which(self, slots: _Slots, said: Said) -> p.Step | None:
+    def which(self, slots: Slots, said: Said) -> p.Step | None:
         """Returns a correction of what tells the object from others; None for words that do not."""
         told = [self.names.translated(word) for word in self.book.grouped(slots["which"].split())]
         if len(told) == 1 and self.names.bare(slots["which"]) and self.names.is_english(slots["which"]):
@@ -256,43 +221,15 @@ class Clauses:
         tells = len(filled) == len(told) and all(self.names.tells(*one) for one in told)
         return p.Correct(**filled) if tells else None  # type: ignore[arg-type]
 
-    def side(self, slots: _Slots, said: Said) -> p.Step | None:
+    def side(self, slots: Slots, said: Said) -> p.Step | None:
         """Returns a correction of the side on which the object lies: as models know it, or of the last."""
         side = self.book.key_of("sides", slots["side"])
         known = self.vocabulary is not None and self.vocabulary.fills(side, ("side",))
         return p.Correct(side=side) if known else p.Correct(beside=side)
 
-    def beside(self, slots: _Slots, said: Said) -> p.Step | None:
+    def beside(self, slots: Slots, said: Said) -> p.Step | None:
         """Returns a correction to an object on a side of the last."""
         return p.Correct(beside=self.book.key_of("sides", slots["side"]))
-
-    # Slots.
-
-    def _amount(self, said: str | None, units: Mapping[str, float], usual: float) -> float | None:
-        """An amount, `usual` where none is said; None, and a problem, where it is not one plain number."""
-        if said is None:
-            return usual
-        number = [word for word in said.split() if word not in units]
-        return self._number(number, self.book.numerals.amount(said, units))
-
-    def _coordinate(self, said: str) -> float | None:
-        *sign, number = said.split()
-        count = self._number([number], self.book.numerals.digits(number))
-        return -count if count is not None and sign else count
-
-    def _number(self, said: Sequence[str], count: float | None) -> float | None:
-        if count is None:
-            words = self.book.as_written(" ".join(said))
-            self._refuse(f'says "{words}", which is not one plain number: {WRITE_PLAIN}')
-        return count
-
-    def _size(self, slots: _Slots) -> str:
-        size = slots.get("size")
-        return self.book.key_of("sizes", size) if size else ""
-
-    def _sign(self, slots: _Slots) -> float:
-        side = slots.get("side")
-        return -1.0 if side and self.book.key_of("sides", side) == "right" else 1.0
 
     def _holds_unheeded(self, words: Sequence[str], kinds: Iterable[str]) -> bool:
         """Whether words hold what no motion can heed, which is a problem."""
@@ -302,18 +239,24 @@ class Clauses:
             self.problems.append(problem)
         return bool(problem)
 
+    def _is_refused(self, tokens: Sequence[Token], said: Said) -> bool:
+        """Whether a clause is a phrase that is understood and refused, which is a problem."""
+        whole = joined(self.book.without(self.book.polite_before, self._plain(tokens)))
+        found = self.book.refused.fullmatch(whole) or self.book.refused.fullmatch(said.text)
+        if found and found.lastgroup:
+            self._refuse_all(WHY_REFUSED[found.lastgroup].format(self.book.as_written(whole)))
+        return found is not None
+
     def _refuse_parts(self, words: str) -> p.Step | None:
-        self._names_parts = self.is_unheeded = True
-        told = self.book.as_written(words)
-        return self._refuse(f'says "{told}" beside another thing: name each with its kind, "the red ball"')
+        beside = f'says "{self.book.as_written(words)}" beside another thing'
+        return self._refuse_all(f'{beside}: name each with its kind, "the red ball"')
 
-    def _refuse(self, problem: str) -> p.Step | None:
-        self.problems.append(problem)
-        return None
+    def _refuse_all(self, problem: str) -> p.Step | None:
+        self._is_final = self.is_unheeded = True
+        return self._refuse(problem)
 
 
-_Slots = dict[str, str]
-_Builder = Callable[[Clauses, _Slots, Said], p.Step | None]
+_Builder = Callable[[Clauses, Slots, Said], p.Step | None]
 
 
 def _always(step: p.Step) -> _Builder:
@@ -321,7 +264,7 @@ def _always(step: p.Step) -> _Builder:
 
 
 _ABOUT_THINGS = ("remember", "forget", "where", "ask", "find", "again", "alone", "follow", "described")
-_MOTIONS = ("turn", "quarter", "forward", "back", "point", "wait")
+_MOTIONS = ("way", "turn", "quarter", "forward", "back", "point", "wait")
 _CORRECTIONS = ("other", "which", "side", "beside")
 _NAMED = (*_ABOUT_THINGS, *_MOTIONS, *_CORRECTIONS)
 """The groups of phrases whose builder has their name."""

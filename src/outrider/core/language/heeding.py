@@ -21,7 +21,8 @@ IN_NAMES = (*ANYWHERE, "amount", "task", "run_on")
 NEVER = r"(?!)"
 """An expression that fits nothing."""
 _CLASS = re.compile(r"\{([a-z_]+)\}")
-_SLOT_NAME = re.compile(r"\?P<\w+>")
+SLOT_NAME = re.compile(r"\?P<\w+>")
+"""An expression for what makes a slot of a part of an expression."""
 
 AnyOf = Callable[[Iterable[str]], str]
 
@@ -63,7 +64,7 @@ class Heeding:
             words["amount"] = rf"(?:{DIGITS} |{number}){counted}|{DIGITS} "
         self._words = {kind: self._compiled(told) for kind, told in words.items() if told}
         self._phrases = {
-            kind: self._compiled("|".join(_SLOT_NAME.sub("?:", expression(phrase)) for phrase in told))
+            kind: self._compiled("|".join(SLOT_NAME.sub("?:", expression(phrase)) for phrase in told))
             for kind, told in data.get("unheeded_phrases", {}).items()
         }
 

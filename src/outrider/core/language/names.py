@@ -3,27 +3,27 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import cache
 
+from outrider.core.edit_distance import num_slips
 from outrider.core.language.amounts import Token
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.language.heeding import ANYWHERE
-from outrider.core.language.phrasebook import Phrasebook, joined, phrasebook, stop_words
+from outrider.core.language.phrasebook import LANGUAGES, Phrasebook, joined, phrasebook, stop_words
 from outrider.core.language.plan import Remember, Step
 from outrider.core.language.signs import PUNCTUATION, plain
 from outrider.core.language.things import Thing
 from outrider.core.values import Visibility
 
 _VISIBILITY = re.compile(r"[\s,;.(]+(?:keep (?:it|this) )?(?P<visibility>private|shareable)\)?$", re.I)
-_HERE = re.compile(
-    r"\b(?:is|are|lies|lie|hangs|hang|stands|stand|sits|sit) (?:right |just )?here$|^(?:this|here) is ", re.I
-)
 _NO_STATEMENT = re.compile(r"(?:how|when|where|what)\b", re.I)
 _PARTING = ",.;!?，。；！？、"
 _ENDS = frozenset(f"{PUNCTUATION}:")
+_LEAST_SWAPPED, _LEAST_MISSPELT = 4, 6
 _AMOUNTS = ("angle", "distance", "seconds", "x", "y")
 """The slots of a phrase that hold numbers."""
 
@@ -32,7 +32,7 @@ class Said:
     """A clause after another step: its words as phrases have them, and as they were said."""
 
     def __init__(self, tokens: Sequence[Token], sentence: str, previous: Step | None) -> None:
-        self._tokens, self._sentence = tokens, sentence
+        self._tokens, self.sentence = tokens, sentence
         self.previous = previous
         self.words = [token.word for token in tokens]
         self.text = joined(tokens)
@@ -41,8 +41,8 @@ class Said:
         """Some of its words, by their numbers, in parts between which signs stand in the sentence."""
         tokens = self._tokens[start:end]
         parts = [f"{token.word} " for token in tokens[:1]]
-        for one, other in pairwise(tokens):
-            if any(sign in _PARTING for sign in self._sentence[one.end : other.start]):
+        for one, other in itertools.pairwise(tokens):
+            if any(sign in _PARTING for sign in self.sentence[one.end : other.start]):
                 parts.append("")
             parts[-1] += f"{other.word} "
         return parts
@@ -50,31 +50,35 @@ class Said:
     def sign_in_amount(self, match: re.Match[str]) -> str:
         """A sign that stands at a number of a phrase or within it, such as "!"; empty for none.
 
-        Without it the number may be another: "! 5 m" may be 1.5 m.
+        Without it the number may be another: "! 5 m" may be 1.5 m. So may a minus that is not written right
+        before its number, after a blank: "3-4".
         """
         at_numbers = set[int]()
+        for start in (match.start(slot) for slot in ("x", "y") if match.groupdict().get(slot)):
+            at = match.string.count(" ", 0, start)
+            before, sign, *after = self._tokens[at - 1 : at + 2]
+            if sign.word == "-" and (before.end == sign.start or sign.end != after[0].start):
+                return sign.word
         for span in (match.span(slot) for slot in _AMOUNTS if match.groupdict().get(slot)):
             start, end = (match.string.count(" ", 0, at) for at in span)
             is_bare = self.words[end - 1][-1].isdecimal() and end < len(self.words)
             at_numbers.update(range(max(start, 1), end + is_bare))
-        gaps = (
-            self._sentence[self._tokens[at - 1].end : self._tokens[at].start] for at in sorted(at_numbers)
-        )
+        gaps = (self.sentence[self._tokens[at - 1].end : self._tokens[at].start] for at in sorted(at_numbers))
         return next((sign for gap in gaps for sign in gap if not _ENDS.isdisjoint(plain(sign))), "")
 
     def original(self, end: str) -> str:
         """The clause's last words as they were said."""
         first = self._tokens[-end.count(" ")]
-        return self._sentence[first.start : self._tokens[-1].end]
+        return self.sentence[first.start : self._tokens[-1].end]
 
     def question(self) -> str:
         """The clause as it was asked, in small letters."""
         end = self._tokens[-1].end
-        mark = "?" if self._sentence[end:].lstrip().startswith("?") else ""
-        return " ".join(self._sentence[self._tokens[0].start : end].lower().split()) + mark
+        mark = "?" if self.sentence[end:].lstrip().startswith("?") else ""
+        return " ".join(self.sentence[self._tokens[0].start : end].lower().split()) + mark
 
 
-def statement(text: str) -> Remember | None:
+def statement(text: str, book: Phrasebook) -> Remember | None:
     """A text as what to remember, private unless it says otherwise; None for a question."""
     text = text.strip(" .!,:")
     if not text or _NO_STATEMENT.match(text):
@@ -84,11 +88,21 @@ def statement(text: str) -> Remember | None:
     if said is not None:
         visibility = Visibility(said["visibility"].lower())
         text = text[: said.start()]
-    return Remember(text, visibility, _HERE.search(text) is not None)
+    told = joined(book.tokens(text))
+    return Remember(text, visibility, any(here.fullmatch(told) for here in book.here))
 
 
 _OTHERS = 'says "{}": only what you say yourself is done; say it in full'
 _LIMITED = 'says "{}": a way in words takes no lengths, times or speeds; say each move by itself'
+_PERSON = 'says "{}", and the robot does not know where you are: '
+WHY_REFUSED = {
+    "here": _PERSON + 'say what you stand by, such as "go to the door", or "come back" for where it set out',
+    "follow": 'says "{}": it follows nobody; say what to find, such as "find the silver bottle"',
+    "wait": 'says "{}": it waits for nobody; say how long, such as "wait 10 seconds"',
+    "side": 'says only "{}": say "turn left" or "turn right"',
+    "steps": 'says "{}": a step has no set length; say it in metres, such as "go forward 1 m"',
+}
+"""Why phrases are refused, by their group in `refused` of a language's file."""
 WHY_UNHEEDED = {
     "negation": 'says what not to do ("{}"): say what to do instead, such as "find the silver bottle"',
     "condition": 'says "{}": conditions and choices are not checked; say what to do now',
@@ -129,7 +143,10 @@ class Names:
         if self.holds_more(words) or self._only_tells(words):
             return ""
         slots = [self.translated(word) for word in words]
-        name = self._named(slots)
+        of_things = ("kind" if word in self.book.things else "" for word in words)
+        name = self._named(
+            [(slot or kind, told) for (slot, told), kind in zip(slots, of_things, strict=True)]
+        )
         as_said = self.book.language == "en"
         if name and (not as_said or self.is_known(name)):
             return name
@@ -156,6 +173,24 @@ class Names:
         """Whether a word tells a thing from others of its kind, as far as the models know."""
         known = self.vocabulary is None or self.vocabulary.fills(word, (slot,))
         return slot in ("colour", "size", "side") and known
+
+    def why_no_name(self, words: str, clause: str) -> str:
+        """Why the words of a thing that a clause names are no name to find; empty where they are."""
+        never, bare = self.book.words("never_in_things"), self.bare(words)
+        named = itertools.takewhile(lambda word: word not in never, words.split())
+        both, told = self.contradiction(words), self.statement_in(" ".join(named))
+        if both:
+            return 'says "{}" and "{}" of one thing: say one of them'.format(*both)
+        if told:
+            return f'says "{told}" of a thing, which is no order: say what to find, and no more'
+        counts = (self.book.numerals.values.get(word, 1.0) for word in bare[:1])
+        if self.vocabulary is None and any(count != 1.0 for count in counts):
+            return f'says "{bare[0]}": one thing is found at a time'
+        kinds = [word for word in bare if self.translated(word)[0] == "kind"]
+        if self.book.language != "en" and len(kinds) > 1:
+            return f'names "{kinds[0]}" and "{kinds[1]}" at once: say one thing'
+        into = (f" {word} {words}" in f" {clause}" for word in self.book.words("into"))
+        return f'is to drive into "{kinds[0]}": say to drive to it' if kinds and any(into) else ""
 
     def contradiction(self, said: str) -> tuple[str, str] | None:
         """Two words that no one thing can be: "left" and "right", "small" and "large", two colours on end.
@@ -204,8 +239,10 @@ class Names:
 
     def is_english(self, said: str) -> bool:
         """Whether a thing's words are English, or translated: what the models read is English."""
-        known = (*self.book.translations, *self.book.things)
-        return self.book.language == "en" or all(word in known for word in self.bare(said))
+        words = self.bare(said)
+        if self.book.language == "en":
+            return all(map(str.isascii, words)) and _foreign().isdisjoint(words)
+        return all(word in self.book.translations or word in self.book.things for word in words)
 
     def translated(self, word: str) -> tuple[str, str]:
         """The slot of a thing that a word fills, or none, and the word in English."""
@@ -218,6 +255,32 @@ class Names:
     def bare(self, said: str) -> list[str]:
         """The words of a thing without its article."""
         return self.book.grouped(self.book.without_article(said).split())
+
+    def topic(self, said: str) -> str:
+        """The name of what memory is to forget; empty for words that name nothing, such as "all of it"."""
+        return "" if self.tells_of_someone(said) or self.is_vague(said) else self.name_of(said)
+
+    def tells_of_someone(self, text: str) -> bool:
+        """Whether a pronoun is in a text."""
+        bare = self.book.without_article(joined(self.book.tokens(text)))
+        return not self.book.words("pronouns").isdisjoint(bare.split())
+
+    def is_vague(self, text: str) -> bool:
+        """Whether a text names nothing by itself, such as "this place"."""
+        vague = self.book.words("pronouns") | self.book.words("vague") | self.book.articles
+        return all(one.word in vague or not one.word[0].isalnum() for one in self.book.tokens(text))
+
+    def slip(self, words: Iterable[str]) -> tuple[str, str] | None:
+        """A word that is a pronoun misspelt, or a thing's name with two letters swapped, and that one."""
+        known = self.book.lexicon | self.book.unmended | self.book.words("pronouns")
+        things = sorted({*self.book.translations, *_english_things()} - known)
+        pronouns = sorted(one for one in self.book.words("pronouns") if len(one) >= _LEAST_MISSPELT)
+        for word in (one for one in words if one.isalpha() and len(one) >= _LEAST_SWAPPED):
+            near = [one for one in pronouns if num_slips(word, one) == 1]
+            near += [one for one in things if sorted(one) == sorted(word) and num_slips(word, one) == 1]
+            if near and word not in known:
+                return word, near[0]
+        return None
 
     def holds_more(self, words: Sequence[str]) -> bool:
         """Whether words are among it that no thing's name has, such as stop words, or signs."""
@@ -240,9 +303,32 @@ class Names:
         by_any_sign = by_any_sign or self.book.is_unspaced
         return any(by_any_sign or self.book.without_article(part) != part for part in parts[1:])
 
-    def is_statement(self, said: str) -> bool:
-        """Whether words say something of a thing, as "the chair is nice" does."""
-        return not self.book.words("statements").isdisjoint(said.split())
+    def statement_in(self, said: str) -> str:
+        """A word that says something of a thing, as "the chair is nice" does; empty where there is none.
+
+        One that tells which thing is meant says nothing of it: "the cup that is full".
+        """
+        words = said.split()
+        found = (at for at, word in enumerate(words) if word in self.book.words("statements"))
+        relatives = tuple(f" {relative}" for relative in self.book.words("relatives"))
+        alone = (at for at in found if not f" {' '.join(words[:at])}".endswith(relatives))
+        return next((words[at] for at in alone), "")
+
+
+@cache
+def _english_things() -> frozenset[str]:
+    """The names in English of the things that the languages' files know."""
+    books = [phrasebook(language) for language in LANGUAGES]
+    kinds = (word for book in books for slot, word in book.translations.values() if slot == "kind")
+    return frozenset((*kinds, *(word for book in books for word in book.things.values())))
+
+
+@cache
+def _foreign() -> frozenset[str]:
+    """Verbs and words such as "then" of the other languages that are no English words."""
+    books = [phrasebook(language) for language in LANGUAGES if language != "en"]
+    told = (word for book in books for entry in (*book.verbs, *book.spoken("then")) for word in entry.split())
+    return frozenset(told) - phrasebook("en").lexicon - phrasebook("en").unmended
 
 
 def why_unheeded(book: Phrasebook, words: Sequence[str], kinds: Iterable[str] = ANYWHERE) -> str:

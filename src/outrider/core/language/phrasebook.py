@@ -16,8 +16,8 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
-from outrider.core.language.amounts import DIGITS, Numerals, Token, written_digits
-from outrider.core.language.heeding import ANYWHERE, NEVER, Heeding, classes
+from outrider.core.language.amounts import DIGITS, Numerals, Token, glued, written_digits
+from outrider.core.language.heeding import ANYWHERE, NEVER, SLOT_NAME, Heeding, classes
 from outrider.core.language.signs import PUNCTUATION, plain, plain_word
 from outrider.core.language.things import ORDER
 
@@ -46,8 +46,9 @@ class Phrasebook:
         self.language = language
         self._data = data
         self._words: dict[str, frozenset[str]] = {}
+        numbers = {plain(word): float(value) for word, value in data["numbers"].items()}
         self.numerals = Numerals(
-            {plain(word): float(value) for word, value in data["numbers"].items()},
+            numbers | (glued(numbers, data["glue"]) if "glue" in data else {}),
             {plain(word): float(value) for word, value in data["multipliers"].items()},
             frozenset(map(plain, data["fillers"])),
             frozenset(map(plain, data["joiners"])),
@@ -72,7 +73,9 @@ class Phrasebook:
             for said in forms
         }
         self._forms = {plain(verb): forms for verb, forms in data.get("forms", {}).items()}
+        self.verbs = frozenset(map(plain, itertools.chain(self._forms, *self._forms.values())))
         self.things = {plain(said): word for word, forms in data.get("things", {}).items() for said in forms}
+        self._named = self.translations.keys() | self.things.keys()
 
     def words(self, use: str) -> frozenset[str]:
         """The words of a list of single words."""
@@ -110,6 +113,17 @@ class Phrasebook:
     def rooms(self) -> tuple[re.Pattern[str], ...]:
         """Returns expressions for a room by the thing that stands in it."""
         return tuple(re.compile(self._expression(phrase)) for phrase in self._data["room"])
+
+    @cached_property
+    def refused(self) -> re.Pattern[str]:
+        """An expression for what is understood and refused; its groups are keys of `names.WHY_REFUSED`."""
+        told = ((why, "|".join(map(self._told, phrases))) for why, phrases in self._data["refused"].items())
+        return re.compile("|".join(f"(?P<{why}>{phrases})" for why, phrases in told))
+
+    @cached_property
+    def here(self) -> tuple[re.Pattern[str], ...]:
+        """Returns expressions for statements about the place where the robot stands."""
+        return tuple(re.compile(self._told(phrase)) for phrase in self._data["here"])
 
     @cached_property
     def polite_before(self) -> re.Pattern[str]:
@@ -156,8 +170,9 @@ class Phrasebook:
     def unmended(self) -> frozenset[str]:
         """Words beside the lexicon that are no slip of the keyboard: those that no step heeds, and others."""
         held = [entry for entries in self._data["unheeded"].values() for entry in entries]
-        entries = (*held, *self._data["negations"], *self._data.get("other_words", ()))
-        return frozenset(word for entry in entries for word in plain(entry).split())
+        held += [part[2] for some in self._data["refused"].values() for p in some for part in _parts(p)]
+        uses = (self._data.get(use, ()) for use in ("negations", "pronouns", "other_words"))
+        return frozenset(word for entry in itertools.chain(held, *uses) for word in plain(entry).split())
 
     @cached_property
     def lexicon(self) -> frozenset[str]:
@@ -242,7 +257,7 @@ class Phrasebook:
         groups, at = list[str](), 0
         while at < len(words):
             runs = (" ".join(words[at:end]) for end in range(len(words), at, -1))
-            groups.append(next((run for run in runs if run in self.translations), words[at]))
+            groups.append(next(filter(self._named.__contains__, runs), words[at]))
             at += groups[-1].count(" ") + 1
         return groups
 
@@ -276,6 +291,10 @@ class Phrasebook:
             out += self._slot(slot) if slot else _SIGNS[sign] if sign else f"(?:{self._any(known)})"
         return out
 
+    def _told(self, phrase: str) -> str:
+        """An expression for a phrase of which nothing is taken."""
+        return SLOT_NAME.sub("?:", self._expression(phrase))
+
     def _slot(self, slot: str) -> str:
         if slot in self._classes:
             return self._classes[slot]
@@ -286,13 +305,20 @@ class Phrasebook:
             "which": rf"(?:\S+ ){{1,{_MOST_TELLING_WORDS}}}?",
             "side": self._any(w for words in self._data["sides"].values() for w in words),
             "size": self._any(w for words in self._data["sizes"].values() for w in words),
-            "angle": rf"(?:{self._amount(self._data['degrees'])}|{DIGITS} )",
+            "angle": rf"(?:{self._amount(self._data['degrees'])}|{DIGITS} |{self._tens})",
             "distance": self._amount(self.metres),
             "seconds": self._amount(self.seconds),
             "x": _COORDINATE,
             "y": _COORDINATE,
         }
         return f"(?P<{slot}>{known[slot]})"
+
+    @cached_property
+    def _tens(self) -> str:
+        """An expression for a number in words of ten or more, as an angle may be said: "ninety"."""
+        counts = {**self.numerals.values, **self.numerals.multipliers}
+        tens, words = self._any(word for word in counts if counts[word] >= 10.0), self.numerals.words
+        return f"(?:{self._any(words)})*(?:{tens})(?:{self._any(words)})*"
 
     def _amount(self, units: Iterable[str]) -> str:
         """A number and its unit, and what may say that it is half a unit more: "and a half"."""

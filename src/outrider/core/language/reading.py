@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from outrider.core.edit_distance import closest
@@ -15,13 +16,16 @@ from outrider.core.language.clauses import Clauses
 from outrider.core.language.grammar import Vocabulary, nearest
 from outrider.core.language.names import WHY_UNHEEDED, why_unheeded
 from outrider.core.language.phrasebook import Phrasebook, joined
-from outrider.core.language.plan import MOST_STEPS, Ask, Forget, Plan, Step, Stop
-from outrider.core.language.refusals import MOST_CHARACTERS, MOST_WORDS, shortened
+from outrider.core.language.plan import MOST_STEPS, Ask, Correct, Forget, Plan, Remember, See, Step, Stop
+from outrider.core.language.sentences.refusals import MOST_CHARACTERS, MOST_WORDS, shortened
 from outrider.core.language.signs import PUNCTUATION
 
 ANY_QUESTION = Ask("").intent
 ASKS_WHETHER = 'asks whether to do it: say "please" too, or leave out the question mark'
 ASKS_AND_ORDERS = "asks and orders at once: end the question with a question mark, or say one at a time"
+FORGETS_AND_MOVES = 'says to forget something and to move: say "then" between, or one at a time'
+REMEMBERS_AND_MORE = "says to remember something and to do more: say one at a time"
+NOTHING_TO_REMEMBER = 'says nothing to remember: say what is where, such as "remember this is the kitchen"'
 _MOST_RESPELT = 14
 
 
@@ -57,6 +61,11 @@ class Reading:
         if Stop() in steps[1:] and self._denies():
             self.clauses.problems.insert(0, "says to move and not to")
             return None
+        wrong = self._why_not_remembered(steps)
+        if wrong:
+            self.clauses.problems.insert(0, wrong)
+            self.clauses.is_unheeded = True
+            return None
         if len(steps) > MOST_STEPS:
             self.clauses.problems.insert(0, f"has {len(steps)} steps; at most {MOST_STEPS} are taken")
             return None
@@ -66,6 +75,33 @@ class Reading:
             return None
         notes = (step.note(self.vocabulary is None) for step in steps)
         return Plan(steps, tuple(dict.fromkeys(filter(None, notes))))
+
+    def _why_not_remembered(self, steps: Sequence[Step]) -> str:
+        """Why memory neither keeps nor loses what a sentence says; empty where it may.
+
+        What only a comma parts from what is forgotten stands for it: "forget the sofa, go to the table".
+        """
+        links = list(self.book.connector.finditer(joined(self.tokens)))
+        if any(isinstance(step, Forget) for step in steps):
+            signs = [link for link in links if set(link[0].split()) <= set(PUNCTUATION)]
+            return FORGETS_AND_MOVES if any(step.moves for step in self._after(signs)) else ""
+        text = next((step.text for step in steps if isinstance(step, Remember)), None)
+        if text is None:
+            return ""
+        if self._only_asks(self.tokens, len(self.tokens), None):
+            return ASKS_WHETHER
+        if self.clauses.names.is_vague(text):
+            return NOTHING_TO_REMEMBER
+        acts = [step for step in self._after(links) if step.moves or isinstance(step, Forget | Remember)]
+        is_told = self.clauses.names.tells_of_someone(text)
+        more = [step for step in acts if not (step.moves and is_told)]
+        return REMEMBERS_AND_MORE if more and ":" not in text else ""
+
+    def _after(self, links: Iterable[re.Match[str]]) -> Iterator[Step]:
+        """Yields what the rest of the sentence after each of some links says to do."""
+        ends = (link.string.count(" ", 0, link.end()) for link in links)
+        read = (self.clauses.read(self.tokens[end:], self.sentence, See(), False, False) for end in ends)
+        return filter(None, read)
 
     def _parted(self) -> str:
         """Why what no motion can heed is refused where a word such as "then" is in it; empty for nothing.
@@ -146,7 +182,10 @@ class Reading:
             return None
         after = self.tokens[match[0].count(" ") :] if match else []
         steps = self._split(after, None, True, False)
-        return steps if steps is not None and steps[0].intent.startswith("correct(") else None
+        if steps is None or not isinstance(steps[0], Correct):
+            return None
+        is_unclear = match is not None and self.book.as_written(match[0]) in self.book.words("denying_which")
+        return steps if steps[0].other or not is_unclear else None
 
     def _split(
         self, tokens: Sequence[Token], previous: Step | None, corrected: bool, described: bool

@@ -15,7 +15,7 @@ from outrider.core.language.grammar import Vocabulary
 from outrider.core.language.phrasebook import LANGUAGES, phrasebook
 from outrider.core.language.plan import Follow, Plan, Step, Stop
 from outrider.core.language.reading import Reading, knows_nothing
-from outrider.core.language.refusals import EXAMPLE, refusal
+from outrider.core.language.sentences.refusals import EXAMPLE, refusal
 from outrider.core.language.sentences.stops import is_only_a_stop, says_to_stop
 from outrider.core.language.signs import visible
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from outrider.core.language.phrasebook import LANGUAGES, Phrasebook, joined, phrasebook, stop_words
 from outrider.core.language.plan import Step, Stop, says_stop
 from outrider.core.language.reading import Reading, knows_nothing
-from outrider.core.language.refusals import MOST_WORDS
 from outrider.core.language.sentences.disguises import is_written_as_one, unveiled
+from outrider.core.language.sentences.refusals import MOST_WORDS
 from outrider.core.language.sentences.slips import respelt, slips
 from outrider.core.language.sentences.stop_phrases import (
     between_signs,
