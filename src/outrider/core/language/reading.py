@@ -6,16 +6,17 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
-from outrider.core.edit_distance import closest
+from outrider.core.edit_distance import Spellings, closest
 from outrider.core.errors import InstructionError
 from outrider.core.language.amounts import Token
 from outrider.core.language.clauses import Clauses
 from outrider.core.language.grammar import Vocabulary, nearest
 from outrider.core.language.names import WHY_UNHEEDED, why_unheeded
 from outrider.core.language.phrasebook import Phrasebook, joined
-from outrider.core.language.plan import MOST_STEPS, Ask, Forget, Plan, Step, Stop
+from outrider.core.language.plan import MOST_STEPS, Ask, Follow, Forget, Plan, Remember, Step, Stop
 from outrider.core.language.refusals import MOST_CHARACTERS, MOST_WORDS, shortened
 from outrider.core.language.signs import PUNCTUATION
 
@@ -33,6 +34,7 @@ class Reading:
     sentence: str
     vocabulary: Vocabulary | None
     knows: Callable[[str], bool]
+    _parts: dict[tuple[int, Step | None, bool, bool], tuple[Step, ...] | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.tokens = self.book.tokens(self.sentence)
@@ -151,7 +153,20 @@ class Reading:
     def _split(
         self, tokens: Sequence[Token], previous: Step | None, corrected: bool, described: bool
     ) -> tuple[Step, ...] | None:
-        """One step, or a step, a word such as "then", and the rest; a question in any words if need be."""
+        """One step, or a step, a word such as "then", and the rest; a question in any words if need be.
+
+        What follows is read once for each kind of step before it: else the ways to part a sentence double
+        with each "and".
+        """
+        previous = _as_heeded(previous)
+        key = (len(tokens), previous, corrected, described)
+        if key not in self._parts:
+            self._parts[key] = self._first_split(tokens, previous, corrected, described)
+        return self._parts[key]
+
+    def _first_split(
+        self, tokens: Sequence[Token], previous: Step | None, corrected: bool, described: bool
+    ) -> tuple[Step, ...] | None:
         step = self._read(tokens, len(tokens), previous, corrected, described)
         if step is not None and step.intent != ANY_QUESTION:
             return (step,)
@@ -248,13 +263,11 @@ class Reading:
         words = [token.word for token in self.tokens]
         if len(words) > _MOST_RESPELT or self.book.is_unspaced:
             return
-        choices = sorted({*self.book.lexicon, *self._vocabulary_words()} - self.book.words("negations"))
-        near = [(self._is_strange(word) and closest(word, choices)) or word for word in words]
-        tries = [near]
-        for index, word in enumerate(words):
-            others = [choice for choice in choices if choice != near[index]] if self._is_strange(word) else []
-            other = closest(word, others)
-            tries += [[*near[:index], other, *near[index + 1 :]]] if other else []
+        held = spellings(self.book, tuple(self._vocabulary_words()), "negations")
+        near = [held.near(word) if self._is_strange(word) else () for word in words]
+        mended = [found[0] if found else word for found, word in zip(near, words, strict=True)]
+        others = [(at, found[1]) for at, found in enumerate(near) if len(found) > 1]
+        tries = [mended, *([*mended[:at], other, *mended[at + 1 :]] for at, other in others)]
         tries.append(self._nearest())
         yield from (_spaced(mended) for mended in tries if mended and mended != words)
 
@@ -273,6 +286,18 @@ class Reading:
             else None
         )
         return near.said.split() if near and not near.unknown and not near.missing else []
+
+
+@lru_cache(32)
+def spellings(book: Phrasebook, more: tuple[str, ...] = (), without: str = "") -> Spellings:
+    """The words of a language, and more, that a misspelt one may be; without those of one of its lists."""
+    left_out = book.words(without) if without else frozenset[str]()
+    return Spellings(sorted({*book.lexicon, *more} - left_out))
+
+
+def _as_heeded(previous: Step | None) -> Step | None:
+    """A step as what comes after it heeds it: of a question in any words, a way or a statement no words."""
+    return type(previous)("") if isinstance(previous, Ask | Follow | Remember) else previous
 
 
 def _spaced(words: Sequence[str]) -> str:

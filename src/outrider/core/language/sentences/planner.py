@@ -15,7 +15,7 @@ from outrider.core.language.grammar import Vocabulary
 from outrider.core.language.phrasebook import LANGUAGES, phrasebook
 from outrider.core.language.plan import Follow, Plan, Step, Stop
 from outrider.core.language.reading import Reading, knows_nothing
-from outrider.core.language.refusals import EXAMPLE, refusal
+from outrider.core.language.refusals import EXAMPLE, MOST_CHARACTERS, MOST_READ, refusal, too_long
 from outrider.core.language.sentences.stops import is_only_a_stop, says_to_stop
 from outrider.core.language.signs import visible
 
@@ -62,6 +62,8 @@ def _one_by_one(likely: Sequence[Reading], readings: Sequence[Reading]) -> Itera
 
 def _check_form(sentence: str) -> None:
     """Raises InstructionError for what is no plain line of words."""
+    if len(sentence) > MOST_READ:
+        raise too_long(len(sentence), "characters", MOST_CHARACTERS)
     if any(unicodedata.category(character) == "Cc" for character in sentence.strip()):
         raise InstructionError("the instruction holds control characters; use one plain line of words")
     if not any(character.isalnum() for character in sentence):

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from outrider.core.language.phrasebook import LANGUAGES, Phrasebook, joined, phrasebook, stop_words
 from outrider.core.language.plan import Step, Stop, says_stop
 from outrider.core.language.reading import Reading, knows_nothing
-from outrider.core.language.refusals import MOST_WORDS
+from outrider.core.language.refusals import MOST_CHARACTERS, MOST_READ, MOST_WORDS
 from outrider.core.language.sentences.disguises import is_written_as_one, unveiled
 from outrider.core.language.sentences.slips import respelt, slips
 from outrider.core.language.sentences.stop_phrases import (
@@ -24,10 +24,12 @@ from outrider.core.language.sentences.stop_phrases import (
     urges,
     without_politeness,
 )
-from outrider.core.language.signs import PUNCTUATION, visible
+from outrider.core.language.signs import PUNCTUATION, plain, visible
 
 DENIAL_REACH = 2  # words between a negation and a stop word that it may deny: "do not ever stop"
 _MOST_MENDED = 8
+_WORD = re.compile(r"[^\W\d_\u4e00-\u9fff]+(?:'[^\W\d_]+)*")
+_CUT_AT_BEGIN, _CUT_AT_END = re.compile(r"^\S{1,20}\s"), re.compile(r"\s\S{1,20}$")
 
 
 def says_to_stop(sentence: str) -> bool:
@@ -36,9 +38,13 @@ def says_to_stop(sentence: str) -> bool:
     A sentence that is a plan in any language is one if it begins with a stop, has one that no word such as
     "then" makes its last step, or is a question that ends in one. In any other a stop word or stop phrase
     counts that no negation denies; so does a misspelt one, and a sentence whose letters are an order to
-    stop: "stopitnow", "dont move".
+    stop: "stopitnow", "dont move". Of what is far longer than a sentence both ends are read, and the rest is
+    looked at for stop words alone.
     """
-    sentence = unveiled(visible(sentence))
+    sentence = visible(sentence)
+    if len(sentence) > MOST_READ:
+        return _holds_a_stop_word(sentence) or any(map(says_to_stop, _ends(sentence)))
+    sentence = unveiled(sentence)
     readings = [Reading(phrasebook(language), sentence, None, knows_nothing) for language in LANGUAGES]
     plans = [plan for reading in readings if (plan := _steps(reading))]
     if plans:
@@ -61,9 +67,31 @@ def says_to_stop(sentence: str) -> bool:
 
 def is_only_a_stop(sentence: str) -> bool:
     """Whether a sentence orders a stop and nothing else, in any language."""
-    sentence = unveiled(visible(sentence))
+    sentence = visible(sentence)
+    if len(sentence) > MOST_READ:
+        return False
+    sentence = unveiled(sentence)
     readings = (Reading(phrasebook(language), sentence, None, knows_nothing) for language in LANGUAGES)
     return any(_steps(reading) == (Stop(),) for reading in readings)
+
+
+def _ends(sentence: str) -> tuple[str, str]:
+    """The first and last characters of a text, as many as a sentence may have, without words cut apart."""
+    first, last = sentence[:MOST_CHARACTERS], sentence[-MOST_CHARACTERS:]
+    return _CUT_AT_END.sub("", first), _CUT_AT_BEGIN.sub("", last)
+
+
+def _holds_a_stop_word(text: str) -> bool:
+    """Whether a stop word that no negation denies is in a text, however long: it is gone through once."""
+    letters = plain(text)
+    words = _WORD.findall(letters)
+    if any(
+        word in stop_words() and not _is_denied(words[max(0, at - 8) : at]) for at, word in enumerate(words)
+    ):
+        return True
+    run_on = "|".join(re.escape(word) for word in stop_words() if not word.isascii())
+    denials = tuple(word for word in of_all("denials") if not word.isascii())
+    return any(not letters.endswith(denials, 0, one.start()) for one in re.finditer(run_on, letters))
 
 
 def _steps(reading: Reading) -> tuple[Step, ...] | None:
