@@ -239,7 +239,8 @@ class Clauses:
         if slots.get("thing") is None:
             return p.Correct(other=True)
         words = self.names.bare(slots["thing"])
-        if not words or self.names.holds_more(words) or self.names.is_statement(slots["thing"]):
+        more = self.names.holds_more(words) or self.names.holds_a_stop(slots["thing"])
+        if not words or more or self.names.is_statement(slots["thing"]):
             return None
         told = [self.names.translated(word) for word in words]
         kind = " ".join(word for _, word in told)

@@ -13,6 +13,7 @@ from outrider.core.language.grammar import Vocabulary
 from outrider.core.language.heeding import ANYWHERE
 from outrider.core.language.phrasebook import Phrasebook, joined, phrasebook, stop_words
 from outrider.core.language.plan import Remember, Step
+from outrider.core.language.sentences.stop_phrases import is_long, of_all, stop_phrases
 from outrider.core.language.signs import PUNCTUATION, plain
 from outrider.core.language.things import Thing
 from outrider.core.values import Visibility
@@ -126,7 +127,7 @@ class Names:
         What an English sentence says of a thing that no model knows stays as it was said.
         """
         words = self.bare(said)
-        if self.holds_more(words) or self._only_tells(words):
+        if self.holds_more(words) or self._only_tells(words) or self.holds_a_stop(said):
             return ""
         slots = [self.translated(word) for word in words]
         name = self._named(slots)
@@ -223,6 +224,21 @@ class Names:
         """Whether words are among it that no thing's name has, such as stop words, or signs."""
         kept = self.book.words("never_in_things"), self.book.words("negations"), stop_words()
         return any(not word[0].isalpha() or any(word in some for some in kept) for word in words)
+
+    def holds_a_stop(self, said: str) -> bool:
+        """Whether a stop phrase of several words is in what is no name then: "sofa stand still rex".
+
+        It may begin the name of a thing with an article, but for what tells which: "the red light".
+        """
+        bare = self.book.without_article(said)
+        found = (match for phrase in stop_phrases(self.book) for match in phrase.finditer(bare))
+        whole = of_all("whole_stops")
+        told = [
+            bare[: match.start()].split()
+            for match in found
+            if is_long(self.book, match[0]) and self.book.as_written(match[0]) not in whole
+        ]
+        return any(bare == said or not all(map(self._is_quality, before)) for before in told)
 
     def is_place(self, said: str) -> bool:
         """Whether one can stop at what words name: a known kind of thing, or one with an article."""

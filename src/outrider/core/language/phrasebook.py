@@ -132,6 +132,16 @@ class Phrasebook:
         return self.words("negations") - self.words("correction")
 
     @cached_property
+    def stop_words(self) -> frozenset[str]:
+        """Returns the words that order a stop; in unspaced writing also the file's words that hold one.
+
+        Words are told apart by the longest that fits: one with "停" in it would hide the stop.
+        """
+        told = self.words("stop_words")
+        held = {w for w in self.lexicon if any(stop in w for stop in told)} if self.is_unspaced else set()
+        return told | held
+
+    @cached_property
     def _asides(self) -> re.Pattern[str]:
         return re.compile(rf"(?<!\S)(?:{self._any(self._data['asides'])})")
 
@@ -311,7 +321,7 @@ def _parts(phrase: str) -> Iterator[tuple[str, str, str]]:
 @cache
 def stop_words() -> frozenset[str]:
     """The stop words of all languages: each counts in all of them."""
-    return frozenset().union(*(phrasebook(language).words("stop_words") for language in LANGUAGES))
+    return frozenset().union(*(phrasebook(language).stop_words for language in LANGUAGES))
 
 
 @lru_cache

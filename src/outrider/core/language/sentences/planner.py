@@ -16,7 +16,7 @@ from outrider.core.language.phrasebook import LANGUAGES, phrasebook
 from outrider.core.language.plan import Follow, Plan, Step, Stop
 from outrider.core.language.reading import Reading, knows_nothing
 from outrider.core.language.refusals import EXAMPLE, MOST_CHARACTERS, MOST_READ, refusal, too_long
-from outrider.core.language.sentences.stops import is_only_a_stop, says_to_stop
+from outrider.core.language.sentences.stops import begins_with_a_stop, is_only_a_stop, says_to_stop
 from outrider.core.language.signs import visible
 
 AFTER_A_STOP = "after a stop nothing else is done: say the rest anew"
@@ -50,6 +50,8 @@ def _one_by_one(likely: Sequence[Reading], readings: Sequence[Reading]) -> Itera
     alone, and to no question.
     """
     yield from (reading.plan() for reading in likely)
+    if begins_with_a_stop(likely[0].sentence):
+        yield Plan((Stop(),), (AFTER_A_STOP,))
     orders = [reading for reading in likely if reading.clauses.unknown or reading.clauses.problems]
     is_read = not likely[0].num_strange and any(reading.clauses.problems for reading in likely)
     if is_read or any(reading.clauses.is_unheeded for reading in likely):
