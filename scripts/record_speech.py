@@ -16,7 +16,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from outrider.core.language.phrasebook import phrasebook
+from outrider.core.language.words.phrasebook import phrasebook
 from outrider.evaluation.voice.spoken_commands import STOPS, command_sentence
 from outrider.runtime.datasets.stop_sentences import other_text, stop_sentence
 from outrider.simulation.homes.vocabulary import vocabulary

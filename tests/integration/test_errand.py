@@ -13,7 +13,7 @@ from support.errands import HOME, NOW_S, Listener, World
 from support.simulated_robot import SimulatedSide
 
 from outrider.core.language.grammar import Vocabulary
-from outrider.core.language.things import SHAPES
+from outrider.core.language.words.things import SHAPES
 from outrider.core.values import Odometry, Place, Pose2D
 from outrider.memory.embedding import MiniLmEmbedder
 from outrider.memory.observer import Observer

@@ -72,7 +72,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
         {"onnx"},
         {"."},
     ),
-    "core": ({"."}, {"files", "language", "sensors"}, {"language.sentences"}),
+    "core": ({"."}, {"language.words"}, {"files", "language", "sensors"}, {"language.sentences"}),
     "memory": ({"language"}, {"store"}, {"."}),
     "simulation": ({"homes", "looks"}, {"."}),
     "console": (

@@ -21,7 +21,7 @@ from outrider.core.language.prompt import (
     searched_place_memory,
     seen_memory,
 )
-from outrider.core.language.things import SIDES, Thing
+from outrider.core.language.words.things import SIDES, Thing
 from outrider.core.values import Pose2D, Sighting
 from outrider.simulation.expert import FULL_TURN_DEG, OTHER_SIDE_ACTION, SCAN_ACTION, SearchedPlace
 from outrider.simulation.homes.home import Home, meant, sees_in_camera

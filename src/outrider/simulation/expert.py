@@ -26,7 +26,7 @@ from outrider.core.language.prompt import (
     read_seen_memory,
     shown_turn,
 )
-from outrider.core.language.things import may_be
+from outrider.core.language.words.things import may_be
 from outrider.core.values import wrap_angle
 from outrider.simulation.homes.vocabulary import DOOR_KIND, ObjectSpec, Wanted, wanted
 from outrider.simulation.perception import SeenDoor, SeenObject, View

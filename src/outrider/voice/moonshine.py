@@ -17,7 +17,7 @@ import numpy.typing as npt
 from outrider.core.errors import ConfigError
 from outrider.core.hearing import BYTES_A_SECOND
 from outrider.core.language.grammar import Vocabulary
-from outrider.core.language.phrasebook import phrasebook
+from outrider.core.language.words.phrasebook import phrasebook
 from outrider.voice.moonshine_encoder import LEAST_SAMPLES, MoonshineEncoder, model_folder, session
 from outrider.voice.sentence_graph import sentence_graph
 from outrider.voice.sound import Samples, from_bytes, trimmed, without_noise

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from outrider.core.language.grammar import COMMANDS, Vocabulary
-from outrider.core.language.phrasebook import Phrasebook
-from outrider.core.language.signs import PUNCTUATION
-from outrider.core.language.things import ORDER
+from outrider.core.language.words.phrasebook import Phrasebook
+from outrider.core.language.words.signs import PUNCTUATION
+from outrider.core.language.words.things import ORDER
 
 CORRECTIONS = ("other", "which", "side", "beside")
 """Groups of phrases before which a word such as "no" may stand."""

@@ -19,7 +19,7 @@ from safetensors.numpy import load, save
 
 from outrider.core.errors import ConfigError
 from outrider.core.hearing import BYTES_A_SECOND, SAMPLE_RATE_HZ
-from outrider.core.language.phrasebook import phrasebook
+from outrider.core.language.words.phrasebook import phrasebook
 from outrider.voice.moonshine_encoder import WIDTH, MoonshineEncoder, States
 from outrider.voice.sound import from_bytes
 

@@ -24,8 +24,8 @@ from outrider.console.notes import note_nothing
 from outrider.console.said.reading import is_plain_stop
 from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.core.errors import BusyError, LinkError
-from outrider.core.language.phrasebook import stop_words
 from outrider.core.language.sentences.stops import says_to_stop
+from outrider.core.language.words.phrasebook import stop_words
 
 LIMIT_S = 20.0
 _Given = TypeVar("_Given")

@@ -4,8 +4,8 @@ import pytest
 
 from outrider.core.errors import InstructionError
 from outrider.core.language.grammar import Vocabulary
-from outrider.core.language.phrasebook import LANGUAGES, phrasebook
 from outrider.core.language.sentences.planner import plan_of
+from outrider.core.language.words.phrasebook import LANGUAGES, phrasebook
 
 WORDS = Vocabulary({"colour": ("red",), "kind": ("chair",)})
 FORWARD = {

@@ -7,9 +7,9 @@ import itertools
 import pytest
 
 from outrider.core.errors import InstructionError
-from outrider.core.language.phrasebook import LANGUAGES, phrasebook
 from outrider.core.language.sentences.planner import plan_of
 from outrider.core.language.sentences.stops import says_to_stop
+from outrider.core.language.words.phrasebook import LANGUAGES, phrasebook
 
 
 def intents(sentence: str) -> list[str] | None:

@@ -5,7 +5,7 @@ import pytest
 from outrider.core.errors import InstructionError
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.language.sentences.planner import plan_of
-from outrider.core.language.things import SHAPES
+from outrider.core.language.words.things import SHAPES
 
 WORDS = Vocabulary(
     {

@@ -7,10 +7,10 @@ import pytest
 from outrider.core.errors import InstructionError
 from outrider.core.language.grammar import COMMANDS, FIND_PHRASINGS, Vocabulary
 from outrider.core.language.plan import Ask, Find, Follow, Forget, Go, Remember, Stop, Where
+from outrider.core.language.refusals import MOST_CHARACTERS
 from outrider.core.language.sentences.planner import plan_of
-from outrider.core.language.sentences.refusals import MOST_CHARACTERS
 from outrider.core.language.sentences.stops import says_to_stop
-from outrider.core.language.things import SHAPES
+from outrider.core.language.words.things import SHAPES
 from outrider.core.values import Visibility
 
 WORDS = Vocabulary(

@@ -8,11 +8,11 @@ import pytest
 
 from outrider.core.errors import InstructionError
 from outrider.core.language.grammar import Vocabulary
-from outrider.core.language.phrasebook import LANGUAGES, phrasebook, stop_words
 from outrider.core.language.plan import Plan, Stop
 from outrider.core.language.sentences.planner import plan_of
 from outrider.core.language.sentences.stops import says_to_stop
-from outrider.core.language.things import SHAPES
+from outrider.core.language.words.phrasebook import LANGUAGES, phrasebook, stop_words
+from outrider.core.language.words.things import SHAPES
 
 WORDS = Vocabulary({"colour": ("red", "blue"), "kind": ("chair", "cup", "ball", "door")}, shapes=SHAPES)
 ORDERS = {

@@ -14,7 +14,7 @@ from outrider.core.language.grammar import (
 )
 from outrider.core.language.plan import Correct, Find, Where
 from outrider.core.language.sentences.planner import plan_of
-from outrider.core.language.things import SHAPES, Thing, may_be, seen_as
+from outrider.core.language.words.things import SHAPES, Thing, may_be, seen_as
 
 SLOTS = {
     "side": ("left", "right"),

@@ -12,7 +12,7 @@ from outrider.core.errors import InstructionError
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.language.plan import Find, Where
 from outrider.core.language.sentences.planner import plan_of
-from outrider.core.language.things import SHAPES
+from outrider.core.language.words.things import SHAPES
 from outrider.core.values import Place, Pose2D, Sighting
 from outrider.memory.store.store import MemoryStore
 from outrider.runtime.mission.memory_queries import Recollection

@@ -12,8 +12,8 @@ import pytest
 
 from outrider.core.errors import ConfigError
 from outrider.core.hearing import SAMPLE_RATE_HZ
-from outrider.core.language.phrasebook import phrasebook
 from outrider.core.language.sentences.stops import says_to_stop
+from outrider.core.language.words.phrasebook import phrasebook
 from outrider.evaluation.voice.spoken_commands import VOICES
 from outrider.runtime.datasets import stop_sounds
 from outrider.runtime.datasets.sound_conditions import NOISES, in_conditions

@@ -1,7 +1,7 @@
 """`outrider words`: a page of all that can be said, by the words of a card."""
 
 from outrider.core.language.grammar import Vocabulary
-from outrider.core.language.things import SHAPES
+from outrider.core.language.words.things import SHAPES
 from outrider.runtime.mission.words import words_text
 
 SLOTS = {"colour": ("red",), "kind": ("ball", "bed")}

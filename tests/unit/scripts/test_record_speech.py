@@ -6,8 +6,8 @@ import random
 import sys
 from pathlib import Path
 
-from outrider.core.language.phrasebook import phrasebook
 from outrider.core.language.sentences.stops import says_to_stop
+from outrider.core.language.words.phrasebook import phrasebook
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "scripts"))
 

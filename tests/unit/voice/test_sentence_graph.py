@@ -6,9 +6,9 @@ import random
 
 from outrider.core.errors import InstructionError
 from outrider.core.language.grammar import Vocabulary
-from outrider.core.language.phrasebook import phrasebook
 from outrider.core.language.sentences.planner import plan_of
-from outrider.core.language.things import SHAPES
+from outrider.core.language.words.phrasebook import phrasebook
+from outrider.core.language.words.things import SHAPES
 from outrider.voice.sentence_graph import WordGraph, sentence_graph
 
 WORDS = Vocabulary({"colour": ("red", "blue"), "kind": ("chair", "bottle")})

@@ -12,7 +12,7 @@ from safetensors.numpy import load, save
 
 from outrider.core.errors import ConfigError
 from outrider.core.hearing import BYTES_A_SECOND, SAMPLE_RATE_HZ
-from outrider.core.language.phrasebook import phrasebook
+from outrider.core.language.words.phrasebook import phrasebook
 from outrider.voice.moonshine_encoder import MoonshineEncoder
 from outrider.voice.sound import to_bytes
 from outrider.voice.stop_spotter import StopNetwork, StopSpotter

@@ -22,7 +22,7 @@ from outrider.console.notes import Note
 from outrider.core.errors import BusyError, LinkError, OutriderError
 from outrider.core.language.plan import Plan, Wait
 from outrider.core.language.sentences.stops import says_to_stop
-from outrider.core.language.things import seen_as
+from outrider.core.language.words.things import seen_as
 
 ANSWER_S, MOST_WAIT_S, STAND_S, SOON_S = 60.0, 600.0, 3.0, 0.2
 E_STOPPED = (

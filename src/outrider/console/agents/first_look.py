@@ -10,7 +10,7 @@ import msgspec
 from mcp.types import JSONRPCMessage
 
 from outrider.console.agents.under_way.withdrawals import CANCELLED
-from outrider.core.language.phrasebook import stop_words
+from outrider.core.language.words.phrasebook import stop_words
 
 MOST_MESSAGE_BYTES = 1 << 16
 TAIL_BYTES = 1024

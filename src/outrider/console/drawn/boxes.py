@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from outrider.core.language.things import Thing
+from outrider.core.language.words.things import Thing
 from outrider.core.sensors.camera import CameraView
 
 SIZES_M = {

@@ -8,8 +8,8 @@ import heapq
 import itertools
 from concurrent.futures import ThreadPoolExecutor
 
-from outrider.core.language.phrasebook import stop_words
 from outrider.core.language.sentences.stops import says_to_stop
+from outrider.core.language.words.phrasebook import stop_words
 
 READ_S = 2.0
 """What has not been read for this long is not read any more."""

@@ -7,16 +7,25 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from outrider.core.language import plan as p
-from outrider.core.language.amounts import Token
 from outrider.core.language.grammar import Vocabulary, parse
-from outrider.core.language.heeding import ANYWHERE, IN_NAMES, UNHEEDED
 from outrider.core.language.motions import Motions, Slots
-from outrider.core.language.names import WHY_REFUSED, Names, Said, statement, why_unheeded
-from outrider.core.language.phrasebook import Phrasebook, joined, stop_words
-from outrider.core.language.signs import PUNCTUATION
+from outrider.core.language.names import Names, Said, statement, why_unheeded
+from outrider.core.language.words.amounts import Token
+from outrider.core.language.words.heeding import ANYWHERE, IN_NAMES, UNHEEDED
+from outrider.core.language.words.phrasebook import Phrasebook, joined, stop_words
+from outrider.core.language.words.signs import PUNCTUATION
 
 AT_NUMBER = "at a number, which may change it: leave the sign out, and write a number like 0.5 or 1000"
 _NO_TOPIC = 'names no topic to forget: say a thing, such as "forget my keys", or "forget everything"'
+_PERSON = 'says "{}", and the robot does not know where you are: '
+WHY_REFUSED = {
+    "here": _PERSON + 'say what you stand by, such as "go to the door", or "come back" for where it set out',
+    "follow": 'says "{}": it follows nobody; say what to find, such as "find the silver bottle"',
+    "wait": 'says "{}": it waits for nobody; say how long, such as "wait 10 seconds"',
+    "side": 'says only "{}": say "turn left" or "turn right"',
+    "steps": 'says "{}": a step has no set length; say it in metres, such as "go forward 1 m"',
+}
+"""Why phrases are refused, by their group in `refused` of a language's file."""
 _CORRECTED = "_corrected"
 UNCHECKED = frozenset(("stop", "remember", "forget_all", "forget", "did", "see", "where", "ask", "wait"))
 """Groups of phrases that move nothing: what they say need not be heeded."""
@@ -202,7 +211,8 @@ class Clauses(Motions):
         if slots.get("thing") is None:
             return p.Correct(other=True)
         words = self.names.bare(slots["thing"])
-        if not words or self.names.holds_more(words) or self.names.statement_in(slots["thing"]):
+        more = self.names.holds_more(words) or self.names.holds_a_stop(slots["thing"])
+        if not words or more or self.names.statement_in(slots["thing"]):
             return None
         if self.book.language != "en" and not self.names.is_english(slots["thing"]):
             return None

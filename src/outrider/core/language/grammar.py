@@ -15,7 +15,7 @@ from functools import cache, cached_property, partial
 
 from outrider.core.edit_distance import Pair, aligned, closest
 from outrider.core.language.prompt import normalise_instruction
-from outrider.core.language.things import ORDER, SHAPES, SIDES, SIZES, Thing
+from outrider.core.language.words.things import ORDER, SHAPES, SIDES, SIZES, Thing
 
 FIND_PHRASINGS = (
     "find the {}",

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from outrider.core.language import plan as p
 from outrider.core.language.names import Said
-from outrider.core.language.phrasebook import Phrasebook
+from outrider.core.language.words.phrasebook import Phrasebook
 
 TURN_DEG = {"small": 15.0, "": 30.0, "large": 45.0}
 MOVE_M = {"small": 0.25, "": 0.5, "large": 0.75}

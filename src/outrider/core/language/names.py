@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from functools import cache
 
 from outrider.core.edit_distance import num_slips
-from outrider.core.language.amounts import Token
 from outrider.core.language.grammar import Vocabulary
-from outrider.core.language.heeding import ANYWHERE
-from outrider.core.language.phrasebook import LANGUAGES, Phrasebook, joined, phrasebook, stop_words
 from outrider.core.language.plan import Remember, Step
-from outrider.core.language.signs import PUNCTUATION, plain
-from outrider.core.language.things import Thing
+from outrider.core.language.words.amounts import Token
+from outrider.core.language.words.heeding import ANYWHERE
+from outrider.core.language.words.phrasebook import LANGUAGES, Phrasebook, joined, phrasebook, stop_words
+from outrider.core.language.words.signs import PUNCTUATION, plain
+from outrider.core.language.words.stop_phrases import is_long, of_all, stop_phrases
+from outrider.core.language.words.things import Thing
 from outrider.core.values import Visibility
 
 _VISIBILITY = re.compile(r"[\s,;.(]+(?:keep (?:it|this) )?(?P<visibility>private|shareable)\)?$", re.I)
@@ -94,15 +95,6 @@ def statement(text: str, book: Phrasebook) -> Remember | None:
 
 _OTHERS = 'says "{}": only what you say yourself is done; say it in full'
 _LIMITED = 'says "{}": a way in words takes no lengths, times or speeds; say each move by itself'
-_PERSON = 'says "{}", and the robot does not know where you are: '
-WHY_REFUSED = {
-    "here": _PERSON + 'say what you stand by, such as "go to the door", or "come back" for where it set out',
-    "follow": 'says "{}": it follows nobody; say what to find, such as "find the silver bottle"',
-    "wait": 'says "{}": it waits for nobody; say how long, such as "wait 10 seconds"',
-    "side": 'says only "{}": say "turn left" or "turn right"',
-    "steps": 'says "{}": a step has no set length; say it in metres, such as "go forward 1 m"',
-}
-"""Why phrases are refused, by their group in `refused` of a language's file."""
 WHY_UNHEEDED = {
     "negation": 'says what not to do ("{}"): say what to do instead, such as "find the silver bottle"',
     "condition": 'says "{}": conditions and choices are not checked; say what to do now',
@@ -140,7 +132,7 @@ class Names:
         What an English sentence says of a thing that no model knows stays as it was said.
         """
         words = self.bare(said)
-        if self.holds_more(words) or self._only_tells(words):
+        if self.holds_more(words) or self._only_tells(words) or self.holds_a_stop(said):
             return ""
         slots = [self.translated(word) for word in words]
         of_things = ("kind" if word in self.book.things else "" for word in words)
@@ -286,6 +278,21 @@ class Names:
         """Whether words are among it that no thing's name has, such as stop words, or signs."""
         kept = self.book.words("never_in_things"), self.book.words("negations"), stop_words()
         return any(not word[0].isalpha() or any(word in some for some in kept) for word in words)
+
+    def holds_a_stop(self, said: str) -> bool:
+        """Whether a stop phrase of several words is in what is no name then: "sofa stand still rex".
+
+        It may begin the name of a thing with an article, but for what tells which: "the red light".
+        """
+        bare = self.book.without_article(said)
+        found = (match for phrase in stop_phrases(self.book) for match in phrase.finditer(bare))
+        whole = of_all("whole_stops")
+        told = [
+            bare[: match.start()].split()
+            for match in found
+            if is_long(self.book, match[0]) and self.book.as_written(match[0]) not in whole
+        ]
+        return any(bare == said or not all(map(self._is_quality, before)) for before in told)
 
     def is_place(self, said: str) -> bool:
         """Whether one can stop at what words name: a known kind of thing, or one with an article."""

@@ -7,18 +7,30 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from outrider.core.edit_distance import closest
 from outrider.core.errors import InstructionError
-from outrider.core.language.amounts import Token
 from outrider.core.language.clauses import Clauses
 from outrider.core.language.grammar import Vocabulary, nearest
 from outrider.core.language.names import WHY_UNHEEDED, why_unheeded
-from outrider.core.language.phrasebook import Phrasebook, joined
-from outrider.core.language.plan import MOST_STEPS, Ask, Correct, Forget, Plan, Remember, See, Step, Stop
-from outrider.core.language.sentences.refusals import MOST_CHARACTERS, MOST_WORDS, shortened
-from outrider.core.language.signs import PUNCTUATION
+from outrider.core.language.plan import (
+    MOST_STEPS,
+    Ask,
+    Correct,
+    Follow,
+    Forget,
+    Plan,
+    Remember,
+    See,
+    Step,
+    Stop,
+)
+from outrider.core.language.refusals import MOST_CHARACTERS, MOST_WORDS, shortened
+from outrider.core.language.words.amounts import Token
+from outrider.core.language.words.misspellings import mended_texts
+from outrider.core.language.words.phrasebook import Phrasebook, joined
+from outrider.core.language.words.signs import PUNCTUATION
 
 ANY_QUESTION = Ask("").intent
 ASKS_WHETHER = 'asks whether to do it: say "please" too, or leave out the question mark'
@@ -26,7 +38,6 @@ ASKS_AND_ORDERS = "asks and orders at once: end the question with a question mar
 FORGETS_AND_MOVES = 'says to forget something and to move: say "then" between, or one at a time'
 REMEMBERS_AND_MORE = "says to remember something and to do more: say one at a time"
 NOTHING_TO_REMEMBER = 'says nothing to remember: say what is where, such as "remember this is the kitchen"'
-_MOST_RESPELT = 14
 
 
 @dataclass
@@ -37,6 +48,7 @@ class Reading:
     sentence: str
     vocabulary: Vocabulary | None
     knows: Callable[[str], bool]
+    _parts: dict[tuple[int, Step | None, bool, bool], tuple[Step, ...] | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.tokens = self.book.tokens(self.sentence)
@@ -190,7 +202,20 @@ class Reading:
     def _split(
         self, tokens: Sequence[Token], previous: Step | None, corrected: bool, described: bool
     ) -> tuple[Step, ...] | None:
-        """One step, or a step, a word such as "then", and the rest; a question in any words if need be."""
+        """One step, or a step, a word such as "then", and the rest; a question in any words if need be.
+
+        What follows is read once for each kind of step before it: else the ways to part a sentence double
+        with each "and".
+        """
+        previous = _as_heeded(previous)
+        key = (len(tokens), previous, corrected, described)
+        if key not in self._parts:
+            self._parts[key] = self._first_split(tokens, previous, corrected, described)
+        return self._parts[key]
+
+    def _first_split(
+        self, tokens: Sequence[Token], previous: Step | None, corrected: bool, described: bool
+    ) -> tuple[Step, ...] | None:
         step = self._read(tokens, len(tokens), previous, corrected, described)
         if step is not None and step.intent != ANY_QUESTION:
             return (step,)
@@ -280,22 +305,10 @@ class Reading:
         return set(own - other), set(other - own)
 
     def mended_texts(self) -> Iterator[str]:
-        """The sentence with all strange words mended, or one other way; none that is too long.
-
-        A word that the language or the model knows is what was meant, and stays.
-        """
+        """The sentence with all strange words mended, or one other way; see `mended_texts`."""
         words = [token.word for token in self.tokens]
-        if len(words) > _MOST_RESPELT or self.book.is_unspaced:
-            return
-        choices = sorted({*self.book.lexicon, *self._vocabulary_words()} - self.book.words("negations"))
-        near = [(self._is_strange(word) and closest(word, choices)) or word for word in words]
-        tries = [near]
-        for index, word in enumerate(words):
-            others = [choice for choice in choices if choice != near[index]] if self._is_strange(word) else []
-            other = closest(word, others)
-            tries += [[*near[:index], other, *near[index + 1 :]]] if other else []
-        tries.append(self._nearest())
-        yield from (_spaced(mended) for mended in tries if mended and mended != words)
+        more = tuple(self._vocabulary_words())
+        return mended_texts(self.book, words, self._is_strange, more, self._nearest())
 
     def _is_strange(self, word: str) -> bool:
         return word.isalpha() and not self._is_known(word)
@@ -314,9 +327,9 @@ class Reading:
         return near.said.split() if near and not near.unknown and not near.missing else []
 
 
-def _spaced(words: Sequence[str]) -> str:
-    """Words as a sentence, with no space before a comma."""
-    return "".join(word if word in PUNCTUATION else f" {word}" for word in words).strip()
+def _as_heeded(previous: Step | None) -> Step | None:
+    """A step as what comes after it heeds it: of a question in any words, a way or a statement no words."""
+    return type(previous)("") if isinstance(previous, Ask | Follow | Remember) else previous
 
 
 def knows_nothing(thing: str) -> bool:

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from outrider.core.errors import ConfigError
-from outrider.core.language.things import Thing
+from outrider.core.language.words.things import Thing
 from outrider.evaluation.common.intervals import mean_difference_interval, wilson_interval
 from outrider.evaluation.common.kept_homes import HomeOutcome, KeptHomes
 from outrider.evaluation.common.legends import LEGENDS

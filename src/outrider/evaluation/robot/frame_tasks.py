@@ -16,7 +16,7 @@ from typing import Any
 
 from outrider.core.errors import ConfigError
 from outrider.core.files.given_file import read_text
-from outrider.core.language.things import may_be
+from outrider.core.language.words.things import may_be
 from outrider.simulation.homes.vocabulary import wanted
 
 INDEX_FILE = "index.jsonl"

@@ -12,7 +12,7 @@ from typing import Any
 from outrider.core.errors import ConfigError
 from outrider.core.files.terminal import tracked
 from outrider.core.language.prompt import PROMPT_PREFIX, PROMPT_SUFFIX
-from outrider.core.language.things import Thing
+from outrider.core.language.words.things import Thing
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.config import DecodingConfig
 from outrider.evaluation.common.intervals import wilson_interval

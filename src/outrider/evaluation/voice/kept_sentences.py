@@ -13,8 +13,8 @@ from rich.table import Table
 from outrider.core.errors import ConfigError, InstructionError
 from outrider.core.files.given_file import read_text
 from outrider.core.language.grammar import Vocabulary
-from outrider.core.language.phrasebook import LANGUAGES
 from outrider.core.language.sentences.planner import plan_of
+from outrider.core.language.words.phrasebook import LANGUAGES
 from outrider.evaluation.common.intervals import wilson_interval
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import print_results, results_table

@@ -13,7 +13,7 @@ import numpy as np
 from outrider.core.hearing import SAMPLE_RATE_HZ
 from outrider.core.language.grammar import COMMANDS, Vocabulary
 from outrider.core.language.sentences.stops import says_to_stop
-from outrider.core.language.things import Thing
+from outrider.core.language.words.things import Thing
 from outrider.runtime.mission.words import ASKED, JOINED, TOLD
 from outrider.voice.sound import Samples, audible, recordings
 from outrider.voice.synthesis import Synthesizer, Voice

@@ -8,9 +8,9 @@ import re
 from functools import cache
 
 from outrider.core.language.grammar import COMMANDS, Vocabulary
-from outrider.core.language.phrasebook import phrasebook
 from outrider.core.language.sentences.stops import says_to_stop
-from outrider.core.language.things import Thing
+from outrider.core.language.words.phrasebook import phrasebook
+from outrider.core.language.words.things import Thing
 from outrider.runtime.datasets.real_prompts import training_questions
 from outrider.runtime.mission.words import ASKED, JOINED, TO_MEMORY, TOLD
 

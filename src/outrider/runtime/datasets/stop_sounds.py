@@ -17,7 +17,7 @@ import numpy as np
 from outrider.core.files.writing import make_folder
 from outrider.core.hearing import SAMPLE_RATE_HZ
 from outrider.core.language.grammar import Vocabulary
-from outrider.core.language.phrasebook import phrasebook
+from outrider.core.language.words.phrasebook import phrasebook
 from outrider.core.processes import work_through
 from outrider.runtime.datasets.sound_conditions import in_conditions
 from outrider.runtime.datasets.stop_sentences import other_text, stop_sentence

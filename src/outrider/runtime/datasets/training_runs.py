@@ -12,8 +12,8 @@ from outrider.core.errors import ConfigError
 from outrider.core.files.terminal import tracked
 from outrider.core.files.writing import make_folder, replace_file
 from outrider.core.language.grammar import COMMANDS, FIND_PHRASINGS
-from outrider.core.language.phrasebook import phrasebook
 from outrider.core.language.prompt import PROMPT_PREFIX, PROMPT_SUFFIX
+from outrider.core.language.words.phrasebook import phrasebook
 from outrider.core.model_options import Precision
 from outrider.core.training_data import shard_paths
 from outrider.models.backbone.early_exits import ExitAdapters

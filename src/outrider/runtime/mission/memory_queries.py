@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from outrider.core.language.plan import Ask, Remember, Where
-from outrider.core.language.things import Thing, seen_as
+from outrider.core.language.words.things import Thing, seen_as
 from outrider.core.values import Place, Pose2D, Recalled, Record, RecordKind, Sighting
 from outrider.memory.answers import not_seen_answer, nothing_known_answer, place_words, seen_answer
 from outrider.memory.language.landmarks import landmark_of

@@ -9,7 +9,7 @@ from pathlib import Path
 from outrider.core.language.grammar import COMMANDS, Vocabulary
 from outrider.core.language.plan import Plan
 from outrider.core.language.sentences.planner import plan_of
-from outrider.core.language.things import ORDER
+from outrider.core.language.words.things import ORDER
 from outrider.models.checkpoint.card import read_card
 from outrider.runtime.common.paths import model_folder, models_folder
 

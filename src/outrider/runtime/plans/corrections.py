@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from outrider.core.errors import InstructionError
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.language.plan import Correct, Find, sentence_to_find
-from outrider.core.language.things import SIDES, SIZES, Thing, may_be
+from outrider.core.language.words.things import SIDES, SIZES, Thing, may_be
 from outrider.core.values import Pose2D, Sighting, wrap_angle
 from outrider.runtime.mission.memory_queries import Recollection
 

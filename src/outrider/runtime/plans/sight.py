@@ -10,7 +10,7 @@ from outrider.core.errors import FrameError
 from outrider.core.language.actions import split_answer
 from outrider.core.language.grammar import Vocabulary, example
 from outrider.core.language.prompt import PromptContext, direction_words, metres_words, render_prompt
-from outrider.core.language.things import Thing, may_be
+from outrider.core.language.words.things import Thing, may_be
 from outrider.core.ports import TextDecoder
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.memory.language.scene import Seen, things_seen

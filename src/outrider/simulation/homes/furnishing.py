@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from outrider.core.language.things import SIZES
+from outrider.core.language.words.things import SIZES
 from outrider.simulation.homes.floor_plans import WALL_THICKNESS, Door, Rect
 from outrider.simulation.homes.vocabulary import COLOURS, FURNITURE_KINDS, SCALES, STANDING_KINDS, ObjectSpec
 

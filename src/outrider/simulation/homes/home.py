@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from outrider.core.errors import SimulationError
-from outrider.core.language.things import SIDES
+from outrider.core.language.words.things import SIDES
 from outrider.core.sensors.camera import CAMERA_FORWARD_M
 from outrider.core.values import Pose2D
 from outrider.simulation.homes.floor_plans import Door, Rect, draw_plan

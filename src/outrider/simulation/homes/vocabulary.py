@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from outrider.core.errors import ConfigError
 from outrider.core.language.grammar import Vocabulary
-from outrider.core.language.things import SHAPES, SIDES, SIZES, Thing
+from outrider.core.language.words.things import SHAPES, SIDES, SIZES, Thing
 
 STANDING_KINDS = (
     "ball",

@@ -6,14 +6,19 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from outrider.core.language.phrasebook import Phrasebook, joined, stop_words
-from outrider.core.language.sentences.stop_phrases import WORD_BEGINS, stop_phrases
-from outrider.core.language.signs import plain
+from outrider.core.language.words.phrasebook import Phrasebook, joined, stop_words
+from outrider.core.language.words.signs import plain
+from outrider.core.language.words.stop_phrases import WORD_BEGINS, stop_phrases
 
 _MOST_LETTERS = 40
 _NO_LETTER = re.compile(r"[\W_]+")
 _LOOK_ALIKE = str.maketrans("01345@$7орсстаеѕορτα", "oleasastopsctaesopta")
 """Digits, signs and letters of other alphabets for the Latin letters that they look like."""
+_SIGNS = dict.fromkeys(map(ord, "🛑✋⛔"), " stop ") | {
+    first + at: chr(ord("a") + at) for first in (0x1F130, 0x1F150, 0x1F170) for at in range(26)
+}
+"""Signs that order a stop, and letters in squares and circles, which are no letters to others."""
+_SMALL_CAPITALS = dict(zip(map(ord, "ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢ"), "abcdefghijklmnoprstuvwyz", strict=True))
 _CHUNK = re.compile(r"[\w@$]+")
 # A word spelt letter by letter: "s t o p", "s.t.o.p.".
 _SPELT = re.compile(r"(?<![^\W_])[^\W_](?:[\W_]{1,3}[^\W_](?![^\W_]))+")
@@ -29,6 +34,7 @@ _EMERGENCY = re.compile(
 
 def unveiled(sentence: str) -> str:
     """A sentence with its stop words as they are meant: "st0p", "stooop", "s t o p", "stopstop" are one."""
+    sentence = sentence.translate(_SIGNS | _SMALL_CAPITALS)
     sentence = _EMERGENCY.sub(" nothalt ", _SCRIPTS_MEET.sub(" ", sentence))
     sentence = _SPELT.sub(lambda spelt: _as_meant(spelt[0], re.sub(r"[\W_]", "", spelt[0])), sentence)
     return _CHUNK.sub(lambda chunk: _as_meant(chunk[0], chunk[0]), sentence)

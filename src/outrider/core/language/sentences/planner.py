@@ -12,12 +12,18 @@ from collections.abc import Callable, Iterator, Sequence
 
 from outrider.core.errors import InstructionError
 from outrider.core.language.grammar import Vocabulary
-from outrider.core.language.phrasebook import LANGUAGES, phrasebook
 from outrider.core.language.plan import Follow, Plan, Step, Stop
 from outrider.core.language.reading import Reading, knows_nothing
-from outrider.core.language.sentences.refusals import EXAMPLE, refusal
-from outrider.core.language.sentences.stops import is_only_a_stop, says_to_stop
-from outrider.core.language.signs import visible
+from outrider.core.language.refusals import (
+    EXAMPLE,
+    MOST_CHARACTERS,
+    MOST_READ,
+    refusal,
+    too_long,
+)
+from outrider.core.language.sentences.stops import begins_with_a_stop, is_only_a_stop, says_to_stop
+from outrider.core.language.words.phrasebook import LANGUAGES, phrasebook
+from outrider.core.language.words.signs import visible
 
 AFTER_A_STOP = "after a stop nothing else is done: say the rest anew"
 
@@ -50,6 +56,8 @@ def _one_by_one(likely: Sequence[Reading], readings: Sequence[Reading]) -> Itera
     alone, and to no question.
     """
     yield from (reading.plan() for reading in likely)
+    if begins_with_a_stop(likely[0].sentence):
+        yield Plan((Stop(),), (AFTER_A_STOP,))
     orders = [reading for reading in likely if reading.clauses.unknown or reading.clauses.problems]
     is_read = not likely[0].num_strange and any(reading.clauses.problems for reading in likely)
     if is_read or any(reading.clauses.is_unheeded for reading in likely):
@@ -62,6 +70,8 @@ def _one_by_one(likely: Sequence[Reading], readings: Sequence[Reading]) -> Itera
 
 def _check_form(sentence: str) -> None:
     """Raises InstructionError for what is no plain line of words."""
+    if len(sentence) > MOST_READ:
+        raise too_long(len(sentence), "characters", MOST_CHARACTERS)
     if any(unicodedata.category(character) == "Cc" for character in sentence.strip()):
         raise InstructionError("the instruction holds control characters; use one plain line of words")
     if not any(character.isalnum() for character in sentence):

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from functools import cache
 
-from outrider.core.edit_distance import closest, num_slips
-from outrider.core.language.phrasebook import LANGUAGES, Phrasebook, phrasebook
+from outrider.core.edit_distance import num_slips
 from outrider.core.language.reading import Reading
-from outrider.core.language.sentences.stop_phrases import between_signs, of_all, without_politeness
+from outrider.core.language.words.misspellings import spellings
+from outrider.core.language.words.phrasebook import LANGUAGES, Phrasebook, phrasebook
+from outrider.core.language.words.stop_phrases import between_signs, of_all, without_politeness
 
 _KEYBOARDS = {"de": "qwertzuiop asdfghjkl yxcvbnm", "fr": "azertyuiop qsdfghjklm wxcvbn"}
 _QWERTY = "qwertyuiop asdfghjkl zxcvbnm"
@@ -40,8 +40,7 @@ def slips(reading: Reading) -> bool:
 
 def respelt(reading: Reading) -> str:
     """The sentence with each word of no language as the nearest one, which may be a negation."""
-    lexicon = sorted(reading.book.lexicon)
-    return " ".join(_nearest(token.word, lexicon) for token in reading.tokens)
+    return " ".join(_nearest(reading.book, token.word) for token in reading.tokens)
 
 
 @cache
@@ -115,8 +114,8 @@ def _is_swapped(word: str, meant: str) -> bool:
     return is_like and num_slips(word, meant) == 1
 
 
-def _nearest(word: str, lexicon: Sequence[str]) -> str:
-    if word in lexicon or not word.isalpha():
+def _nearest(book: Phrasebook, word: str) -> str:
+    if word in book.lexicon or not word.isalpha():
         return word
-    swapped = next((known for known in lexicon if _is_swapped(word, known)), None)
-    return swapped or closest(word, lexicon) or word
+    held = spellings(book)
+    return held.swapped(word) or next(iter(held.near(word)), word)

@@ -10,24 +10,29 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 
-from outrider.core.language.phrasebook import LANGUAGES, Phrasebook, joined, phrasebook, stop_words
 from outrider.core.language.plan import Step, Stop, says_stop
 from outrider.core.language.reading import Reading, knows_nothing
+from outrider.core.language.refusals import MOST_CHARACTERS, MOST_READ, MOST_WORDS
 from outrider.core.language.sentences.disguises import is_written_as_one, unveiled
-from outrider.core.language.sentences.refusals import MOST_WORDS
 from outrider.core.language.sentences.slips import respelt, slips
-from outrider.core.language.sentences.stop_phrases import (
+from outrider.core.language.words.phrasebook import LANGUAGES, Phrasebook, joined, phrasebook, stop_words
+from outrider.core.language.words.signs import PUNCTUATION, plain, visible
+from outrider.core.language.words.stop_phrases import (
     between_signs,
+    called,
+    is_long,
     of_all,
-    polite_words,
     stop_phrases,
     urges,
+    without_calls,
     without_politeness,
 )
-from outrider.core.language.signs import PUNCTUATION, visible
 
 DENIAL_REACH = 2  # words between a negation and a stop word that it may deny: "do not ever stop"
 _MOST_MENDED = 8
+_MOST_AFTER = 4  # words after a stop phrase that may make it something else: "for a sec", "ahead of you"
+_WORD = re.compile(r"[^\W\d_\u4e00-\u9fff]+(?:'[^\W\d_]+)*")
+_CUT_AT_BEGIN, _CUT_AT_END = re.compile(r"^\S{1,20}\s"), re.compile(r"\s\S{1,20}$")
 
 
 def says_to_stop(sentence: str) -> bool:
@@ -36,9 +41,13 @@ def says_to_stop(sentence: str) -> bool:
     A sentence that is a plan in any language is one if it begins with a stop, has one that no word such as
     "then" makes its last step, or is a question that ends in one. In any other a stop word or stop phrase
     counts that no negation denies; so does a misspelt one, and a sentence whose letters are an order to
-    stop: "stopitnow", "dont move".
+    stop: "stopitnow", "dont move". Of what is far longer than a sentence both ends are read, and the rest is
+    looked at for stop words alone.
     """
-    sentence = unveiled(visible(sentence))
+    sentence = visible(sentence)
+    if len(sentence) > MOST_READ:
+        return _holds_a_stop_word(sentence) or any(map(says_to_stop, _ends(sentence)))
+    sentence = unveiled(sentence)
     readings = [Reading(phrasebook(language), sentence, None, knows_nothing) for language in LANGUAGES]
     plans = [plan for reading in readings if (plan := _steps(reading))]
     if plans:
@@ -61,9 +70,42 @@ def says_to_stop(sentence: str) -> bool:
 
 def is_only_a_stop(sentence: str) -> bool:
     """Whether a sentence orders a stop and nothing else, in any language."""
-    sentence = unveiled(visible(sentence))
+    sentence = visible(sentence)
+    if len(sentence) > MOST_READ:
+        return False
+    sentence = unveiled(sentence)
     readings = (Reading(phrasebook(language), sentence, None, knows_nothing) for language in LANGUAGES)
     return any(_steps(reading) == (Stop(),) for reading in readings)
+
+
+def _ends(sentence: str) -> tuple[str, str]:
+    """The first and last characters of a text, as many as a sentence may have, without words cut apart."""
+    first, last = sentence[:MOST_CHARACTERS], sentence[-MOST_CHARACTERS:]
+    return _CUT_AT_END.sub("", first), _CUT_AT_BEGIN.sub("", last)
+
+
+def _holds_a_stop_word(text: str) -> bool:
+    """Whether a stop word that no negation denies is in a text, however long: it is gone through once."""
+    letters = plain(text)
+    words = _WORD.findall(letters)
+    if any(
+        word in stop_words() and not _is_denied(words[max(0, at - 8) : at]) for at, word in enumerate(words)
+    ):
+        return True
+    run_on = "|".join(re.escape(word) for word in stop_words() if not word.isascii())
+    denials = tuple(word for word in of_all("denials") if not word.isascii())
+    return any(not letters.endswith(denials, 0, one.start()) for one in re.finditer(run_on, letters))
+
+
+def begins_with_a_stop(sentence: str) -> bool:
+    """Whether the first word of a sentence that tells something is a stop word, in any language."""
+    for book in map(phrasebook, LANGUAGES):
+        words = [token.word for token in book.tokens(unveiled(visible(sentence)))]
+        others = called(book) - of_all("negations")
+        first = next((word for word in words if word not in others and word not in PUNCTUATION), "")
+        if first in stop_words():
+            return True
+    return False
 
 
 def _steps(reading: Reading) -> tuple[Step, ...] | None:
@@ -81,13 +123,21 @@ def _bursts_out(book: Phrasebook, words: Sequence[str]) -> bool:
     orders = [clause for clause in clauses if _orders_a_stop(book, clause)]
     ends = len(clauses) > 1 and "?" not in words[-1:] and orders[-1:] == clauses[-1:]
     repeats = any(stop_words().issuperset(clause[-2:]) for clause in clauses if len(clause) > 1)
-    return ends or repeats or any(not book.correction.fullmatch(" ".join([*order, ""])) for order in orders)
+    corrects = book.correction.fullmatch
+    told = (
+        (" ".join([*one, ""]) for one in (order, without_calls(book, order) or order)) for order in orders
+    )
+    return ends or repeats or any(not any(map(corrects, ways)) for ways in told)
 
 
 def _orders_a_stop(book: Phrasebook, clause: Sequence[str]) -> bool:
-    """Whether a clause orders a stop and no more, with politeness or without: "stop please"."""
-    told = [" ".join([*words, ""]) for words in (clause, without_politeness(book, clause))]
-    return any(phrase.fullmatch(one) for phrase in stop_phrases(book) for one in told)
+    """Whether a clause orders a stop, and else says nothing: "stop please", "i said enough rex"."""
+    opener = book.correction.match(" ".join([*clause, ""]))
+    said = clause[opener[0].count(" ") :] if opener else clause
+    ways = (clause, without_politeness(book, clause), without_calls(book, clause), without_calls(book, said))
+    told = [" ".join([*words, ""]) for words in ways]
+    alone = any(one.strip() in book.words("lone_stops") for one in told)
+    return alone or any(phrase.fullmatch(one) for phrase in stop_phrases(book) for one in told)
 
 
 def _asks_and_stops(reading: Reading) -> bool:
@@ -99,10 +149,11 @@ def _asks_and_stops(reading: Reading) -> bool:
 
 
 def _breaks_in(reading: Reading) -> bool:
-    """Whether a stop phrase ends a sentence that is whole without it: "what are you doing stand still".
+    """Whether a stop phrase is after what is whole without it: "what are you doing stand still rex".
 
-    A phrase of one word breaks into an order alone: "turn left enough", but not "is that enough". One after a
-    word such as "then" is a step, one after an article a thing: "find the emergency stop".
+    A phrase of one word breaks into an order alone: "turn left enough", but not "is that enough"; and after
+    it comes no more than a name or the like. One after a word such as "then" is a step, one after an article
+    a thing: "find the emergency stop".
     """
     book = reading.book
     words = without_politeness(book, [token.word for token in reading.tokens])
@@ -111,13 +162,22 @@ def _breaks_in(reading: Reading) -> bool:
         return False
     for match in (match for phrase in stop_phrases(book) for match in phrase.finditer(text)):
         before = text[: match.start()].split()
-        if match.end() < len(text) or not before or _is_denied(before) or _leads_on(book, before):
+        after = text[match.end() :].split()
+        if not before or _is_denied(before) or _leads_on(book, before) or len(after) > _MOST_AFTER:
+            continue
+        long = is_long(book, match[0])
+        if after and (_goes_on(book, match) if long else not _is_addressed(book, match[0], after)):
             continue
         steps = _steps(Reading(book, book.as_written(" ".join(before)), None, knows_nothing))
-        is_long = len(match[0].strip() if book.is_unspaced else match[0].split()) > 1
-        if steps and steps[-1].intent != "remember" and (is_long or steps[-1].moves):
+        if steps and steps[-1].intent != "remember" and (long or steps[-1].moves):
             return True
     return False
+
+
+def _is_addressed(book: Phrasebook, phrase: str, after: Sequence[str]) -> bool:
+    """Whether after a phrase of one word comes but a name or the like; not after one that more may follow."""
+    is_whole = book.as_written(phrase) in of_all("whole_stops")
+    return not is_whole and _orders_a_stop(book, [*phrase.split(), *after])
 
 
 def _leads_on(book: Phrasebook, before: Sequence[str]) -> bool:
@@ -131,26 +191,37 @@ def _stops(book: Phrasebook, text: str) -> Iterator[bool]:
     """For each stop word or phrase of a text: whether it stands, or a negation just before it denies it.
 
     A negation of something else denies nothing. A phrase of one word that is no stop word, such as "stay",
-    counts between signs of punctuation.
+    counts between signs of punctuation, and where a clause begins: "cancel there is a kid".
     """
     text = urges(book).sub("", text)
     for match in (match for phrase in stop_phrases(book) for match in phrase.finditer(text)):
-        is_long = len(match[0].strip()) > 1 if book.is_unspaced else len(match[0].split()) > 1
-        if is_long or match[0].strip() in stop_words():
+        if is_long(book, match[0]) or match[0].strip() in stop_words():
             if _goes_on(book, match):
                 continue
             before = text[max(0, match.start() - 80) : match.start()].split()
             yield not _is_denied(before)
+        elif _begins_a_clause(book, match):
+            yield True
     if _bursts_out(book, text.split()):
         yield True
+
+
+def _begins_a_clause(book: Phrasebook, match: re.Match[str]) -> bool:
+    """Whether a phrase of one word begins a clause, but for what says nothing; not "help me"."""
+    phrase = book.as_written(match[0])
+    before = re.split(f"[{PUNCTUATION}]", match.string[max(0, match.start() - 80) : match.start()])[
+        -1
+    ].split()
+    is_part = phrase in of_all("whole_stops") or phrase in of_all("negations")
+    return not is_part and (called(book) - of_all("negations")).issuperset(before)
 
 
 def _goes_on(book: Phrasebook, match: re.Match[str]) -> bool:
     """Whether what would be a stop alone has more after it: "don't go to the door"."""
     if book.as_written(match[0]) not in of_all("whole_stops"):
         return False
-    after = match.string[match.end() : match.end() + 80]
-    return not polite_words(book).issuperset(re.split(f"[{PUNCTUATION}]", after, maxsplit=1)[0].split())
+    after = re.split(f"[{PUNCTUATION}]", match.string[match.end() : match.end() + 80], maxsplit=1)[0]
+    return len(without_calls(book, [match[0], *after.split()])) > 1
 
 
 def _is_denied(before: Sequence[str]) -> bool:

@@ -7,10 +7,14 @@ import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+from outrider.core.language.words.signs import plain
 
 _DIGITS = r"\d+(?:[.,'_]\d+)*"
 DIGITS = rf"[.,]?{_DIGITS}"
 """An expression for a number in digits, with all that people part them by and the sign it may begin with."""
+_DECIMAL_SIGNS = {"point": ".", "comma": ","}
 _LEADING_SIGNS = {".": r"(?<!\d)\.", ",": r"(?<!\d)\.|(?<![\w.,]),"}
 """Where a sign begins a number, by the sign that parts decimals: a comma only after a blank."""
 _PLAIN = re.compile(r"(?=.?\d)\d*(?:([.,])\d+)?", re.ASCII)
@@ -33,13 +37,6 @@ class Token:
 def written_digits(decimal_sign: str) -> str:
     """An expression for a number in digits within a sentence: ".5" too, but no full stop and what follows."""
     return rf"(?:{_LEADING_SIGNS[decimal_sign]})?{_DIGITS}"
-
-
-def glued(values: Mapping[str, float], glue: str) -> dict[str, float]:
-    """Number words of ones and tens that a word joins: "fünfunddreißig"."""
-    ones = [(word, value) for word, value in values.items() if 1.0 <= value < 10.0 and value % 1.0 == 0.0]
-    tens = [(word, value) for word, value in values.items() if 20.0 <= value < 100.0 and value % 10.0 == 0.0]
-    return {f"{one}{glue}{ten}": a + b for one, a in ones for ten, b in tens}
 
 
 @dataclass(frozen=True)
@@ -205,3 +202,26 @@ def _is_hyphen(tokens: Sequence[Token], units: Collection[str]) -> bool:
 def _unit(value: float) -> float:
     """What a number word leaves to be said: 100 of a hundred, 10 of twenty, 1 of five, nothing of a half."""
     return next((unit for unit in (100.0, 10.0) if value > 10.0 and value % unit == 0.0), float(value >= 1.0))
+
+
+def numerals_of(data: Mapping[str, Any]) -> Numerals:
+    """The numerals of a language's file."""
+    numbers = {plain(word): float(value) for word, value in data["numbers"].items()}
+    return Numerals(
+        numbers | (_glued(numbers, data["glue"]) if "glue" in data else {}),
+        {plain(word): float(value) for word, value in data["multipliers"].items()},
+        frozenset(map(plain, data["fillers"])),
+        frozenset(map(plain, data["joiners"])),
+        frozenset(map(plain, data["fillers"])) & frozenset(map(plain, data["articles"])),
+        _DECIMAL_SIGNS[data.get("decimals", "point")],
+        {plain(word): plain(before or "") for word, before in data.get("points", {}).items()},
+        tuple(map(plain, data.get("halves", ()))),
+        bool(data.get("shortens")),
+    )
+
+
+def _glued(values: Mapping[str, float], glue: str) -> dict[str, float]:
+    """Number words of ones and tens that a word joins: "fünfunddreißig"."""
+    ones = [(word, value) for word, value in values.items() if 1.0 <= value < 10.0 and value % 1.0 == 0.0]
+    tens = [(word, value) for word, value in values.items() if 20.0 <= value < 100.0 and value % 10.0 == 0.0]
+    return {f"{one}{glue}{ten}": a + b for one, a in ones for ten, b in tens}

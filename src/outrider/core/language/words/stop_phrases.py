@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 
-from outrider.core.language.phrasebook import LANGUAGES, Phrasebook, joined, phrasebook, stop_words
-from outrider.core.language.signs import PUNCTUATION
+from outrider.core.language.words.phrasebook import LANGUAGES, Phrasebook, joined, phrasebook, stop_words
+from outrider.core.language.words.signs import PUNCTUATION
 
 WORD_BEGINS = r"(?<!\S)"
 
@@ -20,6 +20,11 @@ def stop_phrases(book: Phrasebook) -> tuple[re.Pattern[str], ...]:
     phrases = (pattern.pattern for group, pattern in book.patterns if group == "stop")
     words = "|".join(sorted(map(re.escape, stop_words()), key=len, reverse=True))
     return tuple(re.compile(rf"{WORD_BEGINS}(?:{phrase})") for phrase in (*phrases, rf"(?:{words}) "))
+
+
+def is_long(book: Phrasebook, phrase: str) -> bool:
+    """Whether a stop phrase is more than one word: few sentences hold it that are something else."""
+    return len(phrase.strip() if book.is_unspaced else phrase.split()) > 1
 
 
 @cache
@@ -38,6 +43,32 @@ def of_all(use: str) -> frozenset[str]:
 
 
 @cache
+def called(book: Phrasebook) -> frozenset[str]:
+    """Returns the words that may stand around a stop and say nothing: politeness, names, oaths, sounds."""
+    return polite_words(book) | (of_all("called") - stop_words())
+
+
+def without_calls(book: Phrasebook, words: Sequence[str]) -> list[str]:
+    """Words without those at their ends that say nothing, and without one strange one, such as a name."""
+    told = _without(called(book), words)
+    for at in (0, -1):
+        if len(told) > 1 and not book.is_unspaced and _is_strange(told[at]):
+            return _without(called(book), told[1:] if at == 0 else told[:-1])
+    return told
+
+
+def _is_strange(word: str) -> bool:
+    """Whether a word is none of any language's file: what the robot is called, or the like."""
+    return word.isalpha() and word not in _known()
+
+
+@cache
+def _known() -> frozenset[str]:
+    books = map(phrasebook, LANGUAGES)
+    return frozenset().union(*(book.lexicon | book.unmended | book.stop_words for book in books))
+
+
+@cache
 def polite_words(book: Phrasebook) -> frozenset[str]:
     """Returns the single words of a language's politeness, and those that ask; none of them is a stop."""
     said = map(book.spoken, ("polite_before", "openers", "polite_after", "asking"))
@@ -46,10 +77,14 @@ def polite_words(book: Phrasebook) -> frozenset[str]:
 
 def without_politeness(book: Phrasebook, words: Sequence[str]) -> list[str]:
     """Words without those of politeness, and those that ask, at their ends."""
-    told, polite = list(words), polite_words(book)
-    while told and told[-1] in polite:
+    return _without(polite_words(book), words)
+
+
+def _without(others: frozenset[str], words: Sequence[str]) -> list[str]:
+    told = list(words)
+    while told and told[-1] in others:
         told.pop()
-    return list(itertools.dropwhile(polite.__contains__, told))
+    return list(itertools.dropwhile(others.__contains__, told))
 
 
 def between_signs(words: Sequence[str]) -> Iterator[list[str]]:

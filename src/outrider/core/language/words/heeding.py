@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from outrider.core.language.amounts import DIGITS, Numerals
+from outrider.core.language.words.amounts import DIGITS, Numerals
 
 ANYWHERE = ("negation", "condition", "order", "harm", "beyond", "takeback", "wish")
 """Kinds of words that no order may hold."""

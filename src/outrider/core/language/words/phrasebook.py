@@ -16,10 +16,10 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
-from outrider.core.language.amounts import DIGITS, Numerals, Token, glued, written_digits
-from outrider.core.language.heeding import ANYWHERE, NEVER, SLOT_NAME, Heeding, classes
-from outrider.core.language.signs import PUNCTUATION, plain, plain_word
-from outrider.core.language.things import ORDER
+from outrider.core.language.words.amounts import DIGITS, Token, numerals_of, written_digits
+from outrider.core.language.words.heeding import ANYWHERE, NEVER, SLOT_NAME, Heeding, classes
+from outrider.core.language.words.signs import PUNCTUATION, plain, plain_word
+from outrider.core.language.words.things import ORDER
 
 LANGUAGES = ("en", "de", "fr", "es", "zh")
 """Their order decides which one a sentence is taken for that fits several."""
@@ -30,7 +30,6 @@ _JOINT = re.compile(r"(?<=[^\W\d_])['-](?=[^\W\d_])")
 _PART = re.compile(r"\{(\w+)\}|([()\[\]|])|([^\s()\[\]|{}]+)")
 _SIGNS = {"(": "(?:", "[": "(?:", "|": "|", ")": ")", "]": ")?"}
 _COORDINATE = rf"(?:- )?{DIGITS} "
-_DECIMAL_SIGNS = {"point": ".", "comma": ","}
 _MOST_THING_WORDS, _MOST_TELLING_WORDS = 10, 4
 
 
@@ -46,18 +45,7 @@ class Phrasebook:
         self.language = language
         self._data = data
         self._words: dict[str, frozenset[str]] = {}
-        numbers = {plain(word): float(value) for word, value in data["numbers"].items()}
-        self.numerals = Numerals(
-            numbers | (glued(numbers, data["glue"]) if "glue" in data else {}),
-            {plain(word): float(value) for word, value in data["multipliers"].items()},
-            frozenset(map(plain, data["fillers"])),
-            frozenset(map(plain, data["joiners"])),
-            frozenset(map(plain, data["fillers"])) & frozenset(map(plain, data["articles"])),
-            _DECIMAL_SIGNS[data.get("decimals", "point")],
-            {plain(word): plain(before or "") for word, before in data.get("points", {}).items()},
-            tuple(map(plain, data.get("halves", ()))),
-            bool(data.get("shortens")),
-        )
+        self.numerals = numerals_of(data)
         self._token = re.compile(f"{written_digits(self.numerals.decimal_sign)}|{_TOKEN}")
         self.metres = {plain(word): float(value) for word, value in data["metres"].items()}
         self.seconds = {plain(word): float(value) for word, value in data["seconds"].items()}
@@ -116,7 +104,7 @@ class Phrasebook:
 
     @cached_property
     def refused(self) -> re.Pattern[str]:
-        """An expression for what is understood and refused; its groups are keys of `names.WHY_REFUSED`."""
+        """An expression for what is understood and refused; its groups are keys of `clauses.WHY_REFUSED`."""
         told = ((why, "|".join(map(self._told, phrases))) for why, phrases in self._data["refused"].items())
         return re.compile("|".join(f"(?P<{why}>{phrases})" for why, phrases in told))
 
@@ -144,6 +132,16 @@ class Phrasebook:
     def denials(self) -> frozenset[str]:
         """The negations that are never an interjection: "don't stop" denies a stop, "no stop" is one."""
         return self.words("negations") - self.words("correction")
+
+    @cached_property
+    def stop_words(self) -> frozenset[str]:
+        """Returns the words that order a stop; in unspaced writing also the file's words that hold one.
+
+        Words are told apart by the longest that fits: one with "停" in it would hide the stop.
+        """
+        told = self.words("stop_words")
+        held = {w for w in self.lexicon if any(stop in w for stop in told)} if self.is_unspaced else set()
+        return told | held
 
     @cached_property
     def _asides(self) -> re.Pattern[str]:
@@ -337,7 +335,7 @@ def _parts(phrase: str) -> Iterator[tuple[str, str, str]]:
 @cache
 def stop_words() -> frozenset[str]:
     """The stop words of all languages: each counts in all of them."""
-    return frozenset().union(*(phrasebook(language).words("stop_words") for language in LANGUAGES))
+    return frozenset().union(*(phrasebook(language).stop_words for language in LANGUAGES))
 
 
 @lru_cache

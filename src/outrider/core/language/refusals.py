@@ -7,12 +7,14 @@ from outrider.core.errors import InstructionError
 from outrider.core.language.clauses import Clauses
 from outrider.core.language.grammar import Near, Vocabulary, example, nearest
 from outrider.core.language.names import why_unheeded
-from outrider.core.language.phrasebook import Phrasebook, phrasebook
 from outrider.core.language.prompt import normalise_instruction
-from outrider.core.language.signs import PUNCTUATION
-from outrider.core.language.things import SIDES, SIZES
+from outrider.core.language.words.phrasebook import Phrasebook, phrasebook
+from outrider.core.language.words.signs import PUNCTUATION
+from outrider.core.language.words.things import SIDES, SIZES
 
 MOST_CHARACTERS, MOST_WORDS = 400, 80
+MOST_READ = 1000
+"""Characters beyond which a text is no sentence at all, not even one to remember."""
 FIND_EXAMPLE = "find the silver bottle"
 EXAMPLE = f'for example "{FIND_EXAMPLE}"'
 ALL_WORDS = "`outrider words` lists all that can be said"
@@ -27,7 +29,7 @@ def refusal(
     sizes = (("characters", len(sentence), MOST_CHARACTERS), ("words", len(words), MOST_WORDS))
     for what, size, most in sizes:
         if size > most:
-            return InstructionError(f"the instruction has {size} {what}; at most {most} are taken: say less")
+            return too_long(size, what, most)
     if clauses.problems:
         return InstructionError(f'"{said}" is refused: it {clauses.problems[0]}')
     unheeded = why_unheeded(book, words)
@@ -47,6 +49,11 @@ def refusal(
         f'"{said}" is no instruction that this model knows: say what to find, such as "{sample}", '
         f'or how to move, such as "turn left"; {ALL_WORDS}'
     )
+
+
+def too_long(num: int, what: str, most: int) -> InstructionError:
+    """Why a sentence with so many characters or words is no plan."""
+    return InstructionError(f"the instruction has {num} {what}; at most {most} are taken: say less")
 
 
 def _unknown_thing(said: str, thing: str, vocabulary: Vocabulary) -> InstructionError:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import unicodedata
+from functools import lru_cache
 
 PUNCTUATION = ",.;!?"
 _PLAIN_SIGNS = str.maketrans(
@@ -26,9 +27,17 @@ _FILLERS = "\u115f\u1160\u3164\uffa0"  # letters that show nothing
 def plain(text: str) -> str:
     """A text in small letters, without accents. Raised digits, fractions and the like stay as they are."""
     signs = text.casefold().translate(_PLAIN_SIGNS)
-    parts = "".join(c if unicodedata.category(c) == "No" else unicodedata.normalize("NFKD", c) for c in signs)
-    told = unicodedata.normalize("NFC", "".join(c for c in parts if not unicodedata.combining(c)))
-    return told.translate(_PLAIN_SIGNS)
+    if signs.isascii():
+        return signs
+    parts = signs.translate({ord(c): _plain_letter(c) for c in set(signs) if not c.isascii()})
+    return unicodedata.normalize("NFC", parts).translate(_PLAIN_SIGNS)
+
+
+@lru_cache(4096)
+def _plain_letter(c: str) -> str:
+    """A letter without its accents, as what it is the same as: "ﬁ" is "fi"."""
+    parts = c if unicodedata.category(c) == "No" else unicodedata.normalize("NFKD", c)
+    return "".join(part for part in parts if not unicodedata.combining(part))
 
 
 def plain_word(said: str) -> str:
@@ -42,5 +51,11 @@ def visible(text: str) -> str:
 
     Those are format characters, such as zero-width spaces and soft hyphens, and accents on no letter.
     """
-    kept = (c for c in unicodedata.normalize("NFC", text) if c not in _FILLERS)
-    return "".join(c for c in kept if unicodedata.category(c) not in ("Cf", "Mn", "Me"))
+    if text.isascii():
+        return text
+    text = unicodedata.normalize("NFC", text)
+    return text.translate({ord(c): None for c in set(text) if _shows_nothing(c)})
+
+
+def _shows_nothing(c: str) -> bool:
+    return c in _FILLERS or unicodedata.category(c) in ("Cf", "Mn", "Me")

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Words within slips of the keyboard of those that a sentence has, and the sentences that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+
+from outrider.core.edit_distance import Spellings
+from outrider.core.language.words.phrasebook import Phrasebook
+from outrider.core.language.words.signs import PUNCTUATION
+
+_MOST_RESPELT = 14
+
+
+@lru_cache(32)
+def spellings(book: Phrasebook, more: tuple[str, ...] = (), without: str = "") -> Spellings:
+    """The words of a language, and more, that a misspelt one may be; without those of one of its lists."""
+    left_out = book.words(without) if without else frozenset[str]()
+    return Spellings(sorted({*book.lexicon, *more} - left_out))
+
+
+def mended_texts(
+    book: Phrasebook,
+    words: Sequence[str],
+    is_strange: Callable[[str], bool],
+    more: tuple[str, ...],
+    nearest: Sequence[str],
+) -> Iterator[str]:
+    """A sentence with all strange words mended, or one other way; none that is too long.
+
+    A word that the language or the model knows is what was meant, and stays. `more`: the model's words;
+    `nearest`: the trained sentence that comes nearest, tried last.
+    """
+    if len(words) > _MOST_RESPELT or book.is_unspaced:
+        return
+    held = spellings(book, more, "negations")
+    near = [held.near(word) if is_strange(word) else () for word in words]
+    mended = [found[0] if found else word for found, word in zip(near, words, strict=True)]
+    others = [(at, found[1]) for at, found in enumerate(near) if len(found) > 1]
+    tries = [mended, *([*mended[:at], other, *mended[at + 1 :]] for at, other in others), nearest]
+    yield from (_spaced(mended) for mended in tries if mended and mended != words)
+
+
+def _spaced(words: Sequence[str]) -> str:
+    """Words as a sentence, with no space before a comma."""
+    return "".join(word if word in PUNCTUATION else f" {word}" for word in words).strip()
