@@ -45,8 +45,8 @@ const switches = new Switches(link, $("switches"), {
 });
 const voice = new Voice(link, $("talk"), $("words"), $("speaks"), (kind, text) => commands.show(kind, text),
   (text) => toast("warning", text));
-const seat = new Seat(link, $("seat"), $("driver"), $("unseated"));
-const drive = new Drive(link, document.querySelectorAll("[data-drive]"));
+const seat = new Seat(link, $("seat"), $("driver"), $("unseated"), $("pad"));
+const drive = new Drive(link, $("pad"));
 
 const handlers = {
   welcome(message) {
