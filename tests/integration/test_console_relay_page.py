@@ -74,3 +74,54 @@ def test_a_page_says_that_its_robot_is_away_and_comes_back_with_it(browser: Any,
         with relays.robot():
             page.wait_for_selector("#page-link.good")
         page.close()
+
+
+def test_the_button_stops_behind_a_relay_without_a_script(browser: Any, tmp_path: Path) -> None:
+    with relay_and_robot(tmp_path) as (relays, dialled):
+        context = browser.new_context(java_script_enabled=False)
+        page = context.new_page()
+        page.goto(f"http://127.0.0.1:{relays.port}/robots/go2/")
+        page.click("#e-stop")
+        wait_until(lambda: dialled.robot.e_stops, "the stop")
+        page.wait_for_selector("text=emergency stop engaged")
+        context.close()
+
+
+def test_the_list_claims_nothing_once_the_relay_has_gone(browser: Any, tmp_path: Path) -> None:
+    relays = make_relays(tmp_path)
+    page = browser.new_page()
+    with relays.serving() as server, relays.robot():
+        page.goto(server.url)
+        page.wait_for_selector("li .good >> text=connected")
+    page.wait_for_selector("li .warn >> text=not known")
+    page.wait_for_selector("#asking:visible >> text=cannot be reached")
+    with relays.serving(), relays.robot():
+        page.wait_for_selector("li .good >> text=connected")
+        page.wait_for_selector("#asking", state="hidden")
+    page.close()
+
+
+def test_a_relay_that_hangs_is_told_from_one_that_answers(browser: Any, tmp_path: Path) -> None:
+    relays = make_relays(tmp_path)
+    with relays.serving() as server, relays.robot():
+        page = browser.new_page()
+        page.goto(server.url)
+        page.wait_for_selector("li .good")
+        page.route("**/robots", lambda route: None)
+        page.wait_for_selector("li .warn >> text=not known")
+        page.close()
+
+
+def test_the_list_of_a_session_that_has_ended_leads_to_the_login(browser: Any, tmp_path: Path) -> None:
+    token = tmp_path / "relay.token"
+    relays = make_relays(tmp_path, login=True, token_file=str(token))
+    with relays.serving() as server, relays.robot():
+        context = browser.new_context()
+        page = context.new_page()
+        page.goto(server.url)
+        page.fill("#token", token.read_text().strip())
+        page.keyboard.press("Enter")
+        page.wait_for_selector("li .good")
+        context.clear_cookies()
+        page.wait_for_selector("#token")
+        context.close()

@@ -86,6 +86,7 @@ def stop_while_driving(page: Any, fingers: Fingers | None) -> None:
     if fingers:
         fingers.down("[data-drive='turn,-1']")
     else:
+        page.focus("#pad")
         page.keyboard.down("d")
     page.wait_for_selector("#motion.warn")
     if fingers:

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from pathlib import Path
 from typing import Protocol
 from urllib.parse import parse_qs
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
-from starlette.responses import FileResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -21,13 +20,13 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from outrider.console import messages as m
 from outrider.console.access import Access, cookie_name, same_origin
 from outrider.console.hub import Hub
+from outrider.console.pages import STATIC, page_of
 from outrider.console.spoken.answers import SpokenAnswers
 from outrider.console.spoken.ear import Ear
 from outrider.console.viewer import Viewer
 from outrider.core.errors import ProtocolError
 from outrider.core.hearing import AsrEngine, TtsEngine
 
-STATIC = Path(__file__).parent / "static"
 MAX_LOGIN_BYTES = 1024
 WRONG_TOKEN_PAUSE_S = 0.5
 HELLO_S = 5.0
@@ -75,11 +74,11 @@ class Login:
 
     def page(self, request: Request, name: str) -> Response:
         """Returns a page for those who have logged in; leads the others to the login."""
-        return FileResponse(STATIC / name) if self.knows(request) else RedirectResponse("/login", 303)
+        return HTMLResponse(page_of(name)) if self.knows(request) else RedirectResponse("/login", 303)
 
     async def login_page(self, request: Request) -> Response:
         """Answers with the login, or leads to the console where the viewer is logged in."""
-        return RedirectResponse("/", 303) if self.knows(request) else FileResponse(STATIC / "login.html")
+        return RedirectResponse("/", 303) if self.knows(request) else HTMLResponse(page_of("login.html"))
 
     async def log_in(self, request: Request) -> Response:
         """Opens a session for the right token; after a wrong one answers only after a pause."""

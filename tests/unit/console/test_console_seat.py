@@ -159,6 +159,7 @@ def test_on_a_keyboard_enter_is_the_press_and_the_next_words_can_be_typed(
 def test_a_held_key_without_the_seat_drives_nothing_until_it_is_held_again(
     page: Any, robot: FakeRobot
 ) -> None:
+    page.focus("#pad")
     page.keyboard.down("w")
     page.wait_for_selector("#unseated button")
     page.keyboard.up("w")

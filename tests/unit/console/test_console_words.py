@@ -12,7 +12,8 @@ from support.browsers import PHONE
 from support.consoles import FakeRobot, Page, wait_until
 
 from outrider.console import messages as m
-from outrider.console.app import STATIC
+from outrider.console import pages
+from outrider.console.pages import STATIC
 from outrider.console.robot import GoalEnd
 from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.core.values import LinkState, Pose2D
@@ -84,9 +85,17 @@ def foreign(text: Any) -> Any:
     return re.sub(r"(\{\w+\})|[A-Za-z]", lambda found: found[1] or FOREIGN, text)
 
 
-def in_another_language(page: Any) -> None:
-    """Gives a page the texts of a language that has no letter of English."""
-    body = json.dumps({name: foreign(text) for name, text in WORDS.items()})
+@pytest.fixture
+def other(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The texts of a language that has no letter of English; the pages are served in it."""
+    texts = {name: foreign(text) for name, text in WORDS.items()}
+    monkeypatch.setattr(pages, "WORDS", texts)
+    return texts
+
+
+def in_another_language(page: Any, texts: dict[str, Any]) -> None:
+    """Gives a page's scripts these texts."""
+    body = json.dumps(texts)
     page.route("**/en.json", lambda route: route.fulfill(body=body, content_type="application/json"))
 
 
@@ -97,13 +106,15 @@ def english(page: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("options", [{}, PHONE], ids=["desktop", "phone"])
-def test_a_page_in_another_language_says_no_word_of_english(browser: Any, options: dict[str, Any]) -> None:
+def test_a_page_in_another_language_says_no_word_of_english(
+    browser: Any, other: dict[str, Any], options: dict[str, Any]
+) -> None:
     """What the robot itself says is in that language here, too."""
     robot = FakeRobot(hears=False)
     server = ConsoleServer(robot, ConsoleSettings(port=0))
     page = browser.new_page(**options)
     page.add_init_script(WATCHED)
-    in_another_language(page)
+    in_another_language(page, other)
     try:
         page.goto(server.url)
         page.wait_for_selector("#page-link.good")
@@ -133,8 +144,8 @@ def test_a_page_in_another_language_says_no_word_of_english(browser: Any, option
             robot.goals.pop()[1](GoalEnd(success, ""))
             page.wait_for_selector("#answer.good" if success else "#answer.bad")
             assert english(page) == []
-        other = Page(server)
-        other.send(do="e_stop", engaged=True)
+        somebody = Page(server)
+        somebody.send(do="e_stop", engaged=True)
         page.wait_for_selector("body.stopped")
         assert english(page) == []
     finally:
@@ -164,15 +175,15 @@ def show_all(server: ConsoleServer) -> None:
 
 
 @pytest.mark.parametrize("name", ["login.html", "robots.html"])
-def test_the_other_pages_too(browser: Any, name: str) -> None:
+def test_the_other_pages_too(browser: Any, other: dict[str, Any], name: str) -> None:
     server = ConsoleServer(FakeRobot(), ConsoleSettings(port=0))
     page = browser.new_page()
     page.add_init_script(WATCHED)
-    in_another_language(page)
+    in_another_language(page, other)
     page.route("**/robots", lambda route: route.fulfill(json={FOREIGN: True, FOREIGN * 2: False}))
     try:
-        served = STATIC / name
-        page.route(f"**/{name}", lambda route: route.fulfill(path=served))
+        body = pages.page_of(name)
+        page.route(f"**/{name}", lambda route: route.fulfill(body=body, content_type="text/html"))
         page.goto(f"{server.url}{name}")
         page.wait_for_selector(f"h1:has-text('{FOREIGN}')")
         assert english(page) == []

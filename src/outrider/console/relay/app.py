@@ -21,13 +21,13 @@ from outrider.console.app import (
     AWAY,
     HELLO_S,
     NO_HELLO,
-    STATIC,
     UNREADABLE,
     Guard,
     Login,
     SocketChannel,
     is_own_page,
 )
+from outrider.console.pages import STATIC
 from outrider.console.protocols.pace import Pace
 from outrider.console.relay.robots import NOT_HERE, RelayedPage, RelayedRobot, Robots
 from outrider.core.errors import ProtocolError

@@ -1,6 +1,7 @@
 // The newest picture, what is known to be on it, and the action. A click says where on the picture it was.
 
 import { color, fit } from "./canvas.js";
+import { Pointing } from "./pointing.js";
 import { words } from "./words.js";
 
 const SILENT_MS = 1500;
@@ -11,7 +12,7 @@ export class Camera {
     Object.assign(this, { canvas, empty, next: null, busy: false, bitmap: null, action: "", shownMs: 0 });
     this.number = 0;
     this.boxes = [{ picture: 0, boxes: [] }];
-    canvas.addEventListener("click", (event) => this.point(event, onPoint));
+    this.pointing = new Pointing(canvas, (u, v) => this.point(u, v, onPoint), () => this.draw());
     setInterval(() => this.watch(), 500);
     new ResizeObserver(() => this.draw()).observe(canvas);
   }
@@ -65,11 +66,11 @@ export class Camera {
     return [(width - w) / 2, (height - h) / 2, w, h];
   }
 
-  point(event, onPoint) {
+  point(u, v, onPoint) {
     if (!this.bitmap) return;
     const [x, y, w, h] = this.frame(this.canvas.clientWidth, this.canvas.clientHeight);
     const share = (value) => Math.max(0, Math.min(1, value));
-    onPoint(this.number, share((event.offsetX - x) / w), share((event.offsetY - y) / h));
+    onPoint(this.number, share((u - x) / w), share((v - y) / h));
   }
 
   setAction(action) {
@@ -85,6 +86,7 @@ export class Camera {
       for (const box of this.boxesNow()) drawBox(context, frame, box);
     }
     drawAction(context, width, height, this.action);
+    this.pointing.draw(context);
   }
 }
 

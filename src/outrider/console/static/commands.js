@@ -1,5 +1,6 @@
 // Commands in words: a box with a history, a few for one click, and what came of them.
 
+import { keep, recallTexts } from "./storage.js";
 import { list, words } from "./words.js";
 
 const HISTORY = "outrider.history";
@@ -16,12 +17,12 @@ const pastCommand = ({ state, instruction, message }) => {
 export class Commands {
   constructor(link, form, input, quick, cancel, answer, meant, plan, past) {
     Object.assign(this, { link, input, answer, cancel, meant, plan, past });
-    this.history = JSON.parse(localStorage.getItem(HISTORY) ?? "[]");
+    Object.assign(this, { running: "", isLost: false, ended: [] });
+    this.history = recallTexts("localStorage", HISTORY);
     this.at = this.history.length;
     form.addEventListener("submit", (event) => {
       event.preventDefault();
-      this.say(input.value.trim());
-      input.value = "";
+      if (this.say(input.value.trim())) input.value = "";
       // The keyboard on the screen hides the robot.
       if (matchMedia("(pointer: coarse)").matches) input.blur();
     });
@@ -37,15 +38,23 @@ export class Commands {
     }
   }
 
+  // Whether it has gone out; if not, the person is told why.
   say(said) {
-    if (!said) return;
-    if (!this.link.send({ do: "say", text: said })) {
-      this.show("bad", words("command.unsent"));
-      return;
-    }
+    if (!said) return true;
+    this.remember(said);
+    const most = Number(this.input.dataset.most), characters = [...said].length;
+    const why = characters > most ? words("command.long", { characters, most })
+      : said.isWellFormed?.() === false ? words("command.broken")
+      : this.link.send({ do: "say", text: said }) ? ""
+      : words("command.unsent");
+    if (why) this.show("bad", why);
+    return !why;
+  }
+
+  remember(said) {
     this.history = [...this.history.filter((old) => old !== said), said].slice(-KEPT);
     this.at = this.history.length;
-    localStorage.setItem(HISTORY, JSON.stringify(this.history));
+    keep("localStorage", HISTORY, JSON.stringify(this.history));
   }
 
   onKey(event) {
@@ -57,9 +66,14 @@ export class Commands {
   }
 
   onGoal({ state, instruction, message }) {
+    this.showGoal({ state, instruction, message });
+    if (state !== "running") this.addPast({ state, instruction, message });
+  }
+
+  showGoal({ state, instruction, message }) {
+    this.running = state === "running" ? instruction : "";
     const kind = { running: "running", done: "good", failed: "bad" }[state];
     this.show(kind, words(message ? "goal.said" : `goal.${state}`, { said: instruction, message }));
-    if (state !== "running") this.addPast({ state, instruction, message });
     this.offer(message?.match(/did you mean "(.+)"\?$/)?.[1] ?? "");
   }
 
@@ -76,6 +90,7 @@ export class Commands {
 
   // The newest first, whatever came in which order.
   setPast(ended) {
+    this.ended = ended;
     this.past.replaceChildren(...ended.map(pastCommand).reverse());
     this.past.parentElement.hidden = !ended.length;
   }
@@ -98,9 +113,26 @@ export class Commands {
     }));
   }
 
+  // Without news nothing is known of a command that ran.
+  lost() {
+    this.isLost = true;
+    this.cancel.classList.remove("running");
+    if (this.running) this.show("bad", words("goal.unknown", { said: this.running }));
+  }
+
   setRunning(goal) {
     this.cancel.classList.toggle("running", Boolean(goal));
-    if (goal && !this.answer.textContent) this.show("running", words("goal.running", { said: goal }));
+    if (goal && (this.isLost || !this.answer.textContent)) this.showGoal({ state: "running", instruction: goal });
+    else if (this.isLost && this.running) this.showMissed();
+    this.isLost = false;
+  }
+
+  // It has ended while nobody here was told.
+  showMissed() {
+    const last = this.ended.at(-1);
+    if (last?.instruction === this.running) this.showGoal(last);
+    else this.show("", words("goal.over", { said: this.running }));
+    this.running = "";
   }
 
   show(kind, text) {

@@ -1,4 +1,5 @@
-// Press and hold: commands go out while something is held, and one that takes the hand off when it is not.
+// Press and hold: commands go out while something is held, and one that takes the hand off when it is not. Keys drive
+// while the pad has the focus, and nowhere else: other parts of the page have a use of their own for keys.
 
 const PERIOD_MS = 50;
 const KEYS = {
@@ -6,19 +7,20 @@ const KEYS = {
   KeyA: ["turn", 1], ArrowLeft: ["turn", 1], KeyD: ["turn", -1], ArrowRight: ["turn", -1],
   KeyQ: ["left", 1], KeyE: ["left", -1],
 };
-
-const isTyping = (event) => event.target.matches("input, textarea");
+const PRESSES = [" ", "Enter"];
 
 export class Drive {
-  constructor(link, buttons) {
-    this.link = link;
+  constructor(link, pad) {
+    Object.assign(this, { link, pad, timer: null });
     this.held = new Map();
-    this.timer = null;
-    document.addEventListener("keydown", (event) => this.onKey(event));
+    pad.addEventListener("keydown", (event) => this.onKey(event));
+    pad.addEventListener("focusout", ({ relatedTarget }) => pad.contains(relatedTarget) || this.releaseAll());
     document.addEventListener("keyup", (event) => this.release(event.code));
+    // While it is held, some systems tell no release of the other keys.
+    document.addEventListener("keydown", (event) => event.metaKey && this.releaseAll());
     // A menu takes the release of a held key.
     document.addEventListener("contextmenu", () => this.releaseAll());
-    for (const button of buttons) this.watch(button);
+    for (const button of pad.querySelectorAll("[data-drive]")) this.watch(button);
     // A page that nobody looks at must not drive.
     window.addEventListener("blur", () => this.releaseAll());
     document.addEventListener("visibilitychange", () => document.hidden && this.releaseAll());
@@ -27,17 +29,27 @@ export class Drive {
 
   watch(button) {
     const [axis, value] = button.dataset.drive.split(",");
+    const begin = () => {
+      button.classList.add("held");
+      this.hold(button, axis, Number(value));
+    };
     const end = () => {
       button.classList.remove("held");
       this.release(button);
     };
     button.addEventListener("pointerdown", (event) => {
       event.preventDefault();
+      if (!this.pad.contains(document.activeElement)) this.pad.focus({ preventScroll: true });
       button.setPointerCapture(event.pointerId);
-      button.classList.add("held");
-      this.hold(button, axis, Number(value));
+      begin();
     });
-    for (const name of ["pointerup", "pointercancel", "lostpointercapture"]) button.addEventListener(name, end);
+    for (const name of ["pointerup", "pointercancel", "lostpointercapture", "blur"]) button.addEventListener(name, end);
+    button.addEventListener("keydown", (event) => {
+      if (!PRESSES.includes(event.key) || isModified(event)) return;
+      event.preventDefault();
+      if (!event.repeat) begin();
+    });
+    button.addEventListener("keyup", (event) => PRESSES.includes(event.key) && end());
     // A long touch asks for a menu: there is none here, and the hand stays on.
     button.addEventListener("contextmenu", (event) => {
       event.preventDefault();
@@ -46,12 +58,10 @@ export class Drive {
   }
 
   onKey(event) {
-    // While it is held, some systems tell no release of the other keys.
-    if (event.metaKey) this.releaseAll();
     const key = KEYS[event.code];
-    if (!key || event.repeat || isTyping(event) || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (!key || isModified(event)) return;
     event.preventDefault();
-    this.hold(event.code, ...key);
+    if (!event.repeat) this.hold(event.code, ...key);
   }
 
   hold(source, axis, value) {
@@ -87,3 +97,5 @@ export class Drive {
     this.link.send({ do: "drive", ...axes, beat: this.link.beat });
   }
 }
+
+const isModified = ({ ctrlKey, metaKey, altKey }) => ctrlKey || metaKey || altKey;

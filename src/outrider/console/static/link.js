@@ -1,24 +1,29 @@
 // The websocket: strict messages out, events and pictures in, and a new connection whenever one is lost.
 
-import { words } from "./words.js";
+import { keep, recall } from "./storage.js";
 
 const RETRY_MS = [300, 600, 1200, 2500];
 const PING_MS = 1000;
 const SILENT_MS = 2000;
-const STOP_RETRY_MS = 500;
-const HEARD_MS = 300;
 const REPLACED = 4001;
 const AWAY = 4002;
+const FULL = 1013;
+const UNREADABLE = 1008;
+const UNAVAILABLE = 503;
 const SECRET = "outrider.viewer";
+// Signs that make what stands after them, or around them, read in another order than it is written.
+const REORDERING = /[\u202A-\u202E\u2066-\u2069]/g;
 
 export class Link {
-  // `on` has: event(message), picture(blob, number), state("open" | "lost" | "away" | "silent" | "replaced"), delay(ms),
-  // stop("" | why nobody is known to have heard it).
+  // `on` has: event(message), picture(blob, number), delay(ms), and state("open" | "lost" | "away" | "full" | "silent",
+  // the console's reason where it has closed the connection).
   constructor(on) {
     this.on = on;
     this.beat = 0;
     this.tries = 0;
     this.heardMs = 0;
+    this.stopHeard = false;
+    this.secret = recall("sessionStorage", SECRET);
     this.connect();
     setInterval(() => this.watch(), PING_MS);
   }
@@ -38,11 +43,11 @@ export class Link {
     const socket = new WebSocket(address);
     socket.binaryType = "arraybuffer";
     socket.onopen = () => {
-      this.send({ do: "hello", resume: sessionStorage.getItem(SECRET) ?? "" });
+      this.send({ do: "hello", resume: this.secret });
       if (this.cancelOwed) this.send({ do: "cancel" });
     };
     socket.onmessage = ({ data }) => this.receive(data);
-    socket.onclose = ({ code }) => this.closed(code);
+    socket.onclose = ({ code, reason }) => this.closed(code, reason);
     this.socket = socket;
   }
 
@@ -60,7 +65,7 @@ export class Link {
       this.on.picture(new Blob([new Uint8Array(data, 4)], { type: "image/jpeg" }), number);
       return;
     }
-    const message = JSON.parse(data);
+    const message = JSON.parse(data, asWritten);
     if (message.is === "state") this.told(message);
     if (message.is === "pong") this.on.delay(performance.now() - message.sent_ms);
     if (message.is === "welcome") this.welcomed(message);
@@ -75,7 +80,8 @@ export class Link {
   welcomed(message) {
     this.tries = 0;
     this.told(message.state);
-    sessionStorage.setItem(SECRET, message.secret);
+    this.secret = message.secret;
+    keep("sessionStorage", SECRET, this.secret);
     this.on.state("open");
     this.ping();
   }
@@ -90,9 +96,11 @@ export class Link {
     if (!this.isFresh) this.on.state("silent");
   }
 
-  async closed(code) {
-    this.on.state({ [REPLACED]: "replaced", [AWAY]: "away" }[code] ?? "lost");
-    if (code === REPLACED) return;
+  async closed(code, reason) {
+    // Another tab, which was opened from this one, goes on as this viewer: this one comes back as a new one.
+    if (code === REPLACED) this.secret = "";
+    const isRefused = code === FULL || code === UNREADABLE;
+    this.on.state({ [AWAY]: "away", [FULL]: "full" }[code] ?? "lost", isRefused ? reason : "");
     const wait = RETRY_MS[Math.min(this.tries, RETRY_MS.length - 1)];
     this.tries += 1;
     await new Promise((resolve) => setTimeout(resolve, wait));
@@ -100,17 +108,20 @@ export class Link {
     else this.connect();
   }
 
-  // A session that has ended looks like any refused connection; the page itself says which it is.
+  // A session that has ended, or a console without room, looks like any refused connection; the page itself says
+  // which it is.
   async mustLogIn() {
     try {
-      return (await fetch(".", { method: "HEAD" })).url.endsWith("/login");
+      const { status, url } = await fetch(".", { method: "HEAD", signal: AbortSignal.timeout(SILENT_MS) });
+      if (status === UNAVAILABLE) this.on.state("full", "");
+      return url.endsWith("/login");
     } catch {
       return false;
     }
   }
 
   release() {
-    this.send({ do: "e_stop", engaged: false, beat: this.beat });
+    return this.send({ do: "e_stop", engaged: false, beat: this.beat });
   }
 
   // Whether it has gone out on a connection that works; if not, it goes out by the next one.
@@ -119,34 +130,11 @@ export class Link {
     return !this.cancelOwed;
   }
 
-  // By both ways, unless the robot's own news soon say that it is engaged: a socket that looks open may lead
-  // nowhere, here or behind a relay.
-  async eStop() {
+  // Whether it has gone out on a connection that works; `stopHeard`, whether the robot's news have told of it since.
+  sendStop() {
     this.stopHeard = false;
-    if (this.send({ do: "e_stop", engaged: true }) && this.isFresh) {
-      await new Promise((resolve) => setTimeout(resolve, HEARD_MS));
-    }
-    if (!this.stopHeard) this.postStop();
-  }
-
-  // Until it is heard, by this way or by a connection that has come back.
-  async postStop() {
-    if (this.stopping) return;
-    this.stopping = true;
-    while (!(await this.posted())) {
-      this.on.stop(words("stop.unsent"));
-      await new Promise((resolve) => setTimeout(resolve, STOP_RETRY_MS));
-    }
-    this.stopping = false;
-    this.on.stop("");
-  }
-
-  async posted() {
-    try {
-      const signal = AbortSignal.timeout(SILENT_MS);
-      return (await fetch("e_stop", { method: "POST", signal })).ok;
-    } catch {
-      return false;
-    }
+    return this.send({ do: "e_stop", engaged: true }) && this.isFresh;
   }
 }
+
+const asWritten = (name, value) => (typeof value === "string" ? value.replace(REORDERING, "") : value);

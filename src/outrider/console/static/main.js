@@ -1,5 +1,6 @@
 // Joins the parts of the page: what the console tells goes to them, what the person does goes back.
 
+import "./stop.js";
 import { Camera } from "./camera.js";
 import { Chart } from "./charts.js";
 import { Commands } from "./commands.js";
@@ -33,11 +34,12 @@ const charts = {
 };
 const drafts = [];
 let state = {};
-let stopFailure = "";
+let toastTimer;
 
 const link = new Link({
-  event: onEvent, picture: (blob, number) => camera.show(blob, number), state: onLink, delay: onDelay, stop: onStop,
+  event: onEvent, picture: (blob, number) => camera.show(blob, number), state: onLink, delay: onDelay,
 });
+window.outrider.link = link;
 const commands = new Commands(link, $("command"), $("words"), $("quick"), $("cancel"), $("answer"), $("meant"), $("plan"),
   $("history"));
 const switches = new Switches(link, $("switches"), {
@@ -45,8 +47,8 @@ const switches = new Switches(link, $("switches"), {
 });
 const voice = new Voice(link, $("talk"), $("words"), $("speaks"), (kind, text) => commands.show(kind, text),
   (text) => toast("warning", text));
-const seat = new Seat(link, $("seat"), $("driver"), $("unseated"));
-const drive = new Drive(link, document.querySelectorAll("[data-drive]"));
+const seat = new Seat(link, $("seat"), $("driver"), $("unseated"), $("pad"));
+const drive = new Drive(link, $("pad"));
 
 const handlers = {
   welcome(message) {
@@ -68,8 +70,10 @@ const handlers = {
   },
   state(message) {
     state = message;
+    $("stop-heard").hidden = true;
     if (message.pose) map.setPose(message.pose);
     showState();
+    commands.setRunning(message.goal);
   },
   text(message) {
     texts.onText(message);
@@ -118,10 +122,18 @@ function onEvent(message) {
   handlers[message.is]?.(message);
 }
 
-function onLink(name) {
-  if (name !== "open") drive.releaseAll();
-  pill("page-link", words(`page.${name}`), name === "open" ? "good" : "bad");
-  document.body.classList.toggle("stale", name !== "open");
+// What the page has been told holds only as long as news come.
+function onLink(name, reason) {
+  const isOpen = name === "open";
+  pill("page-link", words(`page.${name}`), isOpen ? "good" : "bad");
+  document.body.classList.toggle("stale", !isOpen);
+  if (reason) toast("error", reason);
+  if (isOpen) return;
+  drive.releaseAll();
+  if (name !== "silent") voice.lost();
+  state = {};
+  showState();
+  commands.lost();
 }
 
 function onDelay(ms) {
@@ -129,32 +141,31 @@ function onDelay(ms) {
   document.body.classList.remove("stale");
 }
 
-function onStop(failure) {
-  stopFailure = failure;
-  showBanner();
-}
-
 function showState() {
-  const { link: robot, e_stop: stopped, moving, viewers, goal } = state;
+  const { link: robot, viewers, e_stop: stopped = false } = state;
   const kind = { connected: "good", local: "good", lost: "bad", refused: "bad", mismatched: "bad" }[robot] ?? "warn";
   pill("robot-link", words(`link.${robot || "unknown"}`), kind);
-  pill("motion", words(`motion.${stopped ? "stopped" : moving ? "moving" : "standing"}`), stopped ? "bad" : moving ? "warn" : "");
-  pill("viewers", words(`viewers.${viewers === 1 ? "one" : "other"}`, { n: viewers }));
+  pill("motion", words(`motion.${motionNow()}`), { stopped: "bad", moving: "warn" }[motionNow()]);
+  $("viewers").hidden = viewers === undefined;
+  pill("viewers", viewers === undefined ? "" : words(`viewers.${viewers === 1 ? "one" : "other"}`, { n: viewers }));
   seat.show(state);
   document.body.classList.toggle("stopped", stopped);
   showBanner();
-  commands.setRunning(goal);
+}
+
+// Without odometry nothing is known.
+function motionNow() {
+  const { e_stop: stopped, moving, stands } = state;
+  return stopped ? "stopped" : moving ? "moving" : stands ? "standing" : "unknown";
 }
 
 function showBanner() {
   const { e_stop: stopped = false, unheard, warning = "" } = state;
   const banner = $("banner");
-  banner.hidden = !stopped && !warning && !stopFailure;
-  banner.classList.toggle("bad", stopped || Boolean(stopFailure));
-  banner.firstElementChild.textContent = stopFailure ? stopFailure
-    : !stopped ? warning
-    : words(unheard ? "stop.unheard" : "stop.engaged");
-  banner.lastElementChild.hidden = !stopped || Boolean(stopFailure);
+  banner.hidden = !stopped && !warning;
+  banner.classList.toggle("bad", stopped);
+  banner.firstElementChild.textContent = !stopped ? warning : words(unheard ? "stop.unheard" : "stop.engaged");
+  banner.lastElementChild.hidden = !stopped;
 }
 
 // Over the last few verifications: a single one is all or nothing.
@@ -177,18 +188,18 @@ function pill(id, text, kind = "") {
   element.className = `pill ${kind}`;
 }
 
+// One that is said again stays, and is not announced again.
 function toast(level, text) {
-  const line = document.createElement("p");
+  let line = $("toasts").firstElementChild;
+  if (line?.textContent !== text) {
+    line = document.createElement("p");
+    line.textContent = text;
+    $("toasts").replaceChildren(line);
+  }
   line.className = level;
-  line.textContent = text;
-  $("toasts").replaceChildren(line);
-  setTimeout(() => line.remove(), TOAST_MS);
+  clearTimeout(toastTimer);
+  toastTimer = setTimeout(() => line.remove(), TOAST_MS);
 }
 
-$("e-stop").addEventListener("pointerdown", (event) => {
-  event.preventDefault();
-  link.eStop();
-});
-$("e-stop").addEventListener("click", () => link.eStop());
-document.addEventListener("keydown", (event) => event.code === "Escape" && link.eStop());
 $("banner").lastElementChild.addEventListener("click", () => link.release());
+$("unstarted").hidden = true;

@@ -1,6 +1,7 @@
 // The floor from above: x, the way the robot looked at first, is up; y is left. A click says which point it was at.
 
 import { color, fit } from "./canvas.js";
+import { Pointing } from "./pointing.js";
 import { words } from "./words.js";
 
 const MARGIN_M = 0.7;
@@ -10,9 +11,7 @@ export class FloorMap {
   constructor(canvas, onPoint) {
     this.canvas = canvas;
     this.clear();
-    canvas.addEventListener("click", ({ offsetX, offsetY }) => {
-      if (this.pose) onPoint(...this.pointAt(offsetX, offsetY));
-    });
+    this.pointing = new Pointing(canvas, (u, v) => this.pose && onPoint(...this.pointAt(u, v)), () => this.later());
     new ResizeObserver(() => this.draw()).observe(canvas);
   }
 
@@ -101,6 +100,7 @@ export class FloorMap {
     if (this.target) drawCross(context, ...at(...this.target));
     if (this.pose) this.drawRobot(context, at, scale);
     drawScale(context, scale, height);
+    this.pointing.draw(context);
   }
 
   drawWalls(context, at, scale) {

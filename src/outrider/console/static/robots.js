@@ -1,30 +1,45 @@
-// The robots of this relay, each a link to its console, and whether it is connected.
+// The robots of this relay, each a link to its console, and whether it is connected, as far as the relay says it.
 
 import { words } from "./words.js";
 
 const PERIOD_MS = 2000;
 const list = document.getElementById("robots");
+let robots = {};
+let shown = "";
 
 function item([name, isHere]) {
   const link = document.createElement("a");
   link.href = `robots/${name}/`;
   link.textContent = name;
   const state = document.createElement("span");
-  state.className = `pill ${isHere ? "good" : "bad"}`;
-  state.textContent = words(isHere ? "robots.here" : "robots.away");
+  const is = { true: "here", false: "away" }[isHere] ?? "unknown";
+  state.className = `pill ${{ here: "good", away: "bad" }[is] ?? "warn"}`;
+  state.textContent = words(`robots.${is}`);
   const line = document.createElement("li");
   line.append(link, state);
   return line;
 }
 
-async function show() {
-  const robots = await (await fetch("robots")).json();
-  const now = JSON.stringify(robots);
-  if (list.dataset.shown === now) return;
-  list.dataset.shown = now;
+function show(isAnswered) {
+  document.getElementById("asking").hidden = isAnswered;
+  document.getElementById("none").hidden = !isAnswered || Object.keys(robots).length > 0;
+  if (shown === JSON.stringify(robots)) return;
+  shown = JSON.stringify(robots);
   list.replaceChildren(...Object.entries(robots).map(item));
-  document.getElementById("none").hidden = list.children.length > 0;
 }
 
-setInterval(() => show().catch(() => {}), PERIOD_MS);
-show();
+async function ask() {
+  try {
+    const answer = await fetch("robots", { signal: AbortSignal.timeout(PERIOD_MS) });
+    if (answer.url.endsWith("/login")) return location.assign("/login");
+    robots = await answer.json();
+    show(true);
+  } catch {
+    // An old answer says nothing of now.
+    for (const name of Object.keys(robots)) robots[name] = null;
+    show(false);
+  }
+  setTimeout(ask, PERIOD_MS);
+}
+
+ask();

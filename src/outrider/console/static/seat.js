@@ -5,10 +5,10 @@ import { words } from "./words.js";
 const SHOWN_MS = 15000;
 
 export class Seat {
-  constructor(link, button, driver, unseated) {
-    Object.assign(this, { link, button, driver, unseated, me: "", state: {} });
+  constructor(link, button, driver, unseated, pad) {
+    Object.assign(this, { link, button, driver, unseated, pad, me: "", state: {}, isWanted: false });
     [this.why, this.take] = unseated.children;
-    button.addEventListener("click", () => link.send({ do: this.isMine ? "leave" : "take" }));
+    button.addEventListener("click", () => this.onButton());
     this.take.addEventListener("click", () => this.takeAndAsk());
     // The Enter that sent the command may still be held.
     this.take.addEventListener("keydown", (event) => event.repeat && event.preventDefault());
@@ -18,13 +18,27 @@ export class Seat {
     return this.state.driver === this.me;
   }
 
+  onButton() {
+    this.isWanted = !this.isMine;
+    this.link.send({ do: this.isMine ? "leave" : "take" });
+  }
+
+  // `state` is empty while nothing is known.
   show(state) {
     this.state = state;
     const { driver, driver_yields: yields } = state;
-    this.driver.textContent = words(`drive.${this.isMine ? "you" : driver ? "other" : "nobody"}`, { name: driver });
+    this.driver.textContent = words(`drive.${this.isMine ? "you" : driver ? "other" : driver === "" ? "nobody" : "unknown"}`, { name: driver });
     this.button.textContent = words(this.isMine ? "drive.leave" : "drive.take");
-    this.button.disabled = Boolean(driver) && !this.isMine && !yields;
+    this.button.disabled = driver === undefined || (Boolean(driver) && !this.isMine && !yields);
     if (this.button.disabled || this.isMine) this.hide();
+    this.goToPad();
+  }
+
+  // Whoever has just taken the seat can drive by the keys at once.
+  goToPad() {
+    if (!this.isWanted || !this.isMine) return;
+    this.isWanted = false;
+    if ([this.button, document.body].includes(document.activeElement)) this.pad.focus({ preventScroll: true });
   }
 
   // What was asked for was not done. One press takes the seat and asks again; a key is held again instead.

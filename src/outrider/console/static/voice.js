@@ -2,6 +2,7 @@
 // box, to be corrected and sent. Answers are spoken on the console's side, where that is asked for; this page plays
 // the sound. The browser's own voices are not used: some of them send the text away.
 
+import { keep, recall } from "./storage.js";
 import { words } from "./words.js";
 
 const RATE = 16000;
@@ -13,7 +14,8 @@ const LONGEST = 300;
 export class Voice {
   constructor(link, button, input, speaks, show, warn) {
     Object.assign(this, { link, button, input, speaks, show, warn });
-    this.held = false;
+    Object.assign(this, { held: false, press: 0, listening: false, isAwaited: false, heard: "" });
+    this.close = () => {};
     this.player = new Audio();
     button.addEventListener("pointerdown", (event) => {
       event.preventDefault();
@@ -27,68 +29,105 @@ export class Voice {
     button.addEventListener("keyup", () => this.end());
     button.addEventListener("blur", () => this.end());
     document.addEventListener("visibilitychange", () => document.hidden && this.end());
-    speaks.checked = localStorage.getItem(SPEAKS) === "yes";
-    speaks.addEventListener("change", () => localStorage.setItem(SPEAKS, speaks.checked ? "yes" : "no"));
+    speaks.checked = recall("localStorage", SPEAKS) === "yes";
+    speaks.addEventListener("change", () => keep("localStorage", SPEAKS, speaks.checked ? "yes" : "no"));
     speaks.addEventListener("change", () => this.player.pause());
   }
 
   async begin() {
     if (this.held) return;
     this.held = true;
+    this.press += 1;
+    const { press } = this;
     this.button.classList.add("held");
     this.player.pause();
     try {
-      await this.open();
+      await this.open(press);
     } catch (error) {
+      if (this.press !== press) return;
       this.end();
       this.show("bad", words("talk.refused", { reason: error.message }));
     }
   }
 
-  async open() {
+  // A press may end, and the next begin, while the person is still asked for the microphone.
+  isHeld(press) {
+    return this.held && this.press === press;
+  }
+
+  // What one press has opened is closed with it, whenever it comes.
+  async open(press) {
     if (!navigator.mediaDevices) throw new Error(words("talk.insecure"));
-    this.stream = await navigator.mediaDevices.getUserMedia({ audio: MICROPHONE });
-    this.context = new AudioContext({ sampleRate: RATE });
-    await this.context.audioWorklet.addModule("static/recorder.js");
-    const recorder = new AudioWorkletNode(this.context, "recorder", { numberOfOutputs: 0 });
-    recorder.port.onmessage = ({ data }) => this.held && this.link.send({ do: "samples", samples: base64(data) });
-    this.stream.getAudioTracks()[0].onended = () => {
+    const stream = await navigator.mediaDevices.getUserMedia({ audio: MICROPHONE });
+    let context;
+    const close = () => {
+      stream.getTracks().forEach((track) => track.stop());
+      context?.close();
+      context = undefined;
+    };
+    try {
+      if (!this.isHeld(press)) return close();
+      this.close = close;
+      context = new AudioContext({ sampleRate: RATE });
+      await this.record(press, stream, context);
+    } catch (error) {
+      close();
+      throw error;
+    }
+  }
+
+  async record(press, stream, context) {
+    await context.audioWorklet.addModule("static/recorder.js");
+    if (!this.isHeld(press)) return;
+    const recorder = new AudioWorkletNode(context, "recorder", { numberOfOutputs: 0 });
+    recorder.port.onmessage = ({ data }) => {
+      if (this.isHeld(press)) this.link.send({ do: "samples", samples: base64(data) });
+    };
+    stream.getAudioTracks()[0].onended = () => {
+      if (!this.isHeld(press)) return;
       this.end();
       this.show("bad", words("talk.gone"));
     };
-    this.context.createMediaStreamSource(this.stream).connect(recorder);
-    if (!this.held) {
-      this.close();
-    } else if (this.link.send({ do: "listen" })) {
-      this.listening = true;
-      this.show("running", words("talk.listening"));
-    } else {
-      throw new Error(words("talk.unconnected"));
-    }
+    context.createMediaStreamSource(stream).connect(recorder);
+    if (!this.link.send({ do: "listen" })) throw new Error(words("talk.unconnected"));
+    this.listening = true;
+    this.show("running", words("talk.listening"));
   }
 
   end() {
     if (!this.held) return;
     this.held = false;
     this.button.classList.remove("held");
-    if (this.listening && this.link.send({ do: "listened" })) this.show("running", words("talk.recognising"));
-    this.listening = false;
     this.close();
+    if (!this.listening) return;
+    this.listening = false;
+    this.isAwaited = this.link.send({ do: "listened" });
+    if (this.isAwaited) this.show("running", words("talk.recognising"));
   }
 
-  close() {
-    this.stream?.getTracks().forEach((track) => track.stop());
-    this.context?.close();
-    this.stream = this.context = undefined;
+  // The console forgets what it has heard of a connection that has ended.
+  lost() {
+    if (!this.listening && !this.isAwaited) return;
+    this.end();
+    this.isAwaited = false;
+    this.show("bad", words("talk.lost"));
   }
 
   onHeard({ text, note, is_whole: isWhole }) {
-    if (isWhole) this.end();
-    if (text && note !== "stopped") {
-      this.input.value = text;
-      this.input.focus();
+    if (isWhole) {
+      this.end();
+      this.isAwaited = false;
     }
+    if (text && note !== "stopped") this.write(text);
     this.show(note && note !== "stopped" ? "bad" : "good", note || words("talk.heard"));
+  }
+
+  // At the end of what the person has typed; in place of what was heard before, where that stands unchanged.
+  write(text) {
+    const typed = this.input.value.trim();
+    this.input.value = typed && typed !== this.heard ? `${typed} ${text}` : text;
+    this.heard = text;
+    this.input.focus();
   }
 
   speak(text) {
