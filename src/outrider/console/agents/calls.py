@@ -13,6 +13,7 @@ from mcp.server.fastmcp.tools import Tool
 from pydantic import ValidationError
 
 from outrider.console.agents.agent import ORDERS, Agent
+from outrider.console.agents.under_way.signs import let_hear
 from outrider.console.agents.under_way.withdrawals import let_take_back
 
 MOST_SHOWN = 40
@@ -24,6 +25,7 @@ class CheckedServer(FastMCP):
     def __init__(self, *given: Any, **settings: Any) -> None:
         super().__init__(*given, **settings)
         let_take_back(self._mcp_server)
+        let_hear(self._mcp_server)
 
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:
         """What the tool gives. Raises ToolError for a call that is refused."""
