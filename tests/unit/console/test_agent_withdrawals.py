@@ -149,7 +149,7 @@ def test_over_http_a_session_outlives_calls_that_are_taken_back(calm: ConsoleSer
                 await asyncio.sleep(moments.uniform(0.0, 0.03))
                 assert (await client.post(url, json=taking_back(number))).status_code == 202
                 answer = await asked
-                assert answer.status_code == 200 and answer.json()["id"] == number
+                assert answer.status_code == 200 and f'"id":{number},' in answer.text
             call = request("last", "tools/call", {"name": "words", "arguments": {}})
             assert "turn left" in (await client.post(url, json=call)).text
 
