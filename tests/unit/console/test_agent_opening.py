@@ -10,6 +10,9 @@ import pytest
 
 pytest.importorskip("mcp", reason="the extra mcp is not installed")
 
+from mcp.shared.exceptions import McpError
+from mcp.shared.memory import create_connected_server_and_client_session
+from pydantic import AnyUrl
 from support.consoles import FakeRobot, StandingRobot, wait_until
 from typer.testing import CliRunner
 from websockets.asyncio.server import ServerConnection, serve
@@ -20,6 +23,7 @@ from outrider.console.agents.address import ConsoleAddress
 from outrider.console.agents.agent import Agent, AgentSettings
 from outrider.console.agents.envelope import Envelope
 from outrider.console.agents.link import ConsoleLink
+from outrider.console.agents.tools import make_server
 from outrider.console.notes import note_nothing
 from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.core.errors import LinkError
@@ -135,3 +139,16 @@ def test_a_name_that_no_console_takes_is_refused_at_the_start(name: str) -> None
     done = CliRunner().invoke(cli.app, ["mcp", "--name", name])
     assert done.exit_code != 0
     assert "--name" in str(done.exception) and "letters" in str(done.exception)
+
+
+def test_a_resource_that_is_not_there_is_refused_as_mcp_has_it(console: ConsoleServer) -> None:
+    async def run() -> None:
+        settings = AgentSettings(ConsoleAddress(console.url), Envelope(None), "say: turn left")
+        server = make_server(settings, note_nothing)
+        async with create_connected_server_and_client_session(server) as session:
+            with pytest.raises(McpError, match="read one of outrider://camera") as error:
+                await session.read_resource(AnyUrl("outrider://nothing"))
+            assert error.value.error.code == -32002
+            assert (await session.read_resource(AnyUrl("outrider://map"))).contents
+
+    asyncio.run(asyncio.wait_for(run(), LIMIT_S))
