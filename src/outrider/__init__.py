@@ -17,6 +17,7 @@ Errors       OutriderError, the base of every expected failure
 from __future__ import annotations
 
 from importlib import import_module
+from os import environ
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
     from outrider.simulation.simulator import open_simulator
 
 __version__ = "0.1.0"
+
+environ.update(ORT_DISABLE_TELEMETRY="1", HF_HUB_DISABLE_TELEMETRY="1", RAY_USAGE_STATS_ENABLED="0")
+"""Libraries that tell others how they are used are told not to: here, before any of them can be imported."""
 
 _MODULES = {
     "Continuation": "outrider.decoding.drafting.retrieval.continuation",

@@ -39,7 +39,9 @@ def mcp(
     console_token_file: Annotated[
         str, typer.Option(help="Login token of the console, where it asks for one.")
     ] = "",
-    name: Annotated[str, typer.Option(help="What the console calls the agent.")] = "mcp",
+    name: Annotated[
+        str, typer.Option(help="What the console calls the agent.", callback=given(checks.agent_name))
+    ] = "mcp",
     private: Annotated[
         bool, typer.Option("--private", help="Let the agent hear what the robot remembers in private.")
     ] = False,

@@ -113,6 +113,13 @@ def console(url: str) -> None:
     ConsoleAddress(url)
 
 
+def agent_name(name: str) -> None:
+    """Raises ConfigError for what a console does not call an agent."""
+    from outrider.console.agents.address import check_name
+
+    check_name(name)
+
+
 def looks(names: str) -> None:
     """Raises ConfigError for a look that homes do not have; several have commas between."""
     from outrider.simulation.looks.styles import checked_looks

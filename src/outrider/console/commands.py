@@ -15,6 +15,7 @@ CANCEL_S = 5.0
 """A command that has not ended this long after its cancel has nobody who could end it."""
 NEVER_BEGUN = "it was cancelled before it began"
 OF_ANOTHER = "what another viewer said"
+OF_PERSON = "what a person said is under way: wait for its end, or cancel it"
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,11 @@ class Commands:
     def running(self) -> Command | None:
         """Returns what runs."""
         return self._running
+
+    @property
+    def is_of_person(self) -> bool:
+        """Whether what runs was said by a person."""
+        return self._running is not None and not self._running.is_agents
 
     def has_of(self, secret: str) -> bool:
         """Whether what runs, or what waits, was said by this page."""

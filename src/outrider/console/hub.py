@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from outrider.console import messages as m
-from outrider.console.commands import NEVER_BEGUN, Command, Commands
+from outrider.console.commands import NEVER_BEGUN, OF_PERSON, Command, Commands
 from outrider.console.drawn.floor import CELL_M
 from outrider.console.drawn.frames import picture_frame
 from outrider.console.drawn.pictures import Pictures, sentence_to_go
@@ -48,8 +48,7 @@ class Hub:
         self._robot, self._note, self._clock = robot, note, clock
         self._viewers = Viewers(self._welcome)
         self._tell = self._viewers.tell
-        self._names, self._seat = Names(), Seat()
-        self._state = m.State()
+        self._names, self._seat, self._state = Names(), Seat(), m.State()
         self._beats = Beats(clock)
         self._stop_beat, self._stopping = 0, False
         self._hand = Hand(robot.drive)
@@ -291,7 +290,9 @@ class Hub:
                 self._note(viewer.name, "drive")
 
     def _command(self, viewer: Viewer, text: str) -> None:
-        if self._drives(viewer, m.Say(text)):
+        if viewer.is_agent and self._commands.is_of_person:  # who may have given the seat back
+            self._warn(viewer, OF_PERSON)
+        elif self._drives(viewer, m.Say(text)):
             self._note(viewer.name, "say", said=text)
             self._commands.give(Command(viewer.secret, text, viewer.is_agent))
 

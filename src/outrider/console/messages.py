@@ -17,6 +17,7 @@ from outrider.core.errors import ProtocolError
 
 MAX_MESSAGE_BYTES = 2048
 MAX_COMMAND_CHARACTERS = 400
+AGENT_NAME = r"\A[A-Za-z0-9_-]{0,32}\Z"
 
 Fraction = Annotated[float, msgspec.Meta(ge=-1.0, le=1.0)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
@@ -35,7 +36,7 @@ class Hello(_FromPage, frozen=True, tag="hello"):
     """
 
     resume: Annotated[str, msgspec.Meta(max_length=64)] = ""
-    agent: Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9_-]{0,32}\Z")] = ""
+    agent: Annotated[str, msgspec.Meta(pattern=AGENT_NAME)] = ""
 
 
 class Seen(_FromPage, frozen=True, tag="seen"):

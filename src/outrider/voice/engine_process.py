@@ -7,6 +7,7 @@ import contextlib
 import select
 import subprocess
 import sys
+import time
 from typing import IO
 
 import msgspec
@@ -19,20 +20,32 @@ WORKER = [sys.executable, "-m", "outrider.voice.worker"]
 WAIT_S = 5.0
 ANSWER_S = 20.0
 """An engine that has not answered for this long is ended: others wait for their turn."""
+READY_S, LOAD_S = 10.0, 60.0
+"""For so long one waits for an engine to be ready. One that is not this long after its start hangs, and is
+started anew.
+"""
 TOO_SLOW = f"the speech engine was ended, as it took more than {ANSWER_S:g} s: say less"
+LOADING = "the speech engine is still being loaded: try again in a moment"
+HANGS = f"the speech engine was not ready in {LOAD_S:g} s, and is started anew: try again in a moment"
+
+
+class _NotReadyError(LinkError):
+    """Its process runs, and is not ready yet."""
 
 
 class EngineProcess:
     """Implements `AsrEngine` by a process that starts at once, and is started anew after it has ended.
 
-    `listen` waits until it is ready, and raises ConfigError with what it says where it cannot be made.
+    `listen` waits a little until it is ready, and raises LinkError where it is not, ConfigError with what it
+    says where it cannot be made.
     """
 
     def __init__(self, name: str, vocabulary: Vocabulary | None) -> None:
         self.name = name
         self._wanted = msgspec.json.encode({"engine": name, "vocabulary": vocabulary})
-        self._process = self._started()
-        self._is_ready, self._failure = False, ""
+        self._failure = ""
+        self._is_ready, self._started_s = False, 0.0
+        self._start()
 
     def listen(self) -> _RemoteUtterance:
         """Begin an utterance."""
@@ -40,9 +53,13 @@ class EngineProcess:
             raise ConfigError(self._failure)
         try:
             return self._begun()
+        except _NotReadyError:
+            if time.monotonic() - self._started_s <= LOAD_S:
+                raise
+            self._start_anew()
+            raise LinkError(HANGS) from None
         except LinkError:  # it ended with the utterance before, or since
-            self.close()
-            self._process, self._is_ready = self._started(), False
+            self._start_anew()
             return self._begun()
 
     def close(self) -> None:
@@ -57,9 +74,7 @@ class EngineProcess:
         """Returns the answer to a frame. Raises LinkError where there is none, or not in time."""
         source, sink = self._streams()
         f.write_frame(sink, kind, content)
-        waiting = select.poll()
-        waiting.register(source, select.POLLIN)
-        if not waiting.poll(1000 * ANSWER_S):
+        if not _has_come(source, ANSWER_S):
             self._process.kill()
             raise LinkError(TOO_SLOW)
         answer, said = f.read_frame(source)
@@ -69,7 +84,10 @@ class EngineProcess:
 
     def _begun(self) -> _RemoteUtterance:
         if not self._is_ready:
-            kind, said = f.read_frame(self._streams()[0])
+            source = self._streams()[0]
+            if not _has_come(source, READY_S):
+                raise _NotReadyError(LOADING)
+            kind, said = f.read_frame(source)
             if kind != f.READY:
                 self._failure = said.decode(errors="replace")
                 raise ConfigError(self._failure)
@@ -77,16 +95,28 @@ class EngineProcess:
         self.ask(f.LISTEN)
         return _RemoteUtterance(self)
 
-    def _started(self) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(WORKER, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert process.stdin is not None
-        f.write_frame(process.stdin, f.READY, self._wanted)
-        return process
+    def _start_anew(self) -> None:
+        self.close()
+        self._start()
+
+    def _start(self) -> None:
+        self._process = subprocess.Popen(WORKER, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._is_ready, self._started_s = False, time.monotonic()
+        f.write_frame(self._streams()[1], f.READY, self._wanted)
 
     def _streams(self) -> tuple[IO[bytes], IO[bytes]]:
         source, sink = self._process.stdout, self._process.stdin
         assert source is not None and sink is not None
         return source, sink
+
+
+def _has_come(source: IO[bytes], wait_s: float) -> bool:
+    """Whether there is something to read, or an end, within so many seconds."""
+    if source.closed:
+        return True
+    waiting = select.poll()
+    waiting.register(source, select.POLLIN)
+    return bool(waiting.poll(1000 * wait_s))
 
 
 class _RemoteUtterance:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from support.consoles import FakeRobot, Page, wait_until
 
-from outrider.console.commands import NEVER_BEGUN, OF_ANOTHER
+from outrider.console.commands import NEVER_BEGUN, OF_ANOTHER, OF_PERSON
 from outrider.console.hub import MAX_AGENTS
 from outrider.console.robot import GoalEnd
 from outrider.console.server import CUT_S, ConsoleServer, ConsoleSettings, listen
@@ -180,16 +180,35 @@ def test_a_command_that_is_dropped_before_it_begins_is_told_as_that(
 
 
 def test_what_waits_of_an_agent_that_vanishes_never_begins(server: ConsoleServer, robot: FakeRobot) -> None:
-    page, program = Page(server).seated(), agent(server)
-    page.send(do="say", text="find the red chair")
-    page.read("goal", state="running")
-    page.send(do="leave")
-    page.read("state", driver="")
-    program.send(do="say", text="turn left")
-    page.read("state", driver=program.name)
+    page, program = Page(server), agent(server)
+    for said in ("find the red chair", "turn left"):
+        program.send(do="say", text=said)
+    wait_until(lambda: robot.cancels, "the second one waits")
+    page.read("state", viewers=2, goal="find the red chair")
     program.vanish()
     page.read("state", viewers=1)
     robot.goals[0][1](GoalEnd(False, "cancelled"))
     page.read("goal", state="failed")
     page.read("state", goal="")
     assert [said for said, _ in robot.goals] == ["find the red chair"]
+
+
+@pytest.mark.parametrize("text", ["remember that the keys hang by the door", "turn left"])
+def test_an_agent_ends_no_persons_plan_by_another_sentence(
+    server: ConsoleServer, robot: FakeRobot, text: str
+) -> None:
+    """Though the person has given the seat back; what stops is never refused."""
+    page, program = Page(server).seated(), agent(server)
+    page.send(do="say", text="find the red chair")
+    page.read("goal", state="running")
+    page.send(do="leave")
+    page.read("state", driver="")
+    program.send(do="say", text=text)
+    assert program.read("notice")["text"] == OF_PERSON
+    assert robot.cancels == 0 and page.read("state")["driver"] == ""
+    program.send(do="cancel")
+    wait_until(lambda: robot.cancels, "the end of the plan")
+    robot.goals[0][1](GoalEnd(False, "cancelled"))
+    page.read("state", goal="")
+    program.send(do="say", text=text)
+    wait_until(lambda: len(robot.goals) == 2, "the agent's turn")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import signal
 import sys
 from collections.abc import Iterator
 
@@ -109,6 +110,24 @@ def test_an_engine_that_does_not_answer_is_ended_and_started_anew(
         patched.setattr(engine_process, "ANSWER_S", 0.2)
         with pytest.raises(LinkError, match="say less"):
             heard_in(engine, f"{when} hangs".encode())
+    assert heard_in(engine, b"after") == Heard("after", False)
+
+
+def test_an_engine_that_hangs_while_it_loads_keeps_nobody_waiting(
+    engine: EngineProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_process, "READY_S", 0.1)
+    process = engine._process
+    process.send_signal(signal.SIGSTOP)
+    for _ in range(3):
+        with pytest.raises(LinkError, match="still being loaded"):
+            engine.listen()
+    assert engine._process is process, "one that is only slow goes on with it"
+    with monkeypatch.context() as patched:
+        patched.setattr(engine_process, "LOAD_S", 0.0)
+        with pytest.raises(LinkError, match="started anew"):
+            engine.listen()
+    monkeypatch.setattr(engine_process, "READY_S", 60.0)
     assert heard_in(engine, b"after") == Heard("after", False)
 
 

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import http.client
+import re
 import time
 from dataclasses import dataclass
 from urllib.parse import urlencode, urlsplit
 
+from outrider.console.messages import AGENT_NAME
 from outrider.core.errors import ConfigError, LinkError
 
 CONNECT_S = 5.0
@@ -60,6 +62,14 @@ class ConsoleAddress:
             )
         return cookie
 
+    def not_let_in(self, status: int) -> LinkError:
+        """Why the console answers the agent with this status, and no websocket."""
+        login = "" if self.token else "give the file of its login token with --console-token-file; "
+        return LinkError(
+            f"{self.url} does not let the agent in (HTTP {status}): {login}the address is that of the "
+            "console's page, at a relay with the robot's name"
+        )
+
     def e_stop(self) -> None:
         """Engage the emergency stop without a login or a websocket. Blocks, and tries again for a while.
 
@@ -68,7 +78,10 @@ class ConsoleAddress:
         until_s = time.monotonic() + STOPPING_S
         while problem := self._not_stopped():
             if time.monotonic() > until_s:
-                raise LinkError(f"the emergency stop could NOT be engaged, use the robot's own: {problem}")
+                raise LinkError(
+                    f"the emergency stop could NOT be engaged, use the robot's own: {problem}. Where the "
+                    "console has ended, what it had the robot do ends about 1 s later"
+                )
             time.sleep(STOP_AGAIN_S)
 
     def _not_stopped(self) -> str:
@@ -93,6 +106,14 @@ class ConsoleAddress:
             raise no_console(self.url, error) from None
         finally:
             connection.close()
+
+
+def check_name(name: str) -> None:
+    """Raises ConfigError for what a console does not call an agent; without a name it would be a person."""
+    if not name or not re.match(AGENT_NAME, name):
+        raise ConfigError(
+            f"--name {name!r}: give 1 to 32 letters of English, digits, - and _, such as robot-helper"
+        )
 
 
 def no_console(url: str, error: object) -> LinkError:

@@ -41,7 +41,7 @@ IsThere = Callable[[], bool]
 
 
 def always_there() -> bool:
-    """Whether an agent is there whose connection tells when it ends."""
+    """Of an agent whose command moves nothing, and may go on."""
     return True
 
 

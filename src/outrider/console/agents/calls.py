@@ -10,12 +10,17 @@ from typing import Any
 from mcp.server.fastmcp import FastMCP
 from mcp.server.fastmcp.exceptions import ToolError
 from mcp.server.fastmcp.tools import Tool
-from pydantic import ValidationError
+from mcp.shared.exceptions import McpError
+from mcp.types import ErrorData
+from pydantic import AnyUrl, ValidationError
 
 from outrider.console.agents.agent import ORDERS, Agent
+from outrider.console.agents.under_way.signs import let_hear
 from outrider.console.agents.under_way.withdrawals import let_take_back
 
 MOST_SHOWN = 40
+NO_RESOURCE = -32002
+"""The code that MCP has for a resource that is not there."""
 
 
 class CheckedServer(FastMCP):
@@ -24,6 +29,7 @@ class CheckedServer(FastMCP):
     def __init__(self, *given: Any, **settings: Any) -> None:
         super().__init__(*given, **settings)
         let_take_back(self._mcp_server)
+        let_hear(self._mcp_server)
 
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:
         """What the tool gives. Raises ToolError for a call that is refused."""
@@ -36,6 +42,14 @@ class CheckedServer(FastMCP):
             called = "" if tool else name.replace("_", " ")
             problem = await agent.refuse(problem, filter(None, (called, *_texts(arguments))))
         raise ToolError(problem)
+
+    async def read_resource(self, uri: AnyUrl | str) -> Any:
+        """What a resource holds. Raises McpError for one that is not there."""
+        known = [str(one.uri) for one in self._resource_manager.list_resources()]
+        if str(uri) not in known:
+            told = f"there is no resource {_shown(str(uri))}: read one of {', '.join(known)}"
+            raise McpError(ErrorData(code=NO_RESOURCE, message=told))
+        return await super().read_resource(uri)
 
     def _no_tool(self, name: str) -> str:
         known = ", ".join(tool.name for tool in self._tool_manager.list_tools())

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ssl
 import time
 from collections import deque
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from typing import Any
 
 import msgspec
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, WebSocketException
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
 from outrider.console import messages as m
 from outrider.console.agents.address import CONNECT_S, ConsoleAddress, no_console
@@ -77,37 +76,47 @@ class ConsoleLink:
 
     async def open(self) -> None:
         """Connect and say hello. Raises LinkError where no console answers or takes another agent."""
-        cookie = await asyncio.to_thread(self.address.log_in)
-        headers = {"Cookie": cookie} if cookie else {}
+        socket: ClientConnection | None = None
         try:
-            self._socket = await connect(
-                self.address.websocket,
-                origin=self.address.origin,  # type: ignore[arg-type]
-                additional_headers=headers,
-                compression=None,
-                proxy=None,
-                open_timeout=CONNECT_S,
-                ping_interval=CONNECT_S,
-                ping_timeout=CONNECT_S,
-                max_size=MOST_MESSAGE_BYTES,
-            )
-            await self._send(m.Hello(agent=self.agent))
-            self._take(await asyncio.wait_for(self._socket.recv(), CONNECT_S))
+            socket = await self._connected()
+            await socket.send(_encoded(m.Hello(agent=self.agent)))
+            self._take(await asyncio.wait_for(socket.recv(), CONNECT_S))
+            self._socket, socket = socket, None
         except ConnectionClosed as error:
             raise LinkError(
                 f"the console refuses the agent: {error.rcvd.reason if error.rcvd else error}"
             ) from None
-        except (OSError, WebSocketException, asyncio.TimeoutError, ssl.SSLError) as error:
+        except InvalidStatus as error:
+            raise self.address.not_let_in(error.response.status_code) from None
+        except (OSError, ValueError, WebSocketException, asyncio.TimeoutError) as error:
             raise no_console(self.address.url, error) from None
+        finally:
+            if socket is not None:  # of a call that was taken back too, which can wait for nothing
+                socket.transport.abort()
         self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._ping())]
+
+    async def _connected(self) -> ClientConnection:
+        cookie = await asyncio.to_thread(self.address.log_in)
+        return await connect(
+            self.address.websocket,
+            origin=self.address.origin,  # type: ignore[arg-type]
+            additional_headers={"Cookie": cookie} if cookie else {},
+            compression=None,
+            proxy=None,
+            open_timeout=CONNECT_S,
+            ping_interval=CONNECT_S,
+            ping_timeout=CONNECT_S,
+            max_size=MOST_MESSAGE_BYTES,
+        )
 
     async def close(self) -> None:
         """The console ends what this agent has under way."""
         for task in self._tasks:
             task.cancel()
-        if self._socket is not None:
-            await self._socket.close()
+        socket, self._socket = self._socket, None
         self._lose("the agent has gone")
+        if socket is not None:
+            await socket.close()
 
     async def e_stop(self) -> None:
         """Engage the emergency stop, by the websocket or without it. Raises LinkError where none takes it."""
@@ -125,11 +134,17 @@ class ConsoleLink:
     async def cancel(self) -> None:
         """End whatever command runs, whoever gave it; one of this agent that has not begun never does.
 
-        What the console tells of a command that it drops comes before its answer to the ping.
+        What the console tells of a command that it drops comes before its answer to the ping. Both go out
+        where the call that asks for it is taken back, too.
         """
         self._cancels += 1
+        cancelling = asyncio.create_task(self._tell_cancel(float(self._cancels)))
+        cancelling.add_done_callback(lambda task: task.cancelled() or task.exception())
+        await asyncio.shield(cancelling)
+
+    async def _tell_cancel(self, number: float) -> None:
         await self._send(m.Cancel())
-        await self._send(m.Ping(float(self._cancels)))
+        await self._send(m.Ping(number))
 
     async def stands(self, wait_s: float) -> bool:
         """Whether, once the console tells that nothing runs or moves, it tells that the robot stands.
@@ -197,7 +212,7 @@ class ConsoleLink:
         if self._socket is None:
             raise LinkError("there is no connection to the console")
         try:
-            await self._socket.send(msgspec.json.encode(message).decode())
+            await self._socket.send(_encoded(message))
         except ConnectionClosed:
             raise LinkError("the console has closed the connection: call again to have it opened") from None
 
@@ -308,6 +323,10 @@ class ConsoleLink:
         if said is not None:
             _settle(said.ended, m.Goal("failed", said.text, reason))
         self._news.set()
+
+
+def _encoded(message: m.FromPage) -> str:
+    return msgspec.json.encode(message).decode()
 
 
 def _settle(future: asyncio.Future[Any], value: Any) -> None:

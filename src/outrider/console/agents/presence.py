@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which agents over HTTP are still there: HTTP itself does not tell that one has gone."""
+"""Which agents over HTTP keep their places: HTTP itself does not tell that one has gone."""
 
 from __future__ import annotations
 

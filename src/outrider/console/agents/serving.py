@@ -66,7 +66,7 @@ def serve_http(
     listener = listen(at.host, at.port)
     with closing(Stopper(settings.address)) as stopper:
         presence = Presence()
-        server = make_server(settings, note, presence).streamable_http_app()
+        server = make_server(settings, note).streamable_http_app()
         app = StopsFirst(Attendance(server, presence), presence, stopper.ask)
         config = uvicorn.Config(
             TokenGuard(app, token),

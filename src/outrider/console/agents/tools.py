@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Annotated, Any, cast
 
 from mcp.server.fastmcp import Context, FastMCP, Image
@@ -14,12 +13,11 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import ToolAnnotations
 from pydantic import Field
 
-from outrider.console.agents.agent import MOST_WAIT_S, Agent, AgentSettings, IsThere, always_there
+from outrider.console.agents.agent import MOST_WAIT_S, Agent, AgentSettings
 from outrider.console.agents.calls import CheckedServer
 from outrider.console.agents.envelope import Request
 from outrider.console.agents.first_look import MOST_MESSAGE_BYTES
-from outrider.console.agents.http_guards import SESSION_HEADER
-from outrider.console.agents.presence import Presence
+from outrider.console.agents.under_way.signs import signs_of_life
 from outrider.console.hub import MAX_AGENTS
 from outrider.console.notes import Note
 from outrider.core.errors import OutriderError
@@ -39,11 +37,8 @@ Wait = Annotated[float, Field(ge=0.0, le=MOST_WAIT_S)]
 _Context = Context[Any, Any, Any]
 
 
-def make_server(settings: AgentSettings, note: Note, presence: Presence | None = None) -> FastMCP:
-    """A server whose every session is an agent of its own at the console.
-
-    With `presence`, over HTTP, the command of an agent that has gone is ended.
-    """
+def make_server(settings: AgentSettings, note: Note) -> FastMCP:
+    """A server whose every session is an agent of its own at the console."""
 
     @asynccontextmanager
     async def session(_: FastMCP) -> AsyncIterator[Agent]:
@@ -61,12 +56,11 @@ def make_server(settings: AgentSettings, note: Note, presence: Presence | None =
         max_request_body_size=MOST_MESSAGE_BYTES,
         max_sessions=MAX_AGENTS,
         session_idle_timeout=IDLE_S,
-        json_response=True,
         # A token is asked for instead, and a page of another origin has none.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
     _add_stops(server)
-    _add_sentences(server, presence)
+    _add_sentences(server)
     _add_looks(server)
     _add_resources(server)
     return server
@@ -84,14 +78,14 @@ def _add_stops(server: FastMCP) -> None:
         return await _done(_agent(context).cancel())
 
 
-def _add_sentences(server: FastMCP, presence: Presence | None) -> None:
+def _add_sentences(server: FastMCP) -> None:
     @server.tool()
     async def goal(sentence: Words, context: _Context, wait_s: Wait = 0.0) -> str:
         """Have one sentence carried out, such as "find the red chair" or "turn left 90 degrees".
 
         Answers with the plan, or after at most `wait_s` seconds with how it ended; see `status` for later.
         """
-        is_there = _is_there(context, presence)
+        is_there = signs_of_life.get().watch(context.request_context)
         return await _done(_agent(context).goal(_request(context), sentence, wait_s, is_there))
 
     @server.tool()
@@ -151,13 +145,6 @@ def _add_resources(server: FastMCP) -> None:
 
 def _request(context: _Context) -> Request:
     return context.request_context.request_id
-
-
-def _is_there(context: _Context, presence: Presence | None) -> IsThere:
-    request = context.request_context.request
-    if presence is None or request is None:
-        return always_there
-    return partial(presence.is_there, request.headers.get(SESSION_HEADER, ""))
 
 
 def _agent(context: _Context) -> Agent:

@@ -20,6 +20,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import IO
 
+from outrider.core.errors import ConfigError
 from outrider.core.files.journal_files import (
     CONTINUED,
     FULL,
@@ -50,10 +51,16 @@ Note = tuple[str, str, str]
 """Who did what: `who`, `did` and `what` of an entry."""
 
 
+class NotNamedError(ConfigError):
+    """The lines are written, but the head does not name them: they count all the same."""
+
+
 class Journal:
     """Appends entries. Raises ConfigError where the file or its key cannot be used."""
 
     def __init__(self, path: Path, most_bytes: int = MOST_BYTES) -> None:
+        if path.exists() and not path.is_file():
+            raise ConfigError(f"the journal {path} is no file: choose another place")
         self.path = path
         self._most_bytes = most_bytes
         self._key = load_secret(key_of(self.path), "journal key").encode()
@@ -65,7 +72,7 @@ class Journal:
         self.write_all([(who, did, what)])
 
     def write_all(self, notes: Sequence[Note]) -> None:
-        """Add several lines, as `write` does."""
+        """Add several lines, as `write` does; up to MOST_AT_ONCE of them all or none."""
         with writing_to(self.path):
             while notes:
                 notes = notes[self._append(notes[:MOST_AT_ONCE]) :]
@@ -91,10 +98,11 @@ class Journal:
             for note in notes:
                 line = self._line(newest, note)
                 newest, lines = Head(newest.n + 1, hash_of(line)), lines + line
-            file.write(lines)
-            file.flush()
-            os.fsync(file.fileno())
-            self._name(newest)
+            _add(file, lines)
+            try:
+                self._name(newest)
+            except ConfigError as error:
+                raise NotNamedError(str(error)) from None
         return len(notes)
 
     def _cut(self, file: IO[bytes], proof: Proof) -> Head:
@@ -141,6 +149,20 @@ class Journal:
         at = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         who, did, what = map(_short, note)
         return signed_line(Entry(newest.n + 1, at, who, did, what, newest.line), self._key)
+
+
+def _add(file: IO[bytes], lines: bytes) -> None:
+    """At the end, and on the disk: all of it, or where the system refuses nothing."""
+    file.flush()
+    descriptor, rest = file.fileno(), memoryview(lines)
+    size = os.fstat(descriptor).st_size
+    try:
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        os.fsync(descriptor)
+    except OSError:
+        os.ftruncate(descriptor, size)
+        raise
 
 
 def _is_at(head: Head | None, newest: Head, entry: Entry | None) -> bool:

@@ -6,69 +6,95 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from outrider.core.errors import ConfigError
-from outrider.core.files.journal import MOST_AT_ONCE, Journal, Note
+from outrider.core.files.journal import MOST_AT_ONCE, Journal, Note, NotNamedError
 from outrider.core.files.journal_files import CLOSED, LOST, OPENED
 
 MOST_WAITING = 1000
-CLOSE_S = 5.0
+CLOSE_S, SLOW_S = 5.0, 2.0
+TOO_MUCH = "more is to be noted than can be written"
+HELD_UP = "the disk, or another process that writes to it, holds it up"
 _log = logging.getLogger(__name__)
 
 
 class Notary:
-    """Notes from construction until `close`. `name` is the part of the robot that writes.
-
-    `fault` says why nothing can be written; empty where all is well.
-    """
+    """Notes from construction until `close`. `name` is the part of the robot that writes."""
 
     def __init__(self, journal: Journal, name: str, brief: Callable[[str], str]) -> None:
         """`brief` makes a sentence short for the journal; what it is about memory must not be in it."""
         self._journal, self._name, self._brief = journal, name, brief
-        self.fault = self._logged = ""
-        self._num_lost = 0
+        self._problem = self._logged = ""
+        self._num_lost, self._counting = 0, threading.Lock()
+        self._writing_s: float | None = None
         self._waiting: queue.Queue[tuple[str, str, str, str] | None] = queue.Queue(MOST_WAITING)
         self._thread = threading.Thread(target=self._run, name="notary", daemon=True)
         self.note(name, OPENED)
         self._thread.start()
+
+    @property
+    def fault(self) -> str:
+        """Why nothing can be written; empty where all is well."""
+        since_s = self._writing_s
+        is_held_up = since_s is not None and time.monotonic() - since_s > SLOW_S
+        return self._problem or HELD_UP * is_held_up
 
     def note(self, who: str, did: str, what: str = "", said: str = "") -> None:
         """Have a line written; `said` is a sentence, of which the brief form is put before `what`."""
         try:
             self._waiting.put_nowait((who, did, what, said))
         except queue.Full:
-            self._num_lost += 1
-            self.fault = "more is to be noted than can be written"
+            self._lose(1)
+            self._problem = TOO_MUCH
 
     def close(self) -> None:
-        """Write what waits, and a closing line."""
+        """Write what waits, and a closing line. Blocks for a while at most."""
+        until_s = time.monotonic() + CLOSE_S
         self.note(self._name, CLOSED)
-        self._waiting.put(None)
-        self._thread.join(CLOSE_S)
+        with suppress(queue.Full):
+            self._waiting.put(None, timeout=CLOSE_S)
+        self._thread.join(max(0.0, until_s - time.monotonic()))
 
     def _run(self) -> None:
         """What waits is written together, as each time has to reach the disk."""
         is_closing = False
         while not is_closing:
             waiting = [self._waiting.get()]
-            while len(waiting) < MOST_AT_ONCE and not self._waiting.empty():
+            while len(waiting) < MOST_AT_ONCE - 1 and not self._waiting.empty():
                 waiting.append(self._waiting.get_nowait())
             is_closing = None in waiting
+            self._writing_s = time.monotonic()
             self._write([self._short(*noted) for noted in waiting if noted is not None])
+            self._writing_s = None
 
     def _short(self, who: str, did: str, what: str, said: str) -> Note:
         return who, did, "; ".join(filter(None, (self._brief(said) if said else "", what)))
 
     def _write(self, notes: list[Note]) -> None:
+        """Lines that are not written are counted, and told with the next ones that are."""
+        lost = self._num_lost
+        told = [(self._name, LOST, f"{lost} lines")] if lost else []
         try:
-            if self._num_lost:
-                lost, self._num_lost = self._num_lost, 0
-                notes = [(self._name, LOST, f"{lost} lines"), *notes]
-            self._journal.write_all(notes)
-            self.fault = self._logged = ""
+            self._journal.write_all([*told, *notes])
+        except NotNamedError as error:
+            self._lose(-lost)
+            self._fail(error)
         except ConfigError as error:
-            if str(error) != self._logged:
-                self._logged = str(error)
-                _log.error("the journal is not written: %s", error)
-            self.fault = str(error)
+            self._lose(len(notes))
+            self._fail(error)
+        else:
+            self._lose(-lost)
+            self._problem = self._logged = ""
+
+    def _lose(self, count: int) -> None:
+        with self._counting:
+            self._num_lost += count
+
+    def _fail(self, error: ConfigError) -> None:
+        self._problem = str(error)
+        if self._problem != self._logged:
+            self._logged = self._problem
+            _log.error("the journal is not written: %s", error)

@@ -67,8 +67,8 @@ class PipeAgent(HostileAgent):
         self.send([STOP])
 
     def _count(self) -> None:
-        for _ in _stream(self._process.stdout):
-            self.answered += 1
+        for line in _stream(self._process.stdout):
+            self.answered += b'"method"' not in line  # what it is asked itself is no answer
 
 
 class HttpAgent(HostileAgent):

@@ -7,6 +7,7 @@ import contextlib
 import gc
 import logging
 import math
+import os
 import sys
 import threading
 import time
@@ -21,6 +22,7 @@ from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
 from outrider.core.errors import ConfigError, OutriderError
+from outrider.core.files.private_files import OTHERS
 from outrider.nodes.common.node import OutriderNode
 from outrider.nodes.common.process_exit import BROKEN, Ending, end_process_after
 from outrider.runtime.common.ending_signals import COULD_NOT_START
@@ -49,11 +51,17 @@ class ThreadedExecutor(MultiThreadedExecutor):
 
 
 def init_ros(args: list[str] | None = None) -> None:
-    """rclpy with signals left to the caller. Raises ConfigError for arguments that ROS does not take."""
+    """rclpy with signals left to the caller. Raises ConfigError for arguments that ROS does not take.
+
+    The log file that ROS opens here is private; no thread runs yet that the process's umask is shared with.
+    """
+    before = os.umask(OTHERS)
     try:
         rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
     except RuntimeError as error:
         raise ConfigError(f"{error}: correct what follows --ros-args") from error
+    finally:
+        os.umask(before)
 
 
 def run_node(

@@ -283,8 +283,7 @@ class NavigatorNode(OutriderNode):
             goal.canceled()
         else:
             goal.abort()
-        # Logs are a topic too, that anybody may listen to.
-        said = "answered from memory" if result.private else result.message
+        said = result.logged(goal.request.instruction)
         if result.success:
             self.get_logger().info(said)
         else:

@@ -157,7 +157,11 @@ class ConsoleNode(OutriderNode):
         if not hasattr(self, "_console"):
             return "unconfigured", {}
         relay = self._relay.state.value if self._relay is not None else "none"
-        return "", {"url": self._console.url, "viewers": self._console.num_viewers, "relay": relay}
+        values = {"url": self._console.url, "viewers": self._console.num_viewers, "relay": relay}
+        return self._journal_warning(), {**values, "journal": self._notary.fault or "written"}
+
+    def _journal_warning(self) -> str:
+        return f"the journal is not written: {self._notary.fault}" if self._notary.fault else ""
 
     # The robot's port: called from the server's thread.
 
@@ -197,6 +201,8 @@ class ConsoleNode(OutriderNode):
         self._sensors.read()
         self._goals.look()
         self._tell_motion()
+        self._warnings["journal"] = self._journal_warning()
+        self._tell_warnings()
         watched = self._console.num_viewers > 0
         self._sensors.is_open = watched
         pace(self._looking, LOOK_PERIOD_S if watched else UNWATCHED_PERIOD_S)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+from outrider.core.language.sentences.planner import brief
 from outrider.core.values import Decoded, DecodeRequest, Odometry, TokenFate
 from outrider.navigation.motion.step_motions import MotionEnd
 
@@ -115,6 +116,13 @@ class GoalResult:
     message: str
     steps: int
     private: bool = False
+
+    def logged(self, sentence: str) -> str:
+        """How the goal of a sentence ended, as anybody may read it: logs are a topic and files."""
+        if not self.private:
+            return self.message
+        ending = "answered" if self.success else self.error.name.lower().replace("_", " ")
+        return f"{brief(sentence)}: {ending}"
 
 
 class RobotSide(Protocol):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from outrider.console.access import DEFAULT_TOKEN_FILE, is_loopback, load_token
-from outrider.console.agents.address import ConsoleAddress
+from outrider.console.agents.address import ConsoleAddress, check_name
 from outrider.console.agents.agent import AgentSettings
 from outrider.console.agents.envelope import Envelope
 from outrider.console.notes import Note
@@ -44,6 +44,10 @@ class AgentOptions:
     model: str = "models/draft"
     name: str = "mcp"
     private: bool = False
+
+    def __post_init__(self) -> None:
+        """Raises ConfigError for a bad name."""
+        check_name(self.name)
 
 
 def serve_agents(

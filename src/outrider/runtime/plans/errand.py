@@ -81,7 +81,7 @@ class Errand:
         try:
             plan = self.plan(sentence)
         except Refusal as refusal:
-            return GoalResult(False, GoalError.BAD_INSTRUCTION, str(refusal), 0, private=refusal.private)
+            return GoalResult(False, GoalError.BAD_INSTRUCTION, str(refusal), 0, private=True)
         except MemoryStoreError as error:
             return GoalResult(False, GoalError.MEMORY_FAILED, str(error), 0)
         return self.carry_out(plan, cancelled)
@@ -113,7 +113,7 @@ class Errand:
             result = self._carry_out(step, cancelled)
         except OutriderError as error:
             cause = next(cause for kind, cause in _CAUSES if isinstance(error, kind))
-            result = GoalResult(False, cause, str(error), 0)
+            result = GoalResult(False, cause, str(error), 0, private=not step.moves)
         if not step.tells:
             self.log.note(public_words(step), "done" if result.success else result.message, time.time())
         return result

@@ -35,11 +35,7 @@ TAKEN = "something stands there: choose a point beside it"
 
 
 class Refusal(InstructionError):
-    """Why a sentence is not carried out; `private`: the reason holds what somebody has told the robot."""
-
-    def __init__(self, message: str, meant: str = "", private: bool = False) -> None:
-        super().__init__(message, meant)
-        self.private = private
+    """Why a sentence is not carried out, for who said it: the reason may quote it, and what others told."""
 
 
 @dataclass
@@ -67,7 +63,7 @@ class Understanding:
         except InstructionError as error:
             told = places.hint
             message = f"{told}; {error}" if told else str(error)
-            raise Refusal(message, error.meant, private=bool(told)) from None
+            raise Refusal(message, error.meant) from None
         return plan
 
     def _corrected(self, plan: Plan, places: _Places, pose: Pose2D | None) -> Plan:

@@ -16,6 +16,8 @@ from mcp.server.lowlevel.server import request_ctx
 from mcp.shared.exceptions import McpError
 from mcp.types import CallToolRequest, ErrorData, JSONRPCNotification, JSONRPCRequest
 
+from outrider.console.agents.under_way.heeded import Heeded
+
 CANCELLED = "notifications/cancelled"
 MOST_WAITING = 64
 STOPS = ("stop", "cancel")
@@ -66,28 +68,6 @@ class Withdrawals:
             self._waiting[call] = True
 
 
-class _Heeded:
-    """A session's stream of messages without those that take a call back."""
-
-    def __init__(self, stream: Any, withdrawals: Withdrawals) -> None:
-        self._stream, self._withdrawals = stream, withdrawals
-
-    async def __aenter__(self) -> _Heeded:
-        await self._stream.__aenter__()
-        return self
-
-    async def __aexit__(self, *error: Any) -> None:
-        await self._stream.__aexit__(*error)
-
-    def __aiter__(self) -> _Heeded:
-        return self
-
-    async def __anext__(self) -> Any:
-        while self._withdrawals.heeds(message := await self._stream.__anext__()):
-            pass
-        return message
-
-
 _of_this_session: ContextVar[Withdrawals] = ContextVar("withdrawals")
 
 
@@ -98,7 +78,7 @@ def let_take_back(server: Server[Any, Any]) -> None:
     async def heeding(stream: Any, *others: Any, **options: Any) -> None:
         withdrawals = Withdrawals()
         _of_this_session.set(withdrawals)
-        await run(_Heeded(stream, withdrawals), *others, **options)  # type: ignore[arg-type]
+        await run(Heeded(stream, withdrawals.heeds), *others, **options)  # type: ignore[arg-type]
 
     server.run = heeding  # type: ignore[method-assign,assignment]
     for kind, handler in server.request_handlers.items():

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Signs of life of agents: whatever one sends. While it moves the robot it is asked for them, as a connection
+that stands says nothing of the program behind it, which may be frozen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import ContextVar
+from typing import Any
+
+import anyio
+from mcp.server.lowlevel import Server
+from mcp.server.session import ServerSession
+from mcp.shared.context import RequestContext
+from mcp.shared.message import ServerMessageMetadata, SessionMessage
+from mcp.types import JSONRPCError, JSONRPCMessage, JSONRPCRequest, JSONRPCResponse
+
+from outrider.console.agents.under_way.heeded import Heeded
+from outrider.console.seat import SILENCE_S
+
+
+class Signs:
+    """When the agent of one session was last heard."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._heard_s = clock, clock()
+        self._numbers = itertools.count()
+        self._asking: asyncio.Task[None] | None = None
+
+    def hear(self, message: Any) -> bool:
+        """A message has come. Whether it only answers a `ping`, in whatever way: nothing else is asked."""
+        self._heard_s = self._clock()
+        told = getattr(getattr(message, "message", None), "root", None)
+        return isinstance(told, (JSONRPCResponse, JSONRPCError))
+
+    def watch(self, call: RequestContext[ServerSession, Any, Any]) -> Callable[[], bool]:
+        """Whether the agent was heard of late, from the first time on that this is asked. Each time the agent
+        is asked for a sign: by the stream that it keeps open and, over HTTP, by that of the call too.
+        """
+        first_s: float | None = None
+        streams = [None] if call.request is None else [None, call.request_id]
+
+        def is_there() -> bool:
+            nonlocal first_s
+            now_s = self._clock()
+            first_s = now_s if first_s is None else first_s
+            if self._asking is None or self._asking.done():
+                self._asking = asyncio.create_task(self._ask(call.session, streams))
+            return now_s - max(self._heard_s, first_s) <= SILENCE_S
+
+        return is_there
+
+    async def _ask(self, session: ServerSession, streams: list[Any]) -> None:
+        """Not by the SDK's own way, which takes an answer that comes late for a fault."""
+        with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+            for stream in streams:
+                number = f"alive {next(self._numbers)}"
+                ping = JSONRPCMessage(JSONRPCRequest(jsonrpc="2.0", id=number, method="ping"))
+                by = ServerMessageMetadata(related_request_id=stream)
+                await session._write_stream.send(SessionMessage(ping, by))
+
+
+signs_of_life: ContextVar[Signs] = ContextVar("signs of life")
+"""Those of the session whose call is carried out."""
+
+
+def let_hear(server: Server[Any, Any]) -> None:
+    """Have all that the agents of a server's sessions send taken as signs of life."""
+    run = server.run
+
+    async def hearing(stream: Any, *others: Any, **options: Any) -> None:
+        signs = Signs()
+        signs_of_life.set(signs)
+        await run(Heeded(stream, signs.hear), *others, **options)  # type: ignore[arg-type]
+
+    server.run = hearing  # type: ignore[method-assign,assignment]
