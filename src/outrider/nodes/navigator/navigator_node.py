@@ -27,7 +27,7 @@ from sensor_msgs.msg import Image, LaserScan
 from std_msgs.msg import Bool
 
 from outrider.core.errors import MemoryStoreError
-from outrider.core.language.sentences.stops import says_to_stop
+from outrider.core.language.sentences.stops import begins_with_a_stop, says_to_stop
 from outrider.core.ports import TextDecoder
 from outrider.core.values import LinkState
 from outrider.decoding.drivers.linked_decoder import LinkedDecoder
@@ -247,17 +247,19 @@ class NavigatorNode(OutriderNode):
     def _on_goal(self, request: Any) -> GoalResponse:
         """Only one goal at a time, and only while active; a bad instruction is accepted, to be told why.
 
-        A stop is always accepted, and ends the goal that runs before anything else is looked at.
+        A stop is always accepted and ends the goal that runs at once. What only begins with one ends it too.
         """
         if says_to_stop(request.instruction):
             self._end_goal(GoalError.CANCELLED, TOLD_TO_STOP)
             return GoalResponse.ACCEPT
-        # Taken here, and given back once the goal has ended: another may come before this one is begun.
+        # Given back once the goal has ended: another may come before this one is begun.
         if self._active and self._busy.take():
             self._sensors_were_read.clear()
             self._end = None
             self._goal_comes.trigger()
             return GoalResponse.ACCEPT
+        if begins_with_a_stop(request.instruction):
+            self._end_goal(GoalError.CANCELLED, TOLD_TO_STOP)
         reason = "a goal is running: cancel it first" if self._active else "the navigator is not active"
         self.get_logger().error(f"goal rejected: {reason}")
         return GoalResponse.REJECT
