@@ -49,7 +49,11 @@ FINDS = {
         *("帮我找一下椅子", "ich möchte, dass du zum Stuhl gehst", "i need you to go to the chair"),
         *("je veux que tu ailles à la chaise", "quiero que vayas a la silla", "puedes ir a la silla"),
     ),
-    "find(keys)": ("cherche-moi mes clés", "帮我找一下我的钥匙"),
+    "find(keys)": ("cherche-moi mes clés", "帮我找一下我的钥匙", "help me find my keys"),
+    "find(red ball)": (
+        *("can you help me to find the red ball?", "hilf mir den roten Ball zu finden"),
+        *("aide-moi à trouver la balle rouge", "ayúdame a encontrar la pelota roja"),
+    ),
     "find(red chair)": ("kannst du zum roten Stuhl gehen",),
     "find(red cup)": ("könntest du bitte die rote Tasse suchen",),
     "find(table)": ("去桌子那边", "到桌子那边去", "去桌子旁边"),

@@ -176,18 +176,19 @@ def test_a_stop_that_is_denied_is_still_refused(said: str) -> None:
 EVERYDAY = {
     "en": (
         "stay in place; remain in place; would you mind stopping; do you mind stopping; don't run; don't go "
-        "there; nobody move; not any further; enough already; use your brakes; hold up a sec; get back; 🛑; "
+        "there; nobody move; not any further; enough already; use your brakes; hold up a sec; get back; "
+        "help me; find the ball help me; 🛑; "
         "✋; ⛔; 🅂🅃🄾🄿; 🆂🆃🅾🅿; ꜱᴛᴏᴘ"
     ),
     "de": (
         "bleib kurz stehen; bleibst du stehen; bleibst du wohl stehen; hörst du auf; hörst du wohl auf; nun "
         "hör schon auf; bleib jetzt endlich stehen; nicht mehr weiter; reicht; das reicht; das genügt; das "
-        "ist weit genug; stehengeblieben; hiergeblieben; Vorsicht Kind; nicht dahin"
+        "ist weit genug; stehengeblieben; hiergeblieben; Vorsicht Kind; nicht dahin; hilf mir"
     ),
-    "fr": "fais une pause; attends attends; éloigne-toi; coupez; non pas là",
+    "fr": "aide-moi; fais une pause; attends attends; éloigne-toi; coupez; non pas là",
     "es": (
-        "deja de seguirme; basta de moverte; haz una pausa; se acabó; acaba ya; apágalo; desconéctate; "
-        "abortar misión; déjame en paz"
+        "ayúdame; deja de seguirme; basta de moverte; haz una pausa; se acabó; acaba ya; apágalo; "
+        "desconéctate; abortar misión; déjame en paz"
     ),
     "zh": (
         "别再往前了; 不要再往前走了; 别去了; 别找了; 算了; 不去了; 不用了; 结束; "
@@ -196,6 +197,6 @@ EVERYDAY = {
 }
 
 
-@pytest.mark.parametrize("said", itertools.chain(*(said.split("; ") for said in EVERYDAY.values())))
+@pytest.mark.parametrize("said", [one for said in EVERYDAY.values() for one in said.split("; ")])
 def test_everyday_stops(said: str) -> None:
     assert stops(said) and stops(f"{said}!") and says_to_stop(f"go to the chair, {said}")
