@@ -76,8 +76,8 @@ class Commands:
 
     @property
     def is_of_person(self) -> bool:
-        """Whether what runs was said by a person."""
-        return self._running is not None and not self._running.is_agents
+        """Whether what runs, or what waits, was said by a person."""
+        return any(one is not None and not one.is_agents for one in (self._running, self._next))
 
     def has_of(self, secret: str) -> bool:
         """Whether what runs, or what waits, was said by this page."""

@@ -289,17 +289,18 @@ class Hub:
             if self._hand.drive(share_of(self._robot.limits, *shares)):
                 self._note(viewer.name, "drive")
 
-    def _command(self, viewer: Viewer, text: str) -> None:
+    def _command(self, viewer: Viewer, text: str) -> bool:
         if viewer.is_agent and self._commands.is_of_person:  # who may have given the seat back
             self._warn(viewer, OF_PERSON)
         elif self._drives(viewer, m.Say(text)):
             self._note(viewer.name, "say", said=text)
             self._commands.give(Command(viewer.secret, text, viewer.is_agent))
+            return True
+        return False
 
     def _go_to_seen(self, viewer: Viewer, message: m.GoToSeen) -> None:
         """Pointing is said in words, so that it is gated as any command."""
-        sentence = self._pictures.sentence(message.picture, message.across, message.down)
-        if sentence:
+        if sentence := self._pictures.sentence(message.picture, message.across, message.down):
             self._turns.say(viewer, sentence)
         else:
             self._warn(viewer, NO_FLOOR)
@@ -318,8 +319,7 @@ class Hub:
     def _cancel(self, viewer: Viewer) -> None:
         self._hand.let_go()
         self._turns.stop()
-        cancelled = self._commands.cancel()
-        if cancelled is not None:
+        if (cancelled := self._commands.cancel()) is not None:
             self._note(viewer.name, "cancel", said=cancelled.text)
         if not self._stopping:
             self._stopping = True

@@ -31,6 +31,7 @@ from outrider.console.agents.envelope import Envelope
 from outrider.console.agents.tools import make_server
 from outrider.console.agents.under_way import signs
 from outrider.console.notes import note_nothing
+from outrider.console.robot import GoalEnd
 from outrider.console.seat import SILENCE_S
 from outrider.console.server import ConsoleServer, ConsoleSettings, listen
 
@@ -134,11 +135,18 @@ def test_an_agent_is_asked_nothing_between_its_commands(
     console: ConsoleServer, robot: FakeRobot, short: None
 ) -> None:
     async def act(agent: RawAgent) -> None:
-        for _ in range(3):
-            await agent.call("status")
         assert agent.pings == 0
-        await going(agent)
-        await until(lambda: agent.pings)
+        for number in range(2):
+            await going(agent)
+            await until(lambda: agent.pings)
+            robot.goals[number][1](GoalEnd(True, "done"))
+            while '"goal":""' not in (await agent.call("status")).replace("\\", ""):
+                pass
+            agent.pings = 0
+            deadline_s = time.monotonic() + 5 * agents.PRESENCE_PERIOD_S
+            while time.monotonic() < deadline_s:
+                await agent.call("status")
+            assert agent.pings <= 1, "one may have been on its way"
 
     with_an_agent(console, act)
 

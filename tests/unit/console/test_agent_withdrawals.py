@@ -157,8 +157,8 @@ def test_over_http_a_session_outlives_calls_that_are_taken_back(calm: ConsoleSer
 
 
 def busy_page(console: ConsoleServer) -> Page:
-    """A person whose command runs, and who has left the seat."""
-    page = Page(console).seated()
+    """Another agent whose command runs, and that has left the seat."""
+    page = Page(console, agent="other").seated()
     page.send(do="say", text="find the red chair")
     page.read("goal", state="running")
     page.send(do="leave")
@@ -221,7 +221,7 @@ def test_what_another_sentence_replaces_before_it_begins_is_told_as_that(
         await link.open()
         said = asyncio.create_task(link.say("turn left"))
         await asyncio.to_thread(page.read, "state", driver_yields=True)
-        await asyncio.to_thread(page.seated)
+        await asyncio.to_thread(Page(console).seated)
         with pytest.raises(LinkError, match="cancelled before it began"):
             await asyncio.wait_for(said, LIMIT_S)
         assert not link.is_busy

@@ -193,6 +193,23 @@ def test_what_waits_of_an_agent_that_vanishes_never_begins(server: ConsoleServer
     assert [said for said, _ in robot.goals] == ["find the red chair"]
 
 
+def test_an_agent_drops_no_command_of_a_person_that_waits(server: ConsoleServer, robot: FakeRobot) -> None:
+    """The person's waits for the end of another agent's, and the seat is free."""
+    program, page, other = agent(server), Page(server), agent(server)
+    program.send(do="take")
+    program.read("state", driver=program.name)
+    program.send(do="say", text="turn right")
+    page.read("goal", state="running")
+    page.seated().send(do="say", text="find the red chair")
+    page.send(do="leave")
+    page.read("state", driver="")
+    other.send(do="say", text="turn left")
+    assert other.read("notice")["text"] == OF_PERSON
+    robot.goals[0][1](GoalEnd(False, "cancelled"))
+    wait_until(lambda: len(robot.goals) == 2, "the person's turn")
+    assert robot.goals[1][0] == "find the red chair"
+
+
 @pytest.mark.parametrize("text", ["remember that the keys hang by the door", "turn left"])
 def test_an_agent_ends_no_persons_plan_by_another_sentence(
     server: ConsoleServer, robot: FakeRobot, text: str

@@ -84,6 +84,18 @@ def test_a_stop_needs_no_seat_and_takes_none(
     assert state["driver"] == driver.name
 
 
+@pytest.mark.parametrize("agent", ["", "planner"])
+def test_what_begins_with_a_stop_is_one_for_whoever_may_not_drive(
+    robot: FakeRobot, open_page: OpenPage, agent: str
+) -> None:
+    driver, other = open_page().seated(), open_page(agent=agent)
+    driver.send(do="say", text="find the red chair")
+    driver.read("goal", state="running")
+    other.send(do="say", text="stop at the baby")
+    wait_until(lambda: robot.cancels, "the stop")
+    assert driver.read("state", viewers=2)["driver"] == driver.name
+
+
 def test_a_switch_that_was_not_done_is_shown_as_it_was(server: ConsoleServer, open_page: OpenPage) -> None:
     page, driver = open_page(), open_page()
     server.show(SWITCHES)

@@ -61,6 +61,28 @@ def test_the_ways_to_part_a_sentence_do_not_double_with_each_clause(
     assert reads["times"] < 60 * num * num
 
 
+TOLD = {
+    "en": ("turn left", "go forward", "wait"),
+    "de": ("dreh dich um", "geh", "warte"),
+    "fr": ("tourne à gauche", "tourne de", "avance de", "attends"),
+    "es": ("gira a la izquierda", "avanza", "espera"),
+    "zh": ("左转", "前进", "等"),
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_number_words_on_end_can_be_read_in_one_way(language: str) -> None:
+    """Were "dix sept" beside "dix" and "sept", this would not end."""
+    draw, book = random.Random(language), phrasebook(language)
+    blank = "" if book.is_unspaced else " "
+    long = [word for word in book.numerals.words if " " in word] or list(book.numerals.words)
+    for told in TOLD[language]:
+        for words in (*long, *(blank.join(draw.sample(book.numerals.words, 2)) for _ in range(5))):
+            numbers = blank.join([words] * (300 // len(words)))
+            for end in ("banana", "!", ""):
+                says_to_stop(f"{told}{blank}{numbers}{blank}{end}")
+
+
 def test_a_question_of_many_clauses_stays_one() -> None:
     assert plan_or_none("tell me of red and blue and green and pink and black") == "ask"
     assert plan_or_none("what is it? and who is there? and turn left") is not None

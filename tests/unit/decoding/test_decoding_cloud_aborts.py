@@ -102,7 +102,7 @@ def test_where_a_draft_is_cut_beside_others_no_token_counts_that_was_not_judged(
     assert [(frame.tokens, frame.drafted) for frame in frames(replies)] == [(text[:2], 1)] * 2
 
 
-def test_where_a_draft_is_cut_within_what_was_foretold_an_exits_token_is_no_draft():
+def test_where_a_draft_is_cut_within_what_was_predicted_an_exits_token_is_no_draft():
     cloud, text = service(EAGER, shared_tokens=3), own()
     opened(cloud, BOB)
     opened(cloud, **USEFUL)

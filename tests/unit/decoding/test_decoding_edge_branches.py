@@ -50,7 +50,7 @@ def test_fsd_misses_where_no_hint_was_right():
     ],
     ids=["a draft after it fell", "all stood", "the first after it fell", "it fell", "all fell"],
 )
-def test_what_an_exit_foretold_is_no_draft_of_the_edges(said, judged, drafted_by_edge, stood):
+def test_what_an_exit_predicted_is_no_draft_of_the_edges(said, judged, drafted_by_edge, stood):
     """Verified were 3, 9, 5, 6: 9 is what an exit had in place of 4, the others are drafts."""
     machine = edge(strategy="fsd", num_draft_tokens=2)
     draft(machine, 3, 4)

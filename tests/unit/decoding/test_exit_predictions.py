@@ -74,7 +74,7 @@ def test_the_exits_of_a_verification_that_was_left_are_judged_by_the_next():
     assert chances[0] > chances[1]
 
 
-def test_of_what_had_been_foretold_nothing_is_learnt_of_drafts(monkeypatch):
+def test_of_what_had_been_predicted_nothing_is_learnt_of_drafts(monkeypatch):
     """The first two tokens are the exits' own, of the branch after them one stood."""
     learnt = []
     monkeypatch.setattr(

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from outrider.console.said.reading import READ_S, SentenceReader, is_plain_stop
+from outrider.core.language.sentences.stops import begins_with_a_stop
 
 MOST_SENTENCES = 4
 """Of one page, that are read or wait for it."""
@@ -35,12 +36,14 @@ class _Turn:
 class Turns(Generic[_Viewer]):
     """`on_stop` is called for a sentence that orders a stop as soon as it has been read, `on_command` for any
     other in its turn, `warn` with why one is not followed. Lives on one event loop.
+
+    What begins with a stop and is not begun, as `on_command` returns, is a stop at least.
     """
 
     def __init__(
         self,
         on_stop: Callable[[_Viewer], None],
-        on_command: Callable[[_Viewer, str], None],
+        on_command: Callable[[_Viewer, str], bool],
         warn: Callable[[_Viewer, str], None],
     ) -> None:
         self._on_stop, self._on_command, self._warn = on_stop, on_command, warn
@@ -57,7 +60,7 @@ class Turns(Generic[_Viewer]):
             self._on_stop(viewer)
         else:
             read = asyncio.get_running_loop().create_task(self._may_follow(viewer, sentence))
-            self._add(viewer, _Turn(partial(self._on_command, viewer, sentence), read))
+            self._add(viewer, _Turn(partial(self._follow, viewer, sentence), read))
 
     def follow(self, viewer: _Viewer, act: Callable[[], object]) -> None:
         """Acts, once all has that the page said before."""
@@ -108,6 +111,10 @@ class Turns(Generic[_Viewer]):
             return
         if not turn.is_void:
             turn.act()
+
+    def _follow(self, viewer: _Viewer, sentence: str) -> None:
+        if not self._on_command(viewer, sentence) and begins_with_a_stop(sentence):
+            self._on_stop(viewer)
 
     async def _may_follow(self, viewer: _Viewer, sentence: str) -> bool:
         """Whether a sentence orders no stop; one that does has its stop now."""

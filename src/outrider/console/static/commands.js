@@ -45,7 +45,7 @@ export class Commands {
     const most = Number(this.input.dataset.most), characters = [...said].length;
     const why = characters > most ? words("command.long", { characters, most })
       : said.isWellFormed?.() === false ? words("command.broken")
-      : this.link.send({ do: "say", text: said }) ? ""
+      : this.link.isFresh && this.link.send({ do: "say", text: said }) ? ""
       : words("command.unsent");
     if (why) this.show("bad", why);
     return !why;
@@ -115,9 +115,9 @@ export class Commands {
 
   // Without news nothing is known of a command that ran.
   lost() {
-    this.isLost = true;
     this.cancel.classList.remove("running");
-    if (this.running) this.show("bad", words("goal.unknown", { said: this.running }));
+    if (this.running && !this.isLost) this.show("bad", words("goal.unknown", { said: this.running }));
+    this.isLost = true;
   }
 
   setRunning(goal) {

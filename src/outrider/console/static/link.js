@@ -12,7 +12,7 @@ const UNREADABLE = 1008;
 const UNAVAILABLE = 503;
 const SECRET = "outrider.viewer";
 // Signs that make what stands after them, or around them, read in another order than it is written.
-const REORDERING = /[\u202A-\u202E\u2066-\u2069]/g;
+const REORDERING = /[\u061C\u200E\u200F\u202A-\u202E\u2066-\u2069]/g;
 
 export class Link {
   // `on` has: event(message), picture(blob, number), delay(ms), and state("open" | "lost" | "away" | "full" | "silent",

@@ -113,7 +113,7 @@ const handlers = {
 };
 
 function point(message) {
-  const sent = link.send(message);
+  const sent = link.isFresh && link.send(message);
   if (!sent) commands.show("bad", words("command.unsent"));
   return sent;
 }

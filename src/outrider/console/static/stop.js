@@ -24,10 +24,14 @@
   const isHeard = () => shared.link?.stopHeard === true;
 
   async function posted() {
+    const patience = new AbortController();
+    const timer = setTimeout(() => patience.abort(), ANSWER_MS);
     try {
-      return (await fetch("e_stop", { method: "POST", redirect: "error", signal: AbortSignal.timeout(ANSWER_MS) })).ok;
+      return (await fetch("e_stop", { method: "POST", redirect: "error", signal: patience.signal })).ok;
     } catch {
       return false;
+    } finally {
+      clearTimeout(timer);
     }
   }
 

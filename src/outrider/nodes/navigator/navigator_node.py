@@ -258,9 +258,9 @@ class NavigatorNode(OutriderNode):
             self._end = None
             self._goal_comes.trigger()
             return GoalResponse.ACCEPT
-        if begins_with_a_stop(request.instruction):
-            self._end_goal(GoalError.CANCELLED, TOLD_TO_STOP)
         reason = "a goal is running: cancel it first" if self._active else "the navigator is not active"
+        if begins_with_a_stop(request.instruction):
+            self._end_goal(GoalError.CANCELLED, reason := TOLD_TO_STOP)
         self.get_logger().error(f"goal rejected: {reason}")
         return GoalResponse.REJECT
 

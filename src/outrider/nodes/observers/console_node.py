@@ -161,7 +161,8 @@ class ConsoleNode(OutriderNode):
         return self._journal_warning(), {**values, "journal": self._notary.fault or "written"}
 
     def _journal_warning(self) -> str:
-        return f"the journal is not written: {self._notary.fault}" if self._notary.fault else ""
+        fault = self._notary.fault
+        return f"the journal is not written: {fault}" if fault else ""
 
     # The robot's port: called from the server's thread.
 

@@ -99,8 +99,9 @@ def _holds_a_stop_word(text: str) -> bool:
 
 def begins_with_a_stop(sentence: str) -> bool:
     """Whether the first word of a sentence that tells something is a stop word, in any language."""
+    sentence = unveiled(visible(sentence[:MOST_READ]))
     for book in map(phrasebook, LANGUAGES):
-        words = [token.word for token in book.tokens(unveiled(visible(sentence)))]
+        words = [token.word for token in book.tokens(sentence)]
         others = called(book) - of_all("negations")
         first = next((word for word in words if word not in others and word not in PUNCTUATION), "")
         if first in stop_words():

@@ -315,16 +315,18 @@ class Phrasebook:
     def _tens(self) -> str:
         """An expression for a number in words of ten or more, as an angle may be said: "ninety"."""
         counts = {**self.numerals.values, **self.numerals.multipliers}
-        tens, words = self._any(word for word in counts if counts[word] >= 10.0), self.numerals.words
-        return f"(?:{self._any(words)})*(?:{tens})(?:{self._any(words)})*"
+        tens = [word for word in counts if counts[word] >= 10.0 and len(self._spelt(word)) == 1]
+        return f"(?=(?:{self._number_word})*?(?:{self._any(tens)}))(?:{self._number_word})+"
+
+    @cached_property
+    def _number_word(self) -> str:
+        """One word of a number: were "dix sept" beside "dix" and "sept", each could be read in two ways."""
+        return self._any({word for entry in self.numerals.words for word in self._spelt(entry)})
 
     def _amount(self, units: Iterable[str]) -> str:
         """A number and its unit, and what may say that it is half a unit more: "and a half"."""
         unit, half = f"(?:{self._any(units)})", f"(?:{self._any(self.numerals.halves) or NEVER})"
-        # Word by word: were "dix sept" beside "dix" and "sept", each could be read in two ways.
-        words = {word for entry in self.numerals.words for word in self._spelt(entry)}
-        numbers = "|".join(f"{re.escape(word)} " for word in sorted(words, key=len, reverse=True))
-        return rf"(?:(?:{DIGITS} |{numbers})+{unit}{half}?|{unit}{half})"
+        return rf"(?:(?:{DIGITS} |{self._number_word})+{unit}{half}?|{unit}{half})"
 
 
 def _parts(phrase: str) -> Iterator[tuple[str, str, str]]:
