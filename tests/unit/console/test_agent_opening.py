@@ -111,6 +111,8 @@ def test_a_stop_in_words_that_is_taken_back_is_told_whole(console: ConsoleServer
                 await asyncio.sleep(0)
             stopping.cancel()
             await asyncio.wait([stopping])
+            while agent._link.is_busy:  # until the end of what was stopped is told
+                await asyncio.sleep(0.001)
         await agent.close()
 
     asyncio.run(asyncio.wait_for(run(), LIMIT_S))
