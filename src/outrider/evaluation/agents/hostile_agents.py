@@ -74,8 +74,8 @@ def evaluate_agents(
     """Send hostile calls in batches with a stop in each, print a table, write JSON.
 
     Over a pipe the second half of the calls meets no pace, so that its sentences reach the grammar. Every
-    other stop is the agent's own, behind half of the batch; the rest are a person's at the console. Raises
-    LinkError where the agents' server does not answer, OutriderError without a simulation.
+    other stop is the agent's own, behind what is left of the batch; the others are a person's at the console.
+    Raises LinkError where the agents' server does not answer, OutriderError without a simulation.
     """
     folder = models_folder()
     vocabulary = vocabulary_of(str(folder / "draft"))
@@ -124,11 +124,11 @@ class _Trial:
             self.sent.update(kind for kind, _ in batch)
             batch.sort(key=lambda call: call[0] == "stop")  # they would end the motion that a stop is to end
             lines = [line for _, line in batch]
-            first, rest = lines[: len(lines) // 2], lines[len(lines) // 2 :]
             if is_hasty:
-                self._speak(agent, first)
-                first = []
-            self._stop(agent, number, first, rest)
+                half = len(lines) // 2
+                self._speak(agent, lines[:half])
+                lines = lines[half:]
+            self._stop(agent, number, lines)
         self.answered += agent.answered
         self.taken_hasty += (self.witness.taken - before) * is_hasty
 
@@ -139,14 +139,14 @@ class _Trial:
             wait(lambda: not self.witness.is_idle, BEGIN_S)
             wait(lambda: self.witness.is_idle, CARRY_OUT_S)
 
-    def _stop(self, agent: HostileAgent, number: int, first: list[bytes], rest: list[bytes]) -> None:
-        """A command, then the first lines; a stop among the rest, and what came of it."""
-        agent.send([call_line(f"opening {number}", "goal", {"sentence": "turn left"}), *first])
+    def _stop(self, agent: HostileAgent, number: int, lines: list[bytes]) -> None:
+        """A command; once it moves the robot the lines, and a stop behind them, and what came of it."""
         began_s = time.monotonic()
+        agent.send([call_line(f"opening {number}", "goal", {"sentence": "turn left"})])
         wait(lambda: self.witness.moved_s > began_s, MOVING_S)
         was_moving = time.monotonic() - self.witness.moved_s < STOP_LIMIT_S
         count = len(self.witness.stops_s)
-        agent.send(rest)  # waits while too many do
+        agent.send(lines)  # waits while too many do
         stop_s = time.monotonic()
         if number % 2:
             with suppress(LinkError):  # then none has come
