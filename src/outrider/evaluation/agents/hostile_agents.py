@@ -32,6 +32,8 @@ from outrider.runtime.node_graph.simulation_specs import SIMULATION
 BATCH = 100
 MOVING_S, SETTLE_S, PAUSE_S = 4.0, 1.0, 1.2
 """Seconds to wait for: a motion to begin, a robot to stand, the agent's pace."""
+MOVES_S = 0.1
+"""A robot moves that has done so within this time."""
 FEW, BEGIN_S, CARRY_OUT_S, SHOWN = 10, 0.5, 4.0, 20
 
 
@@ -140,13 +142,23 @@ class _Trial:
             wait(lambda: self.witness.is_idle, CARRY_OUT_S)
 
     def _stop(self, agent: HostileAgent, number: int, lines: list[bytes]) -> None:
-        """A command; once it moves the robot the lines, and a stop behind them, and what came of it."""
+        """The lines and a command that moves the robot; a stop, and what came of it.
+
+        In every other pair of batches the lines come last, and the stop behind them; they may have ended the
+        motion by then. In the others the stop meets a motion.
+        """
+        is_behind = number // 2 % 2 == 0
+        if not is_behind:
+            agent.send(lines)
+            time.sleep(SETTLE_S)
+            self._release()
         began_s = time.monotonic()
         agent.send([call_line(f"opening {number}", "goal", {"sentence": "turn left"})])
         wait(lambda: self.witness.moved_s > began_s, MOVING_S)
-        was_moving = time.monotonic() - self.witness.moved_s < STOP_LIMIT_S
+        if is_behind:
+            agent.send(lines)  # waits while too many do
+        was_moving = time.monotonic() - self.witness.moved_s < MOVES_S
         count = len(self.witness.stops_s)
-        agent.send(lines)  # waits while too many do
         stop_s = time.monotonic()
         if number % 2:
             with suppress(LinkError):  # then none has come
