@@ -173,6 +173,8 @@ def test_a_misspelt_topic_is_offered_mended() -> None:
         "forget my wifi code": "forget(wifi code)",
         "忘记我的钥匙": "forget(keys)",
         "remember that you must look up and then turn left": "remember",
+        "turn left, then remember that my keys hang here": "turn(30); remember",
+        "geh zur Tür, dann merk dir, dass hier die Küche ist": "find(door); remember",
     }.items(),
 )
 def test_what_is_only_like_it_is_understood(said: str, intent: str) -> None:

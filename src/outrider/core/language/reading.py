@@ -104,7 +104,9 @@ class Reading:
             return ASKS_WHETHER
         if self.clauses.names.is_vague(text):
             return NOTHING_TO_REMEMBER
-        acts = [step for step in self._after(links) if step.moves or isinstance(step, Forget | Remember)]
+        begins = self.sentence.rfind(text)  # what comes before it is a step of its own
+        inside = [one for one in links if self.tokens[one.string.count(" ", 0, one.start())].start > begins]
+        acts = [step for step in self._after(inside) if step.moves or isinstance(step, Forget | Remember)]
         is_told = self.clauses.names.tells_of_someone(text)
         more = [step for step in acts if not (step.moves and is_told)]
         return REMEMBERS_AND_MORE if more and ":" not in text else ""
