@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ _TAG = re.compile(r"<[a-z][^>]*>")
 _NAMED = re.compile(r' data-(words|label|title|placeholder)="([^"]+)"')
 
 
+@cache
 def page_of(name: str) -> str:
     """Returns a page: an element names its text by `data-words`, and what is said of it by `data-label`,
     `data-title` and `data-placeholder`."""

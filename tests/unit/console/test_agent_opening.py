@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,11 +36,9 @@ def robot() -> FakeRobot:
 
 
 @pytest.fixture
-def console(robot: FakeRobot) -> Iterator[ConsoleServer]:
-    server = ConsoleServer(robot, ConsoleSettings(port=0))
+def console(server: ConsoleServer) -> ConsoleServer:
     server.update(stands=True)
-    yield server
-    server.close()
+    return server
 
 
 def agent_of(url: str, token: str = "") -> Agent:

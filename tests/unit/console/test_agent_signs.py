@@ -33,7 +33,7 @@ from outrider.console.agents.under_way import signs
 from outrider.console.notes import note_nothing
 from outrider.console.robot import GoalEnd
 from outrider.console.seat import SILENCE_S
-from outrider.console.server import ConsoleServer, ConsoleSettings, listen
+from outrider.console.server import ConsoleServer, listen
 
 LIMIT_S = 20.0
 LATE_S = 4.0
@@ -73,13 +73,6 @@ Answers = Callable[[object], list[dict[str, Any]]]
 
 
 @pytest.fixture
-def console(robot: FakeRobot) -> Iterator[ConsoleServer]:
-    server = ConsoleServer(robot, ConsoleSettings(port=0))
-    yield server
-    server.close()
-
-
-@pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Silence of a moment."""
     monkeypatch.setattr(signs, "SILENCE_S", 0.5)
@@ -98,8 +91,8 @@ async def until(condition: Callable[[], Any]) -> None:
     await asyncio.wait_for(is_so(), LIMIT_S)
 
 
-def with_an_agent(console: ConsoleServer, act: Callable[[RawAgent], Any]) -> None:
-    settings = AgentSettings(ConsoleAddress(console.url), Envelope(None), "say: turn left", haste=1000.0)
+def with_an_agent(server: ConsoleServer, act: Callable[[RawAgent], Any]) -> None:
+    settings = AgentSettings(ConsoleAddress(server.url), Envelope(None), "say: turn left", haste=1000.0)
 
     async def run() -> None:
         async with raw_agent(make_server(settings, note_nothing)) as agent:
@@ -117,7 +110,7 @@ ANSWERS: dict[str, Answers] = {
 
 @pytest.mark.parametrize("kind", ANSWERS)
 def test_a_command_goes_on_while_its_agent_answers_and_ends_once_it_is_silent(
-    console: ConsoleServer, robot: FakeRobot, short: None, kind: str
+    server: ConsoleServer, robot: FakeRobot, short: None, kind: str
 ) -> None:
     async def act(agent: RawAgent) -> None:
         agent.on_ping = ANSWERS[kind]
@@ -128,11 +121,11 @@ def test_a_command_goes_on_while_its_agent_answers_and_ends_once_it_is_silent(
         agent.on_ping = lambda number: []
         await until(lambda: robot.cancels)
 
-    with_an_agent(console, act)
+    with_an_agent(server, act)
 
 
 def test_an_agent_is_asked_nothing_between_its_commands(
-    console: ConsoleServer, robot: FakeRobot, short: None
+    server: ConsoleServer, robot: FakeRobot, short: None
 ) -> None:
     async def act(agent: RawAgent) -> None:
         assert agent.pings == 0
@@ -148,11 +141,11 @@ def test_an_agent_is_asked_nothing_between_its_commands(
                 await agent.call("status")
             assert agent.pings <= 1, "one may have been on its way"
 
-    with_an_agent(console, act)
+    with_an_agent(server, act)
 
 
 def test_an_answer_that_comes_late_is_no_fault(
-    console: ConsoleServer, robot: FakeRobot, short: None, caplog: pytest.LogCaptureFixture
+    server: ConsoleServer, robot: FakeRobot, short: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def act(agent: RawAgent) -> None:
         numbers: list[object] = []
@@ -163,7 +156,7 @@ def test_an_answer_that_comes_late_is_no_fault(
             await agent.tell(ANSWERS["a result"](number)[0])
         assert "you" in await agent.call("status")
 
-    with_an_agent(console, act)
+    with_an_agent(server, act)
     assert not caplog.records
 
 
@@ -187,10 +180,10 @@ class Program:
 
 @pytest.fixture(params=["over a pipe", "over HTTP"])
 def program(
-    request: pytest.FixtureRequest, console: ConsoleServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest, server: ConsoleServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Program]:
     monkeypatch.setenv("OUTRIDER_JOURNAL", str(tmp_path / "robot.journal"))
-    command = [*COMMAND, "--console", console.url]
+    command = [*COMMAND, "--console", server.url]
     if request.param == "over a pipe":
         made = Program(OVER_A_PIPE, *command)
         yield made
@@ -208,9 +201,9 @@ def program(
 
 
 def test_an_agent_without_a_stream_of_its_own_is_asked_by_that_of_its_call(
-    console: ConsoleServer, robot: FakeRobot, short: None
+    server: ConsoleServer, robot: FakeRobot, short: None
 ) -> None:
-    settings = AgentSettings(ConsoleAddress(console.url), Envelope(None), "say: turn left", haste=1000.0)
+    settings = AgentSettings(ConsoleAddress(server.url), Envelope(None), "say: turn left", haste=1000.0)
     app = make_server(settings, note_nothing).streamable_http_app()
     listener = listen("127.0.0.1", 0)
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="on"))

@@ -41,7 +41,7 @@ IsThere = Callable[[], bool]
 
 
 def always_there() -> bool:
-    """Of an agent whose command moves nothing, and may go on."""
+    """Return that the agent is there: for a command that moves nothing, and may go on without it."""
     return True
 
 

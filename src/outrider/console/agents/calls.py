@@ -15,7 +15,7 @@ from mcp.types import ErrorData
 from pydantic import AnyUrl, ValidationError
 
 from outrider.console.agents.agent import ORDERS, Agent
-from outrider.console.agents.under_way.signs import let_hear
+from outrider.console.agents.under_way.signs import count_signs
 from outrider.console.agents.under_way.withdrawals import let_take_back
 
 MOST_SHOWN = 40
@@ -29,7 +29,7 @@ class CheckedServer(FastMCP):
     def __init__(self, *given: Any, **settings: Any) -> None:
         super().__init__(*given, **settings)
         let_take_back(self._mcp_server)
-        let_hear(self._mcp_server)
+        count_signs(self._mcp_server)
 
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:
         """What the tool gives. Raises ToolError for a call that is refused."""

@@ -59,7 +59,7 @@ class ConsoleLink:
         self._socket: ClientConnection | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._said: _Said | None = None
-        self._cancels = self._cancels_heard = 0
+        self._cancels = self._cancels_answered = 0
         """How often a cancel has gone to the console, and how many of them it has answered."""
         self._picture, self._jpeg = 0, b""
         self._news = asyncio.Event()
@@ -185,7 +185,7 @@ class ConsoleLink:
     async def _settled(self) -> None:
         """All has been told of what was cancelled: what comes is not of it. Raises LinkError for silence."""
         try:
-            await asyncio.wait_for(self._until(lambda: self._cancels_heard >= self._cancels), STOP_S)
+            await asyncio.wait_for(self._until(lambda: self._cancels_answered >= self._cancels), STOP_S)
         except asyncio.TimeoutError:
             raise LinkError(SILENT) from None
 
@@ -282,8 +282,8 @@ class ConsoleLink:
         self._log("motion", " ".join(filter(None, (f"{motion.action}: {motion.outcome}", motion.message))))
 
     def _on_pong(self, pong: m.Pong) -> None:
-        self._cancels_heard = max(self._cancels_heard, int(pong.sent_ms))
-        if pong.sent_ms and self._cancels_heard >= self._cancels:
+        self._cancels_answered = max(self._cancels_answered, int(pong.sent_ms))
+        if pong.sent_ms and self._cancels_answered >= self._cancels:
             self._refuse(NEVER_BEGUN)
 
     def _on_notice(self, notice: m.Notice) -> None:

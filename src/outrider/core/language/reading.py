@@ -89,9 +89,11 @@ class Reading:
         return Plan(steps, tuple(dict.fromkeys(filter(None, notes))))
 
     def _why_not_remembered(self, steps: Sequence[Step]) -> str:
-        """Why memory neither keeps nor loses what a sentence says; empty where it may.
+        """Why a sentence that would change memory is refused; empty for nothing.
 
-        What only a comma parts from what is forgotten stands for it: "forget the sofa, go to the table".
+        An order that only a comma parts from what is to be forgotten may be meant instead of it: "forget the
+        sofa, go to the table". One within what is to be remembered may be meant by itself, but not what
+        somebody is to do: "remember that you must turn left".
         """
         links = list(self.book.connector.finditer(joined(self.tokens)))
         if any(isinstance(step, Forget) for step in steps):

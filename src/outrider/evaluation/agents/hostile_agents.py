@@ -33,7 +33,7 @@ BATCH = 100
 MOVING_S, SETTLE_S, PAUSE_S = 4.0, 1.0, 1.2
 """Seconds to wait for: a motion to begin, a robot to stand, the agent's pace."""
 MOVES_S = 0.1
-"""A robot moves that has done so within this time."""
+"""A robot whose pose has changed within so many seconds is moving."""
 FEW, BEGIN_S, CARRY_OUT_S, SHOWN = 10, 0.5, 4.0, 20
 
 
@@ -142,10 +142,10 @@ class _Trial:
             wait(lambda: self.witness.is_idle, CARRY_OUT_S)
 
     def _stop(self, agent: HostileAgent, number: int, lines: list[bytes]) -> None:
-        """The lines and a command that moves the robot; a stop, and what came of it.
+        """Sends the lines, a command that moves the robot, and a stop; notes how soon the stop acted.
 
-        In every other pair of batches the lines come last, and the stop behind them; they may have ended the
-        motion by then. In the others the stop meets a motion.
+        In every other pair of batches the lines come after the command, with the stop behind them: stops
+        among them may have ended the motion by then. In the others the stop meets a motion.
         """
         is_behind = number // 2 % 2 == 0
         if not is_behind:

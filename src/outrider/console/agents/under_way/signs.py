@@ -25,22 +25,24 @@ from outrider.console.seat import SILENCE_S
 
 
 class Signs:
-    """When the agent of one session was last heard."""
+    """When the agent of one session has last sent anything."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._heard_s = clock, clock()
         self._numbers = itertools.count()
         self._asking: asyncio.Task[None] | None = None
 
-    def hear(self, message: Any) -> bool:
-        """A message has come. Whether it only answers a `ping`, in whatever way: nothing else is asked."""
+    def observe(self, message: Any) -> bool:
+        """Take a message as a sign of life. Returns whether it is only an answer to a `ping`."""
         self._heard_s = self._clock()
         told = getattr(getattr(message, "message", None), "root", None)
         return isinstance(told, (JSONRPCResponse, JSONRPCError))
 
     def watch(self, call: RequestContext[ServerSession, Any, Any]) -> Callable[[], bool]:
-        """Whether the agent was heard of late, from the first time on that this is asked. Each time the agent
-        is asked for a sign: by the stream that it keeps open and, over HTTP, by that of the call too.
+        """Returns what tells whether the agent has sent anything within `SILENCE_S`, from its first use on.
+
+        Each use also sends the agent a `ping`: on the stream that it keeps open and, over HTTP, on that of
+        the call too.
         """
         first_s: float | None = None
         streams = [None] if call.request is None else [None, call.request_id]
@@ -56,7 +58,7 @@ class Signs:
         return is_there
 
     async def _ask(self, session: ServerSession, streams: list[Any]) -> None:
-        """Not by the SDK's own way, which takes an answer that comes late for a fault."""
+        """Send a `ping`, not by the SDK's own method, which takes an answer that comes late for a fault."""
         with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
             for stream in streams:
                 number = f"alive {next(self._numbers)}"
@@ -69,13 +71,13 @@ signs_of_life: ContextVar[Signs] = ContextVar("signs of life")
 """Those of the session whose call is carried out."""
 
 
-def let_hear(server: Server[Any, Any]) -> None:
-    """Have all that the agents of a server's sessions send taken as signs of life."""
+def count_signs(server: Server[Any, Any]) -> None:
+    """Take whatever the agents of a server's sessions send as signs of life."""
     run = server.run
 
-    async def hearing(stream: Any, *others: Any, **options: Any) -> None:
+    async def counting(stream: Any, *others: Any, **options: Any) -> None:
         signs = Signs()
         signs_of_life.set(signs)
-        await run(Heeded(stream, signs.hear), *others, **options)  # type: ignore[arg-type]
+        await run(Heeded(stream, signs.observe), *others, **options)  # type: ignore[arg-type]
 
-    server.run = hearing  # type: ignore[method-assign,assignment]
+    server.run = counting  # type: ignore[method-assign,assignment]

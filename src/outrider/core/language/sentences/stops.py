@@ -208,11 +208,12 @@ def _stops(book: Phrasebook, text: str) -> Iterator[bool]:
 
 
 def _begins_a_clause(book: Phrasebook, match: re.Match[str]) -> bool:
-    """Whether a phrase of one word begins a clause, but for what says nothing; not "help me"."""
-    phrase = book.as_written(match[0])
-    before = re.split(f"[{PUNCTUATION}]", match.string[max(0, match.start() - 80) : match.start()])[
-        -1
-    ].split()
+    """Whether a phrase of one word is the first of its clause but for names, oaths and politeness.
+
+    None that is something else where more follows, such as "help".
+    """
+    phrase, start = book.as_written(match[0]), match.start()
+    before = re.split(f"[{PUNCTUATION}]", match.string[max(0, start - 80) : start])[-1].split()
     is_part = phrase in of_all("whole_stops") or phrase in of_all("negations")
     return not is_part and (called(book) - of_all("negations")).issuperset(before)
 

@@ -104,13 +104,13 @@ class Numerals:
         """Tokens with the words of hyphenated numbers and amounts apart: "forty-five", "90-degrees"."""
         counts, held = {*self.values, *self.multipliers}, {*self.words, *units}
         for at, token in enumerate(tokens):
-            first, *more = self._glued(token.word) or token.word.split("-")
+            first, *more = self._compound_parts(token.word) or token.word.split("-")
             if more and first in counts and held.issuperset(more):
                 yield from (Token(word, token.start, token.end) for word in (first, *more))
             elif not _is_hyphen(tokens[max(at - 1, 0) : at + 2], held):
                 yield token
 
-    def _glued(self, word: str) -> list[str]:
+    def _compound_parts(self, word: str) -> list[str]:
         """The parts of a number that is written as one word around a hundred or the like; none of another."""
         for times in (times for times in self.multipliers if times in word):
             parts = [part for part in word.partition(times) if part]
@@ -208,7 +208,7 @@ def numerals_of(data: Mapping[str, Any]) -> Numerals:
     """The numerals of a language's file."""
     numbers = {plain(word): float(value) for word, value in data["numbers"].items()}
     return Numerals(
-        numbers | (_glued(numbers, data["glue"]) if "glue" in data else {}),
+        numbers | (_joined_tens(numbers, data["glue"]) if "glue" in data else {}),
         {plain(word): float(value) for word, value in data["multipliers"].items()},
         frozenset(map(plain, data["fillers"])),
         frozenset(map(plain, data["joiners"])),
@@ -220,7 +220,7 @@ def numerals_of(data: Mapping[str, Any]) -> Numerals:
     )
 
 
-def _glued(values: Mapping[str, float], glue: str) -> dict[str, float]:
+def _joined_tens(values: Mapping[str, float], glue: str) -> dict[str, float]:
     """Number words of ones and tens that a word joins: "fünfunddreißig"."""
     ones = [(word, value) for word, value in values.items() if 1.0 <= value < 10.0 and value % 1.0 == 0.0]
     tens = [(word, value) for word, value in values.items() if 20.0 <= value < 100.0 and value % 10.0 == 0.0]
