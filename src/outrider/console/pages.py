@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -19,20 +20,25 @@ _NAMED = re.compile(r' data-(words|label|title|placeholder)="([^"]+)"')
 
 @cache
 def page_of(name: str) -> str:
-    """Returns a page: an element names its text by `data-words`, and what is said of it by `data-label`,
-    `data-title` and `data-placeholder`."""
-    return _TAG.sub(_filled, (STATIC / name).read_text(encoding="utf-8"))
+    """Returns a page in English."""
+    return filled((STATIC / name).read_text(encoding="utf-8"), WORDS)
 
 
-def _filled(tag: re.Match[str]) -> str:
-    text = ""
+def filled(page: str, texts: Mapping[str, Any]) -> str:
+    """Returns a page with its texts in it: an element names its own by `data-words`, and what is said of it
+    by `data-label`, `data-title` and `data-placeholder`."""
 
-    def said(name: re.Match[str]) -> str:
-        nonlocal text
-        value = escape(WORDS[name[2]])
-        if name[1] in ATTRIBUTES:
-            return f' {ATTRIBUTES[name[1]]}="{value}"'
-        text = value
-        return ""
+    def with_texts(tag: re.Match[str]) -> str:
+        own = ""
 
-    return _NAMED.sub(said, tag[0]) + text
+        def said(name: re.Match[str]) -> str:
+            nonlocal own
+            text = escape(texts[name[2]])
+            if name[1] in ATTRIBUTES:
+                return f' {ATTRIBUTES[name[1]]}="{text}"'
+            own = text
+            return ""
+
+        return _NAMED.sub(said, tag[0]) + own
+
+    return _TAG.sub(with_texts, page)

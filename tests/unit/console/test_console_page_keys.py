@@ -120,9 +120,9 @@ def test_a_press_of_the_pad_gives_it_the_keys(page: Any, robot: FakeRobot) -> No
 def test_the_map_and_the_picture_are_pointed_at_by_keys(
     page: Any, server: ConsoleServer, robot: FakeRobot
 ) -> None:
-    take_seat(page)
     server.see_by(SIM_CAMERA)
     server.show_pose(Pose2D(0.0, 0.0, 0.0))
+    take_seat(page)
     server.show_picture(bytes(cv2.imencode(".jpg", np.full((90, 160, 3), 90, np.uint8))[1]))
     page.wait_for_selector("#camera-empty", state="hidden")
     page.focus("#map")

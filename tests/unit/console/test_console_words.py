@@ -11,9 +11,9 @@ import pytest
 from support.browsers import PHONE
 from support.consoles import FakeRobot, Page, wait_until
 
+from outrider.console import app
 from outrider.console import messages as m
-from outrider.console import pages
-from outrider.console.pages import STATIC
+from outrider.console.pages import STATIC, filled
 from outrider.console.robot import GoalEnd
 from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.core.values import LinkState, Pose2D
@@ -87,16 +87,19 @@ def foreign(text: Any) -> Any:
 
 @pytest.fixture
 def other(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The texts of a language that has no letter of English; the pages are served in it."""
+    """The texts of a language that has no letter of English; the console serves its pages in it."""
     texts = {name: foreign(text) for name, text in WORDS.items()}
-    monkeypatch.setattr(pages, "WORDS", texts)
+    monkeypatch.setattr(app, "page_of", lambda name: page_in(name, texts))
     return texts
 
 
-def in_another_language(page: Any, texts: dict[str, Any]) -> None:
+def page_in(name: str, texts: dict[str, Any]) -> str:
+    return filled((STATIC / name).read_text(encoding="utf-8"), texts)
+
+
+def with_texts(page: Any, texts: dict[str, Any]) -> None:
     """Gives a page's scripts these texts."""
-    body = json.dumps(texts)
-    page.route("**/en.json", lambda route: route.fulfill(body=body, content_type="application/json"))
+    page.route("**/en.json", lambda route: route.fulfill(json=texts))
 
 
 def english(page: Any) -> list[str]:
@@ -114,7 +117,7 @@ def test_a_page_in_another_language_says_no_word_of_english(
     server = ConsoleServer(robot, ConsoleSettings(port=0))
     page = browser.new_page(**options)
     page.add_init_script(WATCHED)
-    in_another_language(page, other)
+    with_texts(page, other)
     try:
         page.goto(server.url)
         page.wait_for_selector("#page-link.good")
@@ -179,11 +182,11 @@ def test_the_other_pages_too(browser: Any, other: dict[str, Any], name: str) -> 
     server = ConsoleServer(FakeRobot(), ConsoleSettings(port=0))
     page = browser.new_page()
     page.add_init_script(WATCHED)
-    in_another_language(page, other)
+    with_texts(page, other)
     page.route("**/robots", lambda route: route.fulfill(json={FOREIGN: True, FOREIGN * 2: False}))
     try:
-        body = pages.page_of(name)
-        page.route(f"**/{name}", lambda route: route.fulfill(body=body, content_type="text/html"))
+        html = page_in(name, other)
+        page.route(f"**/{name}", lambda route: route.fulfill(body=html, content_type="text/html"))
         page.goto(f"{server.url}{name}")
         page.wait_for_selector(f"h1:has-text('{FOREIGN}')")
         assert english(page) == []
