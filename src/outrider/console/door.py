@@ -3,7 +3,8 @@
 
 A request has `request_s` from its connection to the last byte of its answer. Where a peer, or all together,
 have too many connections open, the oldest that is not held, as a websocket is, is closed for the new one. So
-the newest request, which may be an emergency stop, is always read, however many others are unfinished.
+the newest request, which may be an emergency stop, is always read, however many others are unfinished; and
+what asks for a stop is served before what waits with it (`Lobby`).
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from outrider.console.app import MAX_WEBSOCKETS
+from outrider.console.protocols.lobby import Lobby
 
 REQUEST_S = 10.0
 MAX_OPEN, MAX_OPEN_A_PEER = 2 * MAX_WEBSOCKETS, 48
 SWEEP_PERIOD_S = 0.25
-ACCEPTED_AT_ONCE = 4
-"""In a turn of the loop: a request is read some turns later, and may not be dropped before for newer ones."""
+MAX_WAITING = 256
+"""Connections that have been accepted and are not yet served."""
+ACCEPTED_AT_ONCE = 64
 RETRY_S = 0.05
 NONE_WAITS = (errno.EAGAIN, errno.EINTR, errno.ECONNABORTED)
 
@@ -61,7 +64,9 @@ class Door:
         self._listener, self._request_s = listener, request_s
         self._connections: list[_Connection] = []
         max_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        self._max_open = MAX_OPEN if max_files == resource.RLIM_INFINITY else min(MAX_OPEN, max_files // 2)
+        bounded = max_files != resource.RLIM_INFINITY
+        self._max_open = min(MAX_OPEN, max_files // 2) if bounded else MAX_OPEN
+        self._lobby = Lobby(min(MAX_WAITING, max_files // 4) if bounded else MAX_WAITING, self._admit)
 
     def open(
         self, is_held: Callable[[Any], bool], make: Callable[[], Any], context: ssl.SSLContext | None
@@ -76,6 +81,7 @@ class Door:
         """Accept no more; connections under way are left to their protocols."""
         self._loop.remove_reader(self._listener)
         self._listener.close()
+        self._lobby.close()
         self._sweeping.cancel()
 
     def _accept(self) -> None:
@@ -86,10 +92,12 @@ class Door:
                 if error.errno not in NONE_WAITS:
                     self._make_descriptors()
                 return
-            self._admit(accepted, peer_of(address[0]))
+            self._lobby.add(accepted, peer_of(address[0]))
 
     def _make_descriptors(self) -> None:
         """The process has none left: drop a connection, or wait for some other part to close a file."""
+        if self._lobby.drop_one():
+            return
         dropped = self._unfinished()
         self._drop_one(dropped)
         if not dropped:
@@ -102,7 +110,6 @@ class Door:
 
     def _admit(self, accepted: socket.socket, peer: str) -> None:
         self._make_room(peer)
-        accepted.setblocking(False)
         connection = _Connection(peer, accepted)
         self._connections.append(connection)
         connection.opening = self._loop.create_task(self._hand_over(connection))
@@ -152,6 +159,7 @@ class Door:
         while True:
             await asyncio.sleep(SWEEP_PERIOD_S)
             now_s = time.monotonic()
+            self._lobby.drop_since(now_s - self._request_s)
             for connection in list(self._connections):
                 if self._is_held(connection):
                     connection.since_s = now_s
