@@ -71,10 +71,9 @@ class Clauses(Motions):
         said, num_problems = Said(words, sentence, previous), len(self.problems)
         if self._is_refused(tokens, said):
             return None
-        for group, pattern in self.book.patterns:
-            counts = self._counts(group, previous, corrected, described)
-            match = pattern.fullmatch(said.text) if counts else None
-            if match is None or self.names.is_parted(match, said, group.startswith(_PARTED_BY_ANY_SIGN)):
+        counting = (g for g in self.book.groups if self._counts(g.name, previous, corrected, described))
+        for group, match in ((g.name, match) for g in counting for match in g.matches(said.text)):
+            if self.names.is_parted(match, said, group.startswith(_PARTED_BY_ANY_SIGN)):
                 continue
             if group not in UNCHECKED | BARE and self._holds_unheeded(said.words, ANYWHERE):
                 continue

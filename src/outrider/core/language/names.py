@@ -285,11 +285,10 @@ class Names:
         It may begin the name of a thing with an article, but for what tells which: "the red light".
         """
         bare = self.book.without_article(said)
-        found = (match for phrase in stop_phrases(self.book) for match in phrase.finditer(bare))
         whole = of_all("whole_stops")
         told = [
             bare[: match.start()].split()
-            for match in found
+            for match in stop_phrases(self.book).found_in(bare)
             if is_long(self.book, match[0]) and self.book.as_written(match[0]) not in whole
         ]
         return any(bare == said or not all(map(self._is_quality, before)) for before in told)

@@ -65,10 +65,11 @@ def _orders_as_one(book: Phrasebook) -> re.Pattern[str]:
     """Returns an expression for orders to stop among polite words, without what is no letter or digit."""
     others = (*book.spoken("correction"), *book.spoken("negations"))
     told = [joined(book.tokens(said)) for said in others]
-    orders = (order for order in stop_phrases(book) if not any(map(order.fullmatch, told)))
+    expressions = stop_phrases(book).expressions
+    orders = (one for one in expressions if not any(map(re.compile(one).fullmatch, told)))
     polite = (
         joined(book.tokens(said)) for use in ("polite_before", "polite_after") for said in book.spoken(use)
     )
     said = "|".join(map(re.escape, polite))
-    stop = "|".join(order.pattern.replace(WORD_BEGINS, "") for order in orders)
+    stop = "|".join(order.replace(WORD_BEGINS, "") for order in orders)
     return re.compile(re.sub(r"\\?[ ']", "", rf"(?:{said})*(?:{stop})(?:{stop}|{said})*"))

@@ -138,7 +138,7 @@ def _orders_a_stop(book: Phrasebook, clause: Sequence[str]) -> bool:
     ways = (clause, without_politeness(book, clause), without_calls(book, clause), without_calls(book, said))
     told = [" ".join([*words, ""]) for words in ways]
     alone = any(one.strip() in book.words("lone_stops") for one in told)
-    return alone or any(phrase.fullmatch(one) for phrase in stop_phrases(book) for one in told)
+    return alone or any(any(stop_phrases(book).matches(one)) for one in told)
 
 
 def _asks_and_stops(reading: Reading) -> bool:
@@ -161,7 +161,7 @@ def _breaks_in(reading: Reading) -> bool:
     text = urges(book).sub("", f"{' '.join(words)} ")
     if "?" in words[-1:] or len(words) > MOST_WORDS:
         return False
-    for match in (match for phrase in stop_phrases(book) for match in phrase.finditer(text)):
+    for match in stop_phrases(book).found_in(text):
         before = text[: match.start()].split()
         after = text[match.end() :].split()
         if not before or _is_denied(before) or _leads_on(book, before) or len(after) > _MOST_AFTER:
@@ -195,7 +195,7 @@ def _stops(book: Phrasebook, text: str) -> Iterator[bool]:
     counts between signs of punctuation, and where a clause begins: "cancel there is a kid".
     """
     text = urges(book).sub("", text)
-    for match in (match for phrase in stop_phrases(book) for match in phrase.finditer(text)):
+    for match in stop_phrases(book).found_in(text):
         if is_long(book, match[0]) or match[0].strip() in stop_words():
             if _goes_on(book, match):
                 continue

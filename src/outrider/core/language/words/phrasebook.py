@@ -18,6 +18,7 @@ import yaml  # type: ignore[import-untyped]
 
 from outrider.core.language.words.amounts import DIGITS, Token, numerals_of, written_digits
 from outrider.core.language.words.heeding import ANYWHERE, NEVER, SLOT_NAME, Heeding, classes
+from outrider.core.language.words.phrase_group import PhraseGroup
 from outrider.core.language.words.signs import PUNCTUATION, plain, plain_word
 from outrider.core.language.words.things import ORDER
 
@@ -92,10 +93,10 @@ class Phrasebook:
         return re.compile(rf"(?<!\S)(?:{self._any(self.articles)})")
 
     @cached_property
-    def patterns(self) -> tuple[tuple[str, re.Pattern[str]], ...]:
-        """The groups of phrases, each with an expression for every phrase, in the file's order."""
+    def groups(self) -> tuple[PhraseGroup, ...]:
+        """The groups of phrases, in the file's order."""
         groups = self._data["phrases"].items()
-        return tuple((group, re.compile(self._expression(p))) for group, phrases in groups for p in phrases)
+        return tuple(PhraseGroup(name, [self._expression(p) for p in phrases]) for name, phrases in groups)
 
     @cached_property
     def rooms(self) -> tuple[re.Pattern[str], ...]:

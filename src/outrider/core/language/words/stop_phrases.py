@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 
+from outrider.core.language.words.phrase_group import PhraseGroup
 from outrider.core.language.words.phrasebook import LANGUAGES, Phrasebook, joined, phrasebook, stop_words
 from outrider.core.language.words.signs import PUNCTUATION
 
@@ -15,11 +16,11 @@ WORD_BEGINS = r"(?<!\S)"
 
 
 @cache
-def stop_phrases(book: Phrasebook) -> tuple[re.Pattern[str], ...]:
-    """Returns expressions for what orders a stop in a language, each to be matched where a word begins."""
-    phrases = (pattern.pattern for group, pattern in book.patterns if group == "stop")
+def stop_phrases(book: Phrasebook) -> PhraseGroup:
+    """Returns what orders a stop in a language; a phrase is found where a word begins."""
+    phrases = (phrase for group in book.groups if group.name == "stop" for phrase in group.expressions)
     words = "|".join(sorted(map(re.escape, stop_words()), key=len, reverse=True))
-    return tuple(re.compile(rf"{WORD_BEGINS}(?:{phrase})") for phrase in (*phrases, rf"(?:{words}) "))
+    return PhraseGroup("stop", [f"{WORD_BEGINS}(?:{phrase})" for phrase in (*phrases, f"(?:{words}) ")])
 
 
 def is_long(book: Phrasebook, phrase: str) -> bool:
