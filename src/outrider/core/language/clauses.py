@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from outrider.core.language import plan as p
 from outrider.core.language.grammar import Vocabulary, parse
 from outrider.core.language.motions import Motions, Slots
-from outrider.core.language.names import Names, Said, statement, why_unheeded
+from outrider.core.language.names import Names, Said, statement
+from outrider.core.language.unheeded import why_unheeded
 from outrider.core.language.words.amounts import Token
 from outrider.core.language.words.heeding import ANYWHERE, IN_NAMES, UNHEEDED
 from outrider.core.language.words.phrasebook import Phrasebook, joined, stop_words
@@ -17,11 +18,13 @@ from outrider.core.language.words.signs import PUNCTUATION
 
 AT_NUMBER = "at a number, which may change it: leave the sign out, and write a number like 0.5 or 1000"
 _NO_TOPIC = 'names no topic to forget: say a thing, such as "forget my keys", or "forget everything"'
+_NOT_FIRST = 'says "{}" after another step: say the steps in their order, with "then" between them'
 _PERSON = 'says "{}", and the robot does not know where you are: '
 WHY_REFUSED = {
     "here": _PERSON + 'say what you stand by, such as "go to the door", or "come back" for where it set out',
     "follow": 'says "{}": it follows nobody; say what to find, such as "find the silver bottle"',
     "wait": 'says "{}": it waits for nobody; say how long, such as "wait 10 seconds"',
+    "ahead": 'says "{}": say "go forward" if that is meant, or else what to do',
     "side": 'says only "{}": say "turn left" or "turn right"',
     "steps": 'says "{}": a step has no set length; say it in metres, such as "go forward 1 m"',
 }
@@ -66,8 +69,9 @@ class Clauses(Motions):
     ) -> p.Step | None:
         """The step, or None. `described`: may it be a way that only a general model understands?"""
         words = self.bare(tokens)
-        if not words:
-            return None
+        late = self.book.first.match(joined(self._plain(tokens))) if previous else None
+        if not words or late:
+            return self._refuse(_NOT_FIRST.format(late[1].strip())) if late else None
         said, num_problems = Said(words, sentence, previous), len(self.problems)
         if self._is_refused(tokens, said):
             return None
@@ -118,12 +122,15 @@ class Clauses(Motions):
         slip, about = self.names.slip(words), self.names.topic(slots["thing"])
         if slip:
             return self._refuse('says "{}": say "{}" if that is meant'.format(*slip))
-        return p.Forget(about) if about else self._refuse_all(_NO_TOPIC)
+        as_said = said.original(self.book.without_article(slots["thing"]))
+        others = (as_said, *self.names.forms(slots["thing"]))
+        return p.Forget(about, others) if about else self._refuse_all(_NO_TOPIC)
 
     def where(self, slots: Slots, said: Said) -> p.Step | None:
         """Returns the step that tells where a thing was last seen."""
-        what = self.names.topic(self.names.in_room(slots["thing"]) or slots["thing"])
-        return p.Where(what, said.question()) if what else None
+        words = self.names.in_room(slots["thing"]) or slots["thing"]
+        what, as_said = self.names.topic(words), said.original(self.book.without_article(words))
+        return p.Where(what, said.question(), as_said) if what else None
 
     def ask(self, slots: Slots, said: Said) -> p.Step | None:
         """Returns the step that answers a question; None where a stop word and no question mark is in it."""
@@ -186,7 +193,9 @@ class Clauses(Motions):
             refuse = self._refuse_all if self.book.language == "en" else self._refuse
             refuse(f'names "{thing}", which is not translated: say the thing in English')
         self.unknown.append(thing)
-        return p.Find(thing, "", known=False) if not room and self.knows(thing) else None
+        told = (thing, said.original(self.book.without_article(words)))
+        place = "" if room else next(filter(self.knows, told), "")
+        return p.Find(place, "", known=False) if place else None
 
     def follow(self, slots: Slots, said: Said) -> p.Step | None:
         """Returns the step that follows a route given in words."""

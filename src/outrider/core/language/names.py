@@ -5,15 +5,14 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 from outrider.core.edit_distance import num_slips
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.language.plan import Remember, Step
 from outrider.core.language.words.amounts import Token
-from outrider.core.language.words.heeding import ANYWHERE
 from outrider.core.language.words.phrasebook import LANGUAGES, Phrasebook, joined, phrasebook, stop_words
 from outrider.core.language.words.signs import PUNCTUATION, plain
 from outrider.core.language.words.stop_phrases import is_long, of_all, stop_phrases
@@ -25,6 +24,7 @@ _NO_STATEMENT = re.compile(r"(?:how|when|where|what)\b", re.I)
 _PARTING = ",.;!?，。；！？、"
 _ENDS = frozenset(f"{PUNCTUATION}:")
 _LEAST_SWAPPED, _LEAST_MISSPELT = 4, 6
+_STEM, _MOST_FORMS = 3, 100
 _AMOUNTS = ("angle", "distance", "seconds", "x", "y")
 """The slots of a phrase that hold numbers."""
 
@@ -67,10 +67,11 @@ class Said:
         gaps = (self.sentence[self._tokens[at - 1].end : self._tokens[at].start] for at in sorted(at_numbers))
         return next((sign for gap in gaps for sign in gap if not _ENDS.isdisjoint(plain(sign))), "")
 
-    def original(self, end: str) -> str:
-        """The clause's last words as they were said."""
-        first = self._tokens[-end.count(" ")]
-        return self.sentence[first.start : self._tokens[-1].end]
+    def original(self, words: str) -> str:
+        """Words of the clause, each followed by a space, as they were said."""
+        first = self.text.count(" ", 0, f" {self.text}".rindex(f" {words}"))
+        last = first + words.count(" ") - 1
+        return self.sentence[self._tokens[first].start : self._tokens[last].end] if words else ""
 
     def question(self) -> str:
         """The clause as it was asked, in small letters."""
@@ -91,25 +92,6 @@ def statement(text: str, book: Phrasebook) -> Remember | None:
         text = text[: said.start()]
     told = joined(book.tokens(text))
     return Remember(text, visibility, any(here.fullmatch(told) for here in book.here))
-
-
-_OTHERS = 'says "{}": only what you say yourself is done; say it in full'
-_LIMITED = 'says "{}": a way in words takes no lengths, times or speeds; say each move by itself'
-WHY_UNHEEDED = {
-    "negation": 'says what not to do ("{}"): say what to do instead, such as "find the silver bottle"',
-    "condition": 'says "{}": conditions and choices are not checked; say what to do now',
-    "order": _OTHERS,
-    "harm": 'says "{}": nothing is done that may hurt or break, or that leaves a safeguard out',
-    "beyond": 'says "{}", which is no step of a plan: say what to find, or each move by itself',
-    "takeback": 'says "{}", which takes something back: say anew what to do, and no more',
-    "wish": 'says "{}", which is no order: say what to find, or how to move',
-    "task": 'says "{}", which is no step of a plan: say what to find, or each move by itself',
-    "run_on": 'says "{}" in the name of a thing: say "then" before the next step',
-    "amount": _LIMITED,
-    "order_in_ways": _OTHERS,
-    "limit_in_ways": _LIMITED,
-}
-"""Why words are refused, by their kind."""
 
 
 @dataclass(frozen=True)
@@ -252,6 +234,17 @@ class Names:
         """The name of what memory is to forget; empty for words that name nothing, such as "all of it"."""
         return "" if self.tells_of_someone(said) or self.is_vague(said) else self.name_of(said)
 
+    def forms(self, said: str) -> Iterator[str]:
+        """Yields a name as a person may say it, with its words in other forms that mean the same."""
+        forms = self.book.translations
+        ways = [[word, *filter(partial(self._is_form, word), forms)] for word in self.bare(said)]
+        yield from itertools.islice(map(" ".join, itertools.product(*ways)), _MOST_FORMS)
+
+    def _is_form(self, word: str, other: str) -> bool:
+        """Whether another word means the same, and begins alike: "roter" is a form of "rote"."""
+        alike = other.startswith(word[: min(_STEM, len(other))])
+        return alike and other != word and self.translated(other) == self.translated(word)
+
     def tells_of_someone(self, text: str) -> bool:
         """Whether a pronoun is in a text."""
         bare = self.book.without_article(joined(self.book.tokens(text)))
@@ -335,9 +328,3 @@ def _foreign() -> frozenset[str]:
     books = [phrasebook(language) for language in LANGUAGES if language != "en"]
     told = (word for book in books for entry in (*book.verbs, *book.spoken("then")) for word in entry.split())
     return frozenset(told) - phrasebook("en").lexicon - phrasebook("en").unmended
-
-
-def why_unheeded(book: Phrasebook, words: Sequence[str], kinds: Iterable[str] = ANYWHERE) -> str:
-    """Why no motion can heed some words; empty where it can."""
-    found = book.unheeded(words, kinds)
-    return WHY_UNHEEDED[found[0]].format(found[1]) if found else ""

@@ -203,10 +203,11 @@ class See(Step):
 
 @dataclass(frozen=True)
 class Where(Step):
-    """Say where a thing is or was seen; `question` is how it was asked."""
+    """Say where a thing is or was seen; `question` is how it was asked, `as_said` the thing's name."""
 
     what: str
     question: str = field(default="", compare=False)
+    as_said: str = field(default="", compare=False)
     tells: ClassVar[bool] = True
     said: ClassVar[str] = "say where the {what} is, without moving"
 
@@ -255,9 +256,10 @@ class Remember(Step):
 
 @dataclass(frozen=True)
 class Forget(Step):
-    """Forget every memory that holds these words; all memories where there are none."""
+    """Forget every memory that holds these words, or those of one of `others`; all where there are none."""
 
     about: str = ""
+    others: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def intent(self) -> str:

@@ -13,7 +13,6 @@ from outrider.core.edit_distance import closest
 from outrider.core.errors import InstructionError
 from outrider.core.language.clauses import Clauses
 from outrider.core.language.grammar import Vocabulary, nearest
-from outrider.core.language.names import WHY_UNHEEDED, why_unheeded
 from outrider.core.language.plan import (
     MOST_STEPS,
     Ask,
@@ -27,6 +26,7 @@ from outrider.core.language.plan import (
     Stop,
 )
 from outrider.core.language.refusals import MOST_CHARACTERS, MOST_WORDS, shortened
+from outrider.core.language.unheeded import WHY_UNHEEDED, why_unheeded
 from outrider.core.language.words.amounts import Token
 from outrider.core.language.words.misspellings import mended_texts
 from outrider.core.language.words.phrasebook import Phrasebook, joined

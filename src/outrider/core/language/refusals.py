@@ -6,8 +6,8 @@ from __future__ import annotations
 from outrider.core.errors import InstructionError
 from outrider.core.language.clauses import Clauses
 from outrider.core.language.grammar import Near, Vocabulary, example, nearest
-from outrider.core.language.names import why_unheeded
 from outrider.core.language.prompt import normalise_instruction
+from outrider.core.language.unheeded import why_unheeded
 from outrider.core.language.words.phrasebook import Phrasebook, phrasebook
 from outrider.core.language.words.signs import PUNCTUATION
 from outrider.core.language.words.things import SIDES, SIZES

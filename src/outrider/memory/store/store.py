@@ -154,9 +154,12 @@ class MemoryStore(MemoryReader):
             raise NotErasedError(self.path, forgotten)
         return forgotten
 
-    def forget_matching(self, words: str) -> int:
-        """Forget every record that holds all the words of a text; StoreInputError for a text without any."""
-        found = self.holding(words)
+    def forget_matching(self, words: str, *others: str) -> int:
+        """Forget every record that holds all the words of one of some texts.
+
+        StoreInputError where the first has none, and no record is found.
+        """
+        found = set().union(*map(self.holding, (words, *others)))
         if not found and not own_words(words):
             raise StoreInputError(f"{words!r} holds no word to go by: give one of what is to be forgotten")
         return self.forget(found)

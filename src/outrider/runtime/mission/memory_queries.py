@@ -98,7 +98,8 @@ class Recollection:
             what = asked.what
             name = seen_as(what)
             seen = self.memory.seen(name, limit=1)
-            return seen or [*self._told_about(what)[:1], *self.memory.seen_of_kind(name, limit=1)]
+            told = self._told_about(what) or self._told_about(asked.as_said or what)
+            return seen or [*told[:1], *self.memory.seen_of_kind(name, limit=1)]
         found = self.memory.recall(asked.question, MOST_DOCUMENTS)
         return [_matched(one) for one in found if one.similarity >= ANSWERS]
 

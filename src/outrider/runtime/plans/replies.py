@@ -66,9 +66,12 @@ class Replies:
     def forget(self, step: Forget, cancelled: Cancelling) -> str:
         """Raises NotErasedError where bytes of it stay in the file for now."""
         assert self.recollection is not None
+        memory = self.recollection.memory
         self.log.forget(step.about)
         try:
-            return forget_memory(self.recollection.memory, [], step.about, not step.about)[1]
+            if not step.about:
+                return forget_memory(memory, everything=True)[1]
+            return forget_memory(memory, words=(step.about, *step.others))[1]
         except NotErasedError as error:
             return str(error)
 

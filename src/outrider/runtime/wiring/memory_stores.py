@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
@@ -157,17 +157,19 @@ def search_memory(memory: MemoryStore, query: str, limit: int, only: RecordFilte
     print_records([one.record for one in found], found)
 
 
-def forget_memory(memory: MemoryStore, ids: list[int], words: str, everything: bool) -> tuple[int, str]:
+def forget_memory(
+    memory: MemoryStore, ids: Sequence[int] = (), words: Sequence[str] = (), everything: bool = False
+) -> tuple[int, str]:
     """Forget in one of three ways: how many records, and that as a sentence.
 
-    StoreInputError unless exactly one way is given.
+    `words`: texts, of one of which a record holds all words. StoreInputError unless exactly one way is given.
     """
     if sum((bool(ids), bool(words), everything)) != 1:
         raise StoreInputError("give either ids, or words that match, or say that all is to be forgotten")
     if everything:
         forgotten = memory.forget_all()
     else:
-        forgotten = memory.forget(ids) if ids else memory.forget_matching(words)
+        forgotten = memory.forget(ids) if ids else memory.forget_matching(*words)
     return forgotten, f"forgot {forgotten} {'record' if forgotten == 1 else 'records'}"
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from outrider.core.language.words.heeding import SLOT_NAME
 from outrider.core.language.words.phrasebook import Phrasebook, joined, stop_words
 from outrider.core.language.words.signs import plain
 from outrider.core.language.words.stop_phrases import WORD_BEGINS, stop_phrases
@@ -65,7 +66,7 @@ def _orders_as_one(book: Phrasebook) -> re.Pattern[str]:
     """Returns an expression for orders to stop among polite words, without what is no letter or digit."""
     others = (*book.spoken("correction"), *book.spoken("negations"))
     told = [joined(book.tokens(said)) for said in others]
-    expressions = stop_phrases(book).expressions
+    expressions = [SLOT_NAME.sub("?:", one) for one in stop_phrases(book).expressions]
     orders = (one for one in expressions if not any(map(re.compile(one).fullmatch, told)))
     polite = (
         joined(book.tokens(said)) for use in ("polite_before", "polite_after") for said in book.spoken(use)

@@ -25,6 +25,7 @@ from outrider.core.language.words.stop_phrases import (
     stop_phrases,
     urges,
     without_calls,
+    without_emphasis,
     without_politeness,
 )
 
@@ -41,13 +42,17 @@ def says_to_stop(sentence: str) -> bool:
     A sentence that is a plan in any language is one if it begins with a stop, has one that no word such as
     "then" makes its last step, or is a question that ends in one. In any other a stop word or stop phrase
     counts that no negation denies; so does a misspelt one, and a sentence whose letters are an order to
-    stop: "stopitnow", "dont move". Of what is far longer than a sentence both ends are read, and the rest is
-    looked at for stop words alone.
+    stop: "stopitnow", "dont move"; and one that orders it without words such as "even": "don't even move". Of
+    what is far longer than a sentence both ends are read, and the rest is looked at for stop words alone.
     """
     sentence = visible(sentence)
     if len(sentence) > MOST_READ:
         return _holds_a_stop_word(sentence) or any(map(says_to_stop, _ends(sentence)))
     sentence = unveiled(sentence)
+    return _says_to_stop(sentence) or any(map(_says_to_stop, without_emphasis(sentence)))
+
+
+def _says_to_stop(sentence: str) -> bool:
     readings = [Reading(phrasebook(language), sentence, None, knows_nothing) for language in LANGUAGES]
     plans = [plan for reading in readings if (plan := _steps(reading))]
     if plans:
@@ -135,7 +140,8 @@ def _orders_a_stop(book: Phrasebook, clause: Sequence[str]) -> bool:
     """Whether a clause orders a stop, and else says nothing: "stop please", "i said enough rex"."""
     opener = book.correction.match(" ".join([*clause, ""]))
     said = clause[opener[0].count(" ") :] if opener else clause
-    ways = (clause, without_politeness(book, clause), without_calls(book, clause), without_calls(book, said))
+    ways = [list(clause), without_politeness(book, clause), without_calls(book, clause)]
+    ways += [without_calls(book, said), without_calls(book, clause, of_all("negations"))]
     told = [" ".join([*words, ""]) for words in ways]
     alone = any(one.strip() in book.words("lone_stops") for one in told)
     return alone or any(any(stop_phrases(book).matches(one)) for one in told)

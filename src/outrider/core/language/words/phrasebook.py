@@ -16,18 +16,15 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
-from outrider.core.language.words.amounts import DIGITS, Token, numerals_of, written_digits
+from outrider.core.language.words.amounts import DIGITS, Token, numerals_of
 from outrider.core.language.words.heeding import ANYWHERE, NEVER, SLOT_NAME, Heeding, classes
 from outrider.core.language.words.phrase_group import PhraseGroup
-from outrider.core.language.words.signs import PUNCTUATION, plain, plain_word
+from outrider.core.language.words.signs import PUNCTUATION, plain
 from outrider.core.language.words.things import ORDER
+from outrider.core.language.words.tokens import Tokenizer
 
 LANGUAGES = ("en", "de", "fr", "es", "zh")
 """Their order decides which one a sentence is taken for that fits several."""
-_SIGNS_IN_WORDS = str.maketrans({"’": "'", "‐": "-"})
-_UNSAID = '"“”„«»¿¡:'
-_TOKEN = r"[^\W\d_]+(?:['-][^\W\d_]+)*|\S"
-_JOINT = re.compile(r"(?<=[^\W\d_])['-](?=[^\W\d_])")
 _PART = re.compile(r"\{(\w+)\}|([()\[\]|])|([^\s()\[\]|{}]+)")
 _SIGNS = {"(": "(?:", "[": "(?:", "|": "|", ")": ")", "]": ")?"}
 _COORDINATE = rf"(?:- )?{DIGITS} "
@@ -47,13 +44,12 @@ class Phrasebook:
         self._data = data
         self._words: dict[str, frozenset[str]] = {}
         self.numerals = numerals_of(data)
-        self._token = re.compile(f"{written_digits(self.numerals.decimal_sign)}|{_TOKEN}")
         self.metres = {plain(word): float(value) for word, value in data["metres"].items()}
         self.seconds = {plain(word): float(value) for word, value in data["seconds"].items()}
         self.colours = frozenset(map(plain, data.get("colours", ())))
         self.qualities = frozenset(map(plain, data.get("classes", {}).get("quality", ())))
         self._units = frozenset((*self.metres, *self.seconds, *self.words("degrees")))
-        self.is_parted, self.is_unspaced = bool(data.get("parted")), bool(data.get("unspaced"))
+        self.is_unspaced = bool(data.get("unspaced"))
         self.orders = (ORDER, *map(tuple, data.get("orders", ())))
         self.translations = {
             plain(said): (slot, word)
@@ -117,7 +113,12 @@ class Phrasebook:
     @cached_property
     def polite_before(self) -> re.Pattern[str]:
         """Returns an expression for the words that may begin a clause and say nothing of its step."""
-        return re.compile(f"(?:{self._any((*self._data['polite_before'], *self._data.get('openers', ())))})+")
+        return re.compile(f"(?:{self._any((*self._data['polite_before'], *self._data['firsts']))})+")
+
+    @cached_property
+    def first(self) -> re.Pattern[str]:
+        """Returns an expression for words that say that a clause is the first of several."""
+        return re.compile(f"(?:{self._any(self._data['polite_before'])})*({self._any(self._data['firsts'])})")
 
     @cached_property
     def polite_after(self) -> re.Pattern[str]:
@@ -178,7 +179,7 @@ class Phrasebook:
         """Every word that this file holds."""
         phrases = [p for group in (*self._data["phrases"].values(), self._data["room"]) for p in group]
         held = [part[2] for phrase in phrases for part in _parts(phrase)]
-        polite = ("polite_before", "openers", "polite_after", "asides")
+        polite = ("polite_before", "firsts", "polite_after", "asides")
         lists = (*polite, "articles", "then", "correction", "stop_words", "never_in_things", "degrees")
         spread = [word for use in lists for word in self._data.get(use, ())]
         spread += [w for way in ("sides", "sizes") for words in self._data[way].values() for w in words]
@@ -190,12 +191,12 @@ class Phrasebook:
 
     def tokens(self, sentence: str) -> list[Token]:
         """The words, numbers and signs of a sentence; quotation marks are left out."""
-        signs = sentence.translate(_SIGNS_IN_WORDS)
-        signs = _JOINT.sub(" ", signs) if self.is_parted else signs
-        found = [Token(plain_word(m[0]), m.start(), m.end()) for m in self._token.finditer(signs)]
-        found = [token for token in found if token.word and token.word not in _UNSAID]
-        found = list(self.numerals.parted(found, self._units))
-        return [part for token in found for part in self._segments(token)] if self.is_unspaced else found
+        return self._tokenizer.tokens(sentence)
+
+    @cached_property
+    def _tokenizer(self) -> Tokenizer:
+        kinds = {kind for kind in ("parted", "unspaced", "digraphs") if self._data.get(kind)}
+        return Tokenizer(self.numerals, self._units, self.lexicon, kinds)
 
     def without_article(self, said: str) -> str:
         """The words of a thing without the article that they may begin with."""
@@ -259,21 +260,6 @@ class Phrasebook:
             groups.append(next(filter(self._named.__contains__, runs), words[at]))
             at += groups[-1].count(" ") + 1
         return groups
-
-    def _segments(self, token: Token) -> Iterator[Token]:
-        """A run of unspaced writing as the longest words of the lexicon; other signs one by one."""
-        start = 0
-        while start < len(token.word):
-            sizes = range(min(self._longest, len(token.word) - start), 0, -1)
-            latin = token.word.isascii()
-            fits = (size for size in sizes if token.word[start : start + size] in self.lexicon)
-            size = len(token.word) if latin else next(fits, 1)
-            yield Token(token.word[start : start + size], token.start + start, token.start + start + size)
-            start += size
-
-    @cached_property
-    def _longest(self) -> int:
-        return max(map(len, self.lexicon))
 
     def _any(self, entries: Iterable[str]) -> str:
         """An expression for any of some words, the longest first."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cache
 
 from outrider.core.language.words.phrase_group import PhraseGroup
@@ -49,13 +50,26 @@ def called(book: Phrasebook) -> frozenset[str]:
     return polite_words(book) | (of_all("called") - stop_words())
 
 
-def without_calls(book: Phrasebook, words: Sequence[str]) -> list[str]:
-    """Words without those at their ends that say nothing, and without one strange one, such as a name."""
-    told = _without(called(book), words)
+def without_calls(book: Phrasebook, words: Sequence[str], kept: AbstractSet[str] = frozenset()) -> list[str]:
+    """Words without those at their ends that say nothing, and without one strange one, such as a name.
+
+    Those of `kept` stay: the "no" of "no rex".
+    """
+    others = called(book) - kept
+    told = _without(others, words)
     for at in (0, -1):
         if len(told) > 1 and not book.is_unspaced and _is_strange(told[at]):
-            return _without(called(book), told[1:] if at == 0 else told[:-1])
+            return _without(others, told[1:] if at == 0 else told[:-1])
     return told
+
+
+def without_emphasis(sentence: str) -> Iterator[str]:
+    """Yields a sentence without words that say but how much it is meant, for each language that has some."""
+    for book in map(phrasebook, LANGUAGES):
+        words = [token.word for token in book.tokens(sentence)]
+        plain = [word for word in words if word not in book.words("emphasis")]
+        if len(plain) < len(words):
+            yield " ".join(plain)
 
 
 def _is_strange(word: str) -> bool:
@@ -72,7 +86,7 @@ def _known() -> frozenset[str]:
 @cache
 def polite_words(book: Phrasebook) -> frozenset[str]:
     """Returns the single words of a language's politeness, and those that ask; none of them is a stop."""
-    said = map(book.spoken, ("polite_before", "openers", "polite_after", "asking"))
+    said = map(book.spoken, ("polite_before", "firsts", "polite_after", "asking"))
     return frozenset(word for entry in itertools.chain(*said) for word in entry.split()) - stop_words()
 
 

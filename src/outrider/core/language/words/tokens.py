@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The words, numbers and signs of a sentence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Set
+
+from outrider.core.language.words.amounts import Numerals, Token, written_digits
+from outrider.core.language.words.signs import plain_word
+
+_SIGNS_IN_WORDS = str.maketrans({"’": "'", "‐": "-"})
+_UNSAID = '"“”„«»¿¡:'
+_TOKEN = r"[^\W\d_]+(?:['-][^\W\d_]+)*|\S"
+_JOINT = re.compile(r"(?<=[^\W\d_])['-](?=[^\W\d_])")
+_DIGRAPH = re.compile("([aou])e")
+
+
+class Tokenizer:
+    """Of one language, with the words that its file holds.
+
+    `kinds`: "parted" where a hyphen or an apostrophe parts words; "unspaced" where no blank does; "digraphs"
+    where "ue" may stand for "ü".
+    """
+
+    def __init__(self, numerals: Numerals, units: Set[str], lexicon: Set[str], kinds: Set[str]) -> None:
+        self._numerals, self._units, self._lexicon, self._kinds = numerals, units, lexicon, kinds
+        self._token = re.compile(f"{written_digits(numerals.decimal_sign)}|{_TOKEN}")
+        self._longest = max(map(len, lexicon))
+
+    def tokens(self, sentence: str) -> list[Token]:
+        """Returns them in order; quotation marks are left out."""
+        signs = sentence.translate(_SIGNS_IN_WORDS)
+        signs = _JOINT.sub(" ", signs) if "parted" in self._kinds else signs
+        found = [Token(self._spelling(m[0]), m.start(), m.end()) for m in self._token.finditer(signs)]
+        found = [token for token in found if token.word and token.word not in _UNSAID]
+        found = list(self._numerals.parted(found, self._units))
+        if "unspaced" in self._kinds:
+            return [part for token in found for part in self._segments(token)]
+        return found
+
+    def _spelling(self, said: str) -> str:
+        """A word in the spelling that the file has."""
+        word = plain_word(said)
+        if "digraphs" not in self._kinds or word in self._lexicon:
+            return word
+        with_umlauts = _DIGRAPH.sub(r"\1", word)
+        return with_umlauts if with_umlauts in self._lexicon else word
+
+    def _segments(self, token: Token) -> Iterator[Token]:
+        """A run of unspaced writing as the longest words of the lexicon; other signs one by one."""
+        start = 0
+        while start < len(token.word):
+            sizes = range(min(self._longest, len(token.word) - start), 0, -1)
+            latin = token.word.isascii()
+            fits = (size for size in sizes if token.word[start : start + size] in self._lexicon)
+            size = len(token.word) if latin else next(fits, 1)
+            yield Token(token.word[start : start + size], token.start + start, token.start + start + size)
+            start += size
