@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -52,12 +52,12 @@ def broken(links: Iterable[str]) -> Iterator[str]:
             yield f"{link}: {error}"
 
 
-def main() -> int:
-    """Asks for all of EXTERNAL and prints what is broken; returns the exit status."""
-    found = list(broken(EXTERNAL))
+def main(links: Sequence[str] = EXTERNAL) -> int:
+    """Asks for all links and prints what is broken; returns the exit status."""
+    found = list(broken(links))
     for line in found:
         print(line, file=sys.stderr)
-    print(f"{len(EXTERNAL) - len(found)} of {len(EXTERNAL)} links lead to a page")
+    print(f"{len(links) - len(found)} of {len(links)} links lead to a page")
     return 1 if found else 0
 
 

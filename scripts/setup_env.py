@@ -163,8 +163,16 @@ def digest(*parts: str | Path) -> str:
     return total.hexdigest()
 
 
-def run_logged(name: str, command: Sequence[str | Path], env: dict[str, str] | None = None) -> None:
-    """Run with a line at once and every LINE_PERIOD_S; on failure show the end of the log and its place."""
+def run_logged(
+    name: str,
+    command: Sequence[str | Path],
+    env: dict[str, str] | None = None,
+    line_period_s: float = LINE_PERIOD_S,
+) -> None:
+    """Run with a line at once and every `line_period_s` seconds.
+
+    On failure show the end of the log and its place.
+    """
     print(f"      {name} ...", flush=True)
     LOG_DIR.mkdir(parents=True, exist_ok=True)
     log_path = LOG_DIR / f"{name}.log"
@@ -172,19 +180,19 @@ def run_logged(name: str, command: Sequence[str | Path], env: dict[str, str] | N
         process = subprocess.Popen(
             [str(part) for part in command], cwd=ROOT, env=env, stdout=log, stderr=subprocess.STDOUT
         )
-        status = _wait_with_lines(name, process)
+        status = _wait_with_lines(name, process, line_period_s)
     if status != 0:
         tail = "\n".join(log_path.read_text(errors="replace").splitlines()[-25:])
         raise SetupError(f"{name} failed (exit status {status}):\n{tail}\nThe whole log: {log_path}")
 
 
-def _wait_with_lines(name: str, process: subprocess.Popen[bytes]) -> int:
-    """The exit status of a process; prints how long it has run, every LINE_PERIOD_S."""
+def _wait_with_lines(name: str, process: subprocess.Popen[bytes], line_period_s: float) -> int:
+    """The exit status of a process; prints how long it has run, every so many seconds."""
     began_s = time.monotonic()
     try:
         while True:
             try:
-                return process.wait(LINE_PERIOD_S)
+                return process.wait(line_period_s)
             except subprocess.TimeoutExpired:
                 print(f"      {name}: after {time.monotonic() - began_s:.0f} s", flush=True)
     finally:

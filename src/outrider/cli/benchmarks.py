@@ -185,7 +185,7 @@ def bench_decoding(
         raise ConfigError("--variant goes with --alternatives, --ablate or --random-regimes")
     from outrider.evaluation.alternatives.bench import bench_alternatives
     from outrider.evaluation.alternatives.random_bench import bench_random
-    from outrider.evaluation.decoding.bench import bench_decoding, bench_policy
+    from outrider.evaluation.decoding.bench import ROUND_TRIPS_MS, bench_decoding, bench_policy
     from outrider.evaluation.decoding.changes import bench_changes
     from outrider.evaluation.decoding.live import bench_live
 
@@ -208,7 +208,7 @@ def bench_decoding(
     bench_decoding(
         *(regimes, texts, seed, models, json_file, plots, ablations),
         drafters=drafters,
-        round_trips=round_trips,
+        round_trips_ms=ROUND_TRIPS_MS if round_trips else (),
     )
 
 

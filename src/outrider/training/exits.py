@@ -41,7 +41,9 @@ HELD_OUT_FRAMES = 200
 
 @dataclass(frozen=True)
 class ExitsConfig:
-    """`layers`: after which decoder layers, counted from 1; none given, after each but the last."""
+    """`layers`: after which decoder layers, counted from 1; none given, after each but the last.
+    `round_steps`: how many steps are taken on the states of one round.
+    """
 
     layers: tuple[int, ...] = ()
     rank: int = 64
@@ -49,6 +51,7 @@ class ExitsConfig:
     learning_rate: float = 1e-2
     seed: int = 0
     memory_mb: int = 2048
+    round_steps: int = ROUND_STEPS
 
     def __post_init__(self) -> None:
         if self.rank < 1 or self.frames < 1:
@@ -192,14 +195,14 @@ def train_exits(backbone: Backbone, data: Path, config: ExitsConfig) -> TrainedE
     adapters = ExitNetwork(backbone, token_ids, len(layers), config.rank)
     round_frames = config.round_frames(len(layers), adapters.down.shape[1])
     num_rounds = math.ceil(config.frames / round_frames)
-    fit = Fit(adapters, num_rounds * ROUND_STEPS, config.learning_rate)
+    fit = Fit(adapters, num_rounds * config.round_steps, config.learning_rate)
     num_frames = 0
     for _ in tracked(range(num_rounds), "exits"):
         pool = _pool(rng, paths[:-1])
         drawn = rng.permutation(len(pool))[:round_frames]
         num_frames += len(drawn)
         states = backbone.states([pool[index] for index in drawn], layers)
-        for _ in range(ROUND_STEPS):
+        for _ in range(config.round_steps):
             fit.step(states[:, torch.randint(states.shape[1], (BATCH_TOKENS,))])
         del states  # or the next round's would lie beside them
     held_out = backbone.states(read_shard(paths[-1])[: min(HELD_OUT_FRAMES, round_frames)], layers)

@@ -51,10 +51,18 @@ class Rows:
     weights: torch.Tensor
 
 
-def train_reader(folder: Path, run: Path, steps: int, seed: int = 0) -> Iterator[float]:
+def train_reader(
+    folder: Path,
+    run: Path,
+    steps: int,
+    seed: int = 0,
+    copying_steps: int = COPYING_STEPS,
+    saved_every: int = SAVED_EVERY,
+) -> Iterator[float]:
     """Train a reader and write it to `folder`; yields the loss of each step.
 
-    The tokenizer is made first where `folder` holds none. A run goes on from its checkpoint in `run`.
+    The tokenizer is made first where `folder` holds none. A run goes on from its checkpoint in `run`, written
+    every `saved_every` steps. The first `copying_steps` steps are copying alone.
     Raises ConfigError for a checkpoint that cannot be read.
     """
     tokenizer = readers_tokenizer(folder)
@@ -67,13 +75,13 @@ def train_reader(folder: Path, run: Path, steps: int, seed: int = 0) -> Iterator
     if first > steps:
         raise ConfigError(f"{checkpoint} has {first} steps already: ask for more, or for another run folder")
     for step in range(first, steps):
-        loss = _loss(model, _rows(tokenizer, step, seed))
+        loss = _loss(model, _rows(tokenizer, step, seed, copying_steps))
         optimizer.param_groups[0]["lr"] = learning_rate(step, steps, WARMUP, LEARNING_RATE)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        if (step + 1) % SAVED_EVERY == 0 or step + 1 == steps:
+        if (step + 1) % saved_every == 0 or step + 1 == steps:
             _save(checkpoint, model, optimizer, step + 1)
         yield float(loss.detach())
     _write(model, folder, steps)
@@ -125,10 +133,10 @@ def lesson_rows(tokenizer: PreTrainedTokenizerFast, lessons: Sequence[Lesson]) -
     return Rows(ids, weights)
 
 
-def _rows(tokenizer: PreTrainedTokenizerFast, step: int, seed: int) -> Rows:
+def _rows(tokenizer: PreTrainedTokenizerFast, step: int, seed: int, copying_steps: int) -> Rows:
     """What a step learns from: a function of the step, so that a resumed run is the same run."""
     rng = random.Random(f"{seed} {step}")
-    if step < COPYING_STEPS or rng.random() < COPYING_SHARE:
+    if step < copying_steps or rng.random() < COPYING_SHARE:
         return copying_rows(rng, len(tokenizer.all_special_ids), len(tokenizer))
     pool = random.Random(f"{seed} {step // BATCHES_SORTED} pool")
     lessons = [make_lesson(pool) for _ in range(BATCH * BATCHES_SORTED)]
@@ -146,12 +154,12 @@ def _loss(model: Qwen2VLForConditionalGeneration, rows: Rows) -> torch.Tensor:
     return (losses * weights).sum() / weights.sum()
 
 
-def readers_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
-    """The tokenizer in a folder; where there is none, one learnt from lessons."""
+def readers_tokenizer(folder: Path, num_lessons: int = TOKENIZER_LESSONS) -> PreTrainedTokenizerFast:
+    """The tokenizer in a folder; where there is none, one learnt from so many lessons."""
     if (folder / "tokenizer.json").exists():
         return PreTrainedTokenizerFast.from_pretrained(folder)
     rng = random.Random(0)
-    lessons = (make_lesson(rng) for _ in range(TOKENIZER_LESSONS))
+    lessons = (make_lesson(rng) for _ in range(num_lessons))
     return train_tokenizer((f"{one.prompt} {one.answer}" for one in lessons), folder, VOCABULARY)
 
 

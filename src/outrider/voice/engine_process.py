@@ -8,6 +8,7 @@ import select
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from typing import IO
 
 import msgspec
@@ -16,7 +17,7 @@ from outrider.core.errors import ConfigError, LinkError
 from outrider.core.language.grammar import Vocabulary
 from outrider.voice import framing as f
 
-WORKER = [sys.executable, "-m", "outrider.voice.worker"]
+WORKER = (sys.executable, "-m", "outrider.voice.worker")
 WAIT_S = 5.0
 ANSWER_S = 20.0
 """An engine that has not answered for this long is ended: others wait for their turn."""
@@ -24,9 +25,9 @@ READY_S, LOAD_S = 10.0, 60.0
 """For so long one waits for an engine to be ready. One that is not this long after its start hangs, and is
 started anew.
 """
-TOO_SLOW = f"the speech engine was ended, as it took more than {ANSWER_S:g} s: say less"
+TOO_SLOW = "the speech engine was ended, as it took more than {:g} s: say less"
 LOADING = "the speech engine is still being loaded: try again in a moment"
-HANGS = f"the speech engine was not ready in {LOAD_S:g} s, and is started anew: try again in a moment"
+HANGS = "the speech engine was not ready in {:g} s, and is started anew: try again in a moment"
 
 
 class _NotReadyError(LinkError):
@@ -37,11 +38,22 @@ class EngineProcess:
     """Implements `AsrEngine` by a process that starts at once, and is started anew after it has ended.
 
     `listen` waits a little until it is ready, and raises LinkError where it is not, ConfigError with what it
-    says where it cannot be made.
+    says where it cannot be made. `worker` is the command that runs it. In seconds: `answer_s` waits for an
+    answer, `ready_s` for it to be ready; `load_s` after its start one that is not ready is started anew.
     """
 
-    def __init__(self, name: str, vocabulary: Vocabulary | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        vocabulary: Vocabulary | None,
+        *,
+        worker: Sequence[str] = WORKER,
+        answer_s: float = ANSWER_S,
+        ready_s: float = READY_S,
+        load_s: float = LOAD_S,
+    ) -> None:
         self.name = name
+        self._worker, self._answer_s, self._ready_s, self._load_s = worker, answer_s, ready_s, load_s
         self._wanted = msgspec.json.encode({"engine": name, "vocabulary": vocabulary})
         self._failure = ""
         self._is_ready, self._started_s = False, 0.0
@@ -54,10 +66,10 @@ class EngineProcess:
         try:
             return self._begun()
         except _NotReadyError:
-            if time.monotonic() - self._started_s <= LOAD_S:
+            if time.monotonic() - self._started_s <= self._load_s:
                 raise
             self._start_anew()
-            raise LinkError(HANGS) from None
+            raise LinkError(HANGS.format(self._load_s)) from None
         except LinkError:  # it ended with the utterance before, or since
             self._start_anew()
             return self._begun()
@@ -74,9 +86,9 @@ class EngineProcess:
         """Returns the answer to a frame. Raises LinkError where there is none, or not in time."""
         source, sink = self._streams()
         f.write_frame(sink, kind, content)
-        if not _has_come(source, ANSWER_S):
+        if not _has_come(source, self._answer_s):
             self._process.kill()
-            raise LinkError(TOO_SLOW)
+            raise LinkError(TOO_SLOW.format(self._answer_s))
         answer, said = f.read_frame(source)
         if answer == f.FAILED:
             raise LinkError(said.decode(errors="replace"))
@@ -85,7 +97,7 @@ class EngineProcess:
     def _begun(self) -> _RemoteUtterance:
         if not self._is_ready:
             source = self._streams()[0]
-            if not _has_come(source, READY_S):
+            if not _has_come(source, self._ready_s):
                 raise _NotReadyError(LOADING)
             kind, said = f.read_frame(source)
             if kind != f.READY:
@@ -100,7 +112,7 @@ class EngineProcess:
         self._start()
 
     def _start(self) -> None:
-        self._process = subprocess.Popen(WORKER, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._process = subprocess.Popen(self._worker, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._is_ready, self._started_s = False, time.monotonic()
         f.write_frame(self._streams()[1], f.READY, self._wanted)
 

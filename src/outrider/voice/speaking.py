@@ -28,11 +28,13 @@ MISSING = {
 class SpeakingProgram:
     """Implements `TtsEngine`: by Piper with the voice of that file, by eSpeak NG where it is empty.
 
-    Raises ConfigError where the file is missing. The program is looked for when it is to speak.
+    Raises ConfigError where the file is missing. The program is looked for when it is to speak, and is ended
+    when it has not spoken after `wait_s` seconds.
     """
 
-    def __init__(self, voice: str = "") -> None:
+    def __init__(self, voice: str = "", wait_s: float = WAIT_S) -> None:
         check_voice(voice)
+        self._wait_s = wait_s
         self._voice = str(Path(voice).resolve()) if voice else ""
 
     def speak(self, text: str, language: str) -> bytes:
@@ -44,13 +46,15 @@ class SpeakingProgram:
         command = self._command(language)
         said = " ".join(text.split()).encode(errors="replace") + b"\n"
         try:
-            ended = subprocess.run(command, input=said, capture_output=True, timeout=WAIT_S, check=False)
+            ended = subprocess.run(
+                command, input=said, capture_output=True, timeout=self._wait_s, check=False
+            )
         except FileNotFoundError:
             raise ConfigError(MISSING[command[0]]) from None
         except OSError as error:
             raise ConfigError(f"{command[0]} cannot be started: {error.strerror}") from None
         except subprocess.TimeoutExpired:
-            raise LinkError(f"{command[0]} has not spoken within {WAIT_S:g} s") from None
+            raise LinkError(f"{command[0]} has not spoken within {self._wait_s:g} s") from None
         if ended.returncode != 0:
             reason = ended.stderr.decode(errors="replace").strip().rpartition("\n")[2]
             raise ConfigError(f"{command[0]} does not speak {language!r}: {reason[:200]}")

@@ -100,8 +100,6 @@ def test_figures_of_all_strategies_are_written(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(bench, "replayed_requests", two_texts)
     monkeypatch.setattr(bench, "synthetic_requests", lambda texts, *_: SHORT(texts))
     monkeypatch.setattr(bench, "bench_overhead", dict)
-    monkeypatch.setattr(bench, "ROUND_TRIPS_MS", (0.0, 600.0))
-    monkeypatch.setattr(bench, "SWEEP_TEXTS", 1)
     file, plots = tmp_path / "figures.json", tmp_path / "plots"
     bench.bench_decoding(
         ["fsd-go2"],
@@ -109,7 +107,7 @@ def test_figures_of_all_strategies_are_written(tmp_path: Path, monkeypatch: pyte
         json_file=file,
         plots=plots,
         pair=Pair(models.target, models.draft),
-        round_trips=True,
+        round_trips_ms=(0.0, 600.0),
     )
     figures = json.loads(file.read_text())
     for part in ("regimes", "replayed"):
@@ -156,10 +154,7 @@ def test_ablations_have_a_value_for_every_setting_and_are_drawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ablations, "synthetic_requests", SHORT)
-    monkeypatch.setattr(ablations, "WORKERS", (1, 30))
-    monkeypatch.setattr(ablations, "DRAFT_LENGTHS", (1, 10))
-    monkeypatch.setattr(ablations, "QUEUE_WORKERS", (3,))
-    figures = ablations.bench_ablations(texts=1, seed=0, plots=tmp_path)
+    figures = ablations.bench_ablations(1, 0, tmp_path, (1, 30), (1, 10), (3,))
     workers, lengths = figures["workers"], figures["draft_length"]
     assert workers["cache_miss_rate"][1] <= workers["cache_miss_rate"][0] < 1.0
     assert lengths["fsd_vs_sd"][1] > lengths["fsd_vs_sd"][0]

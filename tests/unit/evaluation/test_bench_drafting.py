@@ -54,15 +54,13 @@ def test_the_benchmark_runs_to_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pair = Pair(TARGET, DRAFT)
-    texts = bench.TextSet("toys", "toys in order", tuple(PROMPTS), True, TARGET, DRAFT)
+    texts = bench.TextSet("toys", "toys in order", tuple(PROMPTS), True, TARGET, DRAFT, tokens=LENGTH)
     answers = ("w1", *(TARGET.tokenizer.decode(greedy_text(prompt)).strip() for prompt in PROMPTS[1:]))
-    asked = bench.TextSet("asked", "questions", tuple(PROMPTS), False, TARGET, answers=answers)
+    asked = bench.TextSet("asked", "questions", tuple(PROMPTS), False, TARGET, answers=answers, tokens=LENGTH)
     monkeypatch.setattr(bench, "load_pair", lambda _: pair)
     monkeypatch.setattr(bench, "load_reader_model", lambda _: TARGET)
     monkeypatch.setattr(bench, "text_sets", lambda *_: iter([texts]))
     monkeypatch.setattr(bench, "question_sets", lambda *_: iter([asked]))
-    monkeypatch.setattr(bench, "MAX_NEW_TOKENS", LENGTH)
-    monkeypatch.setattr(bench, "DRAFT_LENGTHS", (2, 4))
     figures = bench.bench_drafting(1, 1, 1, 4, json_file=tmp_path / "out" / "drafting.json", plots=tmp_path)
     assert json.loads((tmp_path / "out" / "drafting.json").read_text()) == figures
     rows = figures["texts"]["toys in order"]

@@ -13,7 +13,7 @@ from support.gpu_product import stand_in_for_the_kernels
 from support.tiny_models import TinySize, add_exits, build_tiny_model, build_tiny_pair, random_prompt
 
 from outrider.core.errors import ConfigError
-from outrider.core.model_options import Precision
+from outrider.core.model_options import PRECISIONS, Precision
 from outrider.evaluation.common.ratios import Ratio
 from outrider.evaluation.models import bench as bench
 from outrider.evaluation.models import onnx_ratios as graphs
@@ -161,13 +161,9 @@ def test_figures_and_pictures_are_written(
     monkeypatch.setattr(bench, "graph_trial", lambda num_layers: trial)
     step = run_step_trial("cpu", 3, 200, 2, Widths(128, 256, 2, 1, vocab_size=300))
     monkeypatch.setattr(bench, "step_trial", lambda device, num_layers: step)
-    monkeypatch.setattr(bench, "REPEATS", 2)
-    monkeypatch.setattr(bench, "PRECISIONS", ("fp32", "int8"))
-    monkeypatch.setattr(bench, "REFERENCE_REPEATS", 1)
-    monkeypatch.setattr(bench, "REFERENCE_TOKENS", 4)
     bench.bench_models(1, 3, folder, tmp_path / "models.json", tmp_path / "plots")
     figures = json.loads((tmp_path / "models.json").read_text())
-    assert {one["precision"] for one in figures["drafts"]} == {"fp32", "int8"}
+    assert {one["precision"] for one in figures["drafts"]} == set(PRECISIONS)
     assert all(one["value"] > 0.0 for one in figures["ratios"])
     kept = {one["what"]: one["kept"] for one in figures["ratios"]}
     assert kept["peak memory while switching over one graph"]

@@ -83,12 +83,11 @@ def test_a_verifier_is_fitted_by_the_batches_that_were_seen() -> None:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_eight_robots_share_a_verifier_and_none_slows_the_others(monkeypatch, strategy: str) -> None:
-    monkeypatch.setattr("outrider.evaluation.serving.bench.FLEET_S", 3.0)
+def test_eight_robots_share_a_verifier_and_none_slows_the_others(strategy: str) -> None:
     pair = Pair(*toy_pair(3, 0.8))
     compute = ComputeProfile(draft_prefill_s=0.03, draft_token_s=0.01)
     cost = BatchCost(0.01, 0.0, 0.0005, 0.02)
-    sharing = measure_sharing(strategy, pair, PROMPTS, compute, Network(), cost)
+    sharing = measure_sharing(strategy, pair, PROMPTS, compute, Network(), cost, fleet_s=3.0)
     assert 1.0 <= sharing.unfairness < 1.5
     assert all(share > 0.9 for share in sharing.beside.values())
 
@@ -157,10 +156,8 @@ def test_a_fleet_is_served_where_nearly_all_of_its_texts_are_in_time() -> None:
     assert [capacity([fleet, more], needed) for needed in (5.0, 2.5, 20.0)] == [4, 2, 0]
 
 
-def test_what_published_fleets_got_is_printed_beside_what_papers_print(monkeypatch) -> None:
-    monkeypatch.setattr("outrider.evaluation.serving.bench.PUBLISHED_ROBOTS", (1, 2))
-    monkeypatch.setattr("outrider.evaluation.serving.bench.PUBLISHED_TOKENS", 20)
-    fleets = measure_published()
+def test_what_published_fleets_got_is_printed_beside_what_papers_print() -> None:
+    fleets = measure_published((1, 2), tokens=20)
     printed = "\n".join(published_lines(fleets))
     ours, central = (max(one.tokens_per_s for one in fleets[name][1]) for name in ("outrider", "ar"))
     assert f"{ours / central:.2f}" in printed

@@ -76,8 +76,7 @@ def test_real_models_are_measured_to_the_end(
     monkeypatch.setattr(
         exit_quality, "held_out_prompts", lambda number, seed: map(random_prompt, range(number))
     )
-    monkeypatch.setattr(exit_quality, "TIMED_FORWARDS", 3)
-    figures = evaluate_exits(2, 0, json_file=tmp_path / "out" / "exits.json", pair=pair)
+    figures = evaluate_exits(2, 0, None, tmp_path / "out" / "exits.json", pair, timed_forwards=3)
     assert [one["layer"] for one in figures["exits"]] == [1, 3]
     assert figures["tokens"] > 50 and figures["shortlist"] == 100
     assert json.loads((tmp_path / "out" / "exits.json").read_text())["tokens"] == figures["tokens"]

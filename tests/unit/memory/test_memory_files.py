@@ -124,11 +124,9 @@ def test_a_full_disk_is_said_and_harms_nothing(tmp_path: Path) -> None:
         assert store.count() == acknowledged + 1
 
 
-def test_a_write_waits_for_another_process_only_so_long(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(schema, "BUSY_TIMEOUT_MS", 20)
+def test_a_write_waits_for_another_process_only_so_long(tmp_path: Path) -> None:
     with open_store(tmp_path / "m.db") as store:
+        store._connection.set_busy_timeout(20)
         other = apsw.Connection(str(store.path))
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(MemoryStoreError, match="another process"):

@@ -43,16 +43,14 @@ def test_the_documents_link_to_what_the_list_names_and_to_nothing_else() -> None
 
 
 def test_pages_that_are_not_there_and_servers_that_do_not_answer_are_named(
-    web: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    web: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nobody = "http://127.0.0.1:9/"
-    monkeypatch.setattr(external_links, "EXTERNAL", (f"{web}/there", f"{web}/gone", nobody))
-    assert external_links.main() == 1
+    assert external_links.main((f"{web}/there", f"{web}/gone", nobody)) == 1
     told = capsys.readouterr()
     assert told.out == "1 of 3 links lead to a page\n"
     assert [line.split(": ")[0] for line in told.err.splitlines()] == [f"{web}/gone", nobody]
 
 
-def test_links_that_all_lead_somewhere_are_no_failure(web: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(external_links, "EXTERNAL", (f"{web}/there",))
-    assert external_links.main() == 0
+def test_links_that_all_lead_somewhere_are_no_failure(web: str) -> None:
+    assert external_links.main((f"{web}/there",)) == 0

@@ -135,10 +135,9 @@ def test_a_distribution_asked_for_is_not_replaced_by_another_that_is_installed(
 
 
 def test_a_command_that_takes_long_prints_lines_meanwhile(
-    script: ModuleType, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    script: ModuleType, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(script, "LINE_PERIOD_S", 0.05)
-    script.run_logged("thing", [sys.executable, "-c", "import time; time.sleep(0.3)"])
+    script.run_logged("thing", [sys.executable, "-c", "import time; time.sleep(0.3)"], line_period_s=0.05)
     printed = capfd.readouterr().out.splitlines()
     assert printed[0].strip() == "thing ..." and len(printed) >= 3
     assert all(line.strip().startswith("thing: after ") for line in printed[1:])

@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -17,9 +18,7 @@ from outrider.training.household import ASKS, make_facts, make_lesson
 def folder(tmp_path_factory):
     """Holds a tokenizer made from few lessons."""
     folder = tmp_path_factory.mktemp("readers")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(readers, "TOKENIZER_LESSONS", 200)
-        readers.readers_tokenizer(folder)
+    readers.readers_tokenizer(folder, 200)
     return folder
 
 
@@ -79,14 +78,13 @@ def test_copied_runs_come_twice_and_count_the_second_time():
     assert rows.ids.min() >= 20 and rows.ids.max() < 60
 
 
-def test_a_run_resumes_as_if_it_had_not_stopped(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(readers, "SAVED_EVERY", 2)
-    monkeypatch.setattr(readers, "COPYING_STEPS", 2)
-    whole = list(readers.train_reader(folder, tmp_path / "whole", 5))
-    steps = readers.train_reader(folder, tmp_path / "cut", 5)
+def test_a_run_resumes_as_if_it_had_not_stopped(folder, tmp_path):
+    train = partial(readers.train_reader, copying_steps=2, saved_every=2)
+    whole = list(train(folder, tmp_path / "whole", 5))
+    steps = train(folder, tmp_path / "cut", 5)
     cut = [next(steps) for _ in range(3)]
     steps.close()
-    resumed = list(readers.train_reader(folder, tmp_path / "cut", 5))
+    resumed = list(train(folder, tmp_path / "cut", 5))
     assert cut[:2] + resumed == pytest.approx(whole, rel=1e-4)
     model = load_model(folder)
     assert model.card.figures["steps"] == 5

@@ -10,8 +10,8 @@ from support.text_models import build_text_model, write_gguf
 from outrider.core.errors import ConfigError
 from outrider.core.ports import Chunk
 from outrider.models import load_model
-from outrider.runtime.datasets import own_answers, training_runs
-from outrider.runtime.datasets.own_answers import greedy_answers, write_answers
+from outrider.runtime.datasets import training_runs
+from outrider.runtime.datasets.own_answers import TOGETHER, greedy_answers, write_answers
 from outrider.runtime.datasets.real_prompts import asked
 from outrider.runtime.datasets.training_runs import make_answers, make_exits
 from outrider.training.batches import read_shard
@@ -38,17 +38,14 @@ def test_answers_in_a_batch_are_those_of_each_alone(target: Path) -> None:
         assert answer == model.tokenizer.decode([one for one in ids if one not in model.end_ids])
 
 
-def test_answers_that_are_there_are_kept(
-    target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(own_answers, "TOGETHER", 4)
-    model = load_model(target, max_length=256)
-    first, second = write_answers(tmp_path, model, QUESTIONS, 5)
+def test_answers_that_are_there_are_kept(target: Path, tmp_path: Path) -> None:
+    model, questions = load_model(target, max_length=256, sessions=TOGETHER), QUESTIONS * 2
+    first, second = write_answers(tmp_path, model, questions, 5)
     queries = [example.queries[0].user_text for path in (first, second) for example in read_shard(path)]
-    assert queries == list(QUESTIONS)
+    assert queries == list(questions)
     kept = first.stat().st_mtime_ns
     second.unlink()
-    assert list(write_answers(tmp_path, model, QUESTIONS, 5)) == [first, second]
+    assert list(write_answers(tmp_path, model, questions, 5)) == [first, second]
     assert first.stat().st_mtime_ns == kept and second.exists()
 
 

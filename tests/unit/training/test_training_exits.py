@@ -125,11 +125,9 @@ def test_fitting_brings_an_exit_to_the_targets_choices(target: Path) -> None:
         assert torch.equal(weight, before[name])
 
 
-def test_trained_exits_run_as_they_were_trained(
-    target: Path, data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(exits, "ROUND_STEPS", 3)
-    figures = make_exits(ExitsConfig(rank=4, frames=8), data, target)
+def test_trained_exits_run_as_they_were_trained(target: Path, data: Path) -> None:
+    config = ExitsConfig(rank=4, frames=8, round_steps=3)
+    figures = make_exits(config, data, target)
     assert figures == json.loads((target / "card.json").read_text())["figures"]["exits"]
     assert (figures["layers"], figures["rank"], figures["coverage"] <= 1.0) == ([1], 4, True)
     model, backbone, shown = load_model(target), backbone_of(target), example(5)
@@ -139,7 +137,7 @@ def test_trained_exits_run_as_they_were_trained(
     session, said = model.open_session(), []
     session.prefill(prompt)
     session.forward(answer, lambda index, logits: said.append(logits))
-    trained = train_exits(backbone_of(target), data, ExitsConfig(rank=4, frames=8))
+    trained = train_exits(backbone_of(target), data, config)
     network = ExitNetwork(backbone, trained.token_ids, 1, 4)
     network.load_state_dict({"down": trained.down, "up": trained.up}, strict=False)
     states = backbone.states([Example(shown.jpeg, shown.cells, shown.queries[:1])], (1,))
@@ -161,14 +159,11 @@ def test_a_rank_above_the_width_is_refused(target: Path, data: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["exits.safetensors", "card.json"])
-def test_a_full_disk_leaves_the_target_sound(
-    target: Path, data: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    monkeypatch.setattr(exits, "ROUND_STEPS", 1)
+def test_a_full_disk_leaves_the_target_sound(target: Path, data: Path, name: str) -> None:
     card = (target / "card.json").read_bytes()
     (target / f"{name}.partial").symlink_to("/dev/full")
     with pytest.raises(ConfigError, match=r"cannot write .* \(No space left on device\)"):
-        make_exits(ExitsConfig(rank=4, frames=4), data, target)
+        make_exits(ExitsConfig(rank=4, frames=4, round_steps=1), data, target)
     assert (target / "card.json").read_bytes() == card
     load_model(target)
 
@@ -210,11 +205,11 @@ def test_a_running_target_shows_what_the_packed_one_shows(target: Path) -> None:
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 def test_a_general_checkpoint_gets_exits_in_the_precision_it_runs_in(
-    target: Path, data: Path, precision: Precision, monkeypatch: pytest.MonkeyPatch
+    target: Path, data: Path, precision: Precision
 ) -> None:
-    monkeypatch.setattr(exits, "ROUND_STEPS", 3)
     (target / "card.json").unlink()
-    figures = make_exits(ExitsConfig(rank=4, frames=4, memory_mb=1), data, target, precision)
+    config = ExitsConfig(rank=4, frames=4, memory_mb=1, round_steps=3)
+    figures = make_exits(config, data, target, precision)
     assert figures["training_frames"] >= 4
     model = load_model(target, precision=precision)
     assert model.exits is not None and model.exits.layers == (1,)
@@ -261,7 +256,6 @@ def test_a_rounds_states_are_held_once(target: Path) -> None:
 def test_a_rounds_states_are_gone_before_the_next_are_gathered(
     target: Path, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exits, "ROUND_STEPS", 2)
     backbone, given, alive = backbone_of(target), [], []
     gather = backbone.states
 
@@ -272,7 +266,7 @@ def test_a_rounds_states_are_gone_before_the_next_are_gathered(
         return states
 
     monkeypatch.setattr(backbone, "states", watched)
-    train_exits(backbone, data, ExitsConfig(rank=4, frames=12, memory_mb=1))
+    train_exits(backbone, data, ExitsConfig(rank=4, frames=12, memory_mb=1, round_steps=2))
     assert len(alive) > 2 and set(alive) == {0}
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
 
-from outrider.training import stops
 from outrider.training.stops import StopExamples, StopModule, set_threshold, train_stops
 from outrider.voice.moonshine_encoder import WIDTH
 from outrider.voice.stop_spotter import StopNetwork
@@ -26,10 +24,7 @@ def sounds(count: int, seed: int) -> StopExamples:
     return StopExamples(states, words, snr_db)
 
 
-def test_it_learns_words_and_its_threshold_lets_those_in_little_noise_through(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(stops, "BATCH", 24)
+def test_it_learns_words_and_its_threshold_lets_those_in_little_noise_through() -> None:
     *_, module = train_stops(sounds(240, 1), WORDS, 60, 0)
     shares = set_threshold(module, sounds(120, 2))
     assert shares["spotted"] >= 0.9

@@ -6,12 +6,13 @@ import io
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import closing
+from select import select
 
 import pytest
 
 from outrider.core.errors import LinkError
 from outrider.core.hearing import Utterance
-from outrider.voice import engine_process
 from outrider.voice import framing as f
 from outrider.voice.engine_process import EngineProcess
 from outrider.voice.hearing import PIECE_BYTES, Heard, heard_in
@@ -46,12 +47,14 @@ worker.main()
 """
 
 
+def fragile(**waits_s: float) -> EngineProcess:
+    return EngineProcess("fragile", None, worker=(sys.executable, "-c", FRAGILE), **waits_s)
+
+
 @pytest.fixture
-def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineProcess]:
-    monkeypatch.setattr(engine_process, "WORKER", [sys.executable, "-c", FRAGILE])
-    made = EngineProcess("fragile", None)
-    yield made
-    made.close()
+def engine() -> Iterator[EngineProcess]:
+    with closing(fragile()) as made:
+        yield made
 
 
 def test_each_utterance_is_answered_in_its_turn(engine: EngineProcess) -> None:
@@ -102,33 +105,31 @@ def test_an_engine_that_ends_serves_the_next_utterance(engine: EngineProcess, wh
 
 
 @pytest.mark.parametrize("when", ["feed", "end"])
-def test_an_engine_that_does_not_answer_is_ended_and_started_anew(
-    engine: EngineProcess, when: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert heard_in(engine, b"before").sentence == "before"
-    with monkeypatch.context() as patched:
-        patched.setattr(engine_process, "ANSWER_S", 0.2)
-        with pytest.raises(LinkError, match="say less"):
+def test_an_engine_that_does_not_answer_is_ended_and_started_anew(when: str) -> None:
+    with closing(fragile(answer_s=1.0)) as engine:
+        assert heard_in(engine, b"before").sentence == "before"
+        with pytest.raises(LinkError, match="more than 1 s: say less"):
             heard_in(engine, f"{when} hangs".encode())
-    assert heard_in(engine, b"after") == Heard("after", False)
+        assert heard_in(engine, b"after") == Heard("after", False)
 
 
-def test_an_engine_that_hangs_while_it_loads_keeps_nobody_waiting(
-    engine: EngineProcess, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(engine_process, "READY_S", 0.1)
-    process = engine._process
-    process.send_signal(signal.SIGSTOP)
-    for _ in range(3):
-        with pytest.raises(LinkError, match="still being loaded"):
+def test_an_engine_that_hangs_while_it_loads_keeps_nobody_waiting() -> None:
+    with closing(fragile(ready_s=0.1)) as engine:
+        process = engine._process
+        process.send_signal(signal.SIGSTOP)
+        for _ in range(3):
+            with pytest.raises(LinkError, match="still being loaded"):
+                engine.listen()
+        assert engine._process is process, "one that is only slow goes on with it"
+
+
+def test_an_engine_that_is_not_ready_in_time_is_started_anew() -> None:
+    with closing(fragile(ready_s=0.1, load_s=0.0)) as engine:
+        engine._process.send_signal(signal.SIGSTOP)
+        with pytest.raises(LinkError, match="not ready in 0 s, and is started anew"):
             engine.listen()
-    assert engine._process is process, "one that is only slow goes on with it"
-    with monkeypatch.context() as patched:
-        patched.setattr(engine_process, "LOAD_S", 0.0)
-        with pytest.raises(LinkError, match="started anew"):
-            engine.listen()
-    monkeypatch.setattr(engine_process, "READY_S", 60.0)
-    assert heard_in(engine, b"after") == Heard("after", False)
+        assert select([engine._process.stdout], [], [], 60.0)[0], "the next one says that it is ready"
+        assert heard_in(engine, b"after") == Heard("after", False)
 
 
 def test_an_engine_that_was_closed_is_started_anew(engine: EngineProcess) -> None:

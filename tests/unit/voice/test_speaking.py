@@ -14,8 +14,7 @@ import pytest
 
 from outrider.core.errors import ConfigError, LinkError, OutriderError
 from outrider.core.hearing import SAMPLE_RATE_HZ
-from outrider.voice import speaking
-from outrider.voice.speaking import SpeakingProgram
+from outrider.voice.speaking import LONGEST_S, SpeakingProgram
 
 Install = Callable[..., Path]
 NOTED = "import json, pathlib, sys; said = sys.stdin.buffer.read().decode(); "
@@ -123,15 +122,13 @@ def test_a_program_that_fails_is_named_with_the_reason(
 
 
 def test_a_program_that_hangs_is_ended_and_one_that_does_not_end_its_speech_is_cut_off(
-    install: Install, monkeypatch: pytest.MonkeyPatch
+    install: Install,
 ) -> None:
-    monkeypatch.setattr(speaking, "LONGEST_S", 0.25)
-    install("espeak-ng", wav(seconds=2.0))
-    assert length_s(SpeakingProgram().speak("hello", "en")) == pytest.approx(0.25, abs=0.001)
-    monkeypatch.setattr(speaking, "WAIT_S", 0.2)
+    install("espeak-ng", wav(seconds=LONGEST_S + 2.0))
+    assert length_s(SpeakingProgram().speak("hello", "en")) == pytest.approx(LONGEST_S, abs=0.001)
     install("espeak-ng", wav(), "import time; time.sleep(60)")
-    with pytest.raises(LinkError, match="has not spoken within"):
-        SpeakingProgram().speak("hello", "en")
+    with pytest.raises(LinkError, match=r"has not spoken within 0\.2 s"):
+        SpeakingProgram(wait_s=0.2).speak("hello", "en")
 
 
 @pytest.mark.skipif(shutil.which("espeak-ng") is None, reason="eSpeak NG is not installed")

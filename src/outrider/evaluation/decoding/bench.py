@@ -64,12 +64,12 @@ def bench_decoding(
     ablations: bool = False,
     pair: Pair | None = None,
     drafters: str = MODEL,
-    round_trips: bool = False,
+    round_trips_ms: Sequence[float] = (),
 ) -> dict[str, Any]:
     """Measure, print a table, write JSON and pictures. `drafters` are those of the replayed texts.
 
-    With `round_trips` each regime is also measured as the network alone changes. Raises ConfigError for an
-    unknown regime or for pictures without matplotlib, ModelError without models.
+    Each regime is also measured at each of `round_trips_ms`, as the network alone changes. Raises ConfigError
+    for an unknown regime or for pictures without matplotlib, ModelError without models.
     """
     if texts < 1 or seed < 0:
         raise ConfigError("texts must be at least 1 and seed at least 0")
@@ -81,8 +81,8 @@ def bench_decoding(
     write_figures(json_file, result)  # what follows takes long and should it fail, this is not lost
     if plots is not None:
         result["timelines"] = draw_all(plots, regimes, result, seed)
-    if round_trips:
-        result["round_trips"] = sweep_round_trips(regimes, seed, plots)
+    if round_trips_ms:
+        result["round_trips"] = sweep_round_trips(regimes, round_trips_ms, seed, plots)
     if ablations:
         result["ablations"] = bench_ablations(texts, seed, plots)
     result["overhead"] = bench_overhead()
@@ -171,15 +171,15 @@ def draw_all(
 
 
 def sweep_round_trips(
-    regimes: Mapping[str, Regime], seed: int, folder: Path | None = None
+    regimes: Mapping[str, Regime], round_trips_ms: Sequence[float], seed: int, folder: Path | None = None
 ) -> dict[str, dict[str, Any]]:
     """The speed-up of every strategy over the round trip, by regime; drawn where there is a folder."""
     sweeps = {}
     for name, regime in tracked(regimes.items(), "round trips"):
-        speedups = round_trip_speedups(regime, ROUND_TRIPS_MS, seed)
-        sweeps[name] = {"round_trips_ms": ROUND_TRIPS_MS, "speedup_vs_ar": speedups}
+        speedups = round_trip_speedups(regime, round_trips_ms, seed)
+        sweeps[name] = {"round_trips_ms": round_trips_ms, "speedup_vs_ar": speedups}
         if folder is not None:
-            draw_speedups(folder / f"{name}_round_trips.png", name, ROUND_TRIPS_MS, speedups)
+            draw_speedups(folder / f"{name}_round_trips.png", name, round_trips_ms, speedups)
     return sweeps
 
 

@@ -210,27 +210,36 @@ def through_change(texts: Sequence[Commits], step_s: float) -> ThroughChange:
 
 
 def measure_changes(
-    sessions: int, seed: int, cloud_drafts: bool, tuning: AdaptiveTuning = DEFAULT_TUNING
+    sessions: int,
+    seed: int,
+    cloud_drafts: bool,
+    tuning: AdaptiveTuning = DEFAULT_TUNING,
+    changes: Mapping[str, Conditions] = CHANGES,
 ) -> dict[str, ThroughChange]:
-    """Return what `outrider` reaches under each condition of CHANGES, and back under the usual one."""
-    texts: dict[str, list[Commits]] = {name: [] for name in (*CHANGES, BACK)}
+    """Return what `outrider` reaches after each of the changes, and back under the usual conditions."""
+    texts: dict[str, list[Commits]] = {name: [] for name in (*changes, BACK)}
     for number in range(sessions):
-        order = list(CHANGES)
+        order = list(changes)
         random.Random(f"changes/{seed}/{number}").shuffle(order)
         names = [BACK, *(name for change in order for name in (change, BACK))]
-        conditions = [CHANGES.get(name, USUAL) for name in names]
+        conditions = [changes.get(name, USUAL) for name in names]
         written = write_session(conditions, "outrider", f"{seed}/{number}", cloud_drafts, tuning)
         for name, text in list(zip(names, written, strict=True))[1:]:
             texts[name].append(text)
-    return {name: through_change(some, CHANGES.get(name, USUAL).step_s) for name, some in texts.items()}
+    return {name: through_change(some, changes.get(name, USUAL).step_s) for name, some in texts.items()}
 
 
 def bench_changes(
-    sessions: int, seed: int, ablate: Sequence[str] = (), json_file: Path | None = None
+    sessions: int,
+    seed: int,
+    ablate: Sequence[str] = (),
+    json_file: Path | None = None,
+    changes: Mapping[str, Conditions] = CHANGES,
 ) -> dict[str, Any]:
     """Measure with drafts at both ends and of the robot alone; print a table, write JSON as it goes.
 
-    `ablate`: mechanisms to switch off in turn. Raises ConfigError for numbers out of range or another name.
+    `ablate`: mechanisms to switch off in turn. `changes`: conditions by name. Raises ConfigError for numbers
+    out of range or another name.
     """
     if not 1 <= sessions <= MAX_SESSIONS or seed < 0:
         raise ConfigError(f"changes={sessions} must be a number from 1 to {MAX_SESSIONS}, seed at least 0")
@@ -240,7 +249,7 @@ def bench_changes(
     found: dict[tuple[str, str], dict[str, ThroughChange]] = {}
     runs = [(engine, drafts) for engine in tunings for drafts in DRAFTS]
     for engine, drafts in tracked(runs, "sessions"):
-        one = measure_changes(sessions, seed, DRAFTS[drafts], tunings[engine])
+        one = measure_changes(sessions, seed, DRAFTS[drafts], tunings[engine], changes)
         found[engine, drafts] = one
         figures = {name: asdict(reached) for name, reached in one.items()}
         result["windows"].setdefault(engine, {})[drafts] = figures

@@ -61,11 +61,11 @@ def plain_figures(
 
 
 def ablate_workers(
-    regime: Regime, pair: Pair, requests: Sequence[DecodeRequest], seed: int
+    regime: Regime, pair: Pair, requests: Sequence[DecodeRequest], seed: int, workers: Sequence[int]
 ) -> dict[str, list[float]]:
     """Cache misses and the speed-up over vanilla as more exits are drafted on at a time: Figure 4(a)."""
     vanilla = plain_figures(regime, "sd", pair, requests, seed)
-    rows = [fsd_figures(regime, pair, requests, seed, workers=count) for count in WORKERS]
+    rows = [fsd_figures(regime, pair, requests, seed, workers=count) for count in workers]
     return {
         "cache_miss_rate": [row.cache_miss_rate or 0.0 for row in rows],
         "speedup_vs_sd": [row.tokens_per_s / vanilla.tokens_per_s for row in rows],
@@ -73,12 +73,12 @@ def ablate_workers(
 
 
 def ablate_draft_length(
-    regime: Regime, pair: Pair, requests: Sequence[DecodeRequest], seed: int
+    regime: Regime, pair: Pair, requests: Sequence[DecodeRequest], seed: int, draft_lengths: Sequence[int]
 ) -> dict[str, list[float]]:
     """SD over autoregressive decoding and FSD over SD as rounds draft more: Figure 4(b)."""
     curves: dict[str, list[float]] = {"sd_vs_ar": [], "fsd_vs_sd": []}
     autoregressive = plain_figures(regime, "ar", pair, requests, seed).tokens_per_s
-    for length in DRAFT_LENGTHS:
+    for length in draft_lengths:
         longer = msgspec.structs.replace(regime, num_draft_tokens=length)
         vanilla = plain_figures(longer, "sd", pair, requests, seed).tokens_per_s
         curves["sd_vs_ar"].append(vanilla / autoregressive)
@@ -87,7 +87,7 @@ def ablate_draft_length(
 
 
 def ablate_queues(
-    regime: Regime, pair: Pair, requests: Sequence[DecodeRequest], seed: int
+    regime: Regime, pair: Pair, requests: Sequence[DecodeRequest], seed: int, workers: Sequence[int]
 ) -> dict[str, list[float]]:
     """Cache misses by the order of both hint queues, for few workers: Table 7."""
     return {
@@ -96,33 +96,43 @@ def ablate_queues(
                 regime, pair, requests, seed, workers=count, edge_hint_order=edge, cloud_hint_order=cloud
             ).cache_miss_rate
             or 0.0
-            for count in QUEUE_WORKERS
+            for count in workers
         ]
         for edge in EDGE_ORDERS
         for cloud in CLOUD_ORDERS
     }
 
 
-def bench_ablations(texts: int, seed: int, plots: Path | None = None) -> dict[str, Any]:
-    """Run, print, and draw where `plots` is given."""
+def bench_ablations(
+    texts: int,
+    seed: int,
+    plots: Path | None = None,
+    workers: Sequence[int] = WORKERS,
+    draft_lengths: Sequence[int] = DRAFT_LENGTHS,
+    queue_workers: Sequence[int] = QUEUE_WORKERS,
+) -> dict[str, Any]:
+    """Run, print, and draw where `plots` is given.
+
+    Values of the settings: `workers` and `draft_lengths` in tokens for Figure 4, `queue_workers` for Table 7.
+    """
     regime = load_regimes([REGIME])[REGIME]
     pair, requests = synthetic_models(regime, seed), synthetic_requests(texts)
-    workers = ablate_workers(regime, pair, requests, seed)
-    lengths = ablate_draft_length(regime, pair, requests, seed)
-    queues = ablate_queues(regime, pair, requests, seed)
+    by_workers = ablate_workers(regime, pair, requests, seed, workers)
+    by_length = ablate_draft_length(regime, pair, requests, seed, draft_lengths)
+    queues = ablate_queues(regime, pair, requests, seed, queue_workers)
     for table in (
-        _table("FSD Figure 4(a): workers", "workers", WORKERS, workers),
-        _table("FSD Figure 4(b): draft length", "draft tokens", DRAFT_LENGTHS, lengths),
-        _table("FSD Table 7: cache misses by edge/cloud order of hints", "workers", QUEUE_WORKERS, queues),
+        _table("FSD Figure 4(a): workers", "workers", workers, by_workers),
+        _table("FSD Figure 4(b): draft length", "draft tokens", draft_lengths, by_length),
+        _table("FSD Table 7: cache misses by edge/cloud order of hints", "workers", queue_workers, queues),
     ):
         print_results(table)
     if plots is not None:
-        draw_ablation(plots / "fsd_workers.png", "FSD Figure 4(a)", "workers", WORKERS, workers)
-        draw_ablation(plots / "fsd_draft_length.png", "FSD Figure 4(b)", "gamma", DRAFT_LENGTHS, lengths)
+        draw_ablation(plots / "fsd_workers.png", "FSD Figure 4(a)", "workers", workers, by_workers)
+        draw_ablation(plots / "fsd_draft_length.png", "FSD Figure 4(b)", "gamma", draft_lengths, by_length)
     return {
-        "workers": {"workers": WORKERS, **workers},
-        "draft_length": {"num_draft_tokens": DRAFT_LENGTHS, **lengths},
-        "queues": {"workers": QUEUE_WORKERS, "cache_miss_rate": queues},
+        "workers": {"workers": workers, **by_workers},
+        "draft_length": {"num_draft_tokens": draft_lengths, **by_length},
+        "queues": {"workers": queue_workers, "cache_miss_rate": queues},
     }
 
 

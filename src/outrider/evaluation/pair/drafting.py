@@ -66,7 +66,7 @@ SOURCE_SETS = (*ALONE, (MODEL,), *((MODEL, *sources) for sources in ALONE))
 class TextSet:
     """Prompts of one kind, in order. Without history each is drafted as if it were the first.
 
-    `answers`: the right ones, where there are such.
+    `answers`: the right ones, where there are such. `tokens`: those of a text, at most.
     """
 
     kind: str
@@ -76,6 +76,7 @@ class TextSet:
     target: LanguageModel
     draft: LanguageModel | None = None
     answers: tuple[str, ...] = ()
+    tokens: int = MAX_NEW_TOKENS
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,7 @@ def gain(
 
 def share_right(texts: TextSet) -> float:
     """The share of the target's own answers that are right, word for word."""
-    drafting = Drafting(texts.target, None, SUFFIX, DRAFT_LENGTHS[-1], MAX_NEW_TOKENS)
+    drafting = Drafting(texts.target, None, SUFFIX, DRAFT_LENGTHS[-1], texts.tokens)
     written = drafting.run(texts.prompts, texts.keep_history).texts
     decode = texts.target.tokenizer.decode
     pairs = zip(written, texts.answers, strict=True)
@@ -206,7 +207,7 @@ def measure(texts: TextSet, num_draft_tokens: int) -> dict[tuple[str, ...], Draf
     figures = {}
     source_sets = ALONE if texts.draft is None else SOURCE_SETS
     for sources in tracked(source_sets, texts.name):
-        drafting = Drafting(texts.target, texts.draft, sources, num_draft_tokens, MAX_NEW_TOKENS)
+        drafting = Drafting(texts.target, texts.draft, sources, num_draft_tokens, texts.tokens)
         figures[sources] = figures_of(drafting.run(texts.prompts, texts.keep_history))
     return figures
 
@@ -216,7 +217,7 @@ def measure_trees(texts: TextSet) -> dict[tuple[str, ...], DraftingFigures]:
     figures = {}
     for make, form in ((Drafting, LONG), (TreeDrafting, TREE)):
         for sources in BY_TREE[:1] if form == LONG else BY_TREE:
-            drafting = make(texts.target, None, sources, TREE_TOKENS, MAX_NEW_TOKENS)
+            drafting = make(texts.target, None, sources, TREE_TOKENS, texts.tokens)
             name = (*sources, form)
             figures[name] = figures_of(drafting.run(texts.prompts, texts.keep_history))
     return figures

@@ -92,7 +92,7 @@ def judge_exit(index: int, layer: int, rounds: Sequence[Verification], cost: flo
     )
 
 
-def exit_costs(model: QwenModel, prompt: Prompt) -> tuple[float, list[float]]:
+def exit_costs(model: QwenModel, prompt: Prompt, timed_forwards: int) -> tuple[float, list[float]]:
     """Seconds of a verification without exits, and the relative extra of each exit alone and of all (last).
 
     Every variant is timed in turn, so that the machine's moods meet all alike; medians of paired differences
@@ -105,7 +105,7 @@ def exit_costs(model: QwenModel, prompt: Prompt) -> tuple[float, list[float]]:
     for session in sessions:
         session.prefill(prompt)
     times: list[list[float]] = [[] for _ in sessions]
-    for _ in range(TIMED_FORWARDS):
+    for _ in range(timed_forwards):
         for number, session in enumerate(sessions):
             times[number].append(_verification_s(session, exits=number > 0))
     plain = statistics.median(times[0])
@@ -128,15 +128,19 @@ def evaluate_exits(
     models: Path | None = None,
     json_file: Path | None = None,
     pair: Pair | None = None,
+    timed_forwards: int = TIMED_FORWARDS,
 ) -> dict[str, Any]:
-    """Measure, print a table, write JSON. Raises ModelError where the target has no exits."""
+    """Measure, print a table, write JSON. Raises ModelError where the target has no exits.
+
+    `timed_forwards`: verifications that are timed, with each exit and without.
+    """
     check_frames(frames, seed)
     pair = pair or load_pair(models)
     info = pair.target.exits
     if info is None or not isinstance(pair.target, QwenModel):
         raise ModelError(f"{pair.target.name} has no early exits: run `outrider train exits` for it")
     prompts = list(held_out_prompts(frames, seed))
-    verify_s, costs = exit_costs(pair.target, prompts[0])
+    verify_s, costs = exit_costs(pair.target, prompts[0], timed_forwards)
     rounds = [
         one
         for prompt in tracked(prompts, "frames")

@@ -216,8 +216,12 @@ def measure_sharing(
     compute: ComputeProfile,
     network: Network,
     cost: BatchCost,
+    fleet_s: float = FLEET_S,
 ) -> Sharing:
-    """The eighth robot is like the others, drafts without end, asks without end, or falls silent."""
+    """The eighth robot is like the others, drafts without end, asks without end, or falls silent.
+
+    `fleet_s`: seconds, on the virtual clock, that each fleet runs.
+    """
     texts, world = replayed(pair, cost.prompt_parts), real_world(compute, network, max(ROBOTS), cost)
 
     def tokens(drafted: int, number: int, length: int) -> list[int]:
@@ -230,8 +234,8 @@ def measure_sharing(
             )
             num_draft_tokens = drafted if is_last else NUM_DRAFT_TOKENS
             fleet.add(some, texts.draft, DecodingConfig(strategy=strategy, num_draft_tokens=num_draft_tokens))
-        fleet.run(FLEET_S)
-        return [tokens_until(robot.record, FLEET_S) for robot in fleet.robots]
+        fleet.run(fleet_s)
+        return [tokens_until(robot.record, fleet_s) for robot in fleet.robots]
 
     calm = tokens(NUM_DRAFT_TOKENS, _ENDLESS, 96)
     cases = {
@@ -243,15 +247,17 @@ def measure_sharing(
     return Sharing(max(calm) / min(calm), beside)
 
 
-def measure_published() -> dict[str, list[list[Served]]]:
-    """Fleets on FSD's server, each of them with every way to make up batches: centralised, in batches that
-    wait to be filled, and continuous.
+def measure_published(
+    robots: Sequence[int] = PUBLISHED_ROBOTS, tokens: int = PUBLISHED_TOKENS
+) -> dict[str, list[list[Served]]]:
+    """Fleets of so many robots on FSD's server, each of them with every way to make up batches: centralised,
+    in batches that wait to be filled, and continuous. `tokens`: those of a text.
     """
     fleets: dict[str, list[list[Served]]] = {name: [] for name in PUBLISHED_WAYS}
-    for robots in tracked(PUBLISHED_ROBOTS, "published server"):
+    for number in tracked(robots, "published server"):
         for name, (strategy, ways) in PUBLISHED_WAYS.items():
             config = DecodingConfig(strategy=strategy, num_draft_tokens=NUM_DRAFT_TOKENS)
-            fleet = [published_fleet(config, robots, PUBLISHED_TOKENS, 2, way) for way in ways]
+            fleet = [published_fleet(config, number, tokens, 2, way) for way in ways]
             fleets[name].append([served(records, NEEDED_TOKENS_PER_S) for records in fleet])
     return fleets
 
@@ -311,9 +317,9 @@ def published_lines(fleets: Mapping[str, Sequence[Sequence[Served]]]) -> Iterato
     """Throughput on the server of FSD's Table 9, and in the terms of WISP what robots get that need a speed:
     its best over all fleets.
     """
-    for place, robots in enumerate(PUBLISHED_ROBOTS):
+    for place, [first, *_] in enumerate(fleets[CENTRAL]):
         best = {name: max(one.tokens_per_s for one in some[place]) for name, some in fleets.items()}
-        yield f"server of FSD's Table 9, {robots} robots, tokens/s of all: {_compared(best)}"
+        yield f"server of FSD's Table 9, {first.robots} robots, tokens/s of all: {_compared(best)}"
     every = {name: [one for ways in some for one in ways] for name, some in fleets.items()}
     for needed in NEEDED_TOKENS_PER_S:
         most = {name: float(capacity(some, needed)) for name, some in every.items()}

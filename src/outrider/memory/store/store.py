@@ -7,8 +7,8 @@ cosine; where a filter leaves few records, it ranks them all. A long text has a 
 
 What is forgotten is overwritten in the file, and the log is emptied. While another process reads an older
 state of the store SQLite can do neither: `forget` then says so. A store that has limits, or could not erase,
-tries again every ERASE_PERIOD_S, and any at the next record and opening. What went by age or number is erased
-EVICTED_ERASE_S after it at the latest, or at the next opening.
+tries again every `erase_period_s`, and any at the next record and opening. What went by age or number is
+erased `evicted_erase_s` after it at the latest, or at the next opening.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ class MemoryStore(MemoryReader):
     Every method raises MemoryStoreError where the disk, the file or what it is given is at fault. A record is
     on the disk once the call that made it has returned. `limits` are kept at the opening and at every new
     record; without them this one forgets nothing, and leaves that to whoever has the store open with them.
+    It tries to erase every `erase_period_s` seconds, what went by the limits every `evicted_erase_s` seconds.
     """
 
     def __init__(
@@ -60,9 +61,12 @@ class MemoryStore(MemoryReader):
         *,
         limits: StoreLimits | None = None,
         key_file: Path | None = None,
+        erase_period_s: float = ERASE_PERIOD_S,
+        evicted_erase_s: float = EVICTED_ERASE_S,
     ) -> None:
         super().__init__(path, embedder, key_file)
         self._limits = limits
+        self._erase_period_s, self._evicted_erase_s = erase_period_s, evicted_erase_s
         self._closing = threading.Event()
         self._eraser: threading.Thread | None = None
         try:
@@ -209,8 +213,8 @@ class MemoryStore(MemoryReader):
 
     def _erase_repeatedly(self) -> None:
         erased_s = time.monotonic()
-        while not self._closing.wait(ERASE_PERIOD_S):
-            is_due = time.monotonic() - erased_s >= EVICTED_ERASE_S
+        while not self._closing.wait(self._erase_period_s):
+            is_due = time.monotonic() - erased_s >= self._evicted_erase_s
             done = self._try_to_erase(EVICTED if is_due else FORGOTTEN)
             if done and self._limits is None:
                 return
