@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.leaks import Tap, leaks
@@ -78,11 +79,11 @@ def recollection(tmp_path: Path) -> Iterator[Recollection]:
 
 
 @pytest.fixture
-def connect() -> Iterator[Callable[[str], PeerAnswers]]:
+def connect() -> Iterator[Callable[..., PeerAnswers]]:
     opened: list[PeerAnswers] = []
 
-    def make(endpoint: str) -> PeerAnswers:
-        opened.append(open_peer_answers(endpoint, "quotes"))
+    def make(endpoint: str, **options: Any) -> PeerAnswers:
+        opened.append(open_peer_answers(endpoint, "quotes", **options))
         return opened[-1]
 
     yield make
@@ -135,10 +136,9 @@ def test_without_a_corpus_the_robot_answers_alone_and_says_why(
 
 
 def test_without_a_cloud_the_robot_answers_alone_in_time(
-    recollection: Recollection, connect: Callable[[str], PeerAnswers], monkeypatch: pytest.MonkeyPatch
+    recollection: Recollection, connect: Callable[..., PeerAnswers]
 ) -> None:
-    monkeypatch.setattr("outrider.runtime.mission.peer_answers.ANSWER_DEADLINE_S", 0.2)
-    answers = Answers(recollection, connect(f"tcp://127.0.0.1:{free_port()}"))
+    answers = Answers(recollection, connect(f"tcp://127.0.0.1:{free_port()}", deadline_s=0.2))
     answer = answers.reply(asked(BOTH), None)
     assert "walnut" in answer and "the cloud does not answer" in answer
     with pytest.raises(Cancelled):

@@ -56,16 +56,15 @@ def test_stopwatch_leaves_out_the_first_tokens_of_each_text() -> None:
     assert watch.tokens_per_s == pytest.approx(6 / 3.0)
 
 
-def test_overhead_of_rounds_over_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overhead, "TEXT_TOKENS", 30)
+def test_overhead_of_rounds_over_sockets() -> None:
     with serving(overhead.synthetic_service()) as endpoint:
         waiting = overhead.measure_overhead(endpoint, "sd", texts=1)
         streaming = overhead.measure_overhead(endpoint, "outrider", texts=1)
         sampled = overhead.measure_overhead(endpoint, "dssd", texts=1, temperature=1.0)
         lines = overhead.profile_edge(endpoint, texts=1)
-    assert sampled.rounds >= 6 and sampled.median_ms > 0.0
-    assert waiting.rounds >= 6 and waiting.p90_ms >= waiting.median_ms > 0.0
-    assert streaming.rounds >= 6 and streaming.edge_cpu_ms > 0.0
+    assert sampled.rounds >= 40 and sampled.median_ms > 0.0
+    assert waiting.rounds >= 40 and waiting.p90_ms >= waiting.median_ms > 0.0
+    assert streaming.rounds >= 40 and streaming.edge_cpu_ms > 0.0
     assert any(line.function.startswith("decoding/edge/machine.py") for line in lines)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from outrider.core.ports import LanguageModel
 from outrider.decoding.fakes.replay import ReplayModel
-from outrider.evaluation.aggregation import question_corpus
+from outrider.evaluation.aggregation.question_corpus import measure_readers_gain
 from outrider.evaluation.pair.drafting import TextSet, share_right
 from outrider.runtime.datasets.held_out import load_reader_model
 from outrider.runtime.datasets.household_questions import household_questions
@@ -25,9 +25,8 @@ def test_most_questions_to_households_it_never_saw_are_answered_word_for_word(re
     assert share_right(TextSet("questions", "", prompts, False, reader, answers=answers)) >= 0.5
 
 
-def test_documents_on_both_sides_answer_what_neither_side_can(reader, monkeypatch) -> None:
-    monkeypatch.setattr(question_corpus, "NUM_TOWNS", 1)
-    gain = question_corpus.measure_readers_gain(reader, seed=7)
+def test_documents_on_both_sides_answer_what_neither_side_can(reader) -> None:
+    gain = measure_readers_gain(reader, seed=7, num_towns=1)
     together = gain["both, aggregated"]
     assert together.exact_match >= 0.9
     for alone in (gain["the device alone"], gain["the cloud alone"]):

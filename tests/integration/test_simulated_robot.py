@@ -16,6 +16,9 @@ from outrider.runtime.mission.words import vocabulary_of
 from outrider.runtime.no_ros.simulated_robot import E_STOPPED, STOPPED, SimulatedRobot
 from outrider.runtime.node_graph.simulation_specs import SIMULATION
 
+WAIT_S = 120.0
+"""Both models decode in this process, on a machine that may be busy."""
+
 
 @pytest.fixture(scope="module")
 def robot() -> Iterator[SimulatedRobot]:
@@ -26,17 +29,11 @@ def robot() -> Iterator[SimulatedRobot]:
     robot.close()
 
 
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both models decode in this process, on a machine that may be busy."""
-    monkeypatch.setattr("support.consoles.WAIT_S", 120.0)
-
-
 @pytest.fixture
 def page(robot: SimulatedRobot) -> Iterator[Page]:
     server = ConsoleServer(robot, ConsoleSettings(port=0))
     robot.show_on(server)
-    yield Page(server).seated()
+    yield Page(server, wait_s=WAIT_S).seated()
     robot.set_e_stop(False)
     server.close()
 
@@ -67,7 +64,7 @@ def test_a_cancel_ends_a_command_that_waits_too(robot: SimulatedRobot) -> None:
     robot.send_goal("find the silver bottle", ends.append)
     robot.send_goal("turn left", ends.append)
     robot.cancel_goal()
-    wait_until(lambda: len(ends) == 2, "both end")
+    wait_until(lambda: len(ends) == 2, "both end", WAIT_S)
     assert not any(end.success for end in ends)
 
 
@@ -77,7 +74,7 @@ def test_a_stop_that_is_released_at_once_ends_a_plan_all_the_same_and_says_so(ro
     robot.send_goal("turn left", ends.append)
     robot.set_e_stop(True)
     robot.set_e_stop(False)
-    wait_until(lambda: len(ends) == 2, "both end")
+    wait_until(lambda: len(ends) == 2, "both end", WAIT_S)
     assert ends == [GoalEnd(False, E_STOPPED)] * 2
 
 
@@ -86,7 +83,7 @@ def test_it_waits_as_long_as_it_is_told_and_goes_on_without_delay(robot: Simulat
     began_s = time.monotonic()
     robot.send_goal("wait 2 seconds, then turn left 10 degrees", ends.append)
     robot.send_goal("wait 1 second", ends.append)
-    wait_until(lambda: len(ends) == 2, "both end")
+    wait_until(lambda: len(ends) == 2, "both end", WAIT_S)
     assert ends[0].success and ends[1] == GoalEnd(True, "waited 1 s")
     assert time.monotonic() - began_s > 3.0
 
@@ -109,5 +106,5 @@ def test_what_it_is_told_it_remembers_until_it_ends(robot: SimulatedRobot) -> No
     ends: list[GoalEnd] = []
     robot.send_goal("remember that my keys hang by the door", ends.append)
     robot.send_goal("what do you know about my keys?", ends.append)
-    wait_until(lambda: len(ends) == 2, "the answer")
+    wait_until(lambda: len(ends) == 2, "the answer", WAIT_S)
     assert ends[1].success and "by the door" in ends[1].message

@@ -380,14 +380,11 @@ def test_who_vanishes_is_noticed_and_gives_its_place_back(endpoint, peer_sockets
     server.close()
 
 
-def test_the_place_of_a_robot_that_died_in_mid_text_goes_to_who_needs_one(
-    monkeypatch, endpoint, peer_sockets
-):
+def test_the_place_of_a_robot_that_died_in_mid_text_goes_to_who_needs_one(endpoint, peer_sockets):
     """The verifier waits for its drafts, and would have nothing to tell it for two minutes."""
-    monkeypatch.setattr("outrider.decoding.cloud.admission.PROBE_S", 0.1)
     asked = request(max_new_tokens=24, deadline_s=60.0)
     config = DecodingConfig(strategy="sd", silence_s=0.05)
-    with answering(endpoint, GateLimits(vanished_s=0.2), CloudLimits(max_sessions=1)) as server:
+    with answering(endpoint, GateLimits(vanished_s=0.2), CloudLimits(max_sessions=1, probe_s=0.1)) as server:
         dying = connect(peer_sockets, endpoint)
         prompt = request().prompt
         opening = structs.replace(OPENING, digest=prompt_digest(prompt), text=prompt.text, jpeg=prompt.jpeg)

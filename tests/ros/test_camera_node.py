@@ -21,7 +21,7 @@ from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 from unitree_api.msg import Request
 
 from outrider.core.errors import FrameError, OutriderError
-from outrider.nodes.camera import camera_node, live_source
+from outrider.nodes.camera import camera_node
 from outrider.nodes.camera.camera_node import CameraNode
 from outrider.nodes.camera.live_source import LiveSource, open_rtp
 from outrider.nodes.camera.picture_topic import Form, readable_form, unreadable_form
@@ -164,10 +164,9 @@ def test_the_robot_s_stream_is_published_and_taken_up_again_after_a_break(
         wait_until(lambda: node.health()[0] == "", "the stream to be taken up again")
 
 
-def test_a_stream_that_is_not_there_says_what_to_check(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_source, "_OPEN_MS", 100)
+def test_a_stream_that_is_not_there_says_what_to_check() -> None:
     with pytest.raises(FrameError, match=r"is the robot on.*source:=videohub"):
-        open_rtp("lo", free_udp_port())
+        open_rtp("lo", free_udp_port(), open_ms=100)
 
 
 @pytest.mark.parametrize("interface", ["", "eth99", "a name far longer than a kernel's"])

@@ -164,11 +164,9 @@ def test_a_page_sees_the_camera_the_floor_and_the_text(teleop: Teleop) -> None:
     assert {box["what"] for box in page.read("boxes")["boxes"]} == {"red chair"}
 
 
-def test_a_point_of_the_map_is_gone_to_and_one_that_was_not_seen_is_refused(
-    teleop: Teleop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("support.consoles.WAIT_S", 60.0)  # a way around something is several motions
+def test_a_point_of_the_map_is_gone_to_and_one_that_was_not_seen_is_refused(teleop: Teleop) -> None:
     page, here = teleop.open_page().seated(), teleop.pose()
+    page.wait_s = 60.0  # a way around something is several motions
     page.read("walls")
     ends = []
     for bearing in (0.0, math.pi / 2, math.pi, -math.pi / 2):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -204,17 +205,18 @@ def ride(side: RosRobotSide, node: Any, speed_mps: float) -> None:
     side.on_odometry(convert.odometry_message(odometry, convert.time_of(node.time_s)), node.time_s)
 
 
-def test_a_stop_is_answered_that_the_robot_stands_only_once_that_is_seen(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_stop_is_answered_that_the_robot_stands_only_once_that_is_seen() -> None:
     node: Any = ClockOnly()
     side = RosRobotSide(node, lambda: LinkState.CONNECTED, camera_silence_s=0.25)
-    monkeypatch.setattr(standing, "STAND_S", 0.05)
-    assert standing.Standing(side, lambda: None).answer() == standing.ASKED, "without odometry"
+
+    def answer(on_watch: Callable[[], None] = lambda: None) -> str:
+        return standing.Standing(side, on_watch, stand_s=0.05).answer()
+
+    assert answer() == standing.ASKED, "without odometry"
     ride(side, node, 0.0)
-    assert standing.Standing(side, lambda: None).answer() == standing.ASKED, "it stood before the stop"
-    assert standing.Standing(side, lambda: ride(side, node, 0.3)).answer() == standing.ASKED
-    assert standing.Standing(side, lambda: ride(side, node, 0.01)).answer() == STANDS
+    assert answer() == standing.ASKED, "it stood before the stop"
+    assert answer(lambda: ride(side, node, 0.3)) == standing.ASKED
+    assert answer(lambda: ride(side, node, 0.01)) == STANDS
 
 
 def test_of_many_stops_one_waits_for_the_robot_to_stand() -> None:

@@ -22,15 +22,15 @@ WAIT_S, PING_S = 10.0, 1.0
 LIMITS = Velocity(0.5, 0.2, 1.0)
 
 
-def wait_until(condition: Callable[[], Any], what: str) -> Any:
+def wait_until(condition: Callable[[], Any], what: str, wait_s: float = WAIT_S) -> Any:
     """The condition's first true value; the test fails where it stays false."""
-    deadline_s = time.monotonic() + WAIT_S
+    deadline_s = time.monotonic() + wait_s
     while time.monotonic() < deadline_s:
         value = condition()
         if value:
             return value
         time.sleep(0.005)
-    raise AssertionError(f"not within {WAIT_S:g} s: {what}")
+    raise AssertionError(f"not within {wait_s:g} s: {what}")
 
 
 @dataclass
@@ -88,8 +88,10 @@ class Page:
         origin: str = "",
         agent: str = "",
         path: str = "",
+        wait_s: float = WAIT_S,
     ) -> None:
-        """`path`: where the console lies, at a relay."""
+        """`path`: where the console lies, at a relay. Each message is waited for `wait_s` seconds."""
+        self.wait_s = wait_s
         address = f"127.0.0.1:{server.port}"
         headers = {"Cookie": cookie} if cookie else {}
         opening = connect(
@@ -122,7 +124,7 @@ class Page:
     def read_all(self, kind: str, **fields: Any) -> list[dict[str, Any]]:
         """All messages up to the next one of a kind with these values; a driver gives signs of life."""
         messages: list[dict[str, Any]] = []
-        deadline_s = time.monotonic() + WAIT_S
+        deadline_s = time.monotonic() + self.wait_s
         while time.monotonic() < deadline_s:
             content = self.socket.recv(timeout=max(0.0, deadline_s - time.monotonic()))
             if isinstance(content, bytes):
@@ -139,7 +141,7 @@ class Page:
     def read_picture(self) -> tuple[int, bytes]:
         """The next picture with its number; it is not acknowledged."""
         while True:
-            content = self.socket.recv(timeout=WAIT_S)
+            content = self.socket.recv(timeout=self.wait_s)
             if isinstance(content, bytes):
                 return picture_number(content), content[4:]
 
@@ -157,7 +159,7 @@ class Page:
         """The code that the console closes this page's connection with."""
         while True:
             try:
-                self.socket.recv(timeout=WAIT_S)
+                self.socket.recv(timeout=self.wait_s)
             except Exception:
                 code = self.socket.close_code
                 assert code is not None, "the connection is still open"

@@ -14,7 +14,6 @@ from support.consoles import wait_until
 
 from outrider.core.errors import ConfigError
 from outrider.core.files import journal as journal_module
-from outrider.core.files import notary as notary_module
 from outrider.core.files.journal import Journal
 from outrider.core.files.journal_files import LOST, key_of
 from outrider.core.files.journal_proof import prove
@@ -72,13 +71,9 @@ def test_every_line_is_written_or_counted(tmp_path: Path, monkeypatch: pytest.Mo
     assert lost_in(path) > 0 and written + lost_in(path) == noted
 
 
-def test_a_journal_that_another_process_holds_is_told_and_delays_no_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(notary_module, "SLOW_S", 0.05)
-    monkeypatch.setattr(notary_module, "CLOSE_S", 0.3)
+def test_a_journal_that_another_process_holds_is_told_and_delays_no_end(tmp_path: Path) -> None:
     path = tmp_path / "r.journal"
-    notary = Notary(Journal(path), "console", str)
+    notary = Notary(Journal(path), "console", str, slow_s=0.05, close_s=0.3)
     wait_until(lambda: path.exists() and prove(path).entries, "its first line")
     with path.open("ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -7,7 +7,6 @@ import time
 import pytest
 from rich.table import Table
 
-from outrider.core.files import terminal
 from outrider.core.files.terminal import Pulse, loading, make_console, tracked
 
 
@@ -26,13 +25,10 @@ def test_a_width_that_is_asked_for_is_kept(monkeypatch: pytest.MonkeyPatch) -> N
     assert make_console().width == 44
 
 
-def test_piped_work_says_how_far_it_is(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(terminal, "LINE_PERIOD_S", 0.02)
+def test_piped_work_says_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     deadline_s = time.monotonic() + 20.0
     printed = ""
-    for item in tracked([1, 2, 3], "frames"):
+    for item in tracked([1, 2, 3], "frames", line_period_s=0.02):
         while item == 2 and "frames: 1 of 3 after 0 s" not in printed and time.monotonic() < deadline_s:
             time.sleep(0.01)
             printed += capsys.readouterr().err
@@ -56,23 +52,19 @@ def test_work_without_a_bar_is_seen_on_a_terminal_too(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setattr(terminal, "LINE_PERIOD_S", 0.02)
     deadline_s, printed = time.monotonic() + 20.0, ""
     assert make_console(stderr=True).is_terminal
-    with Pulse("words", with_bar=False):
+    with Pulse("words", with_bar=False, line_period_s=0.02):
         while "words: after 0 s" not in printed and time.monotonic() < deadline_s:
             time.sleep(0.01)
             printed += capsys.readouterr().err
     assert "words: after 0 s" in printed
 
 
-def test_the_innermost_work_speaks_for_all(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(terminal, "LINE_PERIOD_S", 0.02)
+def test_the_innermost_work_speaks_for_all(capsys: pytest.CaptureFixture[str]) -> None:
     deadline_s, printed = time.monotonic() + 20.0, ""
-    with Pulse("bench", with_bar=False):
-        with Pulse("frames"):
+    with Pulse("bench", with_bar=False, line_period_s=0.02):
+        with Pulse("frames", line_period_s=0.02):
             while printed.count("frames: after") < 3 and time.monotonic() < deadline_s:
                 time.sleep(0.01)
                 printed += capsys.readouterr().err

@@ -10,9 +10,9 @@ import torch
 from support.choices import choose
 from support.held import Held
 
-from outrider.decoding.acceptance import coupled, philox
 from outrider.decoding.acceptance.counter_rng import Purpose, uniforms
 from outrider.decoding.acceptance.coupled import (
+    NUMBERS_AT_ONCE,
     Draw,
     Draws,
     columns_of,
@@ -25,7 +25,7 @@ from outrider.decoding.acceptance.coupled import (
     noise_there,
     two_passes,
 )
-from outrider.decoding.acceptance.philox import generator_keys, uniform_rows
+from outrider.decoding.acceptance.philox import BLOCKS_AT_ONCE, generator_keys, uniform_rows
 from outrider.decoding.acceptance.sampling import perturbed
 from outrider.decoding.protocol.sampling_rules import Sampling
 from outrider.models.footprint.step_footprint import CHOICE_WORKSPACE_BYTES
@@ -133,32 +133,28 @@ def test_a_row_that_is_no_numbers_spoils_no_other(value):
     assert [math.isnan(lead) for _, lead in decided] == [False, True, False]
 
 
-def test_numbers_and_choices_made_in_parts_are_those_made_at_once(monkeypatch):
+def test_numbers_and_choices_made_in_parts_are_those_made_at_once():
     logits, draws = random_logits(5), draws_of_all()
     keys = generator_keys(list(range(9)), list(range(9)), HOST)
     decided, noise = decide_there(logits, draws), noise_there(keys, VOCABULARY)
     assert columns_of(decided)[0] == [choice for choice, _ in decide(logits, draws)]
     for at_once in (1, 2 * VOCABULARY, 4 * VOCABULARY + 1):
-        monkeypatch.setattr(coupled, "_NUMBERS_AT_ONCE", at_once)
-        monkeypatch.setattr(philox, "_BLOCKS_AT_ONCE", at_once // 4)
-        assert torch.equal(decide_there(logits, draws), decided)
-        assert torch.equal(noise_there(keys, VOCABULARY), noise)
+        assert torch.equal(decide_there(logits, draws, at_once), decided)
+        assert torch.equal(noise_there(keys, VOCABULARY, at_once // 4), noise)
 
 
-def test_what_choosing_takes_is_what_is_said(monkeypatch):
+def test_what_choosing_takes_is_what_is_said():
     """Of many rows at once: here of fewer numbers, in parts as much smaller."""
     num_rows, vocab_size, smaller = 64, 4096, 256
     drawn = [Draw(Sampling(0.7, seed=seed), 3) for seed in range(num_rows)]
-    for module, name in ((coupled, "_NUMBERS_AT_ONCE"), (philox, "_BLOCKS_AT_ONCE")):
-        monkeypatch.setattr(module, name, getattr(module, name) // smaller)
     keys = generator_keys([one.sampling.seed for one in drawn], [3] * num_rows, HOST)
     logits, said = torch.randn(num_rows, vocab_size), CHOICE_WORKSPACE_BYTES // smaller
     with Held() as held:
-        noise = noise_there(keys, vocab_size)
+        noise = noise_there(keys, vocab_size, BLOCKS_AT_ONCE // smaller)
     assert 0.5 * said < held.most - 8 * noise.numel() < said
     draws = Draws([one.sampling for one in drawn], lambda: noise)
     with Held(logits, noise) as held:
-        decide_there(logits, draws)
+        decide_there(logits, draws, NUMBERS_AT_ONCE // smaller)
     assert 0.5 * said < held.most < said
 
 

@@ -36,7 +36,7 @@ from outrider.core.frames import (
     Verdict,
 )
 from outrider.core.values import Prompt
-from outrider.decoding.cloud.admission import PROBE_S
+from outrider.decoding.protocol.limits import CloudLimits
 from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_digest
 
 
@@ -209,7 +209,7 @@ def test_who_is_silent_is_spoken_to_where_others_need_a_place():
     """That shows the server whom it cannot reach any more."""
     cloud = service(max_sessions=2)
     opened(cloud, ALICE)
-    cloud._clock.now_s += PROBE_S
+    cloud._clock.now_s += CloudLimits().probe_s
     opened(cloud, BOB, epoch=3)
     cloud._clock.now_s += 0.1
     stranger = Peer("", b"stranger")
@@ -218,7 +218,7 @@ def test_who_is_silent_is_spoken_to_where_others_need_a_place():
     assert isinstance(probe.frame, Pong) and isinstance(refusal.frame, Refused)
     [refusal] = cloud.receive(stranger, opening())
     assert refusal.peer == stranger, "it has been spoken to just now"
-    cloud._clock.now_s += PROBE_S + 0.1
+    cloud._clock.now_s += CloudLimits().probe_s + 0.1
     assert {reply.peer for reply in cloud.receive(stranger, opening())} == {ALICE, BOB, stranger}
     assert cloud.receive(ALICE, Resume(5, 1, 0, ROOT)), "nothing is lost by it"
 

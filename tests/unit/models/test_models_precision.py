@@ -16,7 +16,6 @@ from outrider.core.errors import ConfigError, ModelError
 from outrider.core.model_options import PRECISIONS, Precision
 from outrider.models import QwenModel, load_model
 from outrider.models.checkpoint.torchao_format import check_products
-from outrider.models.quantization import int4_tiles
 from outrider.models.quantization.integers import INT4_GROUP, round_to_integers
 from outrider.models.quantization.matrices import ForeignMatrix, Int4Matrix
 from outrider.models.quantization.matrix_choice import pack
@@ -36,14 +35,11 @@ def relative_error(actual: torch.Tensor, expected: torch.Tensor) -> float:
 
 
 @pytest.mark.parametrize("outputs", [16, 64, 1003])
-def test_four_bits_are_packed_part_by_part_as_the_whole_is(
-    outputs: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_four_bits_are_packed_part_by_part_as_the_whole_is(outputs: int) -> None:
     weight = round_to_integers(torch.randn(outputs, 256, generator=torch.Generator().manual_seed(0)), 4)
-    whole = Int4Matrix(weight)
-    monkeypatch.setattr(int4_tiles, "_NUMBERS_AT_ONCE", at_once := 2**14)
+    whole, at_once = Int4Matrix(weight), 2**14
     with Held(weight.values, weight.scales) as held:
-        parts = Int4Matrix(weight)
+        parts = Int4Matrix(weight, at_once)
     rows = torch.eye(256)
     assert torch.equal(parts.times(rows), whole.times(rows))
     assert held.most < weight.values.numel() + 12 * at_once

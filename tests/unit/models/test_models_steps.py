@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from support.tiny_models import TinySize, add_exits, build_tiny_model, random_pr
 from outrider.core.errors import ConfigError
 from outrider.core.ports import Chunk, ExitReader, ModelSession, Reading
 from outrider.models import QwenModel, load_model
-from outrider.models.backbone import cuda_graph_steps, step_launchers
+from outrider.models.backbone import cuda_graph_steps
 from outrider.models.backbone.attention import Segment
 from outrider.models.backbone.batch import DECODE_ROWS, SPAN_STEP
 from outrider.models.backbone.cuda_graph_steps import (
@@ -274,10 +275,10 @@ def test_a_device_that_is_found_idle_is_given_more(
 def test_where_all_is_queued_at_once_the_queue_grows_short_again(
     deep: QwenModel, launches: list[Graph], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(cuda_graph_steps, "DirectLauncher", partial(GraphLauncher, looks_at_work=3))
     session = stepping(deep).open_session()
     session.prefill(random_prompt(1))
     session.forward([7, 8])
-    monkeypatch.setattr(step_launchers, "LOOKS_AT_WORK", 3)
     monkeypatch.setattr(Event, "query", lambda event: True)
     while queued_past_exits(session, launches)[0] < 10:
         session.truncate(session.length - 1)

@@ -19,7 +19,7 @@ from outrider.evaluation.models.made_up import Widths, made_up_stack
 from outrider.models import QwenModel, check_model, load_model
 from outrider.models.backbone import cuda_graph_steps
 from outrider.models.backbone.cuda_graph_steps import Fused, SegmentedStep, StepTokens, project_folded
-from outrider.models.quantization import int4_tiles, matrix_choice
+from outrider.models.quantization import matrix_choice
 from outrider.models.quantization.int4_tiled import TiledInt4Matrix, TiledInt8Matrix
 from outrider.models.quantization.int4_tiles import GROUPS, widest_group
 from outrider.models.quantization.integers import IntegerWeight, round_to_integers
@@ -61,14 +61,11 @@ def test_a_tiled_product_is_that_of_the_integers(kernels: None, bits: int, input
 
 
 @pytest.mark.parametrize("bits", TILED)
-def test_outputs_packed_in_parts_are_packed_as_at_once(
-    kernels: None, bits: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_outputs_packed_in_parts_are_packed_as_at_once(kernels: None, bits: int) -> None:
     """Rounding is done in the same parts."""
     made = []
-    for at_once in (64, 8):
-        monkeypatch.setattr(int4_tiles, "_NUMBERS_AT_ONCE", at_once * 96)
-        tiled = TILED[bits].of(round_to_integers(seeded(21, 96), bits), HOST)
+    for at_once in (64 * 96, 8 * 96):
+        tiled = TILED[bits].of(round_to_integers(seeded(21, 96), bits, at_once), HOST, at_once)
         made.append([tiled.tiles.packed, tiled.tiles.scales_and_zeros, tiled.columns(torch.arange(21))])
     assert all(torch.equal(one, other) for one, other in zip(*made, strict=True))
 
@@ -80,18 +77,17 @@ def test_packing_takes_little_beside_what_it_makes(
 ) -> None:
     """From another place: only what is made, and a part at a time, is ever on the device."""
     at_once = 2**16
-    monkeypatch.setattr(int4_tiles, "_NUMBERS_AT_ONCE", at_once)
     # What torch's own operation takes is its own; it has but the part's numbers to take it for.
     monkeypatch.setattr(torch, "_convert_weight_to_int4pack", shaped)
     monkeypatch.setattr(IntegerWeight, "to", copied)
     given = seeded(outputs, inputs)
-    weight = round_to_integers(given, bits)
+    weight = round_to_integers(given, bits, at_once)
     with Held(weight.values, weight.scales) as held:
-        tiled = TILED[bits].of(weight, HOST)
+        tiled = TILED[bits].of(weight, HOST, at_once)
     made = sum(one.untyped_storage().nbytes() for one in (tiled.tiles.packed, tiled.tiles.scales_and_zeros))
     assert made < held.most < made + 8 * at_once
     with Held(given) as held:
-        round_to_integers(given, bits)
+        round_to_integers(given, bits, at_once)
     assert held.most < weight.values.numel() + 4 * weight.scales.numel() + 16 * at_once
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -64,11 +65,25 @@ def doctor_models_folder(given: Path) -> Path:
     return models_folder(given)
 
 
-def test_a_missing_package_is_named_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_named_with_the_command() -> None:
     assert grades(doctor.check_packages()) == [Grade.OK]
-    monkeypatch.setattr(doctor, "PACKAGES", ("torch", "no-such-package"))
-    (check,) = doctor.check_packages()
+    (check,) = doctor.check_packages(("torch", "no-such-package"))
     assert check.grade is Grade.FAIL and "no-such-package" in check.detail and "make setup" in check.advice
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """Puts a module of this code before the one that the doctor's children would import.
+
+    No ROS is sourced, as its own modules would come first.
+    """
+    monkeypatch.setenv("AMENT_PREFIX_PATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+
+    def install(name: str, code: str) -> None:
+        (tmp_path / f"{name}.py").write_text(code)
+
+    return install
 
 
 @pytest.mark.parametrize(
@@ -76,17 +91,16 @@ def test_a_missing_package_is_named_with_the_command(monkeypatch: pytest.MonkeyP
     [("raise SystemExit('EGL is missing')", "EGL is missing"), ("import os; os.abort()", "SIGABRT")],
 )
 def test_a_child_that_fails_or_crashes_is_a_line_with_its_last_words(
-    code: str, words: str, monkeypatch: pytest.MonkeyPatch
+    code: str, words: str, install: Callable[[str, str], None]
 ) -> None:
-    monkeypatch.setattr(doctor, "RENDERING", code)
+    install("mujoco", code)
     (check,) = doctor.check_rendering()
     assert check.grade is Grade.FAIL and words in check.detail and "apt-get install" in check.advice
 
 
-def test_a_child_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "CHILD_TIMEOUT_S", 0.2)
-    monkeypatch.setattr(doctor, "ROS_IMPORT", "import time; time.sleep(60)")
-    (check,) = doctor.check_ros()
+def test_a_child_that_hangs_is_given_up(install: Callable[[str, str], None]) -> None:
+    install("rclpy", "import time; time.sleep(60)")
+    (check,) = doctor.check_ros(timeout_s=0.2)
     assert check.grade is Grade.FAIL and "timed out" in check.detail
 
 

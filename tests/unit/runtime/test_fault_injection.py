@@ -2,23 +2,34 @@
 
 import functools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from outrider.evaluation.safety import injection, world
+from outrider.evaluation.safety import injection
 from outrider.evaluation.safety.base_wires import DirectWire
 from outrider.evaluation.safety.faults import FAULTS, Fault
+from outrider.evaluation.safety.guide import Guide
 from outrider.evaluation.safety.injection import TARGET, Trial, evaluate_safety, figures_of, run_trial
-from outrider.navigation.motion import controller, motion_bounds
+from outrider.evaluation.safety.odometry_faults import follows
+from outrider.evaluation.safety.world import SafetyWorld
+from outrider.navigation.motion import motion_bounds
 from outrider.simulation.homes.home import generate_home
 
 HOME = generate_home(0, TARGET, "in_view")
 MOVING_STEPS = 600
 
 
+def named(name: str) -> Fault:
+    return next(fault for fault in FAULTS if fault.name == name)
+
+
 def run(name: str, motion: str = "continuous") -> Trial:
-    fault = next(fault for fault in FAULTS if fault.name == name)
+    return run_with(named(name), motion)
+
+
+def run_with(fault: Fault, motion: str = "continuous") -> Trial:
     return run_trial(HOME, fault, np.random.default_rng(3), MOVING_STEPS, motion=motion)
 
 
@@ -59,8 +70,7 @@ def test_the_search_goes_on_once_the_cause_is_gone(name: str) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_an_action_node_that_takes_a_report_with_it_costs_no_goal(seed: int) -> None:
-    fault = next(fault for fault in FAULTS if fault.name == "action node killed")
-    trial = run_trial(HOME, fault, np.random.default_rng(seed), MOVING_STEPS)
+    trial = run_trial(HOME, named("action node killed"), np.random.default_rng(seed), MOVING_STEPS)
     assert trial.reached and not trial.missed, trial
 
 
@@ -69,9 +79,14 @@ def test_what_the_models_or_a_person_ended_says_so() -> None:
     assert trial_of("emergency stop").error == "EMERGENCY_STOP"
 
 
-def test_a_robot_that_stops_too_late_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(world, "CAMERA_SILENCE_S", 2.0)
-    late = run("camera silent")
+def test_a_robot_that_stops_too_late_is_counted() -> None:
+    silent = named("camera silent")
+
+    def begin(world: SafetyWorld, guide: Guide) -> None:
+        world.camera_silence_s = 2.0
+        silent.begin(world, guide)
+
+    late = run_with(replace(silent, begin=begin))
     assert late.missed
     figures = figures_of([late, trial_of("emergency stop")])
     assert figures["missed"] == 1 and figures["worst_to_zero_s"] == round(late.to_zero_s, 3)
@@ -81,8 +96,12 @@ def test_a_robot_that_stops_too_late_is_counted(monkeypatch: pytest.MonkeyPatch)
 def test_a_robot_that_goes_far_beyond_a_command_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert trial_of("odometry stands still").overrun_m < 0.3
     monkeypatch.setattr(motion_bounds.MotionBounds, "is_behind", lambda *_: False)
-    monkeypatch.setattr(controller, "STUCK_AFTER_S", 60.0)
-    far = run("odometry stands still", "stepwise")
+
+    def begin(world: SafetyWorld, guide: Guide) -> None:
+        """A tenth is enough for the motion to count as one that goes on."""
+        world.switches.odometry = lambda first, now: (follows(first, now, 0.1),)
+
+    far = run_with(replace(named("odometry stands still"), begin=begin), "stepwise")
     assert far.missed and far.overrun_m > 0.3 and far.to_zero_s == 0.0
     assert figures_of([far])["worst_overrun_m"] == round(far.overrun_m, 3)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
+import shutil
 import site
 import sys
 import sysconfig
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -14,39 +17,46 @@ from outrider.runtime.common import paths
 
 
 @pytest.fixture
-def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A folder to install under; this checkout is out of sight."""
+def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
+    """The module as `pip --target` installs it; this checkout is out of sight of it."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(paths, "_CHECKOUT", tmp_path / "no-checkout")
-    monkeypatch.setattr(paths, "_PACKAGE", tmp_path / "target" / "outrider")
+    installed = tmp_path / "target" / "outrider" / "runtime" / "common" / "paths.py"
+    installed.parent.mkdir(parents=True)
+    shutil.copy(paths.__file__, installed)
+    spec = importlib.util.spec_from_file_location("installed_paths", installed)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "environment"))
     monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path / "local"))
     monkeypatch.setattr(site, "getuserbase", lambda: str(tmp_path / "user"))
     monkeypatch.setenv("AMENT_PREFIX_PATH", f"{tmp_path / 'ros'}:")
-    return tmp_path
+    return module
 
 
 @pytest.mark.parametrize("prefix", ["ros", "environment", "local", "user", "target"])
-def test_what_is_installed_under_any_prefix_is_found(elsewhere: Path, prefix: str) -> None:
-    share = elsewhere / prefix / "share" / "outrider"
+def test_what_is_installed_under_any_prefix_is_found(
+    elsewhere: ModuleType, tmp_path: Path, prefix: str
+) -> None:
+    share = tmp_path / prefix / "share" / "outrider"
     (share / "models" / "tokenizer").mkdir(parents=True)
     (share / "config").mkdir()
     (share / "config" / "links.yaml").touch()
-    assert paths.models_folder() == share / "models"
-    assert paths.config_file("links.yaml") == share / "config" / "links.yaml"
+    assert elsewhere.models_folder() == share / "models"
+    assert elsewhere.config_file("links.yaml") == share / "config" / "links.yaml"
 
 
-def test_the_workspace_s_prefix_comes_before_python_s(elsewhere: Path) -> None:
+def test_the_workspace_s_prefix_comes_before_python_s(elsewhere: ModuleType, tmp_path: Path) -> None:
     for prefix in ("environment", "ros"):
-        (elsewhere / prefix / "share" / "outrider" / "models" / "tokenizer").mkdir(parents=True)
-    assert paths.models_folder() == elsewhere / "ros" / "share" / "outrider" / "models"
+        (tmp_path / prefix / "share" / "outrider" / "models" / "tokenizer").mkdir(parents=True)
+    assert elsewhere.models_folder() == tmp_path / "ros" / "share" / "outrider" / "models"
 
 
-def test_what_is_nowhere_is_named_with_the_folders_looked_in(elsewhere: Path) -> None:
+def test_what_is_nowhere_is_named_with_the_folders_looked_in(elsewhere: ModuleType) -> None:
     with pytest.raises(ConfigError, match=r"no models found .*user/share/outrider/models"):
-        paths.models_folder()
+        elsewhere.models_folder()
     with pytest.raises(ConfigError, match=r"config/links.yaml is not installed"):
-        paths.config_file("links.yaml")
+        elsewhere.config_file("links.yaml")
 
 
 @pytest.mark.parametrize("name", ["models/tragte", "/nowhere", "models/target/config.json", "a/b/c"])

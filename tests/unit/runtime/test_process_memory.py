@@ -8,9 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from outrider.runtime.common import process_memory
 from outrider.runtime.common.json_figures import amend_figures, write_figures
 from outrider.runtime.common.process_memory import PeakMemory, proportional_bytes
 
@@ -25,12 +22,11 @@ input()
 """
 
 
-def test_the_peak_is_kept_when_the_memory_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_memory, "PERIOD_S", 0.0)
+def test_the_peak_is_kept_when_the_memory_is_given_back() -> None:
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen([sys.executable, "-u", "-c", HOLDER], **pipes) as holder:  # type: ignore[call-overload]
         assert holder.stdout.readline() == "held\n"
-        peak = PeakMemory()
+        peak = PeakMemory(period_s=0.0)
         peak.look([holder.pid])
         highest = peak.peak_bytes
         assert highest > HELD_BYTES
@@ -44,9 +40,8 @@ def test_the_peak_is_kept_when_the_memory_is_given_back(monkeypatch: pytest.Monk
     assert proportional_bytes(holder.pid) == 0
 
 
-def test_all_processes_count_and_looks_too_soon_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_memory, "PERIOD_S", 3600.0)
-    one, two = PeakMemory(), PeakMemory()
+def test_all_processes_count_and_looks_too_soon_are_left_out() -> None:
+    one, two = PeakMemory(period_s=3600.0), PeakMemory(period_s=3600.0)
     one.look([os.getpid()])
     two.look([os.getpid(), os.getpid()])
     assert two.peak_bytes > 1.5 * one.peak_bytes > 0

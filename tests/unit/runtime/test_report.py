@@ -15,6 +15,7 @@ from outrider.runtime.pictures import video_file
 from outrider.runtime.pictures.drawing import fit_view
 from outrider.runtime.pictures.film import FRAMES_PER_S, HEIGHT, WIDTH, Film
 from outrider.runtime.pictures.run_pictures import write_pictures
+from outrider.runtime.pictures.video_file import write_animation
 from outrider.runtime.reports.report import (
     PoseRecord,
     RoundRecord,
@@ -132,10 +133,11 @@ def test_the_animation_is_the_film_at_a_smaller_size(tmp_path):
     assert not (tmp_path / "run.mp4").exists()
 
 
-def test_an_animation_that_is_too_large_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(video_file, "MAX_ANIMATION_BYTES", 100)
-    with pytest.raises(OutriderError, match="has over 3 MB; try a shorter run"):
-        write_pictures(short_run(), tmp_path, video=False, animation=tmp_path / "demo.webp")
+def test_an_animation_that_is_too_large_says_so(tmp_path):
+    pictures = np.random.default_rng(0).integers(0, 256, (2, HEIGHT // 8, WIDTH // 8, 3), np.uint8)
+    with pytest.raises(OutriderError, match=r"has over 0\.0001 MB; try a shorter run"):
+        write_animation(tmp_path / "demo.webp", list(pictures), FRAMES_PER_S, max_bytes=100)
+    assert not (tmp_path / "demo.webp").exists()
 
 
 def test_a_home_that_is_unknown_is_filmed_by_the_robot_s_camera_alone():

@@ -60,12 +60,11 @@ def test_a_folder_that_cannot_be_made_is_found_out_before_anybody_drives(tmp_pat
 
 
 def test_a_data_set_is_written_once_and_driven_shards_join_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(shards, "FRAMES_PER_SHARD", 3)
     monkeypatch.setattr(shards, "_decoder", lambda folder: Scripted("turn left large\nsearch: x"))
-    (kept,) = write_dataset(tmp_path, 1, 0, 1)
+    (kept,) = write_dataset(tmp_path, 1, 0, 1, frames_per_shard=3)
     kept.write_bytes(b"kept")
-    list(write_dataset(tmp_path, 1, 0, 1))
-    list(write_dataset(tmp_path, 1, 0, 1, driver=tmp_path / "target"))
+    list(write_dataset(tmp_path, 1, 0, 1, frames_per_shard=3))
+    list(write_dataset(tmp_path, 1, 0, 1, driver=tmp_path / "target", frames_per_shard=3))
     assert [path.name for path in sorted(tmp_path.iterdir())] == [
         "shard-0000.msgpack",
         "shard-driven-0000.msgpack",
@@ -75,7 +74,7 @@ def test_a_data_set_is_written_once_and_driven_shards_join_it(tmp_path, monkeypa
     assert len(driven.examples) == 3 and "search: turn left large" in driven.examples[1].queries[0].user_text
 
 
-def test_a_shard_of_one_home_is_the_same_each_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(shards, "FRAMES_PER_SHARD", 2)
-    one, two = (write_shard(ShardTask(tmp_path / f"shard-{n}.msgpack", 5, None)) for n in "ab")
+def test_a_shard_of_one_home_is_the_same_each_time(tmp_path):
+    tasks = [ShardTask(tmp_path / f"shard-{name}.msgpack", 5, None, num_frames=2) for name in "ab"]
+    one, two = map(write_shard, tasks)
     assert one.read_bytes() == two.read_bytes()

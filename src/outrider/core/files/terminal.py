@@ -41,18 +41,23 @@ def loading(what: str) -> Iterator[None]:
         yield
 
 
-def tracked(items: Iterable[_T], what: str, total: int | None = None) -> Iterator[_T]:
-    """The items, with their progress on stderr. `total` is needed where they have no length."""
+def tracked(
+    items: Iterable[_T], what: str, total: int | None = None, line_period_s: float = LINE_PERIOD_S
+) -> Iterator[_T]:
+    """The items, with their progress on stderr. `total` is needed where they have no length.
+
+    `line_period_s`: seconds from line to line where there is no terminal.
+    """
     if total is None:
         total = len(items) if isinstance(items, Sized) else None
-    with Pulse(what, total) as pulse:
+    with Pulse(what, total, line_period_s=line_period_s) as pulse:
         for item in items:
             yield item
             pulse.advance()
 
 
 class Pulse:
-    """Shows on stderr that work goes on, and how far it is: as a bar, or as a line every LINE_PERIOD_S.
+    """Shows on stderr that work goes on, and how far it is: as a bar, or as a line from time to time.
 
     Of several, one in the other, the innermost alone shows it. Lines are what a terminal gets too without a
     bar.
@@ -60,9 +65,16 @@ class Pulse:
 
     _open: ClassVar[list[Pulse]] = []
 
-    def __init__(self, what: str, total: int | None = None, with_bar: bool = True) -> None:
-        """`total`: of the steps of `advance`, if known."""
+    def __init__(
+        self,
+        what: str,
+        total: int | None = None,
+        with_bar: bool = True,
+        line_period_s: float = LINE_PERIOD_S,
+    ) -> None:
+        """`total`: of the steps of `advance`, if known. `line_period_s`: seconds from line to line."""
         self._what, self._total, self._done, self._with_bar = what, total, 0, with_bar
+        self._line_period_s = line_period_s
         self._ended = threading.Event()
         self._began_s = 0.0
         self._console = make_console(stderr=True)
@@ -97,7 +109,7 @@ class Pulse:
             self._progress.update(self._task, completed=self._done)
 
     def _print_lines(self) -> None:
-        while not self._ended.wait(LINE_PERIOD_S):
+        while not self._ended.wait(self._line_period_s):
             if self._open[-1:] != [self]:
                 continue
             elapsed_s = time.monotonic() - self._began_s

@@ -18,11 +18,11 @@ import torch
 
 from outrider.core.ports import Array
 from outrider.decoding.acceptance.counter_rng import Purpose, gumbel_noise
-from outrider.decoding.acceptance.philox import generator_keys, uniform_rows
+from outrider.decoding.acceptance.philox import BLOCKS_AT_ONCE, generator_keys, uniform_rows
 from outrider.decoding.acceptance.sampling import unchecked_scores
 from outrider.decoding.protocol.sampling_rules import Sampling
 
-_NUMBERS_AT_ONCE = 1 << 23
+NUMBERS_AT_ONCE = 1 << 23
 _RULES = attrgetter("temperature", "top_k", "top_p")
 
 
@@ -98,9 +98,12 @@ def noise_here(draws: Sequence[Draw], vocab_size: int) -> Array:
     )
 
 
-def noise_there(keys: Array, vocab_size: int) -> Array:
-    """`noise_here` where the `generator_keys` are: the same bits, their logarithms by its own arithmetic."""
-    return uniform_rows(keys, Purpose.NOISE, vocab_size).log_().neg_().log_().neg_()
+def noise_there(keys: Array, vocab_size: int, blocks_at_once: int = BLOCKS_AT_ONCE) -> Array:
+    """`noise_here` where the `generator_keys` are: the same bits, their logarithms by its own arithmetic.
+
+    `blocks_at_once`: of `uniform_rows`.
+    """
+    return uniform_rows(keys, Purpose.NOISE, vocab_size, blocks_at_once).log_().neg_().log_().neg_()
 
 
 def _joined_runs(numbers: Sequence[range]) -> list[range]:
@@ -143,12 +146,12 @@ def _two_largest(noisy: Array) -> tuple[list[int], list[float]]:
     return noisy.argmax(-1).tolist() if 0.0 in leads else [place for place, _ in places.tolist()], leads
 
 
-def decide_there(logits: Array, draws: Draws) -> Array:
+def decide_there(logits: Array, draws: Draws, numbers_at_once: int = NUMBERS_AT_ONCE) -> Array:
     """`two_passes` where the rows are, of a part of them after the other: beside logits and noise it takes
-    some numbers for each of a part's, however many rows there are.
+    some numbers for each of a part's `numbers_at_once`, however many rows there are.
     """
     num_rows, vocab_size = logits.shape
-    at_once = max(1, _NUMBERS_AT_ONCE // vocab_size)
+    at_once = max(1, numbers_at_once // vocab_size)
     parts = [range(first, min(first + at_once, num_rows)) for first in range(0, num_rows, at_once)]
     return joined([two_passes(draws.part([part]).noisy(logits[part.start : part.stop])) for part in parts])
 

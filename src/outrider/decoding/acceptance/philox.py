@@ -19,8 +19,7 @@ _ROUNDS = 10
 _WORDS = 4
 _HALF = (1 << 32) - 1
 _WORD = (1 << 64) - 1
-_BLOCKS_AT_ONCE = 1 << 20
-"""What making numbers takes beside them is some words for each of so many blocks, however many there are."""
+BLOCKS_AT_ONCE = 1 << 20
 
 
 def block_words(seed: int, purpose: int, position: int, block: int) -> tuple[int, int, int, int]:
@@ -41,12 +40,14 @@ def generator_keys(seeds: Sequence[int], positions: Sequence[int], device: torch
     return keys.to(device, non_blocking=True)
 
 
-def uniform_rows(keys: Array, purpose: int, count: int) -> Array:
+def uniform_rows(keys: Array, purpose: int, count: int, blocks_at_once: int = BLOCKS_AT_ONCE) -> Array:
     """float64 (R, count), where the `generator_keys` (2, R) are: row r is
     `counter_rng.uniforms(seeds[r], purpose, positions[r], count)`.
+
+    What it takes beside these is some words for each of `blocks_at_once` blocks, however many there are.
     """
     num_rows, num_blocks = keys.shape[1], -(-count // _WORDS)
-    rows_at_once = max(1, _BLOCKS_AT_ONCE // num_blocks)
+    rows_at_once = max(1, blocks_at_once // num_blocks)
     if rows_at_once >= num_rows:
         return _uniform(keys, purpose, num_blocks)[:, :count]
     values = torch.empty(num_rows, count, dtype=torch.float64, device=keys.device)

@@ -110,7 +110,7 @@ class AggregationService:
         except (ConfigError, ModelError, ProtocolError) as error:
             frames = self._refuse(key, frame.epoch, error)
         self._worker.keep_only(self._sessions)
-        silent = to_probe(self._sessions, self._clock()) if any(map(is_busy, frames)) else []
+        silent = to_probe(self._sessions, self._limits, self._clock()) if any(map(is_busy, frames)) else []
         probes = [Reply(key.peer, self._pong(key.session, one.join.epoch)) for key, one in silent]
         return [*probes, *[Reply(peer, answer) for answer in frames]]
 

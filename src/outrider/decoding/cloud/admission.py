@@ -15,9 +15,6 @@ from outrider.core.frames import CloudFrame, Refused
 from outrider.decoding.jobs import SessionKey
 from outrider.decoding.protocol.limits import CloudLimits
 
-PROBE_S = 5.0
-"""Who has been silent for so long is spoken to where others need a place: that shows who is gone."""
-
 
 @dataclass
 class Presence:
@@ -64,12 +61,14 @@ def make_room(holders: MutableMapping[SessionKey, _Holder], limits: CloudLimits,
     return len(holders) < limits.max_sessions
 
 
-def to_probe(holders: Mapping[SessionKey, _Holder], now_s: float) -> list[tuple[SessionKey, _Holder]]:
+def to_probe(
+    holders: Mapping[SessionKey, _Holder], limits: CloudLimits, now_s: float
+) -> list[tuple[SessionKey, _Holder]]:
     """The silent ones, which are to be spoken to now."""
     silent = []
     for key, holder in holders.items():
         presence = holder.presence
-        if max(presence.heard_s, presence.probed_s) < now_s - PROBE_S:
+        if max(presence.heard_s, presence.probed_s) < now_s - limits.probe_s:
             presence.probed_s = now_s
             silent.append((key, holder))
     return silent

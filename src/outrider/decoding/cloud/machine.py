@@ -240,7 +240,7 @@ class CloudMachine:
 
     def _probes(self, now_s: float) -> list[Reply]:
         """A word to each silent one that holds a place: the server learns which peers it cannot reach."""
-        silent = to_probe(self._sessions, now_s)
+        silent = to_probe(self._sessions, self._limits, now_s)
         return [Reply(key.peer, self._pong(key.session, session.epoch)) for key, session in silent]
 
     def _pong(self, session: int, epoch: int) -> Pong:

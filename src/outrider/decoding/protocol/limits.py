@@ -13,7 +13,8 @@ from outrider.core.model_options import ROWS_OF_A_BATCH, ROWS_TOGETHER
 @dataclass(frozen=True)
 class CloudLimits:
     """What one model serves: so many sessions, of which an idle one keeps its place for `idle_s` seconds, and
-    one whose text is complete or cancelled for `rest_s` where somebody else needs it.
+    one whose text is complete or cancelled for `rest_s` where somebody else needs it. Who has been silent for
+    `probe_s` is spoken to where others need a place: that shows who is gone.
 
     A batch verifies about `batch_tokens` tokens, of one robot or of several; beside others a robot has
     `shared_tokens` of them, however many they are: a chunk that would need another forward for its last
@@ -24,6 +25,7 @@ class CloudLimits:
     max_sessions: int = 8
     idle_s: float = 120.0
     rest_s: float = 30.0
+    probe_s: float = 5.0
     batch_tokens: int = ROWS_OF_A_BATCH["cpu"]
     shared_tokens: int = ROWS_TOGETHER["cpu"]
     most_left_out: int = 4
@@ -35,7 +37,7 @@ class CloudLimits:
         for name, value in least.items():
             if getattr(self, name) < value:
                 raise ConfigError(f"{name}={getattr(self, name)} must be at least {value}")
-        for name in ("idle_s", "rest_s", "tokens_per_s"):
+        for name in ("idle_s", "rest_s", "probe_s", "tokens_per_s"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name}={getattr(self, name)} must be positive")
 

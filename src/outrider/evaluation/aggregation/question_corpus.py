@@ -147,12 +147,12 @@ def measure_gain(seed: int = 0, embedder: Embedder | None = None) -> dict[str, G
 
 
 def measure_readers_gain(
-    reader: LanguageModel, seed: int = 0, embedder: Embedder | None = None
+    reader: LanguageModel, seed: int = 0, embedder: Embedder | None = None, num_towns: int = NUM_TOWNS
 ) -> dict[str, GainFigures]:
-    """By a trained reader, over NUM_TOWNS corpora. Raises MemoryStoreError without a disk."""
+    """By a trained reader, over `num_towns` corpora. Raises MemoryStoreError without a disk."""
     towns = [
-        _compare(reader, READ, make_readers_corpus(NUM_TOWNS * seed + town), embedder)
-        for town in range(NUM_TOWNS)
+        _compare(reader, READ, make_readers_corpus(num_towns * seed + town), embedder)
+        for town in range(num_towns)
     ]
     return {name: _mean([town[name] for town in towns]) for name in towns[0]}
 

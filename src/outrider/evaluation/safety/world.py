@@ -83,6 +83,7 @@ class SafetyWorld:
     """Implements `robot_side.RobotSide`; every wait of the navigator advances the world.
 
     `on_step` is called each step with the time and the velocity that the base is to have, before it has it.
+    The camera counts as silent after `camera_silence_s` seconds without a new picture.
     """
 
     simulator: Simulator
@@ -90,6 +91,7 @@ class SafetyWorld:
     on_step: Callable[[float, Velocity], None] = lambda time_s, velocity: None
     switches: Switches = field(default_factory=Switches)
     in_navigator: bool = False
+    camera_silence_s: float = CAMERA_SILENCE_S
 
     def __post_init__(self) -> None:
         self._steps = 0
@@ -202,7 +204,8 @@ class SafetyWorld:
         if turn % CAMERA == 0:
             self._look(now_s)
         if turn % BEAT == 0 and self._update is not None:
-            self._update = unless_blind(self._update, self._pictures.silent_s(now_s), CAMERA_SILENCE_S)
+            silent_s = self._pictures.silent_s(now_s)
+            self._update = unless_blind(self._update, silent_s, self.camera_silence_s)
             self._deliver()
         if turn % BEAT == 0:
             self._drive_by_hand()

@@ -73,23 +73,25 @@ class Lead:
     How long the host takes over that, and the device over a segment, differs from machine to machine.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, looks_at_work: int = LOOKS_AT_WORK) -> None:
+        """`looks_at_work`: looks in a row that find the device at work before one segment fewer is tried."""
         self.segments = 1
-        self._at_work = 0
+        self._at_work, self._looks_at_work = 0, looks_at_work
 
     def on_look(self, idle: bool) -> None:
         """The host has come to queue more, and found the device with nothing to do or not."""
         self._at_work = 0 if idle else self._at_work + 1
         if idle:
             self.segments = min(self.segments + 1, MOST_AHEAD)
-        elif self._at_work == LOOKS_AT_WORK:
+        elif self._at_work == self._looks_at_work:
             self.segments, self._at_work = max(1, self.segments - 1), 0
 
 
 class GraphLauncher:
     """Each segment a CUDA graph; exits are read and copied to pinned memory beside the later segments."""
 
-    def __init__(self, step: Segments) -> None:
+    def __init__(self, step: Segments, looks_at_work: int = LOOKS_AT_WORK) -> None:
+        """`looks_at_work`: of its `Lead`."""
         self._graphs: list[torch.cuda.CUDAGraph] = []
         self._reading = torch.cuda.Stream()
         self._capturing = _CAPTURING[torch.cuda.current_device()]
@@ -103,7 +105,7 @@ class GraphLauncher:
         self._exit_after, self._exits = step.exit_after, list(step.exit_rows)
         self._computed = [torch.cuda.Event() for _ in self._graphs[1:]]
         self._copied = [torch.cuda.Event() for _ in self._exits]
-        self._lead = Lead()
+        self._lead = Lead(looks_at_work)
 
     def run(self, heard: Heard | None, pause: Pause | None) -> None:
         """Where exits are heard or a pause is asked for, few more segments wait in the device's queue, so

@@ -9,7 +9,14 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from outrider.models.quantization.int4_tiles import Tiles, Tiling, parts_of, whole_tiles, widest_group
+from outrider.models.quantization.int4_tiles import (
+    NUMBERS_AT_ONCE,
+    Tiles,
+    Tiling,
+    parts_of,
+    whole_tiles,
+    widest_group,
+)
 from outrider.models.quantization.integers import IntegerWeight
 from outrider.models.quantization.matrices import only_here
 
@@ -26,11 +33,13 @@ class TiledInt4Matrix:
     order: Tensor | None
 
     @classmethod
-    def of(cls, weight: IntegerWeight, place: torch.device) -> TiledInt4Matrix:
-        """In the memory of `place`, to which the weight is brought part by part."""
+    def of(
+        cls, weight: IntegerWeight, place: torch.device, numbers_at_once: int = NUMBERS_AT_ONCE
+    ) -> TiledInt4Matrix:
+        """In the memory of `place`, to which about `numbers_at_once` weights are brought at a time."""
         outputs, inputs = weight.values.shape
         tiling = Tiling(whole_tiles(outputs), inputs, weight.group)
-        for outputs_of_part in parts_of(outputs, inputs):
+        for outputs_of_part in parts_of(outputs, inputs, numbers_at_once=numbers_at_once):
             part = weight.part(outputs_of_part).to(place)
             zeros = torch.zeros_like(part.scales) if part.zeros is None else -part.zeros * part.scales
             tiling.put(outputs_of_part.start, (part.values + 8).view(torch.uint8), part.scales, zeros)
@@ -69,12 +78,14 @@ class TiledInt8Matrix:
     scales: Tensor
 
     @classmethod
-    def of(cls, weight: IntegerWeight, place: torch.device) -> TiledInt8Matrix:
-        """In the memory of `place`, to which the weight is brought part by part."""
+    def of(
+        cls, weight: IntegerWeight, place: torch.device, numbers_at_once: int = NUMBERS_AT_ONCE
+    ) -> TiledInt8Matrix:
+        """In the memory of `place`, to which about `numbers_at_once` weights are brought at a time."""
         outputs, inputs = weight.values.shape
         half, group = whole_tiles(outputs), widest_group(inputs)
         tiling, scales = Tiling(2 * half, inputs, group), []
-        for outputs_of_part in parts_of(outputs, inputs):
+        for outputs_of_part in parts_of(outputs, inputs, numbers_at_once=numbers_at_once):
             part, first = weight.part(outputs_of_part).to(place), outputs_of_part.start
             # A byte wraps round: what is taken for unsigned and has 128 added is the number + 128.
             levels = part.values.view(torch.uint8) + 128

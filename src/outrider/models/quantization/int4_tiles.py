@@ -22,7 +22,7 @@ GROUPS = (256, 128, 64, 32)
 """How many inputs may share a scale."""
 _TILES_ABREAST = (8, 4, 2)
 """How many tiles along the inputs are read at once: the more the better."""
-_NUMBERS_AT_ONCE = 2**24
+NUMBERS_AT_ONCE = 2**24
 """What packing takes beside a matrix and its tiles is some bytes for each of these, not for a whole head."""
 
 
@@ -104,9 +104,14 @@ def whole_tiles(outputs: int) -> int:
     return outputs + -outputs % TILE_OUTPUTS
 
 
-def parts_of(outputs: int, inputs: int, multiple: int = TILE_OUTPUTS) -> Iterator[slice]:
-    """The outputs of a matrix in parts that are rounded or packed one after the other, of whole tiles."""
-    at_once = max(_NUMBERS_AT_ONCE // inputs // multiple, 1) * multiple
+def parts_of(
+    outputs: int, inputs: int, multiple: int = TILE_OUTPUTS, numbers_at_once: int = NUMBERS_AT_ONCE
+) -> Iterator[slice]:
+    """The outputs of a matrix in parts that are rounded or packed one after the other, of whole tiles.
+
+    A part has `numbers_at_once` weights at most, but `multiple` outputs at least.
+    """
+    at_once = max(numbers_at_once // inputs // multiple, 1) * multiple
     return (slice(first, min(first + at_once, outputs)) for first in range(0, outputs, at_once))
 
 

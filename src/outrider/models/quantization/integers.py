@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from outrider.models.quantization.int4_tiles import parts_of
+from outrider.models.quantization.int4_tiles import NUMBERS_AT_ONCE, parts_of
 
 INT4_GROUP = 32
 
@@ -54,16 +54,17 @@ class IntegerWeight:
         return whole if self.order is None else whole[:, self.order.argsort()]
 
 
-def round_to_integers(weight: Tensor, bits: int) -> IntegerWeight:
+def round_to_integers(weight: Tensor, bits: int, numbers_at_once: int = NUMBERS_AT_ONCE) -> IntegerWeight:
     """The nearest integers to a weight (out, in) under scales that just hold the largest of a group.
 
     Weights of 4 bits share a scale in groups of INT4_GROUP along `in`, which must be a multiple of it.
+    About `numbers_at_once` weights are rounded at a time.
     """
     outputs, inputs = weight.shape
     width, largest = inputs if bits == 8 else INT4_GROUP, 2 ** (bits - 1) - 1
     values = torch.empty(outputs, inputs, dtype=torch.int8, device=weight.device)
     scales = torch.empty(outputs, inputs // width, device=weight.device)
-    for part in parts_of(outputs, inputs):
+    for part in parts_of(outputs, inputs, numbers_at_once=numbers_at_once):
         grouped = weight[part].detach().float().view(-1, inputs // width, width)
         scales[part] = (grouped.abs().amax(-1) / largest).clamp_min(1e-12).bfloat16().float()
         rounded = (grouped / scales[part, :, None]).round_().clamp_(-largest - 1, largest)

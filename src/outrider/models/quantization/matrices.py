@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from outrider.core.errors import ConfigError
-from outrider.models.quantization.int4_tiles import parts_of
+from outrider.models.quantization.int4_tiles import NUMBERS_AT_ONCE, parts_of
 from outrider.models.quantization.integers import IntegerWeight
 
 _INT4_COLUMNS = 16
@@ -127,12 +127,13 @@ class Int4Matrix:
     kind, a weight is off by at most a 32nd of its scale.
     """
 
-    def __init__(self, weight: IntegerWeight) -> None:
+    def __init__(self, weight: IntegerWeight, numbers_at_once: int = NUMBERS_AT_ONCE) -> None:
+        """About `numbers_at_once` weights are packed at a time."""
         self._num_outputs, self._num_inputs = weight.values.shape
         self._group, self._order = weight.group, weight.order
         spare = (0, 0, 0, -self._num_outputs % _INT4_COLUMNS)
         offsets = torch.zeros_like(weight.scales) if weight.zeros is None else -weight.zeros * weight.scales
-        parts = parts_of(self._num_outputs, self._num_inputs, _INT4_BLOCK)
+        parts = parts_of(self._num_outputs, self._num_inputs, _INT4_BLOCK, numbers_at_once)
         self._packed = torch.cat([_packed(weight.values[part]) for part in parts])
         both = [F.pad(each, spare).t().bfloat16() for each in (weight.scales, offsets)]
         self._scales_and_zeros = torch.stack(both, dim=-1).contiguous()

@@ -20,10 +20,10 @@ from outrider.nodes.common.picture_encodings import Picture, rgb_of_opencv
 
 # The front camera of the Go2 sends H.264 to this multicast group.
 RTP_GROUP, RTP_PORT = "230.1.1.1", 1720
-_OPEN_MS, _READ_MS = 5000, 500
+OPEN_MS, _READ_MS = 5000, 500
 _RETRY_S = 0.5
 _WAIT_S = 0.5
-_END_S = (_OPEN_MS + _READ_MS) / 1e3
+_END_S = (OPEN_MS + _READ_MS) / 1e3
 # What joins a group on a given interface came with FFmpeg 5; older ones take any.
 _FIRST_AVFORMAT = 59
 _SIOCGIFADDR = 0x8915
@@ -107,15 +107,15 @@ def open_device(device: int) -> LiveSource:
     )
 
 
-def open_rtp(interface: str, port: int = RTP_PORT) -> LiveSource:
-    """The Go2's camera stream on a network interface; FrameError where nothing comes.
+def open_rtp(interface: str, port: int = RTP_PORT, open_ms: int = OPEN_MS) -> LiveSource:
+    """The Go2's camera stream on a network interface, decoded by OpenCV's FFmpeg.
 
-    Decoded by OpenCV's FFmpeg.
+    Raises FrameError where nothing comes within `open_ms` milliseconds.
     """
     _check_ffmpeg()
     address = interface_address(interface)
     return LiveSource(
-        lambda: _open_stream(address, port),
+        lambda: _open_stream(address, port, open_ms),
         f"the RTP stream on {RTP_GROUP}:{port}",
         f"is the robot on, and {interface} the interface of its network? Else set source:=videohub",
     )
@@ -141,12 +141,12 @@ def _check_ffmpeg() -> None:
         )
 
 
-def _open_stream(address: str, port: int) -> cv2.VideoCapture:
+def _open_stream(address: str, port: int, open_ms: int) -> cv2.VideoCapture:
     with tempfile.NamedTemporaryFile("w", suffix=".sdp") as description:
         description.write(session_description(port))
         description.flush()
         with _ffmpeg_options(f"protocol_whitelist;file,rtp,udp|localaddr;{address}|fflags;nobuffer"):
-            timeouts = (cv2.CAP_PROP_OPEN_TIMEOUT_MSEC, _OPEN_MS, cv2.CAP_PROP_READ_TIMEOUT_MSEC, _READ_MS)
+            timeouts = (cv2.CAP_PROP_OPEN_TIMEOUT_MSEC, open_ms, cv2.CAP_PROP_READ_TIMEOUT_MSEC, _READ_MS)
             return cv2.VideoCapture(description.name, cv2.CAP_FFMPEG, timeouts)
 
 

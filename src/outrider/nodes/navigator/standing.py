@@ -17,9 +17,9 @@ ASKED = "the robot was asked to stop; its odometry has not shown yet that it sta
 class Standing:
     """Answers stops, which have been heeded before. For any thread."""
 
-    def __init__(self, robot: RosRobotSide, on_watch: Callable[[], None]) -> None:
-        """`on_watch` is called when odometry begins to be needed."""
-        self._robot, self._on_watch = robot, on_watch
+    def __init__(self, robot: RosRobotSide, on_watch: Callable[[], None], stand_s: float = STAND_S) -> None:
+        """`on_watch` is called when odometry begins to be needed, for `stand_s` seconds at most."""
+        self._robot, self._on_watch, self._stand_s = robot, on_watch, stand_s
         self._watching = threading.Lock()
 
     @property
@@ -28,7 +28,7 @@ class Standing:
         return self._watching.locked()
 
     def answer(self) -> str:
-        """Returns STANDS once odometry from now on shows it, ASKED where it does not within STAND_S.
+        """Returns STANDS once odometry from now on shows it, ASKED where it does not in time.
 
         One answer waits at a time: however many stops come, threads remain for what must not wait.
         """
@@ -37,6 +37,6 @@ class Standing:
         try:
             told_s = self._robot.now_s()
             self._on_watch()
-            return STANDS if self._robot.stands_after(told_s, STAND_S) else ASKED
+            return STANDS if self._robot.stands_after(told_s, self._stand_s) else ASKED
         finally:
             self._watching.release()

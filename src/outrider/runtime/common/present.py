@@ -15,10 +15,11 @@ NO_RAY = "replicas need ray: pip install 'outrider[replicas]'"
 NVIDIA_DRIVER, AMD_DRIVER = "libcuda.so.1", Path("/dev/kfd")
 
 
-def check_device(device: str) -> None:
+def check_device(device: str, nvidia_driver: str = NVIDIA_DRIVER, amd_driver: Path = AMD_DRIVER) -> None:
     """Raises ConfigError for a GPU that torch could not find here; where it might, torch has the last word.
 
-    On a cluster of Ray's the devices are those of other machines.
+    A GPU has a driver where the library `nvidia_driver` can be loaded or the file `amd_driver` exists. On a
+    cluster of Ray's the devices are those of other machines.
     """
     if device == "cpu" or os.environ.get("RAY_ADDRESS"):
         return
@@ -26,7 +27,7 @@ def check_device(device: str) -> None:
         raise ConfigError(
             f"device={device}: torch {_torch_build()} runs on no GPU; install another, or use cpu"
         )
-    if not _has_gpu_driver():
+    if not (_can_load(nvidia_driver) or amd_driver.exists()):
         raise ConfigError(f"device={device}: this machine has no driver of a GPU; install one, or use cpu")
 
 
@@ -43,9 +44,9 @@ def _torch_build() -> str:
         return ""
 
 
-def _has_gpu_driver() -> bool:
+def _can_load(library: str) -> bool:
     try:
-        ctypes.CDLL(NVIDIA_DRIVER)
+        ctypes.CDLL(library)
     except OSError:
-        return AMD_DRIVER.exists()
+        return False
     return True

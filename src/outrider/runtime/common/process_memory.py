@@ -22,17 +22,19 @@ def proportional_bytes(pid: int) -> int:
 
 
 class PeakMemory:
-    """The most that a group held at any look; looks more often than every second are not taken."""
+    """The most that a group held at any look; looks that come too soon after the last are not taken."""
 
-    def __init__(self) -> None:
+    def __init__(self, period_s: float = PERIOD_S) -> None:
+        """`period_s`: seconds from one look to the next at least."""
         self.peak_bytes = 0
+        self._period_s = period_s
         self._next_s = 0.0
 
     def look(self, pids: Iterable[int]) -> None:
-        """Measures the processes' memory, at most once in `PERIOD_S`, and keeps the maximum."""
+        """Measures the processes' memory, at most once in a period, and keeps the maximum."""
         now_s = time.monotonic()
         if now_s >= self._next_s:
-            self._next_s = now_s + PERIOD_S
+            self._next_s = now_s + self._period_s
             self.peak_bytes = max(self.peak_bytes, sum(map(proportional_bytes, pids)))
 
 

@@ -32,12 +32,15 @@ NUM_SEEDS = FIRST_HOME_SEED // (HOMES_PER_SHARD * SHARDS_PER_SEED)
 
 @dataclass(frozen=True)
 class ShardTask:
-    """One shard to write: from which home on, the model's folder that drives (None: the expert), looks."""
+    """One shard to write: from which home on, the model's folder that drives (None: the expert), looks, and
+    how many frames.
+    """
 
     path: Path
     first_home: int
     driver: Path | None
     looks: tuple[str, ...] = ("plain",)
+    num_frames: int = FRAMES_PER_SHARD
 
 
 def write_dataset(
@@ -47,12 +50,13 @@ def write_dataset(
     processes: int,
     driver: Path | None = None,
     looks: Sequence[str] = ("plain",),
+    frames_per_shard: int = FRAMES_PER_SHARD,
 ) -> Iterator[Path]:
     """Write what is missing of a data set, yielding shards as they are done.
 
     With `driver` a model drives (see `driven_examples`); such shards join the folder under another name.
-    The homes take the `looks` in turn. Raises ConfigError where the homes would be held-out ones, a look is
-    unknown, or nothing can be written to the folder.
+    The homes take the `looks` in turn, until a shard has `frames_per_shard` frames. Raises ConfigError where
+    the homes would be held-out ones, a look is unknown, or nothing can be written to the folder.
     """
     if seed >= NUM_SEEDS or num_shards > SHARDS_PER_SEED:
         raise ConfigError(
@@ -68,6 +72,7 @@ def write_dataset(
             (seed * SHARDS_PER_SEED + index) * HOMES_PER_SHARD,
             driver,
             checked,
+            frames_per_shard,
         )
         for index in range(num_shards)
     ]
@@ -80,11 +85,11 @@ def write_shard(task: ShardTask) -> Path:
         return task.path
     examples: list[Example] = []
     home_seed = task.first_home
-    while len(examples) < FRAMES_PER_SHARD:
+    while len(examples) < task.num_frames:
         examples.extend(_home(home_seed, task))
         home_seed += 1
     temporary = task.path.with_suffix(".partial")
-    temporary.write_bytes(msgspec.msgpack.encode(Shard(examples[:FRAMES_PER_SHARD])))
+    temporary.write_bytes(msgspec.msgpack.encode(Shard(examples[: task.num_frames])))
     temporary.rename(task.path)
     return task.path
 

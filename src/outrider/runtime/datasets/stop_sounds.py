@@ -60,13 +60,16 @@ _SILENCE = np.zeros(WINDOW)
 
 @dataclass(frozen=True)
 class StopShard:
-    """A file of examples, which its seed, its number and its speakers, or its recordings, determine."""
+    """A file of examples, which its seed, its number and its speakers, who say `num_clips` texts, or its
+    recordings, determine.
+    """
 
     path: Path
     seed: int
     number: int
     speakers: tuple[str, ...]
     recorded: Path | None = None
+    num_clips: int = CLIPS_A_SHARD
 
 
 @dataclass(frozen=True)
@@ -146,7 +149,7 @@ def _recorded_clip(one: Recording, words: Sequence[str]) -> _Clip | None:
 
 def _spoken(shard: StopShard, rng: random.Random) -> Iterator[_Clip]:
     synthesizer, known = Synthesizer(), vocabulary()
-    for _ in range(CLIPS_A_SHARD):
+    for _ in range(shard.num_clips):
         name = f"{rng.choice(ACCENTS)}+{rng.choice(shard.speakers)}"
         voice = Voice(name, rng.randint(*WORDS_A_MINUTE), rng.randint(*PITCHES))
         yield _clip(voice, rng, synthesizer, known)

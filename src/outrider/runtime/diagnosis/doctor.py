@@ -7,7 +7,7 @@ import importlib.metadata
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich.table import Table
@@ -79,9 +79,9 @@ def check_python() -> list[Check]:
     return [Check("Python", Grade.FAIL, version, "Outrider needs 3.10 to 3.14: make setup PYTHON=python3.12")]
 
 
-def check_packages() -> list[Check]:
+def check_packages(required: Sequence[str] = PACKAGES) -> list[Check]:
     """Checks that the required packages are installed."""
-    missing = [name for name in PACKAGES if not _version(name)]
+    missing = [name for name in required if not _version(name)]
     if missing:
         return [Check("packages", Grade.FAIL, f"missing: {', '.join(missing)}", SETUP_ADVICE)]
     return [
@@ -104,10 +104,10 @@ def check_rendering() -> list[Check]:
     return [_child_check("rendering without a screen", ["-c", RENDERING], "EGL works", advice)]
 
 
-def check_ros() -> list[Check]:
-    """Checks that rclpy and the messages can be imported."""
+def check_ros(timeout_s: float = CHILD_TIMEOUT_S) -> list[Check]:
+    """Checks that rclpy and the messages can be imported within `timeout_s` seconds."""
     advice = f"{SETUP_ADVICE}, or source your ROS 2 and build with colcon"
-    return [_child_check("ROS 2", ["-c", ROS_IMPORT], "", advice)]
+    return [_child_check("ROS 2", ["-c", ROS_IMPORT], "", advice, timeout_s)]
 
 
 def check_graph() -> list[Check]:
@@ -149,19 +149,21 @@ def _check_model(folder: Path) -> Check:
     return Check(name, Grade.OK, f"{len(list(read_headers(weight_files(folder))))} tensors")
 
 
-def _child_check(name: str, arguments: list[str], detail: str, advice: str) -> Check:
+def _child_check(
+    name: str, arguments: list[str], detail: str, advice: str, timeout_s: float = CHILD_TIMEOUT_S
+) -> Check:
     try:
-        output = _child(arguments)
+        output = _child(arguments, timeout_s)
     except (OSError, subprocess.SubprocessError) as error:
         return Check(name, Grade.FAIL, _last_line(error), advice)
     return Check(name, Grade.OK, detail or output.strip().splitlines()[-1])
 
 
-def _child(arguments: list[str]) -> str:
+def _child(arguments: list[str], timeout_s: float = CHILD_TIMEOUT_S) -> str:
     """A Python child's output; a crash in a graphics or DDS library must not take the doctor with it."""
     command = [sys.executable, *arguments]
     result = subprocess.run(
-        command, env=ros_environment(), capture_output=True, text=True, timeout=CHILD_TIMEOUT_S, check=True
+        command, env=ros_environment(), capture_output=True, text=True, timeout=timeout_s, check=True
     )
     return result.stdout
 

@@ -26,8 +26,16 @@ ANSWER_DEADLINE_S = 20.0
 class PeerAnswers:
     """Questions answered in one text with a cloud that has documents of its own. For one thread."""
 
-    def __init__(self, link: FrameLink, model: LanguageModel, where: str, wanted_model: str = "") -> None:
-        self._model = model
+    def __init__(
+        self,
+        link: FrameLink,
+        model: LanguageModel,
+        where: str,
+        wanted_model: str = "",
+        deadline_s: float = ANSWER_DEADLINE_S,
+    ) -> None:
+        """`deadline_s`: seconds that the cloud has for each answer."""
+        self._model, self._deadline_s = model, deadline_s
         self._documents: Sequence[tuple[str, float]] = ()
         self._asked = ""
         config = AggregationConfig(wanted_model=wanted_model)
@@ -47,7 +55,7 @@ class PeerAnswers:
         slots = Slots(question)
         self._asked = question
         self._documents = [(slots.mask(text), relevance) for text, relevance in documents]
-        request = DecodeRequest(Prompt(question_prompt(question), b""), ANSWER_TOKENS, ANSWER_DEADLINE_S)
+        request = DecodeRequest(Prompt(question_prompt(question), b""), ANSWER_TOKENS, self._deadline_s)
         text = self._decoder.decode(request, cancelled=cancelled).text
         return slots.fill(" ".join(text.split()))
 
@@ -67,8 +75,13 @@ def open_peer_answers(
     key_file: str = "",
     emulation: Emulation | None = None,
     wanted_model: str = "",
+    deadline_s: float = ANSWER_DEADLINE_S,
 ) -> PeerAnswers:
-    """Load the answering model and prepare the link, which need not be up. Raises ModelError, ConfigError."""
+    """Load the answering model and prepare the link, which need not be up. The cloud has `deadline_s` seconds
+    for each answer.
+
+    Raises ModelError, ConfigError.
+    """
     reader = load_reader(model, threads)
     link, where = open_link(endpoint, Path(key_file) if key_file else None, emulation)
-    return PeerAnswers(link, reader, where, wanted_model)
+    return PeerAnswers(link, reader, where, wanted_model, deadline_s)

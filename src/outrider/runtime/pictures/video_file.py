@@ -59,20 +59,23 @@ def best_codec() -> str:
     )
 
 
-def write_animation(file: Path, pictures: Sequence[Picture], frames_per_s: float) -> None:
-    """Write an animated WebP that goes on for ever, as good as MAX_ANIMATION_BYTES allow.
+def write_animation(
+    file: Path, pictures: Sequence[Picture], frames_per_s: float, max_bytes: int = MAX_ANIMATION_BYTES
+) -> None:
+    """Write an animated WebP that goes on for ever, as good as `max_bytes` allow.
 
     Raises OutriderError where the poorest is larger.
     """
     frames = [Image.fromarray(picture[:, :, ::-1]) for picture in pictures]
     for quality in QUALITIES:
         content = _animation(frames, frames_per_s, quality)
-        if len(content) <= MAX_ANIMATION_BYTES:
+        if len(content) <= max_bytes:
             make_private_folder(file.parent)
             replace_file(file, content)
             return
     raise OutriderError(
-        f"{file} is not written: an animation of {len(frames)} pictures has over 3 MB; try a shorter run"
+        f"{file} is not written: an animation of {len(frames)} pictures has over {max_bytes / 1e6:g} MB; "
+        "try a shorter run"
     )
 
 

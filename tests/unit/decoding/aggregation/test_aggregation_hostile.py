@@ -17,7 +17,6 @@ from outrider.decoding.aggregation.config import AggregationConfig
 from outrider.decoding.aggregation.device import DeviceMachine
 from outrider.decoding.aggregation.service import AggregationService
 from outrider.decoding.aggregation.worker import plain_context
-from outrider.decoding.cloud.admission import PROBE_S
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.decoding.protocol.sampling_rules import Sampling
 from outrider.wire.codec import decode_edge_frame, encode
@@ -143,6 +142,6 @@ def test_who_is_silent_is_spoken_to_where_others_need_a_place() -> None:
     assert service.receive(HONEST, first.begin(ASKED.prompt, 2, 0, 0.0)[0]) == []
     (join,) = second.begin(ASKED.prompt, 2, 0, 0.0)
     assert [reply.peer for reply in service.receive(LIAR, join)] == [LIAR]
-    clock_s += PROBE_S + 0.1
+    clock_s += limits.probe_s + 0.1
     probe, refusal = service.receive(LIAR, join)
     assert (probe.peer, refusal.peer) == (HONEST, LIAR) and isinstance(probe.frame, Pong)
