@@ -20,6 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from outrider.console.app import MAX_WEBSOCKETS
@@ -30,7 +31,7 @@ MAX_OPEN, MAX_OPEN_A_PEER = 2 * MAX_WEBSOCKETS, 48
 SWEEP_PERIOD_S = 0.25
 MAX_WAITING = 256
 """Connections that have been accepted and are not yet served."""
-ACCEPTED_AT_ONCE = 64
+ACCEPTED_AT_ONCE = 512
 RETRY_S = 0.05
 NONE_WAITS = (errno.EAGAIN, errno.EINTR, errno.ECONNABORTED)
 
@@ -86,6 +87,8 @@ class Door:
 
     def _accept(self) -> None:
         for _ in range(ACCEPTED_AT_ONCE):
+            if self._lobby.is_full:
+                return
             try:
                 accepted, address = self._listener.accept()
             except OSError as error:
@@ -167,6 +170,7 @@ class Door:
                     self._drop_one([connection])
 
 
+@lru_cache
 def peer_of(host: str) -> str:
     """Whom an address counts for: an IPv4 address by itself, an IPv6 one with its whole network."""
     address = ipaddress.ip_address(host.partition("%")[0])

@@ -33,7 +33,7 @@ from outrider.core.sensors.camera import CameraModel
 from outrider.core.values import Pose2D, RangeScan
 
 START_S, STOP_S = 10.0, 5.0
-WAITING = 1024
+WAITING = 4096
 """Connections that the system keeps until they are accepted."""
 PING_S = 5.0
 CUT_S = 4

@@ -142,13 +142,36 @@ def test_without_room_the_oldest_of_the_most_crowded_peer_goes(clients: Clients)
     assert not any(clients.is_open(f"page {i}") for i in range(5))
 
 
-def test_among_stops_alone_the_oldest_goes(clients: Clients) -> None:
+def test_no_stop_is_closed_for_another(clients: Clients) -> None:
     def connect() -> None:
-        for i in range(ROOM + 1):
+        for i in range(ROOM):
+            assert not clients.lobby.is_full
             clients.connect(f"stop {i}", STOP)
+        assert clients.lobby.is_full and not clients.lobby.drop_one()
 
     run(connect)
-    assert clients.served == [f"stop {i}" for i in range(1, ROOM + 1)]
+    assert clients.served == [f"stop {i}" for i in range(ROOM)]
+    assert not clients.lobby.is_full
+
+
+@pytest.mark.parametrize(
+    "sends",
+    [
+        b"GET /?stop HTTP/1.1\r\n\r\n",
+        b"GET /static/stop.js HTTP/1.1\r\n\r\n",
+        b"GET /e_stop HTTP/1.1\r\n\r\n",
+        b'GET / HTTP/1.1\r\nReferer: /e_stop\r\nCookie: "stop"\r\n\r\n',
+    ],
+)
+def test_what_only_names_a_stop_waits_its_turn(clients: Clients, sends: bytes) -> None:
+    def connect() -> None:
+        for i in range(10):
+            clients.connect(f"page {i}", PAGE)
+        clients.connect("named", sends)
+        clients.connect("stop", STOP)
+
+    run(connect)
+    assert clients.served == ["stop", *(f"page {i}" for i in range(10)), "named"]
 
 
 def test_what_says_nothing_for_long_is_closed(clients: Clients) -> None:

@@ -3,23 +3,27 @@
 
 To serve a connection takes some hundred times longer than to accept it. So who opens connections on end
 would have a stop wait behind hundreds of them, were they served as they come. Here the first bytes of each
-are looked at, and not taken; a connection that is closed without any costs next to nothing. With TLS the
+are looked at, and not taken; a connection that is closed without any costs next to nothing. What asks for a
+stop is never closed for another: where nothing else waits, none is taken in until one is served. With TLS the
 first bytes tell nothing, and all are served as they come.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
+import re
 import socket
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 SERVED_AT_ONCE = 4
 """In a turn of the loop: a request is read some turns later, and may not be dropped before for newer ones."""
 LOOKED_AT_BYTES = 4096
-STOP = b"stop"
+STOP = re.compile(rb"POST [^ ]*/e_stop[ ?]|POST .*\"stop\"", re.S)
+"""Of the console, or of agents: the latter name it in what they send."""
 
 
 @dataclass(eq=False)
@@ -29,50 +33,58 @@ class _Waiting:
     since_s: float = field(default_factory=time.monotonic)
     asks: bool = False
     """Whether first bytes have come."""
-    for_stop: bool = False
 
 
 class Lobby:
-    """Keeps at most `room` connections; for a newer one closes the oldest of the peer that has the most here.
+    """Keeps at most `room` connections; for a newer one closes the oldest of the peer that has the most here,
+    but none that asks for a stop.
 
     `serve(connection, peer)` is called for each, in the loop's thread as all methods are.
     """
 
     def __init__(self, room: int, serve: Callable[[socket.socket, str], None]) -> None:
         self._room, self._serve = room, serve
-        self._waiting: dict[_Waiting, None] = {}
+        self._num_others = 0
+        self._others: dict[str, dict[_Waiting, None]] = {}
+        """What asks for no stop, by its peer, the oldest first."""
         self._stops: deque[_Waiting] = deque()
-        self._others: deque[_Waiting] = deque()
+        self._order: deque[_Waiting] = deque()
+        """Of the others that have asked."""
         self._serving: asyncio.Handle | None = None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is full of what asks for a stop."""
+        return len(self._stops) >= self._room
 
     def add(self, accepted: socket.socket, peer: str) -> None:
         """Takes in a connection that has just been accepted."""
         accepted.setblocking(False)
-        if len(self._waiting) >= self._room:
+        if len(self._stops) + self._num_others >= self._room:
             self.drop_one()
         waiting = _Waiting(peer, accepted)
-        self._waiting[waiting] = None
+        self._others.setdefault(peer, {})[waiting] = None
+        self._num_others += 1
         self._look(waiting)
 
     def drop_one(self) -> bool:
-        """Closes the oldest of the most crowded peer, a stop last of all; returns whether there was any."""
-        candidates = [one for one in self._waiting if not one.for_stop] or list(self._waiting)
-        counts = Counter(one.peer for one in candidates)
-        most = max(counts.values(), default=0)
-        oldest = next((one for one in candidates if counts[one.peer] == most), None)
-        if oldest is not None:
-            self._close(oldest)
-        return oldest is not None
+        """Closes the oldest of the most crowded peer that asks for no stop; returns whether there was any."""
+        most = max(self._others.values(), key=len, default=None)
+        if most is not None:
+            self._close(next(iter(most)))
+        return most is not None
 
     def drop_since(self, since_s: float) -> None:
         """Closes what has waited since before a time of the monotonic clock, in seconds."""
-        for waiting in [one for one in self._waiting if one.since_s < since_s]:
+        late = [one for some in self._others.values() for one in some if one.since_s < since_s]
+        for waiting in late:
             self._close(waiting)
 
     def close(self) -> None:
         """Closes all that wait."""
-        for waiting in list(self._waiting):
-            self._close(waiting)
+        self.drop_since(math.inf)
+        while self._stops:
+            self._stops.popleft().socket.close()
 
     def _look(self, waiting: _Waiting) -> None:
         loop = asyncio.get_running_loop()
@@ -87,8 +99,12 @@ class Lobby:
             self._close(waiting)
             return
         loop.remove_reader(waiting.socket)
-        waiting.asks, waiting.for_stop = True, STOP in first
-        (self._stops if waiting.for_stop else self._others).append(waiting)
+        waiting.asks = True
+        if STOP.match(first):
+            self._leave(waiting)
+            self._stops.append(waiting)
+        else:
+            self._order.append(waiting)
         self._serve_soon()
 
     def _serve_soon(self) -> None:
@@ -97,18 +113,32 @@ class Lobby:
 
     def _serve_some(self) -> None:
         self._serving = None
-        for _ in range(SERVED_AT_ONCE):
-            if queue := self._stops or self._others:
-                waiting = queue.popleft()
-                del self._waiting[waiting]
+        num_served = 0
+        while num_served < SERVED_AT_ONCE and (self._stops or self._order):
+            waiting = self._stops.popleft() if self._stops else self._next()
+            if waiting is not None:
                 self._serve(waiting.socket, waiting.peer)
-        if self._stops or self._others:
+                num_served += 1
+        if self._stops or self._order:
             self._serve_soon()
 
+    def _next(self) -> _Waiting | None:
+        """The other that has waited longest, if that is still there."""
+        waiting = self._order.popleft()
+        if waiting not in self._others.get(waiting.peer, {}):
+            return None
+        self._leave(waiting)
+        return waiting
+
+    def _leave(self, waiting: _Waiting) -> None:
+        some = self._others[waiting.peer]
+        del some[waiting]
+        self._num_others -= 1
+        if not some:
+            del self._others[waiting.peer]
+
     def _close(self, waiting: _Waiting) -> None:
-        del self._waiting[waiting]
-        if waiting.asks:
-            (self._stops if waiting.for_stop else self._others).remove(waiting)
-        else:
+        self._leave(waiting)
+        if not waiting.asks:
             asyncio.get_running_loop().remove_reader(waiting.socket)
         waiting.socket.close()
