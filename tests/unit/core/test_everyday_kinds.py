@@ -48,6 +48,18 @@ ALARMS = (
         "forget about going home",
     ),
 )
+MORE_ALARMS = (
+    *("don't go one more step", "there's a child in the way", "just a second", "you're not stopping"),
+    *("beweg dich auf keinen fall", "bleib um gottes willen stehen", "da ist ein kind", "es langt"),
+    *(
+        "personne ne bouge",
+        "tu restes là",
+        "hasta aquí",
+        "ni se te ocurra moverte",
+        "不能再往前了",
+        "会摔下去",
+    ),
+)
 REFUSALS = (
     *(
         "no rex",
@@ -65,7 +77,7 @@ REFUSALS = (
 )
 
 
-@pytest.mark.parametrize("said", [*URGED, *ALARMS, *REFUSALS])
+@pytest.mark.parametrize("said", [*URGED, *ALARMS, *MORE_ALARMS, *REFUSALS])
 def test_a_stop_that_is_urged_or_named_is_one(said: str) -> None:
     assert says_to_stop(said)
     assert plan_of(said, None).intent == "stop"
@@ -100,7 +112,13 @@ def test_what_comes_first_and_is_said_first_is_taken(said: str) -> None:
             "go right ahead",
             "go ahead, find the red chair",
             "cherche personne",
-            "va vers personne",
+            *(
+                "va vers personne",
+                "go down the stairs",
+                "go to the sofa yesterday",
+                "go to the door my boss screamed",
+            ),
+            "go to the door, first turn left",
         ),
         *("approche-toi de personne", "j'ai besoin de personne"),
     ],

@@ -71,7 +71,7 @@ class Clauses(Motions):
         words = self.bare(tokens)
         late = self.book.first.match(joined(self._plain(tokens))) if previous else None
         if not words or late:
-            return self._refuse(_NOT_FIRST.format(late[1].strip())) if late else None
+            return self._refuse_all(_NOT_FIRST.format(late[1].strip())) if late else None
         said, num_problems = Said(words, sentence, previous), len(self.problems)
         if self._is_refused(tokens, said):
             return None
