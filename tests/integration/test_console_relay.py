@@ -352,6 +352,9 @@ class WrittenLink:
         self.sent.append((peer.route, f.read_at_robot(message)))
         return True
 
+    def stops(self, route: bytes) -> set[int]:
+        return {frame.number for to, frame in self.sent if to == route and isinstance(frame, f.Stop)}
+
     def kinds(self, route: bytes) -> set[type]:
         return {type(frame) for to, frame in self.sent if to == route}
 
@@ -388,6 +391,54 @@ def test_of_two_robots_with_one_key_the_first_stays_and_a_stop_is_for_both(
         assert await stopping
         page.put("still here")
         assert await page.next() == "still here"
+
+    asyncio.run(states())
+
+
+def test_each_press_goes_to_all_connections_and_a_stop_under_way_to_those_that_come() -> None:
+    now_s = 0.0
+
+    async def states() -> None:
+        link = WrittenLink()
+        robot = RelayedRobot(link, lambda: now_s)  # type: ignore[arg-type]
+        old, new, newest = (Peer("go2", run) for run in (b"old", b"new", b"newest"))
+        robot.receive(old, f.Beat())
+        presses = [asyncio.create_task(robot.e_stop())]
+        await asyncio.sleep(0)
+        robot.receive(new, f.Beat())
+        assert link.stops(b"old") == link.stops(b"new") and len(link.stops(b"new")) == 1
+        presses.append(asyncio.create_task(robot.e_stop()))
+        await asyncio.sleep(0)
+        assert link.stops(b"old") == link.stops(b"new") and len(link.stops(b"new")) == 2
+        robot.receive(newest, f.Beat())
+        assert link.stops(b"newest") < link.stops(b"new")
+        robot.receive(old, f.Stopped(min(link.stops(b"old"))))
+        assert await presses[0] and not presses[1].done()
+        robot.receive(old, f.Stopped(max(link.stops(b"old"))))
+        assert await presses[1]
+        link.sent.clear()
+        robot.receive(new, f.Beat())
+        assert link.sent == [], "what is confirmed is over"
+        robot.say(robot.open(), '{"do":"e_stop","engaged":true}', True)
+        assert link.kinds(b"old") == {f.Said} and link.stops(b"new") == link.stops(b"newest") != set()
+
+    asyncio.run(states())
+
+
+def test_a_stop_under_way_is_for_the_run_that_takes_the_place_of_a_silent_one() -> None:
+    now_s = 0.0
+
+    async def states() -> None:
+        nonlocal now_s
+        link = WrittenLink()
+        robot = RelayedRobot(link, lambda: now_s)  # type: ignore[arg-type]
+        robot.receive(Peer("go2", b"old"), f.Beat())
+        press = asyncio.create_task(robot.e_stop())
+        await asyncio.sleep(0)
+        now_s += f.SILENT_S
+        robot.receive(Peer("go2", b"new"), f.Beat())
+        robot.receive(Peer("go2", b"new"), f.Stopped(*link.stops(b"new")))
+        assert await press
 
     asyncio.run(states())
 

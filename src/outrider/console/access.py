@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from outrider.core.files.private_files import HOME_FOLDER
-from outrider.core.files.secret_file import load_secret
+from outrider.core.files.secret_file import load_secret, read_secret
 
 DEFAULT_TOKEN_FILE = HOME_FOLDER / "console.token"
 COOKIE = "outrider_session"
@@ -35,6 +35,11 @@ def load_token(path: Path) -> str:
     Raises ConfigError for one that others may read, that cannot be made, or that is too short.
     """
     return load_secret(path, "token")
+
+
+def read_token(path: Path) -> str:
+    """The login token of a console that runs elsewhere. Raises ConfigError, as where there is no file."""
+    return read_secret(path, "token", "name the file that the console told as it started, or a copy of it")
 
 
 class Access:

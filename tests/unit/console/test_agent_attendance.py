@@ -16,6 +16,8 @@ from outrider.console.agents.attendance import Attendance
 from outrider.console.agents.presence import GONE_AFTER_S, Presence
 from outrider.console.hub import MAX_AGENTS
 
+INITIALIZE = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}'
+
 
 class Server:
     """Opens a session at each request without one, as MCP does, and keeps calls open until they may end."""
@@ -45,17 +47,17 @@ class Server:
             await self.may_end.wait()
         await PlainTextResponse("done")(scope, receive, send)
 
-    def ask(self, method: str, session: str = "") -> Request:
-        return Request(self, method, session)
+    def ask(self, method: str, session: str = "", body: bytes = INITIALIZE) -> Request:
+        return Request(self, method, session, body)
 
 
 class Request:
     """A request of an agent, whose connection may break."""
 
-    def __init__(self, server: Server, method: str, session: str) -> None:
+    def __init__(self, server: Server, method: str, session: str, body: bytes) -> None:
         self.sent: list[Any] = []
         self._received: asyncio.Queue[Any] = asyncio.Queue()
-        self._received.put_nowait({"type": "http.request", "body": b"{}"})
+        self._received.put_nowait({"type": "http.request", "body": body})
         headers = [(b"mcp-session-id", session.encode())] if session else []
         scope = {"type": "http", "method": method, "path": "/mcp", "headers": headers}
         self.task = asyncio.create_task(server.guard(scope, self._received.get, self._send))
@@ -135,5 +137,28 @@ def test_a_new_agent_gets_the_place_of_the_one_that_has_been_gone_longest() -> N
         assert server.ended == ["session 1"] and len(server.presence) == MAX_AGENTS
         server.may_end.set()
         await open_call.task
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"jsonrpc":"2.0","id":1,"method":"ping"}',
+        b'{"jsonrpc":"2.0","method":"notifications/initialized"}',
+        b'{"jsonrpc":"2.0","method":"initialize"}',
+        b"initialize",
+    ],
+)
+def test_what_begins_no_session_ends_none(body: bytes) -> None:
+    async def run() -> None:
+        server = Server()
+        for _ in range(MAX_AGENTS):
+            await server.ask("POST").task
+        server.now_s = GONE_AFTER_S + 0.1
+        await server.ask("POST", body=body).task
+        assert server.ended == []
+        await server.ask("POST").task
+        assert server.ended == ["session 0"]
 
     asyncio.run(run())

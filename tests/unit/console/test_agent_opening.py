@@ -25,7 +25,7 @@ from outrider.console.agents.link import ConsoleLink
 from outrider.console.agents.tools import make_server
 from outrider.console.notes import note_nothing
 from outrider.console.server import ConsoleServer, ConsoleSettings
-from outrider.core.errors import LinkError
+from outrider.core.errors import ConfigError, LinkError
 
 LIMIT_S = 20.0
 
@@ -138,6 +138,34 @@ def test_a_name_that_no_console_takes_is_refused_at_the_start(name: str) -> None
     done = CliRunner().invoke(cli.app, ["mcp", "--name", name])
     assert done.exit_code != 0
     assert "--name" in str(done.exception) and "letters" in str(done.exception)
+
+
+@pytest.mark.parametrize("content", [None, "short"])
+def test_a_consoles_token_is_read_and_never_made(tmp_path: Path, content: str | None) -> None:
+    file = tmp_path / "no such folder" / "console.tokne" if content is None else tmp_path / "token"
+    if content is not None:
+        file.write_text(content)
+        file.chmod(0o600)
+    done = CliRunner().invoke(cli.app, ["mcp", "--console-token-file", str(file)])
+    assert isinstance(done.exception, ConfigError) and str(file) in str(done.exception)
+    assert "name the file that the console told" in str(done.exception)
+    assert "delete" not in str(done.exception) and list(tmp_path.iterdir()) == [file] * (content is not None)
+
+
+@pytest.mark.parametrize("of", ["camera", "map", "log"])
+def test_a_resource_that_is_refused_and_a_prompt_are_told_in_one_line(
+    of: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def run() -> None:
+        settings = AgentSettings(ConsoleAddress("http://127.0.0.1:1/"), Envelope(None), "say: turn left")
+        async with create_connected_server_and_client_session(make_server(settings, note_nothing)) as session:
+            with pytest.raises(McpError, match=r"^(?!Error).*start `outrider console`"):
+                await session.read_resource(AnyUrl(f"outrider://{of}"))
+            with pytest.raises(McpError, match=r'^there is no prompt "x"'):
+                await session.get_prompt("x")
+
+    asyncio.run(asyncio.wait_for(run(), LIMIT_S))
+    assert not [one for one in caplog.records if one.exc_info]
 
 
 def test_a_resource_that_is_not_there_is_refused_as_mcp_has_it(console: ConsoleServer) -> None:

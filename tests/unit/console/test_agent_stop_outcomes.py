@@ -10,6 +10,7 @@ import subprocess
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from types import SimpleNamespace
 
@@ -23,14 +24,19 @@ from support.consoles import FakeRobot
 
 from outrider.console.agents import address, message_pace
 from outrider.console.agents.address import ConsoleAddress
+from outrider.console.agents.agent import AgentSettings
+from outrider.console.agents.envelope import Envelope
 from outrider.console.agents.first_look import MOST_MESSAGE_BYTES
 from outrider.console.agents.http_guards import StopsFirst
 from outrider.console.agents.presence import Presence
 from outrider.console.agents.stdio import pipe_streams
 from outrider.console.agents.stopper import ENGAGED, Outcome, Stopper
+from outrider.console.agents.tools import make_server
+from outrider.console.notes import note_nothing
 from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.core.errors import LinkError
 
+MCP = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 NOT = "the emergency stop could NOT be engaged"
 
 
@@ -46,6 +52,17 @@ REFUSED = {
     "in an array": b"[" + stop().strip() + b"]\n",
     "of no version": stop().replace(b'"2.0"', b'"1.0"'),
     "by no id": stop().replace(b'"id": 7', b'"id": 7.5'),
+    "with half a character": stop().replace(b'"pad": ""', rb'"pad": "in the way \ud83d"'),
+    "with no number": stop().replace(b'"pad": ""', b'"pad": NaN'),
+    "too deep": stop().replace(b'"pad": ""', b'"pad": ' + b"[" * 5000 + b"]" * 5000),
+    "by a long id": stop().replace(b'"id": 7', b'"id": ' + b"7" * 5000),
+    "after a mark": b"\xef\xbb\xbf" + stop(),
+    "with a comma too many": stop().replace(b"}}}", b"}},}"),
+    "cut off": stop()[: stop().index(b"arguments")] + b"\n",
+    "cancel": rb'{"method":"tools/call","params":{"name":"cancel","arguments":{"why":"\ud83d"}}}' + b"\n",
+    "a goal": rb'{"method":"tools/call","params":{"name":"goal","arguments":{"sentence":"Stop! \ud83d"}}}'
+    + b"\n",
+    "a question": rb'{"params":{"name":"ask","arguments":{"question":"will you \u505c\u4e0b"}},}' + b"\n",
 }
 
 
@@ -155,6 +172,56 @@ def test_over_http_a_refusal_says_what_came_of_the_stop(sent: bytes, outcome: st
             return str(answer.json()["error"]["message"])
 
     assert asyncio.run(run()).startswith(f"{outcome}; ")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        rb'"status","arguments":{"why":"\ud83d"',
+        rb'"goal","arguments":{"sentence":"find the stop sign \ud83d now"',
+        rb'"goal","arguments":{"sentence":"say \"name\":\"stop\" \ud83d so"',
+    ],
+)
+def test_what_cannot_be_read_and_says_nothing_of_a_stop_is_none(arguments: bytes) -> None:
+    async def run() -> int:
+        guard = StopsFirst(never, Presence(), lambda: pytest.fail("a stop"))
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(guard), base_url="http://x") as client:
+            body = b'{"method":"tools/call","params":{"name":' + arguments + b"}}}"
+            return (await client.post("/mcp", content=body)).status_code
+
+    assert asyncio.run(run()) == 400
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 400),
+        ({"mcp-session-id": "unknown"}, 404),
+        ({"content-type": "text/plain"}, 400),
+        ({"accept": "text/html"}, 406),
+    ],
+)
+def test_a_stop_that_mcp_refuses_is_answered_by_what_came_of_it(
+    robot: FakeRobot, headers: dict[str, str], status: int
+) -> None:
+    console = ConsoleServer(robot, ConsoleSettings(port=0))
+    at = ConsoleAddress(console.url)
+    server = make_server(AgentSettings(at, Envelope(None), "say: turn left"), note_nothing)
+    app = server.streamable_http_app()
+
+    async def run() -> httpx.Response:
+        with closing(Stopper(at)) as stopper:
+            guard = StopsFirst(app, Presence(), stopper.ask)
+            transport = httpx.ASGITransport(guard)
+            client = httpx.AsyncClient(transport=transport, base_url="http://x", headers=MCP | headers)
+            async with server.session_manager.run(), client:
+                return await client.post("/mcp", content=stop())
+
+    answer = asyncio.run(run())
+    told = answer.json()
+    console.close()
+    assert answer.status_code == status and told["id"] == 7 and robot.e_stops
+    assert told["error"]["message"].startswith(f"{ENGAGED}; ") and "{" not in told["error"]["message"]
 
 
 async def never(*_: object) -> None:

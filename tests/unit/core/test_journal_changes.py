@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 from collections.abc import Callable
@@ -218,3 +219,37 @@ def test_whatever_is_done_to_the_files_without_the_key_is_named(tmp_path: Path) 
         assert_unproven(prove(path, most_bytes=1 << 12))
         write(path, 2, 1 << 12)
         assert_unproven(prove(path, most_bytes=1 << 12))
+
+
+BEYOND = 17 << 20
+"""More than is read of a journal's file."""
+
+
+@pytest.mark.parametrize("begin", [b"", b'{"n":13,"at":"2026'])
+def test_a_journal_that_somebody_has_made_too_large_is_named_and_goes_on(journal: Path, begin: bytes) -> None:
+    with journal.open("ab") as file:
+        file.write(begin + b"x" * BEYOND)
+    assert (prove(journal).first.line, prove(journal).first.after) == (LINES + 1, LINES)
+    write(journal, 3)
+    proof = prove(journal)
+    assert (proof.first.file, proof.first.line) == (changed_of(journal), LINES + 1) and proof.goes_on
+    assert proof.entries[-1].n == LINES + 4 and changed_of(journal).stat().st_size > BEYOND
+
+
+def test_a_full_file_that_is_too_large_is_named(journal: Path) -> None:
+    full_of(journal).write_bytes(b"x" * BEYOND)
+    assert (prove(journal).first.file, prove(journal).first.line) == (full_of(journal), 1)
+
+
+def partial_of(journal: Path) -> Path:
+    return journal.with_name(f"{changed_of(journal).name}.partial")
+
+
+@pytest.mark.parametrize("at", [changed_of, partial_of])
+def test_a_pipe_in_the_changed_files_place_holds_no_writer_up(
+    journal: Path, at: Callable[[Path], Path]
+) -> None:
+    os.mkfifo(at(journal))
+    change_end(journal)
+    write(journal, 1)
+    assert changed_of(journal).is_file() and prove(journal).goes_on

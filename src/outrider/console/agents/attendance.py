@@ -10,6 +10,7 @@ from contextlib import suppress
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from outrider.console.agents.first_look import first_look
 from outrider.console.agents.http_guards import SESSION_HEADER, after
 from outrider.console.agents.presence import Presence
 from outrider.console.hub import MAX_AGENTS
@@ -28,8 +29,6 @@ class Attendance:
             await self._app(scope, receive, send)
             return
         session = Headers(scope=scope).get(SESSION_HEADER, "")
-        if scope["method"] == "POST" and not session:
-            await self._make_room(scope)
 
         async def told(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -41,6 +40,8 @@ class Attendance:
                 await self._app(scope, receive, told)
                 return
             begin = await receive()
+            if not session and _begins(begin):
+                await self._make_room(scope)
             watching = asyncio.create_task(_until_broken(receive, close))
             try:
                 await self._app(scope, after(begin, receive), told)
@@ -61,6 +62,12 @@ class Attendance:
         headers = [(SESSION_HEADER.encode(), gone.encode())]
         await self._app({**scope, "method": "DELETE", "headers": headers}, _nothing, _nowhere)
         self._presence.end(gone)
+
+
+def _begins(begin: Message) -> bool:
+    """Whether a request asks for a session: nothing else is worth another agent's."""
+    message = first_look(begin.get("body", b""))
+    return message is not None and message.is_asked and message.method == "initialize"
 
 
 async def _until_broken(receive: Receive, close: Callable[[], None]) -> None:

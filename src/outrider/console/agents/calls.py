@@ -10,8 +10,9 @@ from typing import Any
 from mcp.server.fastmcp import FastMCP
 from mcp.server.fastmcp.exceptions import ToolError
 from mcp.server.fastmcp.tools import Tool
+from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.shared.exceptions import McpError
-from mcp.types import ErrorData
+from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, ErrorData, GetPromptResult
 from pydantic import AnyUrl, ValidationError
 
 from outrider.console.agents.agent import ORDERS, Agent
@@ -44,12 +45,25 @@ class CheckedServer(FastMCP):
         raise ToolError(problem)
 
     async def read_resource(self, uri: AnyUrl | str) -> Any:
-        """What a resource holds. Raises McpError for one that is not there."""
+        """What a resource holds. Raises McpError for one that is not there, or that is refused."""
         known = [str(one.uri) for one in self._resource_manager.list_resources()]
         if str(uri) not in known:
             told = f"there is no resource {_shown(str(uri))}: read one of {', '.join(known)}"
             raise McpError(ErrorData(code=NO_RESOURCE, message=told))
-        return await super().read_resource(uri)
+        resource = await self._resource_manager.get_resource(uri, context=self.get_context())
+        assert resource is not None
+        try:
+            return [ReadResourceContents(content=await resource.read(), mime_type=resource.mime_type)]
+        except ValueError as error:
+            if not isinstance(error.__context__, ToolError):
+                raise
+            told = str(error.__context__)  # FastMCP would log where this came from
+        raise McpError(ErrorData(code=INTERNAL_ERROR, message=told))
+
+    async def get_prompt(self, name: str, arguments: dict[str, Any] | None = None) -> GetPromptResult:
+        """Raises McpError: there is none."""
+        told = f"there is no prompt {_shown(name)}, nor any other: call a tool"
+        raise McpError(ErrorData(code=INVALID_PARAMS, message=told))
 
     def _no_tool(self, name: str) -> str:
         known = ", ".join(tool.name for tool in self._tool_manager.list_tools())

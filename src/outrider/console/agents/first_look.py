@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -75,8 +76,7 @@ class FirstLook(msgspec.Struct):
         if self.tool.name not in _SAYING:
             return self.tool.name == "cancel" or self.method == CANCELLED
         told = _decoded(self.tool.arguments, _Arguments) or _Arguments()
-        words = (told.sentence or told.question).lower().split()
-        return any(word.strip(".,!?¡¿ ") in stop_words() for word in (*words[:1], *words[-1:]))
+        return _says_stop(told.sentence or told.question)
 
     @property
     def tool(self) -> _Params:
@@ -105,22 +105,46 @@ class LongMessage:
     _NAMED = rb'"(?:jsonrpc|method)"\s*:\s*"[^"\\]{0,100}"\s*'
     _BEGIN = re.compile(rb"\s*\{\s*(?:" + _NAMED + rb",\s*){0,2}" + _ID + rb",")
     _END = re.compile(rb",\s*" + _ID + rb"(?:,\s*" + _NAMED + rb"){0,2}\}\s*$")
-    _STOP = re.compile(rb'"name"\s*:\s*"stop"')
 
     def __init__(self, begin: bytes, end: bytes) -> None:
         found = self._BEGIN.match(begin) or self._END.search(end)
         self.id: int | str | None = _decoded(found[1], int | str) if found else None
-        self.is_stop = any(map(self._STOP.search, (begin, end)))
-        """Whether it may call the tool `stop`."""
+        self.is_stop = any(map(_may_stop, (begin, end)))
+        """Whether it may call the tool `stop`, or be any other word to stop."""
 
 
 def calls_stop(message: bytes, read: FirstLook | LongMessage | None) -> bool:
-    """Whether a message, which was read as this, calls the tool `stop`, by itself or in an array, as older
-    versions of MCP had it.
+    """Whether a message, which was read as this, calls the tool `stop`.
+
+    Of one that is refused, as it cannot be read or is an array, whether any word in it may be one to stop: no
+    agent will hear of it, and when in doubt the robot stands.
     """
-    if read is None:
-        return any(one.is_stop for one in _decoded(message, list[FirstLook]) or ())
-    return read.is_stop
+    if isinstance(read, LongMessage) or (read and read.is_stop):
+        return read.is_stop
+    return _may_stop(message) and (read is None or bool(read.problem(message)))
+
+
+_STOPS = re.compile(rb'"name"\s*:\s*"(?:stop|cancel)"')
+_SAID = re.compile(rb'"(?:sentence|question)"\s*:\s*"((?:[^"\\]|\\.)*)', re.DOTALL)
+
+
+def _may_stop(part: bytes) -> bool:
+    """Whether a part of a message calls `stop` or `cancel`, or says what begins or ends with a stop word."""
+    return bool(_STOPS.search(part)) or any(_says_stop(_text(said[1])) for said in _SAID.finditer(part))
+
+
+def _says_stop(text: str) -> bool:
+    words = re.findall(r"\w+", text.lower())
+    return any(word in stop_words() for word in (*words[:1], *words[-1:]))
+
+
+def _text(quoted: bytes) -> str:
+    """What stands between quotation marks, as far as it can be read."""
+    text = quoted.decode(errors="replace")
+    try:
+        return str(json.loads(f'"{text}"', strict=False))
+    except ValueError:
+        return text
 
 
 def _decoded(content: bytes | msgspec.Raw, kind: Any) -> Any:

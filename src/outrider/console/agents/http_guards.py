@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -96,7 +98,8 @@ class StopsFirst:
             return
         self._under_way.add(call)
         try:
-            await self._app(scope, after(begin, receive), send)
+            told = send if stop is None else _with_outcome(stop, call[1], scope, receive, send)
+            await self._app(scope, after(begin, receive), told)
         except asyncio.CancelledError:  # the server ends, and a call has not
             await PlainTextResponse("the server ends", 503)(scope, receive, send)
         finally:
@@ -137,6 +140,34 @@ def _too_long(message: LongMessage) -> _Refusal:
 def _error(status: int, call: Any, code: int, reason: str) -> Response:
     _log.error(REFUSED, reason)
     return JSONResponse({"jsonrpc": "2.0", "id": call, "error": {"code": code, "message": reason}}, status)
+
+
+def _with_outcome(stop: Outcome, call: Any, scope: Scope, receive: Receive, send: Send) -> Send:
+    """Sends what answers a stop. MCP may refuse the message, such as of no session: the stop is done all the
+    same, and the refusal says what came of it.
+    """
+    status, body = 200, bytearray()
+
+    async def told(message: Message) -> None:
+        nonlocal status
+        status = message.get("status", status)
+        if status < 400:
+            await send(message)
+            return
+        body.extend(message.get("body", b""))
+        if message["type"] == "http.response.body" and not message.get("more_body"):
+            outcome: str = await asyncio.wrap_future(stop)
+            reason = f"{outcome}; {_reason_of(bytes(body))}"
+            await _error(status, call, NO_REQUEST, reason)(scope, receive, send)
+
+    return told
+
+
+def _reason_of(refusal: bytes) -> str:
+    """The words of an answer that is an error of JSON-RPC, or else plain text."""
+    with contextlib.suppress(msgspec.DecodeError, KeyError, TypeError):
+        return str(msgspec.json.decode(refusal)["error"]["message"])
+    return refusal.decode(errors="replace")
 
 
 async def body_of(receive: Receive) -> tuple[Message, bytes]:

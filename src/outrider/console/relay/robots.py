@@ -72,7 +72,7 @@ class RelayedRobot:
         self._pages: dict[int, RelayedPage] = {}
         self._pictures: dict[int, bytes] = {}
         self._numbers = itertools.count()
-        self._stopping: tuple[int, asyncio.Future[None]] | None = None
+        self._stopping: dict[int, asyncio.Future[None]] = {}
 
     @property
     def is_here(self) -> bool:
@@ -90,11 +90,13 @@ class RelayedRobot:
     def say(self, page: RelayedPage, text: str, urgent: bool) -> None:
         """Hands a page's message on; a stop by both connections, and first by the one that nothing else uses.
 
-        A robot that does not keep up loses the page: what is said late moves nothing.
+        A robot that does not keep up loses the page: what is said late moves nothing. Who knocks, and knows
+        no page, stops too.
         """
         said = f.Said(page.number, text)
         if urgent:
             self._send(said, urgent=True)
+            self._stop(next(self._numbers), *self._knocks)
         if not self._send(said):
             page.close(GOING, "the robot does not keep up")
 
@@ -110,20 +112,16 @@ class RelayedRobot:
             self._send(f.Gone(page.number))
 
     async def e_stop(self) -> bool:
-        """Whether the robot has confirmed the emergency stop. Those who ask meanwhile wait for the same."""
-        if self._stopping is None or self._stopping[1].done():
-            self._stopping = next(self._numbers), asyncio.get_running_loop().create_future()
-            stop = f.pack(f.Stop(self._stopping[0]))
-            for peer in filter(None, (self._peer, *self._knocks)):
-                self._link.send(peer, stop, urgent=True)
-                self._link.send(peer, stop)
+        """Whether the robot has confirmed the emergency stop, which goes to all connections, at each call."""
+        number, stopped = next(self._numbers), asyncio.get_running_loop().create_future()
+        self._stop(number, *filter(None, (self._peer, *self._knocks)))
         if not self.is_here:
-            self._stopping = None
             return False
-        number, stopped = self._stopping
-        done, _ = await asyncio.wait([stopped], timeout=STOP_S)
-        if not done and self._stopping == (number, stopped):
-            self._stopping = None
+        self._stopping[number] = stopped
+        try:
+            done, _ = await asyncio.wait([stopped], timeout=STOP_S)
+        finally:
+            del self._stopping[number]
         return bool(done)
 
     # What the robot does.
@@ -157,6 +155,7 @@ class RelayedRobot:
 
     def _knock(self, peer: Peer) -> None:
         """Another run, while this one gives signs of life."""
+        self._tell_of_stop(peer)
         now_s, is_new = self._clock(), peer not in self._knocks
         since_s = self._knocks.setdefault(peer, now_s)
         if is_new and len(self._knocks) > KEPT_KNOCKS:
@@ -176,6 +175,7 @@ class RelayedRobot:
             self._leave("has connected again")
         _log.info("robot %s is here", peer.user)
         self._peer = peer
+        self._tell_of_stop(peer)
 
     def _leave(self, why: str) -> None:
         assert self._peer is not None
@@ -203,8 +203,21 @@ class RelayedRobot:
             self.on_passed(page)
 
     def _on_stopped(self, number: int) -> None:
-        if self._stopping is not None and self._stopping[0] == number and not self._stopping[1].done():
-            self._stopping[1].set_result(None)
+        """Confirms the stops before it as well, which may have been lost."""
+        for asked, stopped in self._stopping.items():
+            if asked <= number and not stopped.done():
+                stopped.set_result(None)
+
+    def _tell_of_stop(self, peer: Peer) -> None:
+        """A stop that is under way is for a connection too that comes after it."""
+        if self._stopping:
+            self._stop(max(self._stopping), peer)
+
+    def _stop(self, number: int, *peers: Peer) -> None:
+        stop = f.pack(f.Stop(number))
+        for peer in peers:
+            self._link.send(peer, stop, urgent=True)
+            self._link.send(peer, stop)
 
     def _send(self, frame: f.ToRobot, urgent: bool = False) -> bool:
         return self._peer is not None and self._link.send(self._peer, f.pack(frame), urgent)

@@ -12,10 +12,11 @@ full one is kept as `NAME.1`; the chain goes on in a new file.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
+import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import IO
@@ -127,12 +128,13 @@ class Journal:
     def _go_on(self, file: IO[bytes], kept: Path, newest: Head, reason: str) -> None:
         """Begin another file, under the lock and with no moment without one: nobody begins another chain."""
         file.seek(0)
+        _make_way(kept)
         replace_file(kept, file.read())
         line = self._line(newest, ("journal", CONTINUED, reason))
         replace_file(self.path, line)
         self._name(Head(newest.n + 1, hash_of(line)))
 
-    @contextmanager
+    @contextlib.contextmanager
     def _opened(self) -> Iterator[IO[bytes]]:
         """The file, locked; never one that another process has just moved away."""
         while True:
@@ -149,6 +151,13 @@ class Journal:
         at = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         who, did, what = map(_short, note)
         return signed_line(Entry(newest.n + 1, at, who, did, what, newest.line), self._key)
+
+
+def _make_way(kept: Path) -> None:
+    """What is no file, such as a pipe, in which to write might never end, gets another name."""
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISREG(kept.lstat().st_mode):
+            kept.rename(kept.with_name(f"{kept.name}.other"))
 
 
 def _add(file: IO[bytes], lines: bytes) -> None:

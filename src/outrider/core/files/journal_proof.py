@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from outrider.core.errors import ConfigError
-from outrider.core.files.given_file import check_file, read_file
+from outrider.core.files.given_file import check_file, open_file
 from outrider.core.files.journal_files import (
     CLOSED,
     CONTINUED,
@@ -26,6 +26,7 @@ from outrider.core.files.journal_files import (
 )
 from outrider.core.files.private_files import read_private
 
+_MOST_READ = 2 * MOST_BYTES + 1
 NOT_SIGNED = "its signature does not fit: it was changed, or written with another key"
 
 
@@ -229,10 +230,11 @@ def _check(path: Path) -> None:
 
 
 def _lines(path: Path) -> list[bytes]:
+    """Of a file that is larger than a journal gets the begin, whose last line is none of a journal."""
     try:
-        if path.stat().st_size > 2 * MOST_BYTES:
-            raise ConfigError(f"{path} is larger than a journal gets: name another file")
-        return read_file(path).splitlines(keepends=True)
+        with open_file(path) as file:
+            content = file.read(_MOST_READ)
+        return (content + b"\n" * (len(content) == _MOST_READ)).splitlines(keepends=True)
     except OSError as error:
         raise ConfigError(f"cannot read the journal {path}: {error.strerror}") from None
 

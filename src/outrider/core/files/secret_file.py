@@ -23,11 +23,21 @@ def load_secret(path: Path, what: str) -> str:
         secret = read_private(path).strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot make or read the {what} file {path} ({error}): choose another") from None
+    return _checked(secret, path, what, "delete the file to have one made")
+
+
+def read_secret(path: Path, what: str, advice: str) -> str:
+    """The secret of another process, which made its file: as `load_secret`, but none is made."""
+    try:
+        secret = read_private(path).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read the {what} file {path} ({error}): {advice}") from None
+    return _checked(secret, path, what, advice)
+
+
+def _checked(secret: str, path: Path, what: str, advice: str) -> str:
     if len(secret) < MIN_CHARACTERS:
-        raise ConfigError(
-            f"the {what} in {path} is shorter than {MIN_CHARACTERS} characters: delete the file to have one "
-            "made"
-        )
+        raise ConfigError(f"the {what} in {path} is shorter than {MIN_CHARACTERS} characters: {advice}")
     return secret
 
 

@@ -39,6 +39,8 @@ def replace_file(path: Path, content: bytes) -> None:
     partial = path.with_name(f"{path.name}.partial")
     with writing_to(path):
         try:
+            if partial.is_fifo():  # to write into one might never end
+                partial.unlink()
             with open_private(partial, "wb") as file:
                 file.write(content)
                 file.flush()

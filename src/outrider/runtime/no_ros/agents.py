@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from outrider.console.access import DEFAULT_TOKEN_FILE, is_loopback, load_token
+from outrider.console.access import DEFAULT_TOKEN_FILE, is_loopback, load_token, read_token
 from outrider.console.agents.address import ConsoleAddress, check_name
 from outrider.console.agents.agent import AgentSettings
 from outrider.console.agents.envelope import Envelope
@@ -110,7 +110,7 @@ def _console(
 
 
 def _settings(options: AgentOptions, url: str, vocabulary: Vocabulary | None) -> AgentSettings:
-    token = load_token(Path(options.token_file).expanduser()) if options.token_file else ""
+    token = read_token(Path(options.token_file).expanduser()) if options.token_file else ""
     return AgentSettings(
         ConsoleAddress(url, token),
         Envelope(vocabulary, options.private),
