@@ -28,7 +28,7 @@ export class Commands {
     });
     input.addEventListener("keydown", (event) => this.onKey(event));
     cancel.addEventListener("click", async () => {
-      if (!await link.cancel()) this.show("bad", words("command.uncancelled"));
+      if (!await link.cancel()) this.showUnsent(words("command.uncancelled"));
     });
     meant.addEventListener("click", () => this.say(meant.dataset.said));
     for (const said of list("command.quick.list")) {
@@ -49,8 +49,8 @@ export class Commands {
       : said.isWellFormed?.() === false ? words("command.broken")
       : this.link.isFresh ? ""
       : words("command.unsent");
-    this.isUnsent = Boolean(why);
-    if (why) this.show("bad", why);
+    this.isUnsent = false;
+    if (why) this.showUnsent(why);
     else this.deliver({ do: "say", text: said });
     return !why;
   }
@@ -59,8 +59,13 @@ export class Commands {
   async deliver(message) {
     if (await this.link.deliver(message)) return;
     if (message.text && !this.input.value) this.input.value = message.text;
+    this.showUnsent(words("command.unanswered"));
+  }
+
+  // It stays said while the connection comes and goes.
+  showUnsent(why) {
     this.isUnsent = true;
-    this.show("bad", words("command.unanswered"));
+    this.show("bad", why);
   }
 
   remember(said) {
@@ -98,6 +103,7 @@ export class Commands {
   }
 
   onHalt({ stands }) {
+    this.isUnsent = false;
     this.show(stands ? "good" : "running", words(`halt.${stands ? "stands" : "asked"}`));
   }
 
@@ -126,7 +132,7 @@ export class Commands {
     }));
   }
 
-  // Without news nothing is known of a command that ran. What was not sent stays said.
+  // Without news nothing is known of a command that ran.
   lost() {
     this.cancel.classList.remove("running");
     if (this.running && !this.isLost && !this.isUnsent) this.show("bad", words("goal.unknown", { said: this.running }));
