@@ -5,8 +5,6 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 
-from outrider.core.errors import LinkError
-
 STOP_SOUND = b"st"
 
 
@@ -18,8 +16,8 @@ class FakeUtterance:
     heard: bytes = b""
 
     def feed(self, samples: bytes) -> bool:
-        if self.engine.dies:
-            raise LinkError("the speech engine has ended")
+        if self.engine.failure is not None:
+            raise self.engine.failure
         self.heard += samples
         return STOP_SOUND in samples
 
@@ -34,7 +32,7 @@ class FakeEngine:
 
     sentence: str = "find the red chair"
     name: str = "fake"
-    dies: bool = False
+    failure: Exception | None = None
     may_end: threading.Event = field(default_factory=threading.Event)
     utterances: list[FakeUtterance] = field(default_factory=list)
 

@@ -7,6 +7,7 @@ import contextlib
 import select
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from typing import IO
@@ -38,8 +39,9 @@ class EngineProcess:
     """Implements `AsrEngine` by a process that starts at once, and is started anew after it has ended.
 
     `listen` waits a little until it is ready, and raises LinkError where it is not, ConfigError with what it
-    says where it cannot be made. `worker` is the command that runs it. In seconds: `answer_s` waits for an
-    answer, `ready_s` for it to be ready; `load_s` after its start one that is not ready is started anew.
+    says where it cannot be made. `worker` is the command that runs it. In seconds: `answer_s` waits for a
+    question to be taken and answered, `ready_s` for it to be ready; `load_s` after its start one that is not
+    ready is started anew.
     """
 
     def __init__(
@@ -85,11 +87,19 @@ class EngineProcess:
     def ask(self, kind: bytes, content: bytes = b"") -> bytes:
         """Returns the answer to a frame. Raises LinkError where there is none, or not in time."""
         source, sink = self._streams()
-        f.write_frame(sink, kind, content)
-        if not _has_come(source, self._answer_s):
-            self._process.kill()
-            raise LinkError(TOO_SLOW.format(self._answer_s))
-        answer, said = f.read_frame(source)
+        # One that has frozen takes no question either: its end ends the writing, too.
+        limit = threading.Timer(self._answer_s, self._process.kill)
+        asked_s = time.monotonic()
+        limit.start()
+        try:
+            f.write_frame(sink, kind, content)
+            answer, said = f.read_frame(source)
+        except LinkError:
+            if time.monotonic() - asked_s < self._answer_s:
+                raise
+            raise LinkError(TOO_SLOW.format(self._answer_s)) from None
+        finally:
+            limit.cancel()
         if answer == f.FAILED:
             raise LinkError(said.decode(errors="replace"))
         return said

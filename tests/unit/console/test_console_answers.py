@@ -17,7 +17,7 @@ from support.consoles import FakeRobot, Page, wait_until
 
 from outrider.console.robot import GoalEnd
 from outrider.console.server import ConsoleServer, ConsoleSettings
-from outrider.console.spoken.answers import NO_ENGINE
+from outrider.console.spoken.answers import BROKEN, NO_ENGINE
 from outrider.console.spoken.messages import MAX_SPOKEN_CHARACTERS
 from outrider.core.errors import ConfigError
 from outrider.core.hearing import SAMPLE_RATE_HZ
@@ -47,6 +47,7 @@ class FakeVoice:
     """Implements `core.hearing.TtsEngine`."""
 
     failure: str = ""
+    failure_of: type[Exception] = ConfigError
     spoken: list[tuple[str, str]] = field(default_factory=list)
     may_end: threading.Event = field(default_factory=threading.Event)
 
@@ -54,7 +55,7 @@ class FakeVoice:
         self.spoken.append((text, language))
         assert self.may_end.wait(10.0)
         if self.failure:
-            raise ConfigError(self.failure)
+            raise self.failure_of(self.failure)
         return tone()
 
 
@@ -96,6 +97,18 @@ def test_why_nothing_is_spoken_is_said(server: ConsoleServer, robot: FakeRobot, 
         assert page.read("spoken")["note"] == NO_ENGINE
     finally:
         without.close()
+
+
+def test_an_engine_that_fails_in_any_way_speaks_the_next_answer(
+    server: ConsoleServer, voice: FakeVoice
+) -> None:
+    voice.failure, voice.failure_of = "of a library", ValueError
+    page = Page(server)
+    page.send(do="speak", text="hello", language="en")
+    assert page.read("spoken")["note"] == BROKEN.format("ValueError", "of a library")
+    voice.failure = ""
+    page.send(do="speak", text="hello", language="en")
+    assert page.read("spoken")["sound"]
 
 
 def test_of_what_waits_the_newest_is_spoken_and_a_stop_waits_for_nothing(

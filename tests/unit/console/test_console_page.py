@@ -131,7 +131,7 @@ def test_a_cancel_that_does_not_get_through_is_said_and_goes_out_by_the_next_con
     server.close()
     page.wait_for_selector("#page-link.bad")
     page.click("#cancel")
-    page.wait_for_selector(".answer.bad >> text=not connected")
+    page.wait_for_selector(".answer.bad >> text=cancelled once the connection is back")
     again = ConsoleServer(robot, ConsoleSettings(port=server.port))
     try:
         page.wait_for_selector("#page-link.good")

@@ -15,6 +15,7 @@ from support.speakers import STOP_SOUND, FakeEngine
 from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.console.spoken import ear
 from outrider.console.spoken.messages import MAX_SAMPLE_BYTES
+from outrider.core.errors import LinkError
 
 
 @pytest.fixture
@@ -32,8 +33,8 @@ def server(robot: FakeRobot, engine: FakeEngine) -> Iterator[ConsoleServer]:
     made.close()
 
 
-def heard(text: str, note: str = "", is_whole: bool = True) -> dict[str, object]:
-    return {"is": "heard", "text": text, "note": note, "is_whole": is_whole}
+def heard(text: str, note: str = "", is_whole: bool = True, press: int = 0) -> dict[str, object]:
+    return {"is": "heard", "text": text, "note": note, "is_whole": is_whole, "press": press}
 
 
 def sound(page: Page, samples: bytes) -> None:
@@ -99,6 +100,60 @@ def test_a_stop_that_is_recognised_only_at_the_end_acts_too(
     assert robot.cancels == 1
 
 
+@pytest.mark.parametrize("goes", [False, True], ids=["speaks again", "goes"])
+def test_a_stop_acts_though_its_speaker_speaks_again_or_goes_before_it_is_recognised(
+    server: ConsoleServer, robot: FakeRobot, engine: FakeEngine, goes: bool
+) -> None:
+    engine.may_end.clear()
+    engine.sentence = "please stop"
+    page = Page(server)
+    page.send(do="listen", press=1)
+    sound(page, b"ab")
+    page.send(do="listened")
+    wait_until(lambda: engine.utterances and engine.utterances[0].heard, "the first is being recognised")
+    if goes:
+        page.vanish()
+        wait_until(lambda: server.num_viewers == 0, "the page has gone")
+    else:
+        page.send(do="listen", press=2)
+        sound(page, b"cd")
+    engine.may_end.set()
+    wait_until(lambda: robot.cancels == 1, "the stop")
+    if goes:
+        page = Page(server)
+        page.send(do="listen", press=2)
+        sound(page, b"cd")
+    engine.sentence = "find the red chair"
+    page.send(do="listened")
+    assert page.read("heard") == heard("find the red chair", press=2)
+    assert [one.heard for one in engine.utterances] == [b"ab", b"cd"]
+    assert (robot.goals, robot.cancels) == ([], 1)
+
+
+def test_of_more_than_a_few_utterances_that_wait_any_may_be_a_stop(
+    server: ConsoleServer, robot: FakeRobot, engine: FakeEngine
+) -> None:
+    engine.may_end.clear()
+    page = Page(server)
+    for press in range(ear.MOST_UNHEARD + 1):
+        page.send(do="listen", press=press)
+        sound(page, b"ab")
+    assert page.read("heard") == heard("", ear.TOO_MANY, press=ear.MOST_UNHEARD)
+    assert robot.cancels == 1
+
+
+def test_a_stop_before_the_microphone_died_acts(
+    server: ConsoleServer, robot: FakeRobot, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ear, "SILENCE_S", 0.05)
+    engine.sentence = "please stop"
+    page = Page(server)
+    page.send(do="listen")
+    sound(page, b"ab")
+    assert page.read("heard") == heard("stop", ear.STOPPED)
+    assert robot.cancels == 1
+
+
 def test_each_stop_in_an_utterance_acts(server: ConsoleServer, robot: FakeRobot) -> None:
     page = Page(server)
     page.send(do="listen")
@@ -133,15 +188,23 @@ def test_a_microphone_that_dies_is_said_and_moves_nothing(
     assert robot.goals == []
 
 
-def test_an_engine_that_ends_is_said_and_the_next_utterance_is_heard(
-    server: ConsoleServer, engine: FakeEngine
+@pytest.mark.parametrize(
+    ("failure", "note"),
+    [
+        (LinkError("the speech engine has ended"), "the speech engine has ended"),
+        (ValueError("of a library"), ear.BROKEN.format("ValueError", "of a library")),
+    ],
+    ids=["ours", "any other"],
+)
+def test_an_engine_that_fails_is_said_and_the_next_utterance_is_heard(
+    server: ConsoleServer, engine: FakeEngine, failure: Exception, note: str
 ) -> None:
-    engine.dies = True
+    engine.failure = failure
     page = Page(server)
     page.send(do="listen")
     sound(page, b"ab")
-    assert page.read("heard")["note"] == "the speech engine has ended"
-    engine.dies = False
+    assert page.read("heard")["note"] == note
+    engine.failure = None
     page.send(do="listen")
     sound(page, b"ab")
     page.send(do="listened")

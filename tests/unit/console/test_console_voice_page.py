@@ -157,3 +157,24 @@ def test_what_is_heard_is_added_to_what_was_typed_and_replaces_what_was_heard(
         page.wait_for_selector("#answer.good >> text=heard")
         assert page.input_value("#words") == expected
     page.close()
+
+
+def test_what_is_heard_of_one_press_does_not_end_the_next(
+    browser: Any, server: ConsoleServer, engine: FakeEngine
+) -> None:
+    engine.may_end.clear()
+    page = opened(browser, server, GATED)
+    press(page)
+    page.evaluate("window.allow()")
+    page.wait_for_selector("#answer >> text=listening")
+    let_go(page)
+    page.wait_for_selector("#answer >> text=recognising")
+    press(page)
+    engine.may_end.set()
+    wait_until(lambda: page.input_value("#words") == "find the red chair", "the first is heard")
+    page.evaluate("window.allow()")
+    wait_until(lambda: len(engine.utterances) > 1 and engine.utterances[1].heard, "the second is heard")
+    assert page.evaluate(LIVE) == 1 and page.locator("#talk.held").count() == 1
+    let_go(page)
+    page.wait_for_selector("#answer.good >> text=heard")
+    page.close()

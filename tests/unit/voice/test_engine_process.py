@@ -113,6 +113,15 @@ def test_an_engine_that_does_not_answer_is_ended_and_started_anew(when: str) -> 
         assert heard_in(engine, b"after") == Heard("after", False)
 
 
+def test_the_limit_holds_for_what_a_frozen_engine_does_not_take() -> None:
+    with closing(fragile(answer_s=1.0)) as engine:
+        utterance = engine.listen()
+        engine._process.send_signal(signal.SIGSTOP)
+        with pytest.raises(LinkError, match="more than 1 s: say less"):
+            utterance.feed(b"x" * 400 * PIECE_BYTES)
+        assert heard_in(engine, b"after") == Heard("after", False)
+
+
 def test_an_engine_that_hangs_while_it_loads_keeps_nobody_waiting() -> None:
     with closing(fragile(ready_s=0.1)) as engine:
         process = engine._process

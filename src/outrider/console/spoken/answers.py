@@ -17,6 +17,7 @@ from outrider.core.errors import OutriderError
 from outrider.core.hearing import TtsEngine
 
 NO_ENGINE = "this console speaks no answers"
+BROKEN = "the answer cannot be spoken ({}: {})"
 
 _Viewer = TypeVar("_Viewer", bound=Speaker)
 
@@ -64,3 +65,5 @@ class SpokenAnswers(Generic[_Viewer]):
                 self._tell(viewer, s.Spoken(sound))
             except OutriderError as error:
                 self._tell(viewer, s.Spoken(note=str(error)))
+            except Exception as error:  # of an engine that is not ours
+                self._tell(viewer, s.Spoken(note=BROKEN.format(type(error).__name__, error)))

@@ -3,7 +3,8 @@
 
 Lives on one event loop; the engine is called in one thread beside it. What was heard moves nothing: the page
 shows it, and a person sends it. Only a stop acts at once; the sentence is heard to its end all the same, for
-nobody may have said that stop.
+nobody may have said that stop. What is dropped, as its speaker begins anew or goes, is heard for a stop all
+the same.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from outrider.console.spoken import messages as s
@@ -22,11 +24,15 @@ LONGEST_S = 15.0
 """What is said for longer is cut off here: of sound, and of time since a speaker began."""
 SILENCE_S = 2.0
 """A microphone that sends nothing for this long has died."""
+MOST_UNHEARD = 4
+"""Utterances that are heard or wait for it: one more could be a stop."""
 NO_ENGINE = "nobody listens here: start the console with --speech moonshine (extra voice)"
 NO_WORDS = "no words were heard: hold the button while you speak"
 TOO_LONG = f"at most {LONGEST_S:g} s are heard at once: say less"
 TAKEN = "somebody else speaks to the robot: try again"
 DIED = "the microphone has fallen silent: what it sent was dropped"
+TOO_MANY = "what was said before is still being recognised: wait; in doubt the robot stands"
+BROKEN = "the speech engine failed ({}: {})"
 STOPPED = "stopped"
 STOPPED_BEFORE = "stopped, as a stop was heard; the whole sentence was heard like this"
 
@@ -40,6 +46,38 @@ class Speaker(Protocol):
 
 
 _Viewer = TypeVar("_Viewer", bound=Speaker)
+
+
+@dataclass(eq=False)
+class _Press(Generic[_Viewer]):
+    """What a viewer says from one press of its button, and until when it may."""
+
+    viewer: _Viewer
+    number: int
+    until_s: float
+    pending: bytearray = field(default_factory=bytearray)
+    received: int = 0
+    is_ended: bool = False
+    is_cut: bool = False
+    is_dropped: bool = False
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def take(self, samples: bytes) -> None:
+        """More sound."""
+        self.received += len(samples)
+        self.pending += samples
+        self.wake.set()
+
+    def end(self) -> None:
+        """What comes after the end belongs to no utterance."""
+        self.is_ended = True
+        self.wake.set()
+
+    def cut(self) -> None:
+        """The speaker has had all the sound or time there is."""
+        if not self.is_ended:
+            self.is_cut = True
+            self.end()
 
 
 class Ear(Generic[_Viewer]):
@@ -58,117 +96,118 @@ class Ear(Generic[_Viewer]):
     ) -> None:
         self._engine, self._on_stop, self._tell, self._longest = engine, on_stop, tell, longest
         self._worker = ThreadPoolExecutor(1, "ear")
-        self._speaker: _Viewer | None = None
-        self._wake = asyncio.Event()
-        self._pending = bytearray()
-        self._received, self._ended, self._is_cut = 0, False, False
-        self._until_s = 0.0
-        self._limit: asyncio.TimerHandle | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._press: _Press[_Viewer] | None = None
+        self._turn = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def receive(self, viewer: _Viewer, message: s.Speech) -> None:
         """Act on a message about speech; an agent has no microphone."""
         if viewer.is_agent:
             return
         if isinstance(message, s.Listen):
-            self._begin(viewer)
-        elif viewer is self._speaker:
-            self._take(message)
+            self._begin(viewer, message.press)
+        elif self._press is not None and viewer is self._press.viewer:
+            self._take(self._press, message)
 
     def part(self, viewer: _Viewer) -> None:
-        """A viewer has gone: what it said is dropped."""
-        if viewer is self._speaker:
-            self._drop()
+        """A viewer has gone: of what it said only a stop still counts."""
+        if self._press is not None and viewer is self._press.viewer:
+            self._drop(self._press)
 
     def close(self) -> None:
         """Hear no further."""
-        self._drop()
+        for task in self._tasks:
+            task.cancel()
         self._worker.shutdown(wait=False, cancel_futures=True)
 
-    def _begin(self, viewer: _Viewer) -> None:
+    def _begin(self, viewer: _Viewer, number: int) -> None:
         if self._engine is None:
-            self._tell(viewer, s.Heard(note=NO_ENGINE))
-        elif self._speaker not in (None, viewer):
-            self._tell(viewer, s.Heard(note=TAKEN))
-        else:
-            loop = asyncio.get_running_loop()
-            if self._speaker is None:  # who begins again meanwhile has no more time for it
-                self._until_s = loop.time() + LONGEST_S
-            self._drop()
-            self._speaker, self._received, self._ended, self._is_cut = viewer, 0, False, False
-            self._pending, self._wake = bytearray(), asyncio.Event()
-            self._limit = loop.call_at(self._until_s, self._cut)
-            self._task = loop.create_task(self._hear(viewer, self._engine))
+            self._tell(viewer, s.Heard(note=NO_ENGINE, press=number))
+            return
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + LONGEST_S
+        if self._press is not None:
+            if self._press.viewer is not viewer:
+                self._tell(viewer, s.Heard(note=TAKEN, press=number))
+                return
+            until_s = self._press.until_s  # who begins again meanwhile has no more time for it
+            self._drop(self._press)
+        if len(self._tasks) >= MOST_UNHEARD:
+            self._on_stop(viewer)
+            self._tell(viewer, s.Heard(note=TOO_MANY, press=number))
+            return
+        self._press = _Press(viewer, number, until_s)
+        task = loop.create_task(self._hear(self._press, self._engine))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-    def _take(self, message: s.Speech) -> None:
-        """What comes after the end belongs to no utterance."""
-        if self._ended:
+    def _take(self, press: _Press[_Viewer], message: s.Speech) -> None:
+        if press.is_ended:
             return
         if isinstance(message, s.Samples):
-            self._received += len(message.samples)
-            self._pending += message.samples
-        if self._received >= LONGEST_S * BYTES_A_SECOND:
-            self._cut()
-        self._ended |= isinstance(message, s.Listened)
-        self._wake.set()
+            press.take(message.samples)
+            if press.received >= LONGEST_S * BYTES_A_SECOND:
+                press.cut()
+        else:
+            press.end()
 
-    def _cut(self) -> None:
-        """The speaker has had all the sound or time there is."""
-        if not self._ended:
-            self._ended = self._is_cut = True
-            self._wake.set()
+    def _drop(self, press: _Press[_Viewer]) -> None:
+        self._press = None
+        press.is_dropped = True
+        press.end()
 
-    def _drop(self) -> None:
-        if self._limit is not None:
-            self._limit.cancel()
-        task, self._task, self._speaker = self._task, None, None
-        if task is not None:
-            task.cancel()
-
-    async def _hear(self, viewer: _Viewer, engine: AsrEngine) -> None:
+    async def _hear(self, press: _Press[_Viewer], engine: AsrEngine) -> None:
         """The whole of one utterance, and what the viewer is told of it."""
         sentence, note = "", ""
+        limit = asyncio.get_running_loop().call_at(press.until_s, press.cut)
         try:
-            sentence, note = await self._sentence(viewer, engine)
+            async with self._turn:
+                if press.received or not press.is_dropped:
+                    sentence, note = await self._sentence(press, engine)
         except OutriderError as error:
             note = str(error)
-        except TimeoutError:
-            note = DIED
+        except Exception as error:  # of an engine that is not ours
+            note = BROKEN.format(type(error).__name__, error)
         finally:
-            if self._task is asyncio.current_task():
-                self._task = None
-                self._drop()
-        self._tell(viewer, s.Heard(sentence[: self._longest], note))
+            limit.cancel()
+            if self._press is press:
+                self._press = None
+        if not press.is_dropped:
+            self._tell(press.viewer, s.Heard(sentence[: self._longest], note, press=press.number))
 
-    async def _sentence(self, viewer: _Viewer, engine: AsrEngine) -> tuple[str, str]:
+    async def _sentence(self, press: _Press[_Viewer], engine: AsrEngine) -> tuple[str, str]:
         utterance = await self._call(engine.listen)
-        has_stopped = False
-        while not (self._ended and not self._pending):
+        has_stopped = has_died = False
+        while press.pending or not (press.is_ended or has_died):
             try:
-                await asyncio.wait_for(self._wake.wait(), SILENCE_S)
+                await asyncio.wait_for(press.wake.wait(), SILENCE_S)
             except asyncio.TimeoutError:
-                raise TimeoutError from None
-            self._wake.clear()
-            piece, self._pending = bytes(self._pending), bytearray()
+                has_died = True
+            press.wake.clear()
+            piece, press.pending = bytes(press.pending), bytearray()
             spotted = bool(piece) and await self._call(utterance.feed, piece)
             if spotted:
                 has_stopped = True
-                self._on_stop(viewer)
-                self._tell(viewer, s.Heard("stop", STOPPED, is_whole=False))
+                self._on_stop(press.viewer)
+                if not press.is_dropped:
+                    self._tell(press.viewer, s.Heard("stop", STOPPED, is_whole=False, press=press.number))
         sentence = await self._call(utterance.end)
         is_stop = await self._call(says_to_stop, sentence)
-        if not has_stopped and is_stop:
+        if is_stop and not has_stopped:
             has_stopped = True
-            self._on_stop(viewer)
-        return self._judged(sentence, is_stop, has_stopped)
-
-    def _judged(self, sentence: str, is_stop: bool, has_stopped: bool) -> tuple[str, str]:
-        """The sentence, and what is to be said of it. One that orders the stop that was heard is done."""
-        if has_stopped and (is_stop or not sentence):
-            return "stop", STOPPED
-        if self._is_cut:
-            return sentence, TOO_LONG
-        return sentence, STOPPED_BEFORE if has_stopped else "" if sentence else NO_WORDS
+            self._on_stop(press.viewer)
+        if has_died and not is_stop:
+            return "", DIED
+        return _judged(sentence, is_stop, has_stopped, press.is_cut)
 
     async def _call(self, function: Callable[..., T], *args: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._worker, function, *args)
+
+
+def _judged(sentence: str, is_stop: bool, has_stopped: bool, is_cut: bool) -> tuple[str, str]:
+    """The sentence, and what is to be said of it. One that orders the stop that was heard is done."""
+    if has_stopped and (is_stop or not sentence):
+        return "stop", STOPPED
+    if is_cut:
+        return sentence, TOO_LONG
+    return sentence, STOPPED_BEFORE if has_stopped else "" if sentence else NO_WORDS

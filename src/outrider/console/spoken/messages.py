@@ -17,7 +17,9 @@ class _FromPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fie
 
 
 class Listen(_FromPage, frozen=True, tag="listen"):
-    """A person begins to speak."""
+    """A person begins to speak, by the press of this number, which comes back with what was heard."""
+
+    press: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 0
 
 
 class Samples(_FromPage, frozen=True, tag="samples"):
@@ -45,6 +47,7 @@ class Heard(msgspec.Struct, frozen=True, tag_field="is", tag="heard"):
     text: str = ""
     note: str = ""
     is_whole: bool = True
+    press: int = 0
 
 
 class Spoken(msgspec.Struct, frozen=True, tag_field="is", tag="spoken"):

@@ -17,7 +17,7 @@ const pastCommand = ({ state, instruction, message }) => {
 export class Commands {
   constructor(link, form, input, quick, cancel, answer, meant, plan, past) {
     Object.assign(this, { link, input, answer, cancel, meant, plan, past });
-    Object.assign(this, { running: "", isLost: false, ended: [] });
+    Object.assign(this, { running: "", isLost: false, isUnsent: false, ended: [] });
     this.history = recallTexts("localStorage", HISTORY);
     this.at = this.history.length;
     form.addEventListener("submit", (event) => {
@@ -27,7 +27,9 @@ export class Commands {
       if (matchMedia("(pointer: coarse)").matches) input.blur();
     });
     input.addEventListener("keydown", (event) => this.onKey(event));
-    cancel.addEventListener("click", () => link.cancel() || this.show("bad", words("command.uncancelled")));
+    cancel.addEventListener("click", async () => {
+      if (!await link.cancel()) this.showUnsent(words("command.uncancelled"));
+    });
     meant.addEventListener("click", () => this.say(meant.dataset.said));
     for (const said of list("command.quick.list")) {
       const button = document.createElement("button");
@@ -45,10 +47,25 @@ export class Commands {
     const most = Number(this.input.dataset.most), characters = [...said].length;
     const why = characters > most ? words("command.long", { characters, most })
       : said.isWellFormed?.() === false ? words("command.broken")
-      : this.link.isFresh && this.link.send({ do: "say", text: said }) ? ""
+      : this.link.isFresh ? ""
       : words("command.unsent");
-    if (why) this.show("bad", why);
+    this.isUnsent = false;
+    if (why) this.showUnsent(why);
+    else this.deliver({ do: "say", text: said });
     return !why;
+  }
+
+  // What the console does not answer is told, and its words are put back, unless others stand there by now.
+  async deliver(message) {
+    if (await this.link.deliver(message)) return;
+    if (message.text && !this.input.value) this.input.value = message.text;
+    this.showUnsent(words("command.unanswered"));
+  }
+
+  // It stays said while the connection comes and goes.
+  showUnsent(why) {
+    this.isUnsent = true;
+    this.show("bad", why);
   }
 
   remember(said) {
@@ -72,6 +89,7 @@ export class Commands {
 
   showGoal({ state, instruction, message }) {
     this.running = state === "running" ? instruction : "";
+    this.isUnsent = false;
     const kind = { running: "running", done: "good", failed: "bad" }[state];
     this.show(kind, words(message ? "goal.said" : `goal.${state}`, { said: instruction, message }));
     this.offer(message?.match(/did you mean "(.+)"\?$/)?.[1] ?? "");
@@ -85,6 +103,7 @@ export class Commands {
   }
 
   onHalt({ stands }) {
+    this.isUnsent = false;
     this.show(stands ? "good" : "running", words(`halt.${stands ? "stands" : "asked"}`));
   }
 
@@ -116,13 +135,14 @@ export class Commands {
   // Without news nothing is known of a command that ran.
   lost() {
     this.cancel.classList.remove("running");
-    if (this.running && !this.isLost) this.show("bad", words("goal.unknown", { said: this.running }));
+    if (this.running && !this.isLost && !this.isUnsent) this.show("bad", words("goal.unknown", { said: this.running }));
     this.isLost = true;
   }
 
   setRunning(goal) {
     this.cancel.classList.toggle("running", Boolean(goal));
-    if (goal && (this.isLost || !this.answer.textContent)) this.showGoal({ state: "running", instruction: goal });
+    if (this.isUnsent && this.isLost) this.running = goal;
+    else if (goal && (this.isLost || !this.answer.textContent)) this.showGoal({ state: "running", instruction: goal });
     else if (this.isLost && this.running) this.showMissed();
     this.isLost = false;
   }

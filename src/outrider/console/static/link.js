@@ -5,6 +5,8 @@ import { keep, recall } from "./storage.js";
 const RETRY_MS = [300, 600, 1200, 2500];
 const PING_MS = 1000;
 const SILENT_MS = 2000;
+// After so long without a word a connection is given up for a new one.
+const REDIAL_MS = 6000;
 const REPLACED = 4001;
 const AWAY = 4002;
 const FULL = 1013;
@@ -22,6 +24,8 @@ export class Link {
     this.beat = 0;
     this.tries = 0;
     this.heardMs = 0;
+    this.pingMs = 0;
+    this.unanswered = [];
     this.stopHeard = false;
     this.secret = recall("sessionStorage", SECRET);
     this.connect();
@@ -42,9 +46,11 @@ export class Link {
     address.protocol = location.protocol === "https:" ? "wss:" : "ws:";
     const socket = new WebSocket(address);
     socket.binaryType = "arraybuffer";
+    this.dialledMs = performance.now();
+    // A console without room takes a stop, and no hello. Its answer to the hello, and to any ping, says that it has.
     socket.onopen = () => {
+      if (this.isCancelOwed && this.send({ do: "cancel" })) this.cancelMs = 0;
       this.send({ do: "hello", resume: this.secret });
-      if (this.cancelOwed) this.send({ do: "cancel" });
     };
     socket.onmessage = ({ data }) => this.receive(data);
     socket.onclose = ({ code, reason }) => this.closed(code, reason);
@@ -58,7 +64,6 @@ export class Link {
 
   receive(data) {
     this.heardMs = performance.now();
-    this.cancelOwed = false;
     if (data instanceof ArrayBuffer) {
       const number = new DataView(data).getUint32(0);
       this.send({ do: "seen", picture: number });
@@ -67,9 +72,10 @@ export class Link {
     }
     const message = JSON.parse(data, asWritten);
     if (message.is === "state") this.told(message);
-    if (message.is === "pong") this.on.delay(performance.now() - message.sent_ms);
+    if (message.is === "pong") this.answered(message.sent_ms);
     if (message.is === "welcome") this.welcomed(message);
     this.on.event(message);
+    if (message.is === "welcome") this.helloAnswered();
   }
 
   told(state) {
@@ -86,17 +92,60 @@ export class Link {
     this.ping();
   }
 
+  // Each ping is a number of its own, by which it is known what came before it.
   ping() {
-    this.send({ do: "ping", sent_ms: performance.now() });
+    this.pingMs = Math.max(performance.now(), this.pingMs + 0.01);
+    this.send({ do: "ping", sent_ms: this.pingMs });
+    return this.pingMs;
+  }
+
+  // The console answers in order: with a ping it has whatever went out before that.
+  answered(sentMs) {
+    this.on.delay(performance.now() - sentMs);
+    if (this.cancelMs <= sentMs) this.isCancelOwed = false;
+    this.unanswered = this.unanswered.filter(({ pingMs, resolve }) => sentMs < pingMs || resolve(true));
+  }
+
+  // The console has the cancel that went ahead of the hello; the page was not here to be told so.
+  helloAnswered() {
+    if (!this.isCancelOwed || this.cancelMs !== 0) return;
+    this.isCancelOwed = false;
+    this.on.event({ is: "halt", stands: false });
+  }
+
+  // Whether the console has it, which shows by its answer: a socket that looks open may lead nowhere.
+  async deliver(message) {
+    const { isFresh } = this;
+    if (!this.send(message)) return false;
+    const pingMs = this.ping();
+    return isFresh && new Promise((resolve) => {
+      this.unanswered.push({ pingMs, resolve });
+      setTimeout(resolve, SILENT_MS, false);
+    });
   }
 
   watch() {
-    if (!this.isOpen) return;
-    this.ping();
-    if (!this.isFresh) this.on.state("silent");
+    if (this.socket.readyState > WebSocket.OPEN) return;
+    const silentMs = performance.now() - Math.max(this.heardMs, this.dialledMs);
+    if (silentMs > REDIAL_MS) this.giveUp();
+    else if (this.isOpen) {
+      this.ping();
+      if (!this.isFresh) this.on.state("silent");
+    }
+  }
+
+  // No end of a connection comes over a link that is broken.
+  giveUp() {
+    const { socket } = this;
+    socket.onopen = socket.onmessage = socket.onclose = null;
+    socket.close();
+    this.closed();
   }
 
   async closed(code, reason) {
+    if (code === FULL) this.helloAnswered();
+    this.unanswered.forEach(({ resolve }) => resolve(false));
+    this.unanswered = [];
     // Another tab, which was opened from this one, goes on as this viewer: this one comes back as a new one.
     if (code === REPLACED) this.secret = "";
     const isRefused = code === FULL || code === UNREADABLE;
@@ -124,10 +173,12 @@ export class Link {
     return this.send({ do: "e_stop", engaged: false, beat: this.beat });
   }
 
-  // Whether it has gone out on a connection that works; if not, it goes out by the next one.
-  cancel() {
-    this.cancelOwed = !(this.send({ do: "cancel" }) && this.isFresh);
-    return !this.cancelOwed;
+  // Whether the console has it; until it has, it goes out by each new connection.
+  async cancel() {
+    this.isCancelOwed = true;
+    const delivery = this.deliver({ do: "cancel" });
+    this.cancelMs = this.pingMs;
+    return delivery;
   }
 
   // Whether it has gone out on a connection that works; `stopHeard`, whether the robot's news have told of it since.

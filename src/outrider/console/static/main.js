@@ -47,7 +47,7 @@ const switches = new Switches(link, $("switches"), {
 });
 const voice = new Voice(link, $("talk"), $("words"), $("speaks"), (kind, text) => commands.show(kind, text),
   (text) => toast("warning", text));
-const seat = new Seat(link, $("seat"), $("driver"), $("unseated"), $("pad"));
+const seat = new Seat(link, $("seat"), $("driver"), $("unseated"), $("pad"), (asked) => commands.deliver(asked));
 const drive = new Drive(link, $("pad"));
 
 const handlers = {
@@ -113,9 +113,10 @@ const handlers = {
 };
 
 function point(message) {
-  const sent = link.isFresh && link.send(message);
-  if (!sent) commands.show("bad", words("command.unsent"));
-  return sent;
+  const { isFresh } = link;
+  if (isFresh) commands.deliver(message);
+  else commands.show("bad", words("command.unsent"));
+  return isFresh;
 }
 
 function onEvent(message) {

@@ -5,8 +5,8 @@ import { words } from "./words.js";
 const SHOWN_MS = 15000;
 
 export class Seat {
-  constructor(link, button, driver, unseated, pad) {
-    Object.assign(this, { link, button, driver, unseated, pad, me: "", state: {}, isWanted: false });
+  constructor(link, button, driver, unseated, pad, deliver) {
+    Object.assign(this, { link, button, driver, unseated, pad, deliver, me: "", state: {}, isWanted: false });
     [this.why, this.take] = unseated.children;
     button.addEventListener("click", () => this.onButton());
     this.take.addEventListener("click", () => this.takeAndAsk());
@@ -59,7 +59,7 @@ export class Seat {
   takeAndAsk() {
     this.link.send({ do: "take" });
     if (this.asked.do === "e_stop") this.link.release();
-    else if (this.asked.do !== "drive") this.link.send(this.asked);
+    else if (this.asked.do !== "drive") this.deliver(this.asked);
     this.onTake();
     this.hide();
   }

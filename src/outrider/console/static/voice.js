@@ -14,7 +14,7 @@ const LONGEST = 300;
 export class Voice {
   constructor(link, button, input, speaks, show, warn) {
     Object.assign(this, { link, button, input, speaks, show, warn });
-    Object.assign(this, { held: false, press: 0, listening: false, isAwaited: false, heard: "" });
+    Object.assign(this, { held: false, press: 0, said: 0, listening: false, isAwaited: false, heard: "" });
     this.close = () => {};
     this.player = new Audio();
     button.addEventListener("pointerdown", (event) => {
@@ -89,8 +89,9 @@ export class Voice {
       this.show("bad", words("talk.gone"));
     };
     context.createMediaStreamSource(stream).connect(recorder);
-    if (!this.link.send({ do: "listen" })) throw new Error(words("talk.unconnected"));
+    if (!this.link.send({ do: "listen", press })) throw new Error(words("talk.unconnected"));
     this.listening = true;
+    this.said = press;
     this.show("running", words("talk.listening"));
   }
 
@@ -105,7 +106,7 @@ export class Voice {
     if (this.isAwaited) this.show("running", words("talk.recognising"));
   }
 
-  // The console forgets what it has heard of a connection that has ended.
+  // Of what it has heard of a connection that has ended the console heeds a stop, and no more.
   lost() {
     if (!this.listening && !this.isAwaited) return;
     this.end();
@@ -113,12 +114,12 @@ export class Voice {
     this.show("bad", words("talk.lost"));
   }
 
-  onHeard({ text, note, is_whole: isWhole }) {
-    if (isWhole) {
-      this.end();
-      this.isAwaited = false;
-    }
+  // What is heard of one press ends no other.
+  onHeard({ text, note, is_whole: isWhole, press }) {
+    if (isWhole && press === this.press) this.end();
+    if (isWhole && press === this.said) this.isAwaited = false;
     if (text && note !== "stopped") this.write(text);
+    if (press !== this.press && this.listening) return;
     this.show(note && note !== "stopped" ? "bad" : "good", note || words("talk.heard"));
   }
 
