@@ -38,7 +38,7 @@ def load_token(path: Path) -> str:
 
 
 def read_token(path: Path) -> str:
-    """The login token of a console that runs elsewhere. Raises ConfigError, as where there is no file."""
+    """The login token of another process's console. Raises ConfigError for a file that is missing."""
     return read_secret(path, "token", "name the file that the console told as it started, or a copy of it")
 
 

@@ -120,15 +120,21 @@ def test_no_microphone_stays_on_after_a_press_while_the_person_is_still_asked(
     page.close()
 
 
+def listening(browser: Any, server: ConsoleServer) -> Any:
+    """A page that listens, after one press, to a microphone that was allowed."""
+    page = opened(browser, server, GATED)
+    press(page)
+    page.evaluate("window.allow()")
+    page.wait_for_selector("#answer >> text=listening")
+    return page
+
+
 @pytest.mark.parametrize("when", ["listening", "recognising"])
 def test_a_connection_that_is_lost_ends_what_was_said(
     browser: Any, server: ConsoleServer, engine: FakeEngine, when: str
 ) -> None:
     engine.may_end.clear()
-    page = opened(browser, server, GATED)
-    press(page)
-    page.evaluate("window.allow()")
-    page.wait_for_selector("#answer >> text=listening")
+    page = listening(browser, server)
     if when == "recognising":
         let_go(page)
         page.wait_for_selector("#answer >> text=recognising")
@@ -163,10 +169,7 @@ def test_what_is_heard_of_one_press_does_not_end_the_next(
     browser: Any, server: ConsoleServer, engine: FakeEngine
 ) -> None:
     engine.may_end.clear()
-    page = opened(browser, server, GATED)
-    press(page)
-    page.evaluate("window.allow()")
-    page.wait_for_selector("#answer >> text=listening")
+    page = listening(browser, server)
     let_go(page)
     page.wait_for_selector("#answer >> text=recognising")
     press(page)

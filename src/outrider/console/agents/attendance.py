@@ -65,7 +65,7 @@ class Attendance:
 
 
 def _begins(begin: Message) -> bool:
-    """Whether a request asks for a session: nothing else is worth another agent's."""
+    """Whether a request asks for a new session: only for one may another agent lose its own."""
     message = first_look(begin.get("body", b""))
     return message is not None and message.is_asked and message.method == "initialize"
 

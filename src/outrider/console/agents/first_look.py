@@ -110,14 +110,14 @@ class LongMessage:
         found = self._BEGIN.match(begin) or self._END.search(end)
         self.id: int | str | None = _decoded(found[1], int | str) if found else None
         self.is_stop = any(map(_may_stop, (begin, end)))
-        """Whether it may call the tool `stop`, or be any other word to stop."""
+        """Whether it may call `stop` or `cancel`, or hold a sentence that orders a stop."""
 
 
 def calls_stop(message: bytes, read: FirstLook | LongMessage | None) -> bool:
     """Whether a message, which was read as this, calls the tool `stop`.
 
-    Of one that is refused, as it cannot be read or is an array, whether any word in it may be one to stop: no
-    agent will hear of it, and when in doubt the robot stands.
+    Of one that will be refused, as it cannot be read or is an array, whether anything in it may order a stop:
+    when in doubt the robot stands.
     """
     if isinstance(read, LongMessage) or (read and read.is_stop):
         return read.is_stop

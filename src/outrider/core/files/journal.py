@@ -154,7 +154,7 @@ class Journal:
 
 
 def _make_way(kept: Path) -> None:
-    """What is no file, such as a pipe, in which to write might never end, gets another name."""
+    """Renames what is no plain file, such as a pipe: writing to one might never end."""
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(kept.lstat().st_mode):
             kept.rename(kept.with_name(f"{kept.name}.other"))

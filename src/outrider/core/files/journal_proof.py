@@ -230,7 +230,7 @@ def _check(path: Path) -> None:
 
 
 def _lines(path: Path) -> list[bytes]:
-    """Of a file that is larger than a journal gets the begin, whose last line is none of a journal."""
+    """The lines of a file; of one that is larger than a journal gets only the first, and the last is cut."""
     try:
         with open_file(path) as file:
             content = file.read(_MOST_READ)

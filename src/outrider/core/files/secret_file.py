@@ -27,7 +27,10 @@ def load_secret(path: Path, what: str) -> str:
 
 
 def read_secret(path: Path, what: str, advice: str) -> str:
-    """The secret of another process, which made its file: as `load_secret`, but none is made."""
+    """The secret of another process, in a file that this process never makes.
+
+    Raises ConfigError, with the advice, for a file that cannot be read or is too short.
+    """
     try:
         secret = read_private(path).strip()
     except (OSError, UnicodeDecodeError) as error:

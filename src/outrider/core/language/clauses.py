@@ -69,9 +69,11 @@ class Clauses(Motions):
     ) -> p.Step | None:
         """The step, or None. `described`: may it be a way that only a general model understands?"""
         words = self.bare(tokens)
+        if not words:
+            return None
         late = self.book.first.match(joined(self._plain(tokens))) if previous else None
-        if not words or late:
-            return self._refuse_all(_NOT_FIRST.format(late[1].strip())) if late else None
+        if late:
+            return self._refuse_all(_NOT_FIRST.format(late[1].strip()))
         said, num_problems = Said(words, sentence, previous), len(self.problems)
         if self._is_refused(tokens, said):
             return None

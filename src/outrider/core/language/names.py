@@ -235,7 +235,7 @@ class Names:
         return "" if self.tells_of_someone(said) or self.is_vague(said) else self.name_of(said)
 
     def forms(self, said: str) -> Iterator[str]:
-        """Yields a name as a person may say it, with its words in other forms that mean the same."""
+        """Yields a thing's name with each of its words in all of its forms: "rote stuhl", "roten stuhl"."""
         forms = self.book.translations
         ways = [[word, *filter(partial(self._is_form, word), forms)] for word in self.bare(said)]
         yield from itertools.islice(map(" ".join, itertools.product(*ways)), _MOST_FORMS)

@@ -203,7 +203,7 @@ class See(Step):
 
 @dataclass(frozen=True)
 class Where(Step):
-    """Say where a thing is or was seen; `question` is how it was asked, `as_said` the thing's name."""
+    """Say where a thing is or was seen; `question` and `as_said` are the person's own words."""
 
     what: str
     question: str = field(default="", compare=False)
@@ -256,7 +256,7 @@ class Remember(Step):
 
 @dataclass(frozen=True)
 class Forget(Step):
-    """Forget every memory that holds these words, or those of one of `others`; all where there are none."""
+    """Forget every memory that holds these words, or all words of one of `others`; everything for none."""
 
     about: str = ""
     others: tuple[str, ...] = field(default=(), compare=False)

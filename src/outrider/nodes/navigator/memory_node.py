@@ -108,10 +108,7 @@ class MemoryNode(OutriderNode):
     def _forget(self, request: Any, response: Any) -> None:
         try:
             response.forgotten, response.message = forget_memory(
-                self._memory,
-                list(request.ids),
-                [request.matching] if request.matching else [],
-                request.everything,
+                self._memory, list(request.ids), [request.matching], request.everything
             )
         except NotErasedError as error:
             response.forgotten = error.num_forgotten

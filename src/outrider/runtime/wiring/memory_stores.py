@@ -162,8 +162,10 @@ def forget_memory(
 ) -> tuple[int, str]:
     """Forget in one of three ways: how many records, and that as a sentence.
 
-    `words`: texts, of one of which a record holds all words. StoreInputError unless exactly one way is given.
+    `words`: texts, of one of which a record holds all words; empty ones do not count. StoreInputError unless
+    exactly one way is given.
     """
+    words = list(filter(None, words))
     if sum((bool(ids), bool(words), everything)) != 1:
         raise StoreInputError("give either ids, or words that match, or say that all is to be forgotten")
     if everything:

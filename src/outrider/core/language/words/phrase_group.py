@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Phrases of one use, each an expression."""
+"""Phrases of one use, each a regular expression."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from outrider.core.language.words.heeding import SLOT_NAME
 
 
 class PhraseGroup:
-    """Phrases of a language that say the same, such as all that turn to a side."""
+    """Phrases of a language that say the same, such as all that turn to a side. Texts are `joined` words."""
 
     def __init__(self, name: str, expressions: Sequence[str]) -> None:
         self.name, self.expressions = name, expressions
@@ -18,11 +18,11 @@ class PhraseGroup:
         self._any = re.compile("|".join(SLOT_NAME.sub("?:", expression) for expression in expressions))
 
     def matches(self, text: str) -> Iterator[re.Match[str]]:
-        """Yields what the phrases make of a whole text, in their order."""
+        """Yields the match of each phrase that a whole text is, in the phrases' order."""
         if self._any.fullmatch(text):  # most texts fit none, which one expression tells at once
             yield from filter(None, (phrase.fullmatch(text) for phrase in self._phrases))
 
     def found_in(self, text: str) -> Iterator[re.Match[str]]:
-        """Yields where the phrases are in a text, phrase by phrase."""
+        """Yields all matches within a text, phrase by phrase."""
         if self._any.search(text):
             yield from (match for phrase in self._phrases for match in phrase.finditer(text))

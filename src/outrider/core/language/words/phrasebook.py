@@ -117,7 +117,7 @@ class Phrasebook:
 
     @cached_property
     def first(self) -> re.Pattern[str]:
-        """Returns an expression for words that say that a clause is the first of several."""
+        """Returns an expression for politeness and then words such as "first", which are its only group."""
         return re.compile(f"(?:{self._any(self._data['polite_before'])})*({self._any(self._data['firsts'])})")
 
     @cached_property

@@ -64,7 +64,7 @@ def without_calls(book: Phrasebook, words: Sequence[str], kept: AbstractSet[str]
 
 
 def without_emphasis(sentence: str) -> Iterator[str]:
-    """Yields a sentence without words that say but how much it is meant, for each language that has some."""
+    """Yields a sentence without the words of a language that only add emphasis, for each language."""
     for book in map(phrasebook, LANGUAGES):
         words = [token.word for token in book.tokens(sentence)]
         plain = [word for word in words if word not in book.words("emphasis")]

@@ -17,7 +17,7 @@ _DIGRAPH = re.compile("([aou])e")
 
 
 class Tokenizer:
-    """Of one language, with the words that its file holds.
+    """Splits sentences of one language. `lexicon`: all words that the language's file holds.
 
     `kinds`: "parted" where a hyphen or an apostrophe parts words; "unspaced" where no blank does; "digraphs"
     where "ue" may stand for "ü".
@@ -29,7 +29,7 @@ class Tokenizer:
         self._longest = max(map(len, lexicon))
 
     def tokens(self, sentence: str) -> list[Token]:
-        """Returns them in order; quotation marks are left out."""
+        """Returns the words, numbers and signs in order; quotation marks are left out."""
         signs = sentence.translate(_SIGNS_IN_WORDS)
         signs = _JOINT.sub(" ", signs) if "parted" in self._kinds else signs
         found = [Token(self._spelling(m[0]), m.start(), m.end()) for m in self._token.finditer(signs)]
