@@ -191,8 +191,9 @@ def test_two_robots_have_pages_of_their_own(tmp_path: Path) -> None:
     with relays.serving(), relays.robot("go2-a") as first, relays.robot("go2-b") as second:
         drive_ahead(relays.page("go2-b"), second)
         assert ask(relays, "/robots/go2-a/e_stop")[0] == 200
-        assert first.robot.e_stops == [True, True] and second.robot.e_stops == []
-        assert first.robot.drives == []
+        assert first.robot.e_stops, "the first of the two connections to bring the stop answers for both"
+        wait_until(lambda: first.robot.e_stops == [True, True], "the stop by the other connection")
+        assert first.robot.drives == [] and second.robot.e_stops == []
         revoke_robots(relays.keys, ("go2-a",))
         wait_until(lambda: first.end.state is not LinkState.CONNECTED, "the revoked robot is cut off")
         assert ask(relays, "/robots/go2-a/e_stop")[0] == 404
