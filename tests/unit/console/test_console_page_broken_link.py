@@ -83,3 +83,17 @@ def test_a_console_without_room_takes_the_cancel_that_is_owed_and_once(
     page.wait_for_selector("#page-link >> text=no room")
     wait_until(lambda: len(hellos) > 2, "the page tries again and again")
     assert robot.cancels == 1
+
+
+def test_a_release_that_is_not_answered_is_said_and_never_comes_late(
+    page: Any, link: BreakingLink, robot: FakeRobot
+) -> None:
+    page.keyboard.press("Escape")
+    page.wait_for_selector("#banner.bad")
+    link.break_()
+    page.click("#banner button")
+    page.wait_for_selector(UNANSWERED)
+    assert "stop is released" in page.inner_text("#answer")
+    page.wait_for_selector("#page-link >> text=ms")
+    page.wait_for_selector("#banner.bad")
+    assert robot.e_stops == [True]

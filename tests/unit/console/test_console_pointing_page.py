@@ -101,3 +101,16 @@ def test_a_click_above_the_floor_says_why_nothing_moves(page: Any, robot: FakeRo
     point(page, "#camera", 0.1, 0.1)
     page.wait_for_selector("#toasts .warning")
     assert robot.goals == [] and robot.drives == []
+
+
+def test_a_point_of_a_map_without_the_robot_is_refused_in_words(
+    browser: Any, server: ConsoleServer, robot: FakeRobot
+) -> None:
+    opened = browser.new_page()
+    opened.goto(server.url)
+    opened.wait_for_selector("#page-link.good")
+    take_seat(opened)
+    point(opened, "#map", 0.4, 0.4)
+    opened.wait_for_selector("#answer.bad >> text=not known yet")
+    assert robot.goals == []
+    opened.close()

@@ -59,7 +59,7 @@ export class Commands {
   async deliver(message) {
     if (await this.link.deliver(message)) return;
     if (message.text && !this.input.value) this.input.value = message.text;
-    this.showUnsent(words("command.unanswered"));
+    this.showUnsent(words(message.do === "e_stop" ? "stop.unreleased" : "command.unanswered"));
   }
 
   // It stays said while the connection comes and goes.

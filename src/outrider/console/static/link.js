@@ -169,8 +169,9 @@ export class Link {
     }
   }
 
-  release() {
-    return this.send({ do: "e_stop", engaged: false, beat: this.beat });
+  // The message that releases the emergency stop, as far as it has been told of here.
+  get release() {
+    return { do: "e_stop", engaged: false, beat: this.beat };
   }
 
   // Whether the console has it; until it has, it goes out by each new connection.

@@ -22,8 +22,9 @@ const camera = new Camera($("camera"), $("camera-empty"), (picture, across, down
   point({ do: "go_to_seen", picture, across, down });
 });
 const texts = new Texts($("texts"));
-const map = new FloorMap($("map"), (x, y) => {
-  if (point({ do: "go_to", x, y })) map.setTarget([x, y]);
+const map = new FloorMap($("map"), (place) => {
+  if (!place) commands.show("bad", words("map.unknown"));
+  else if (point({ do: "go_to", x: place[0], y: place[1] })) map.setTarget(place);
 });
 const milliseconds = (value) => words("unit.ms", { n: Math.round(value) });
 const percent = (value) => words("unit.percent", { n: Math.round(value) });
@@ -202,5 +203,5 @@ function toast(level, text) {
   toastTimer = setTimeout(() => line.remove(), TOAST_MS);
 }
 
-$("banner").lastElementChild.addEventListener("click", () => link.release());
+$("banner").lastElementChild.addEventListener("click", () => commands.deliver(link.release));
 $("unstarted").hidden = true;

@@ -8,10 +8,11 @@ const MARGIN_M = 0.7;
 const FIELD_OF_VIEW = 1.27;
 
 export class FloorMap {
+  // `onPoint(place)`: x and y of where the person has pointed; null while the robot's own place is not known.
   constructor(canvas, onPoint) {
     this.canvas = canvas;
     this.clear();
-    this.pointing = new Pointing(canvas, (u, v) => this.pose && onPoint(...this.pointAt(u, v)), () => this.later());
+    this.pointing = new Pointing(canvas, (u, v) => onPoint(this.pose && this.pointAt(u, v)), () => this.later());
     new ResizeObserver(() => this.draw()).observe(canvas);
   }
 

@@ -58,7 +58,7 @@ export class Seat {
 
   takeAndAsk() {
     this.link.send({ do: "take" });
-    if (this.asked.do === "e_stop") this.link.release();
+    if (this.asked.do === "e_stop") this.deliver(this.link.release);
     else if (this.asked.do !== "drive") this.deliver(this.asked);
     this.onTake();
     this.hide();
