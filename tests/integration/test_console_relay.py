@@ -79,7 +79,7 @@ def test_a_page_at_the_relay_does_what_a_page_of_the_robot_does(relayed: tuple[R
     dialled.robot.goals[0][1](GoalEnd(True, "stands before it"))
     assert page.read("goal", state="done")["message"] == "stands before it"
     page.send(do="e_stop", engaged=True)
-    page.read("state", e_stop=True)  # a stop comes by two connections: a release is of what both have told
+    wait_until(lambda: dialled.robot.e_stops == [True, True], "the stop by both connections")
     page.release_e_stop()
     wait_until(lambda: dialled.robot.e_stops[-1:] == [False], "the release")
 
