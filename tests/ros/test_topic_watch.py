@@ -56,6 +56,7 @@ class Stranger:
     def close(self) -> None:
         self._stopping.set()
         self._thread.join()
+        self._executor.shutdown()
         self.node.destroy_node()
         rclpy.shutdown(context=self._context)
 
