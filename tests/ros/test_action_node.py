@@ -101,11 +101,11 @@ def test_without_a_clock_simulated_time_is_named_and_moves_nothing(run_node: Run
 def test_a_simulated_clock_that_stands_still_ends_a_motion(run_node: Run, client: Client) -> None:
     """As one does whose simulator hangs or is paused."""
     clock = SimulatedTime(client)
-    _, base, speaker = start(run_node, client, {"use_sim_time": True}, ActionNode)
-    wait_until(lambda: base.client.node.count_subscribers("/clock"), "the node's clock")
+    node, base, speaker = start(run_node, client, {"use_sim_time": True}, ActionNode)
+    wait_until(lambda: node.get_clock().now().nanoseconds, "the node's clock")
     speaker.stamp_s = lambda: clock.time_s
     speaker.say(1, "move forward large")
-    wait_until(base.is_moving, "motion", 5.0)
+    wait_until(base.is_moving, "motion")
     clock.pace, paused_s = 0.0, time.monotonic()
     report = wait_until(lambda: base.reports, "a motion report")[0]
     assert report.outcome == MotionReport.FAILED and "stands still" in report.message
