@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from support.browsers import PHONE, open_browser
-from support.consoles import FakeRobot
+from support.consoles import FakeRobot, wait_until
 from support.relays import make_relays
 
 from outrider.console import messages as m
@@ -64,7 +64,7 @@ def test_the_console_has_no_fault(
     for said in ("find the red ball", "turn left"):
         page.fill("#words", said)
         page.press("#words", "Enter")
-        page.wait_for_selector("#answer.running")
+        wait_until(lambda said=said: robot.goals[-1][0] == said, "the command")
         robot.goals[-1][1](GoalEnd(said == "turn left", "no ball is in sight"))
         page.wait_for_selector(f"#history >> text={said}", state="attached")
     page.click("#past summary")

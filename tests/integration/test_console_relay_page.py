@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -55,9 +55,11 @@ def test_a_robot_that_does_not_answer_behind_a_relay_that_does_is_told_apart(
         page = browser.new_page()
         page.goto(f"http://127.0.0.1:{relays.port}/robots/go2/")
         page.wait_for_selector("#page-link.good")
-        dialled.console._web.call(time.sleep, 3.0)
+        answers = threading.Event()
+        dialled.console._web.call(answers.wait, 20.0)
         page.keyboard.press("Escape")
         page.wait_for_selector(".banner.bad >> text=does not reach")
+        answers.set()
         wait_until(lambda: dialled.robot.e_stops, "the stop")
         page.wait_for_selector(".banner.bad >> text=nothing moves")
         page.close()

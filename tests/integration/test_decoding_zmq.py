@@ -17,6 +17,7 @@ from contextlib import contextmanager
 
 import pytest
 import zmq
+from support.consoles import wait_until
 from support.toys import own_text, request, toy_pair
 
 from outrider.core.errors import (
@@ -88,6 +89,13 @@ def start_process(endpoint: str) -> subprocess.Popen:
     process = subprocess.Popen([sys.executable, "-c", SERVE_TOY, endpoint], stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline().startswith("verifier ready")
     return process
+
+
+def failure(decoder, deadline_s: float = 0.5) -> str:
+    """Why a text fails that has little time; a link that has yet to find out may still say another reason."""
+    with pytest.raises(LinkError) as raised:
+        decoder.decode(request(deadline_s=deadline_s))
+    return str(raised.value)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -295,7 +303,7 @@ def test_keys_let_known_robots_in(endpoint, tmp_path):
     with verifier(endpoint, key_file=server_key):
         with connected(endpoint, key_file=robot_key) as decoder:
             assert decoder.decode(request()).token_ids == own_text(TARGET, request())
-        assert probe_verifier(endpoint, key_file=robot_key).open_sessions <= 1
+        assert probe_verifier(endpoint, 20.0, robot_key).open_sessions <= 1
 
 
 @pytest.mark.parametrize("bound, dialled", [("[::1]", "[::1]"), ("[::]", "[::1]"), ("[::]", "127.0.0.1")])
@@ -321,8 +329,7 @@ def test_other_keys_are_named_and_heeded_once_they_are_right(endpoint, tmp_path,
     (wrong_key, _), (right_key, robot_key) = keys[theirs], keys[ours]
     with connected(endpoint, key_file=robot_key) as decoder:
         with verifier(endpoint, key_file=wrong_key):
-            with pytest.raises(LinkError, match="other keys"):
-                decoder.decode(request(deadline_s=1.0))
+            wait_until(lambda: "other keys" in failure(decoder), "the reason")
             assert decoder.link_state is LinkState.MISMATCHED
         with verifier(endpoint, key_file=right_key):
             assert decoder.decode(request(deadline_s=20.0)).token_ids == own_text(TARGET, request())
@@ -341,12 +348,10 @@ def test_what_is_no_verifier_is_named_until_it_has_gone(endpoint):
         with socketserver.TCPServer(("127.0.0.1", port), _OtherProtocol) as stranger:
             thread = threading.Thread(target=stranger.serve_forever, args=(0.01,))
             thread.start()
-            with pytest.raises(LinkError, match="is no verifier"):
-                decoder.decode(request(deadline_s=1.0))
+            wait_until(lambda: "is no verifier" in failure(decoder), "the reason")
             stranger.shutdown()
             thread.join()
-        with pytest.raises(LinkError, match="cannot be reached"):
-            decoder.decode(request(deadline_s=2.5))
+        wait_until(lambda: "cannot be reached" in failure(decoder), "that it has gone")
 
 
 def test_a_robot_that_is_not_on_the_list_is_told_so(endpoint, tmp_path):
@@ -356,10 +361,9 @@ def test_a_robot_that_is_not_on_the_list_is_told_so(endpoint, tmp_path):
     server_key.write_text(json.dumps(server))
     with verifier(endpoint, key_file=server_key):
         with pytest.raises(LinkError, match="refuses this key"):
-            probe_verifier(endpoint, 1.0, robot_key)
+            probe_verifier(endpoint, 20.0, robot_key)
         with connected(endpoint, key_file=robot_key) as decoder:
-            with pytest.raises(LinkError, match="refuses this robot's key"):
-                decoder.decode(request(deadline_s=0.5))
+            wait_until(lambda: "refuses this robot's key" in failure(decoder), "the reason")
             assert decoder.link_state is LinkState.REFUSED
 
 
@@ -391,7 +395,7 @@ def test_the_probe_tells_who_serves(endpoint):
     with pytest.raises(LinkError, match="nothing listens there"):
         probe_verifier(endpoint, 0.2)
     with verifier(endpoint):
-        card = probe_verifier(endpoint)
+        card = probe_verifier(endpoint, 20.0)
     assert (card.model, card.vocab_size, card.max_sessions) == (f"toy-{SEED}", 32, 8)
     assert 0 < card.round_trip_s < 1
 

@@ -157,18 +157,24 @@ class Client:
         self.node.create_subscription(message, topic, received.append, qos)
         return received
 
-    def publish(self, message: Any, topic: str, qos: Any, wait: bool = True) -> None:
-        """Publish once somebody listens."""
+    def publisher(self, message: type, topic: str, qos: Any, wait: bool = True) -> Any:
+        """This client's publisher of a topic, once somebody listens."""
         if topic not in self._publishers:
-            self._publishers[topic] = self.node.create_publisher(type(message), topic, qos)
+            self._publishers[topic] = self.node.create_publisher(message, topic, qos)
         publisher = self._publishers[topic]
         if wait:
             wait_until(lambda: publisher.get_subscription_count() > 0, f"a subscriber of {topic}")
-        publisher.publish(message)
+        return publisher
+
+    def publish(self, message: Any, topic: str, qos: Any, wait: bool = True) -> None:
+        """Publish once somebody listens."""
+        self.publisher(type(message), topic, qos, wait).publish(message)
 
     def close(self) -> None:
         self._stopping.set()
         self._thread.join(WAIT_S)
+        # It may hold in mid-look what it looked at: publishers that the next test would see.
+        self._executor.shutdown()
         # An action's client outlives its node where nobody destroys it, and is seen by the next test.
         for waitable in list(self.node.waitables):
             if isinstance(waitable, ActionClient):

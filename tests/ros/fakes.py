@@ -26,7 +26,8 @@ ROUND = RoundStats(0, 4, 3, 4, 0.001, 0.002, 0.003, 0.0, 0.003, 20, 30)
 class ScriptedDecoder:
     """Gives the texts of a script in turn, then stops; a LinkError in the script is raised instead.
 
-    `between_s` passes after the action line, as if the reason were still being verified.
+    `between_s` passes after the action line, as if the reason were still being verified; it may be changed
+    meanwhile.
     """
 
     script: list[str | Exception]
@@ -47,8 +48,8 @@ class ScriptedDecoder:
             raise text
         line = text.partition("\n")[0] + "\n"
         on_verified(Verified((1, 2), line, 0.01, TRACE))
-        deadline_s = time.monotonic() + self.between_s
-        while time.monotonic() < deadline_s:
+        began_s = time.monotonic()
+        while time.monotonic() < began_s + self.between_s:
             if cancelled():
                 raise Cancelled("cancelled")
             time.sleep(0.005)

@@ -1,4 +1,7 @@
-"""What the Go2's front camera sends, on the loopback: H.264 as RTP to its multicast group. Argument: port."""
+"""What the Go2's front camera sends, on the loopback: H.264 as RTP to its multicast group. Argument: port.
+
+Prints a line once it sends.
+"""
 
 import sys
 import time
@@ -26,6 +29,8 @@ def main(port: int) -> None:
         frame.pts = int(age_s * RATE_HZ)
         for packet in stream.encode(frame):
             output.mux(packet)
+        if age_s < 1.0 / RATE_HZ:
+            print("sending", flush=True)
         time.sleep(1.0 / RATE_HZ)
 
 

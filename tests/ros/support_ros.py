@@ -40,7 +40,8 @@ class PatientAction(ActionNode):
 class FakeBase:
     """Moves as commanded, without lag; publishes odom and scan. Remembers every command with its time.
 
-    Without `listens` it stands, and leaves cmd_vel to another type.
+    Where its thread is held up it moves more slowly, and says so. Without `listens` it stands, and leaves
+    cmd_vel to another type.
     """
 
     def __init__(self, client: Client, listens: bool = True) -> None:
@@ -50,7 +51,7 @@ class FakeBase:
         self.reports = client.listen(MotionReport, "motion_report", qos.EVENTS)
         self.odometry_on = True
         self.alter: Callable[[OdometryMsg], object] = lambda message: None
-        self._velocity = Velocity()
+        self._velocity, self._stepped_s = Velocity(), time.monotonic()
         self._odom = client.node.create_publisher(OdometryMsg, "odom", qos.SENSOR)
         self._scan = client.node.create_publisher(LaserScan, "scan", qos.SENSOR)
         if listens:
@@ -66,13 +67,17 @@ class FakeBase:
         self.commands.append((time.monotonic(), self._velocity))
 
     def _step(self) -> None:
-        yaw = self.pose.yaw + self._velocity.wz * PERIOD_S
-        ahead = self._velocity.vx * PERIOD_S
+        now_s = time.monotonic()
+        elapsed_s, self._stepped_s = now_s - self._stepped_s, now_s
+        share = min(1.0, 2.0 * PERIOD_S / elapsed_s)
+        velocity = Velocity(share * self._velocity.vx, share * self._velocity.vy, share * self._velocity.wz)
+        yaw = self.pose.yaw + velocity.wz * elapsed_s
+        ahead = velocity.vx * elapsed_s
         x, y = self.pose.x + ahead * math.cos(yaw), self.pose.y + ahead * math.sin(yaw)
         self.pose = Pose2D(x, y, yaw)
         stamp = self.client.node.get_clock().now().to_msg()
         if self.odometry_on:
-            message = convert.odometry_message(Odometry(self.pose, self._velocity, 0.0), stamp)
+            message = convert.odometry_message(Odometry(self.pose, velocity, 0.0), stamp)
             self.alter(message)
             self._odom.publish(message)
         self._scan.publish(self.scan_message(stamp))

@@ -101,11 +101,11 @@ def test_without_a_clock_simulated_time_is_named_and_moves_nothing(run_node: Run
 def test_a_simulated_clock_that_stands_still_ends_a_motion(run_node: Run, client: Client) -> None:
     """As one does whose simulator hangs or is paused."""
     clock = SimulatedTime(client)
-    _, base, speaker = start(run_node, client, {"use_sim_time": True}, ActionNode)
-    wait_until(lambda: base.client.node.count_subscribers("/clock"), "the node's clock")
+    node, base, speaker = start(run_node, client, {"use_sim_time": True}, ActionNode)
+    wait_until(lambda: node.get_clock().now().nanoseconds, "the node's clock")
     speaker.stamp_s = lambda: clock.time_s
     speaker.say(1, "move forward large")
-    wait_until(base.is_moving, "motion", 5.0)
+    wait_until(base.is_moving, "motion")
     clock.pace, paused_s = 0.0, time.monotonic()
     report = wait_until(lambda: base.reports, "a motion report")[0]
     assert report.outcome == MotionReport.FAILED and "stands still" in report.message
@@ -236,11 +236,11 @@ def test_the_joystick_overrides_a_motion_and_gives_the_robot_back(run_node: Run,
 
     def drive_back() -> bool:
         client.publish(back, "cmd_vel_joy", qos.COMMAND)
-        return bool(base.reports) and base.commands[-1][1] == Velocity(-0.2)
+        is_told = bool(base.reports) and "by hand on cmd_vel_joy" in node.health()[0]
+        return is_told and base.commands[-1][1] == Velocity(-0.2)
 
     wait_until(drive_back, "the joystick's velocity")
     assert base.reports[0].outcome == Ending.OVERRIDDEN.value
-    assert "by hand on cmd_vel_joy" in node.health()[0]
     wait_until(lambda: not base.is_moving(), "a stop once the joystick is silent")
     speaker.say(2, "turn left small")
     report = wait_until(lambda: base.reports[1:], "another report")[0]
@@ -315,6 +315,7 @@ def test_a_sport_service_that_falls_silent_ends_the_motion(run_node: Run, client
     silent.set()
     report = wait_until(lambda: base.reports, "a motion report")[0]
     assert report.outcome == MotionReport.FAILED and "sport Move was not answered" in report.message
+    wait_until(lambda: requests[-1].header.identity.api_id == go2_api.STOP_MOVE, "a stop after the last Move")
     count = len(requests)
     wait_until(lambda: len(requests) >= count + 3, "more requests")
     assert {r.header.identity.api_id for r in requests[count:]} == {go2_api.STOP_MOVE}

@@ -54,6 +54,7 @@ def say_while_busy(client: Client, node: Any, gate: Any, topic: str, messages: l
     The gate is open afterwards, so that the executor itself handles the first one.
     """
     heard: list[Any] = client.listen(type(messages[0]), topic, qos.EVENTS)
+    client.publisher(type(messages[0]), topic, qos.EVENTS)
     said_s: list[float] = []
     busy, free, done = threading.Event(), threading.Event(), threading.Event()
 

@@ -138,12 +138,14 @@ def test_a_file_that_breaks_is_warned_of_and_shown_again_once_it_is_whole(
 @contextmanager
 def robot_camera(port: int) -> Iterator[None]:
     pytest.importorskip("av", reason="the stream's sender needs PyAV (pip install av)")
-    sender = subprocess.Popen([sys.executable, str(Path(__file__).with_name("rtp_camera.py")), str(port)])
+    command = [sys.executable, str(Path(__file__).with_name("rtp_camera.py")), str(port)]
+    sender = subprocess.Popen(command, stdout=subprocess.PIPE)
     try:
+        assert sender.stdout is not None and sender.stdout.readline(), "its first picture"
         yield
     finally:
         sender.kill()
-        sender.wait()
+        sender.communicate()
 
 
 def test_the_robot_s_stream_is_published_and_taken_up_again_after_a_break(

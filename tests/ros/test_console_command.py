@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.browsers import PHONE, SEATED, Fingers, open_browser
+from support.browsers import PHONE, SEATED, Fingers, has_released, open_browser
 from support.consoles import Page, wait_until
 
 from outrider.core.values import Pose2D
@@ -137,6 +137,6 @@ def test_from_opening_the_page_to_the_robot_at_the_object(console: str, options:
             page.wait_for_selector("#toasts >> text=install espeak-ng")
         stop_while_driving(page, Fingers(page) if options else None)
         press("#banner button")
-        page.wait_for_selector("body:not(.stopped)")
+        has_released(page)
         press("#seat")
         wait_until(lambda: not page.evaluate("window.state.driver"), "the seat is given back")

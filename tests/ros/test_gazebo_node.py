@@ -67,6 +67,7 @@ def test_gazebos_odometry_becomes_transform_and_truth(run_node: Run, client: Cli
     assert state.path_m == pytest.approx(0.5) and "gazebo_watchdog" in node.health()[0]
     run_node(GazeboWatchdogNode)
     wait_until(lambda: node.health()[0] == "", "the watchdog")
+    wait_until(lambda: len(odometries) >= 2 and len(transforms) >= 2, "odometry and transforms")
     moved = transforms[-1].transforms[0]
     assert (moved.header.frame_id, moved.child_frame_id) == ("odom", "base_link")
     place = odometries[-1].pose.pose.position

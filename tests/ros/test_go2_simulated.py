@@ -17,7 +17,6 @@ from support_ros import FakeBase, PatientAction, Speaker
 from unitree_api.msg import Request, Response
 
 from outrider.core.values import Velocity
-from outrider.nodes.base.action_node import ActionNode
 from outrider.nodes.camera.camera_node import CameraNode
 from outrider.nodes.common import convert, qos
 from outrider.nodes.common.picture_encodings import decode_picture
@@ -139,7 +138,7 @@ def test_left_is_left_in_pose_and_picture(backend: dict[str, Any], run_node: Run
 
 def test_left_is_left_in_a_stamped_twist(run_node: Run, client: Client) -> None:
     twists: list[TwistStamped] = client.listen(TwistStamped, "cmd_vel", qos.COMMAND)
-    node = run_node(lambda: ActionNode({"command_interface": "twist_stamped"})).node
+    node = run_node(lambda: PatientAction({"command_interface": "twist_stamped"})).node
     FakeBase(client, listens=False)
     speaker = Speaker(client)
     wait_until(lambda: node._odometry and node._scan, "odometry and scan")
@@ -152,7 +151,7 @@ def test_left_is_left_in_a_stamped_twist(run_node: Run, client: Client) -> None:
 def test_a_dry_run_sends_nothing(run_node: Run, client: Client) -> None:
     twists = client.listen(Twist, "cmd_vel", qos.COMMAND)
     requests = client.listen(Request, go2_api.request_topic(go2_api.SPORT), qos.EVENTS)
-    node = run_node(lambda: ActionNode({"command_interface": "dry_run"})).node
+    node = run_node(lambda: PatientAction({"command_interface": "dry_run"})).node
     base, speaker = FakeBase(client), Speaker(client)
     wait_until(lambda: node._odometry and node._scan, "odometry and scan")
     speaker.say(1, "turn left large")

@@ -12,9 +12,8 @@ import pytest
 from conftest import Client, NodeThread, wait_until
 from nav_msgs.msg import Odometry as OdometryMsg
 from sensor_msgs.msg import Image
-from support_ros import FakeBase, Speaker
+from support_ros import FakeBase, PatientAction, Speaker
 
-from outrider.nodes.base.action_node import ActionNode
 from outrider.nodes.camera.camera_node import CameraNode
 from outrider.nodes.common import convert, qos
 from outrider.nodes.go2 import go2_api
@@ -40,7 +39,7 @@ def robot(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def test_a_turn_to_the_left_reaches_the_sport_service(robot: Any, run_node: Run, client: Client) -> None:
-    node = run_node(lambda: ActionNode({"command_interface": "sport"})).node
+    node = run_node(lambda: PatientAction({"command_interface": "sport"})).node
     FakeBase(client, listens=False)
     speaker = Speaker(client)
     wait_until(lambda: node._odometry and node._scan, "odometry and scan")

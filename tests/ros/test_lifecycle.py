@@ -42,6 +42,8 @@ WAYS = {
 REQUESTED = (*range(9), 10, 30, 60, 62, 99, 255)
 SHUTDOWNS = range(5, 8)
 RECORDING = "run.mcap"
+SLOW_MPS = 0.1
+"""Ahead, so that a motion outlasts what is asked meanwhile."""
 
 
 class Manager:
@@ -146,7 +148,7 @@ def test_a_refused_request_does_not_disturb_the_motion_and_a_deactivation_ends_i
     run_node: Run, client: Client
 ) -> None:
     base = FakeBase(client)
-    run_node(PatientAction)
+    run_node(lambda: PatientAction({"max_forward_mps": SLOW_MPS}))
     manager = Manager(client, "action")
     text = VerifiedText(session_id="s", step=1, action="move forward large", action_complete=True)
     text.link_state = "connected"
@@ -154,7 +156,7 @@ def test_a_refused_request_does_not_disturb_the_motion_and_a_deactivation_ends_i
     def moving() -> bool:
         text.header.stamp = client.node.get_clock().now().to_msg()
         client.publish(text, "verified_text", qos.EVENTS)
-        return bool(base.commands) and base.commands[-1][1].vx > 0.1
+        return bool(base.commands) and base.commands[-1][1].vx > 0.5 * SLOW_MPS
 
     wait_until(moving, "motion")
     assert not any(manager.change(number) for number in (CONFIGURE, ACTIVATE, CLEANUP, 5, 6, 99))

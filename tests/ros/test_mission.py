@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Client, NodeThread
+from conftest import WAIT_S, Client, NodeThread
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from fakes import FEW_PICTURES, ROUND, SLOW_CAMERA
 from nav_msgs.msg import Odometry
@@ -214,7 +214,7 @@ def test_a_mission_that_is_stopped_before_its_goal_is_accepted_leaves_none_behin
     try:
         with LiveView(Console(file=StringIO(), width=200)) as view:
             assert mission.run(view, Stopping()) == 130
-        assert navigator.cancelled.wait(5.0)
+        assert navigator.cancelled.wait(WAIT_S)
     finally:
         mission.destroy_node()
 
@@ -229,7 +229,7 @@ def test_a_mission_that_breaks_ends_its_goal(navigator: SlowNavigator) -> None:
     try:
         with Broken(Console(file=StringIO(), width=200)) as view, pytest.raises(RuntimeError):
             mission.run(view, threading.Event())
-        assert navigator.cancelled.wait(5.0)
+        assert navigator.cancelled.wait(WAIT_S)
     finally:
         mission.destroy_node()
 

@@ -98,11 +98,12 @@ def test_a_goal_moves_step_by_step_and_succeeds_at_the_stop(robot: Robot) -> Non
 
 def test_the_robot_moves_while_the_reason_is_still_being_verified(robot: Robot) -> None:
     robot.decoder.script += ["turn left large\nlook: a long reason"]
-    robot.decoder.between_s = 1.5
+    robot.decoder.between_s = 60.0
     before = robot.pose()
     handle = robot.goals.send("find the red chair")
     wait_until(lambda: abs(robot.pose().yaw - before.yaw) > 0.2, "the turn")
     assert not any(text.state == VerifiedText.FINISHED for text in robot.texts)
+    robot.decoder.between_s = 0.0
     assert robot.goals.result(handle).success
 
 
@@ -122,7 +123,7 @@ def test_cancelling_stops_the_robot_and_the_next_goal_runs(robot: Robot) -> None
 
 
 def test_a_plan_is_told_step_by_step_and_a_turn_needs_no_model(robot: Robot, client: Client) -> None:
-    told = client.listen(PlanProgress, "plan", qos.LATCHED)
+    told = client.listen(PlanProgress, "plan", qos.ALL_LATCHED)
     before = robot.pose()
     result = robot.goals.result(robot.goals.send("find the red chair, then turn left 45 degrees"))
     assert result.success, result.message
@@ -348,7 +349,7 @@ def test_a_goal_ends_with_the_activation_it_was_given_in(
     run_node: Callable[..., NodeThread], client: Client
 ) -> None:
     """A lifecycle manager is faster than the goal's worker, which looks only now and then."""
-    decoder = ScriptedDecoder(["turn left small\nlook: x"] * 10, between_s=0.2)
+    decoder = ScriptedDecoder(["turn left large\nlook: x"] * 10, between_s=0.2)
 
     class ScriptedNavigator(NavigatorNode):
         def open_edge(self) -> Edge:

@@ -126,7 +126,7 @@ def test_a_goal_ends_with_the_process_that_sent_it(
         process.send_signal(end)
         # DDS itself forgets a process that was killed after some 20 s, and a frozen one too.
         wait_until(lambda: NO_SENDER in [line.msg for line in log], "the goal's end", 10.0)
-        wait_until(lambda: not base.is_moving(), "a robot that stands", 2.0)
+        wait_until(lambda: not base.is_moving(), "a robot that stands", 5.0)
         next_one = goals.send("turn left 10 degrees")
         assert next_one.accepted and goals.result(next_one).success, "the robot is free again"
 

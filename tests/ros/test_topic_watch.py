@@ -56,6 +56,7 @@ class Stranger:
     def close(self) -> None:
         self._stopping.set()
         self._thread.join()
+        self._executor.shutdown()
         self.node.destroy_node()
         rclpy.shutdown(context=self._context)
 
@@ -67,8 +68,10 @@ def stranger(ros: None) -> Iterator[Stranger]:
     made.close()
 
 
-def start(run_node: Run, client: Client, listens: bool = True) -> tuple[Any, FakeBase, Speaker]:
-    node = run_node(PatientAction).node
+def start(
+    run_node: Run, client: Client, listens: bool = True, **parameters: float
+) -> tuple[Any, FakeBase, Speaker]:
+    node = run_node(lambda: PatientAction(parameters)).node
     base, speaker = FakeBase(client, listens), Speaker(client)
     wait_until(lambda: node._odometry and node._scan and node.health()[0] == "", "a robot that is well")
     return node, base, speaker
@@ -90,7 +93,7 @@ def start(run_node: Run, client: Client, listens: bool = True) -> tuple[Any, Fak
 def test_a_publisher_of_another_type_is_named_and_the_robot_stands(
     topic: str, wrong: type, run_node: Run, client: Client, stranger: Stranger
 ) -> None:
-    node, base, speaker = start(run_node, client)
+    node, base, speaker = start(run_node, client, max_forward_mps=0.1)  # it is not to be there meanwhile
     speaker.say(1, "move forward large")
     wait_until(base.is_moving, "motion")
     publisher = stranger.node.create_publisher(wrong, topic, qos.EVENTS)

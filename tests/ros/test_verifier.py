@@ -68,7 +68,7 @@ def test_the_places_and_the_page_for_prometheus_are_parameters(
     running = run_node(lambda: VerifierNode({**given, **limits}))
     with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10.0) as page:
         assert "outrider_max_sessions 3.0" in page.read().decode()
-    assert probe_verifier(str(given["endpoint"])).max_sessions == 3
+    assert probe_verifier(str(given["endpoint"]), 20.0).max_sessions == 3
     running.stop()
     with (
         socket.create_server(("127.0.0.1", port)),
@@ -76,7 +76,7 @@ def test_the_places_and_the_page_for_prometheus_are_parameters(
     ):
         run_node(lambda: VerifierNode(given))
     run_node(lambda: VerifierNode(given))
-    assert probe_verifier(str(given["endpoint"])).max_sessions == 8
+    assert probe_verifier(str(given["endpoint"]), 20.0).max_sessions == 8
 
 
 def test_a_verifier_may_hold_a_draft_of_its_own(
@@ -88,7 +88,7 @@ def test_a_verifier_may_hold_a_draft_of_its_own(
         "draft_model": str(tiny_model_folder / "draft"),
     }
     run_node(lambda: VerifierNode(given))
-    assert probe_verifier(str(given["endpoint"])).max_sessions == 8
+    assert probe_verifier(str(given["endpoint"]), 20.0).max_sessions == 8
     given |= {"endpoint": f"tcp://127.0.0.1:{free_port()}", "draft_model": "/nowhere"}
     with pytest.raises(OutriderError, match="nowhere"):
         run_node(lambda: VerifierNode(given))

@@ -35,6 +35,25 @@ def take_seat(page: Any) -> None:
     page.wait_for_selector(SEATED)
 
 
+def release_stop(page: Any) -> None:
+    """By a click; where a stop was still on its way, by another, which the page then asks for."""
+    page.click("#banner button")
+    has_released(page)
+
+
+def has_released(page: Any) -> None:
+    """Waits for what was asked for by a click, and asks again where it was refused."""
+    from playwright.sync_api import TimeoutError as NotYetError
+
+    for _ in range(10):
+        with contextlib.suppress(NotYetError):
+            page.wait_for_selector("body:not(.stopped)", timeout=2000)
+            return
+        with contextlib.suppress(NotYetError):  # it may be released meanwhile
+            page.click("#banner button", timeout=2000)
+    raise AssertionError("the stop was not released")
+
+
 class Fingers:
     """Several at once on a phone's screen, which Playwright itself has not."""
 

@@ -145,13 +145,21 @@ class Page:
             if isinstance(content, bytes):
                 return picture_number(content), content[4:]
 
+    def catch_up(self) -> None:
+        """Read all that the console has told so far; a page that was left alone would act on old news."""
+        asked_ms = 1000.0 * time.monotonic()
+        self.send(do="ping", sent_ms=asked_ms)
+        self.read("pong", sent_ms=asked_ms)
+
     def drive(self, forward: float = 0.0, left: float = 0.0, turn: float = 0.0) -> None:
         """By the newest state."""
+        self.catch_up()
         self.read("state")
         self.send(do="drive", forward=forward, left=left, turn=turn, beat=self.beat)
 
     def release_e_stop(self) -> None:
         """By the newest state, which says that the stop is engaged."""
+        self.catch_up()
         self.read("state", e_stop=True)
         self.send(do="e_stop", engaged=False, beat=self.beat)
 

@@ -32,7 +32,8 @@ from outrider.core.hearing import AsrEngine, TtsEngine
 from outrider.core.sensors.camera import CameraModel
 from outrider.core.values import Pose2D, RangeScan
 
-START_S, STOP_S = 10.0, 5.0
+START_S, STOP_S = 60.0, 5.0
+"""What a start takes is the loading of libraries: half a second, and many on a machine that is busy."""
 WAITING = 4096
 """Connections that the system keeps until they are accepted."""
 PING_S = 5.0

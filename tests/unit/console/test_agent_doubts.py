@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -59,6 +60,16 @@ async def until(condition: Any, what: str) -> None:
     await asyncio.to_thread(wait_until, condition, what)
 
 
+async def told(session: ClientSession, condition: Callable[[dict[str, Any]], Any]) -> None:
+    """Until the agent has been told of a state; an older one may still have been on its way."""
+
+    async def is_told() -> None:
+        while not condition(json.loads((await call(session, "status"))[1])):
+            pass
+
+    await asyncio.wait_for(is_told(), 20.0)
+
+
 @contextlib.asynccontextmanager
 async def moving(console: ConsoleServer) -> AsyncIterator[ClientSession]:
     """An agent whose command is under way."""
@@ -90,7 +101,7 @@ def test_what_is_not_understood_ends_the_agents_own_command(
             taken, said = await call(session, tool, **given)
             assert not taken and STANDS in said
             await until(lambda: robot.cancels and not console._hub._state.goal, "the robot stands")
-            assert (await call(session, "status"))[0], "by then the agent has been told of the end"
+            await told(session, lambda state: state["last_goal"])
             taken, said = await call(session, tool, **given)
             assert not taken and STANDS not in said, "nothing is under way any more"
 
@@ -232,7 +243,7 @@ def test_a_goal_while_the_emergency_stop_holds_says_so_and_who_releases_it(
             robot.goals[-1][1](GoalEnd(True, "a chair"))
             assert await asked == (True, "done: a chair")
             console.update(e_stop=False)
-            assert (await call(session, "status"))[0], "by then the agent has been told of the release"
+            await told(session, lambda state: not state["e_stop"])
             assert (await call(session, tool, **given))[0]
 
     asyncio.run(run())
@@ -259,13 +270,13 @@ def test_a_goal_that_no_robot_has_been_heard_to_take_says_so(robot: FakeRobot) -
             assert taken and "nothing has been heard of the robot" in said
             await call(session, "cancel")
             console.update(warning="the console is not active: it stops the robot, and moves nothing")
+            await told(session, lambda state: state["warning"])
             _, said = await call(session, "goal", sentence="turn left")
             assert "the console warns: the console is not active" in said and "heard" not in said
             await call(session, "cancel")
             console.update(warning="", link="connected")
             console.show_pose(Pose2D(1.0, 2.0, 0.0))
-            await until(lambda: console._hub._state.pose, "the pose")
-            await call(session, "status")
+            await told(session, lambda state: state["pose"])
             _, said = await call(session, "goal", sentence="turn left")
             assert "warns" not in said and "heard" not in said
 

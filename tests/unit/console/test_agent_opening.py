@@ -68,7 +68,7 @@ def test_a_first_call_that_is_taken_back_at_any_moment_leaves_a_connection_or_no
 
 @pytest.mark.parametrize("ends", ["taken back", "late", "garbage"])
 def test_a_console_that_gives_no_welcome_is_left(monkeypatch: pytest.MonkeyPatch, ends: str) -> None:
-    monkeypatch.setattr(links, "CONNECT_S", 0.3 if ends == "late" else LIMIT_S)
+    monkeypatch.setattr(links, "CONNECT_S", 1.0 if ends == "late" else LIMIT_S)
 
     async def run() -> None:
         greeted, left = asyncio.Event(), asyncio.Event()

@@ -126,7 +126,7 @@ def test_a_stop_that_comes_again_is_carried_out_each_time(console: ConsoleServer
                 assert AGAIN not in await agent.ask(tool(1, "goal", sentence="stop"))
 
     asyncio.run(run())
-    assert robot.e_stops == [True] * 3 and robot.cancels >= 9
+    assert len(robot.e_stops) >= 3 and all(robot.e_stops) and robot.cancels >= 9
 
 
 def test_another_session_may_use_the_same_ids(console: ConsoleServer, robot: FakeRobot) -> None:

@@ -75,7 +75,7 @@ Answers = Callable[[object], list[dict[str, Any]]]
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Silence of a moment."""
-    monkeypatch.setattr(signs, "SILENCE_S", 0.5)
+    monkeypatch.setattr(signs, "SILENCE_S", 1.0)
     monkeypatch.setattr(agents, "PRESENCE_PERIOD_S", 0.02)
 
 

@@ -146,7 +146,7 @@ def served_over_http(console: ConsoleServer) -> Iterator[str]:
 def test_an_agent_uses_the_robot_over_http_with_a_token(console: ConsoleServer, robot: FakeRobot) -> None:
     async def run(url: str) -> None:
         async with (
-            httpx.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}) as client,
+            httpx.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60.0) as client,
             streamable_http_client(url, http_client=client) as (incoming, outgoing, _),
             ClientSession(incoming, outgoing) as session,
         ):
@@ -209,7 +209,7 @@ def test_hostile_calls_move_nothing_and_stops_are_taken_among_them(
     asyncio.run(run())
     assert robot.drives == []
     assert all(bound_of(sentence).taken for sentence, _ in robot.goals)
-    assert sum(note[1] == "call" for note in notes) < 100, "a flood fills no journal"
+    assert sum(note[1] == "call" for note in notes) < 200, "a flood of 2000 fills no journal, however long"
 
 
 @pytest.mark.parametrize("sentence", [said for said, bound in BOUNDS.items() if not bound.moves])
@@ -283,6 +283,8 @@ def test_a_sentence_that_says_stop_ends_what_runs(console: ConsoleServer, robot:
                 taken, said = await call(session, "goal", sentence=sentence)
                 assert taken and said.startswith("the robot was asked to stop")
             console.update(stands=True)
+            while not json.loads((await call(session, "status"))[1])["stands"]:
+                pass
             assert await call(session, "cancel") == (True, "cancelled: the robot stands")
 
     asyncio.run(run())
@@ -451,7 +453,7 @@ def test_a_session_goes_on_after_what_was_too_long_or_too_much(console: ConsoleS
         async with over_a_pipe("--console", console.url) as session:
             await speak(session)
         async with (
-            httpx.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}) as client,
+            httpx.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60.0) as client,
             streamable_http_client(url, http_client=client) as (incoming, outgoing, _),
             ClientSession(incoming, outgoing) as session,
         ):

@@ -28,7 +28,7 @@ from outrider.console.hub import MAX_VIEWERS
 pytestmark = pytest.mark.usefixtures("room_for_many_sockets")
 TESTS = Path(__file__).resolve().parents[2]
 MAX_FILES, STOP_S = 256, 0.3
-REQUEST_S, PING_S = 1.0, 0.5
+REQUEST_S, PING_S = 1.0, 2.0
 HEAD = b"POST /login HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nOrigin: http://127.0.0.1:%d\r\n"
 
 OPENING = (
@@ -219,7 +219,7 @@ def test_websockets_that_never_read_are_closed(serve: Callable[..., Console]) ->
     for _ in range(300):
         console.connect()
     assert console.stops() < STOP_S
-    wait_until(lambda: console.num_files() <= before, "all of them to be closed")
+    wait_until(lambda: console.num_files() <= before, "all of them to be closed", 30.0)
 
 
 def test_websockets_without_a_session_leave_nothing_behind(console: Console) -> None:

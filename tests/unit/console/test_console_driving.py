@@ -42,7 +42,7 @@ def test_a_browser_that_vanishes_stops_the_robot_and_frees_the_seat(
     watcher.read("state", viewers=1)
     watcher.read("state", driver="")
     watcher.seated().drive(turn=1.0)
-    wait_until(lambda: robot.drives[-1] == Velocity(0.0, 0.0, 1.0), "the other's hand")
+    wait_until(lambda: Velocity(0.0, 0.0, 1.0) in robot.drives, "the other's hand")
 
 
 def test_a_hand_taken_off_is_an_order_to_stand(robot: FakeRobot, open_page: OpenPage) -> None:

@@ -69,7 +69,7 @@ def test_nothing_but_a_stop_comes_before_the_hello(
 def test_stops_alone_hold_no_connection(
     server: ConsoleServer, robot: FakeRobot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(app_module, "HELLO_S", 0.2)
+    monkeypatch.setattr(app_module, "HELLO_S", 1.0)
     with opened(server.port) as socket:
         socket.send(E_STOP)
         with pytest.raises(ConnectionClosed, match=app_module.NO_HELLO):
@@ -174,6 +174,7 @@ def test_a_page_that_says_nothing_keeps_no_place_at_a_relay(
         with opened(relays.port, "/robots/go2") as socket, pytest.raises(ConnectionClosed) as ended:
             socket.recv(timeout=10)
         assert ended.value.rcvd is not None and ended.value.rcvd.reason == app_module.NO_HELLO
+        monkeypatch.undo()
         page = Page(relays, path="/robots/go2")
         page.send(do="ping", sent_ms=1.0)
         page.read("pong", sent_ms=1.0)

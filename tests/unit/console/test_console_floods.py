@@ -100,7 +100,8 @@ def test_of_a_head_few_lines_are_read(server: ConsoleServer, num: int) -> None:
 
 def test_the_pieces_are_small(server: ConsoleServer, monkeypatch: pytest.MonkeyPatch) -> None:
     pieces = counted(monkeypatch, h11.Connection, "receive_data")
-    answer(server, "/login", b"Content-Length: 1000000\r\n", b"x" * 1_000_000)
+    with contextlib.suppress(OSError):  # it need not take all of it
+        answer(server, "/login", b"Content-Length: 1000000\r\n", b"x" * 1_000_000)
     assert 0 < max(len(piece) for (piece,) in pieces) <= READ_BYTES
 
 

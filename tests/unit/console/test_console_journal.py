@@ -20,6 +20,9 @@ from outrider.core.files.journal_proof import prove
 from outrider.core.files.notary import Notary
 from outrider.core.language.sentences.planner import brief
 
+PATIENT_S = 60.0
+"""For a notary that reads its first sentence: the grammar is loaded for it."""
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
@@ -28,7 +31,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def notary(path: Path) -> Iterator[Notary]:
-    notary = Notary(Journal(path), "console", brief)
+    notary = Notary(Journal(path), "console", brief, close_s=PATIENT_S)
     yield notary
     notary.close()
 
@@ -94,7 +97,10 @@ def test_what_concerns_memory_is_not_written_down(path: Path, notary: Notary) ->
     assert b"1234" not in path.read_bytes() and len(entries(path, "say")) == 5
 
 
-def test_a_held_key_and_a_repeated_stop_are_written_once(path: Path, notary: Notary) -> None:
+def test_a_held_key_and_a_repeated_stop_are_written_once(
+    path: Path, notary: Notary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("outrider.console.seat.HOLD_S", 60.0)
     robot = FakeRobot()
     server = ConsoleServer(robot, ConsoleSettings(port=0), notary.note)
     page = Page(server).seated()
@@ -146,7 +152,7 @@ def test_a_full_queue_is_counted_in_the_journal(tmp_path: Path) -> None:
 
     ready: list[int] = []
     path = tmp_path / "slow.journal"
-    notary = Notary(Slow(path), "console", brief)
+    notary = Notary(Slow(path), "console", brief, close_s=PATIENT_S)
     for _ in range(1100):
         notary.note("viewer 1", "cancel")
     assert notary.fault

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.browsers import PHONE, take_seat
+from support.browsers import PHONE, release_stop, take_seat
 from support.consoles import FakeRobot, wait_until
 
 from outrider.console import messages as m
@@ -147,23 +146,11 @@ def test_typing_does_not_drive(page: Any, robot: FakeRobot) -> None:
     assert page.input_value("#words") == "was" and robot.drives == []
 
 
-def release(page: Any) -> None:
-    """By a click; where a stop was still on its way, by another, which the page then asks for."""
-    from playwright.sync_api import TimeoutError as NotYetError
-
-    for _ in range(10):
-        with suppress(NotYetError):
-            page.click("#banner button", timeout=2000)
-            page.wait_for_selector("body:not(.stopped)", timeout=2000)
-            return
-    raise AssertionError("the stop was not released")
-
-
 def test_the_emergency_stop_is_one_click_and_one_key(page: Any, robot: FakeRobot) -> None:
     page.click("#e-stop")
     page.wait_for_selector(".banner.bad")
     assert True in robot.e_stops and "nothing moves" in page.inner_text("#banner")
-    release(page)
+    release_stop(page)
     assert robot.e_stops[-1] is False
     page.keyboard.press("Escape")
     page.wait_for_selector("body.stopped")
@@ -214,8 +201,7 @@ def test_past_commands_survive_a_reload_and_a_cancel_says_what_is_seen(
 
 
 def test_the_camera_and_the_map_are_drawn(page: Any, server: ConsoleServer) -> None:
-    server.show_picture(jpeg())
-    page.wait_for_selector("#camera-empty", state="hidden")
+    wait_until(lambda: server.show_picture(jpeg()) or page.is_hidden("#camera-empty"), "a picture")
     page.wait_for_selector("#camera.old")
     assert "no new picture" in page.inner_text("#camera-empty")
     for x in range(5):

@@ -123,8 +123,8 @@ def test_the_map_and_the_picture_are_pointed_at_by_keys(
     server.see_by(SIM_CAMERA)
     server.show_pose(Pose2D(0.0, 0.0, 0.0))
     take_seat(page)
-    server.show_picture(bytes(cv2.imencode(".jpg", np.full((90, 160, 3), 90, np.uint8))[1]))
-    page.wait_for_selector("#camera-empty", state="hidden")
+    picture = bytes(cv2.imencode(".jpg", np.full((90, 160, 3), 90, np.uint8))[1])
+    wait_until(lambda: server.show_picture(picture) or page.is_hidden("#camera-empty"), "a picture")
     page.focus("#map")
     page.keyboard.press("Enter")
     for key in ("ArrowUp", "ArrowLeft", "Enter"):

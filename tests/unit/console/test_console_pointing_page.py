@@ -28,6 +28,12 @@ CanvasRenderingContext2D.prototype.fillText = function (text, ...at) {
 };"""
 
 
+IS_DARK = """() => {
+  const canvas = document.getElementById("camera"), at = [canvas.width / 2, canvas.height / 2];
+  return canvas.getContext("2d").getImageData(...at, 1, 1).data[0] < 45;
+}"""
+
+
 @pytest.fixture(params=[{}, PHONE], ids=["desktop", "phone"])
 def page(browser: Any, server: ConsoleServer, request: pytest.FixtureRequest) -> Iterator[Any]:
     """The page of a robot that stands at the origin and sees a red chair three metres ahead."""
@@ -66,6 +72,7 @@ def test_a_named_thing_has_a_box_that_says_it_is_an_estimate(page: Any, server: 
     assert page.evaluate("window.drawn.at(-1)") == "red chair (estimate)"
     server.show(m.Sights())
     server.show_picture(bytes(cv2.imencode(".jpg", np.zeros((28, 50, 3), np.uint8))[1]))
+    wait_until(lambda: page.evaluate(IS_DARK), "the picture of nothing")
     page.evaluate("window.drawn = []")
     page.evaluate("window.dispatchEvent(new Event('resize'))")
     wait_until(lambda: page.evaluate("document.getElementById('camera').classList.contains('old')"), "age")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.browsers import PHONE, SEATED
+from support.browsers import PHONE, SEATED, has_released
 from support.consoles import FakeRobot, OpenPage, wait_until
 
 from outrider.console import messages as m
@@ -190,7 +190,7 @@ def test_a_release_without_the_seat_is_one_press_too(page: Any, robot: FakeRobot
     page.wait_for_selector("#unseated button >> text=release the stop")
     assert False not in robot.e_stops
     press(page, "#unseated button")
-    page.wait_for_selector("body:not(.stopped)")
+    has_released(page)
     assert robot.e_stops[-1] is False
 
 

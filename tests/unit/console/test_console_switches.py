@@ -127,7 +127,7 @@ def test_the_page_offers_what_can_be_switched_and_shows_what_is_in_force(
     ]
     robot.switches[-1][1]("no draft model was loaded")
     page.wait_for_selector("#toasts >> text=no draft model was loaded")
-    assert page.input_value("#strategy") == "outrider", "what was refused is not in force"
+    wait_until(lambda: page.input_value("#strategy") == "outrider", "what was refused is not in force")
     server.show(m.Switches("own", 24.5, ("lan",), (1.0, 600.0), "ar", ("ar", "outrider")))
     page.wait_for_selector("#round-trip-value >> text=24.5 ms")
     assert page.input_value("#link") == "own" and page.input_value("#strategy") == "ar"

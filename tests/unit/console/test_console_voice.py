@@ -16,6 +16,7 @@ from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.console.spoken import ear
 from outrider.console.spoken.messages import MAX_SAMPLE_BYTES
 from outrider.core.errors import LinkError
+from outrider.core.hearing import BYTES_A_SECOND
 
 
 @pytest.fixture
@@ -249,17 +250,18 @@ def test_what_lasts_too_long_is_cut_off(server: ConsoleServer, monkeypatch: pyte
 def test_what_comes_after_the_longest_is_not_heard(
     server: ConsoleServer, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ear, "LONGEST_S", 0.2)
+    num_heard = 50
+    monkeypatch.setattr(ear, "LONGEST_S", num_heard * MAX_SAMPLE_BYTES / BYTES_A_SECOND)
     engine.may_end.clear()
     page = Page(server)
     page.send(do="listen")
-    for _ in range(20):
+    for _ in range(num_heard + 15):
         sound(page, bytes(MAX_SAMPLE_BYTES))
     page.send(do="ping", sent_ms=1.0)
     page.read("pong", sent_ms=1.0)
     engine.may_end.set()
     assert page.read("heard") == heard("find the red chair", ear.TOO_LONG)
-    assert len(engine.utterances[0].heard) == 5 * MAX_SAMPLE_BYTES
+    assert len(engine.utterances[0].heard) == num_heard * MAX_SAMPLE_BYTES
 
 
 def speak_until_told(page: Page, say: Callable[[], None]) -> dict[str, Any]:

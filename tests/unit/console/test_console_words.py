@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
-from support.browsers import PHONE
+from support.browsers import PHONE, has_released
 from support.consoles import FakeRobot, Page, wait_until
 
 from outrider.console import app
@@ -138,7 +138,7 @@ def test_a_page_in_another_language_says_no_word_of_english(
         page.wait_for_selector(f"#unseated button >> text={foreign(WORDS['unseated.e_stop'])}")
         assert english(page) == []
         page.click("#unseated button")
-        page.wait_for_selector("body:not(.stopped)")
+        has_released(page)
         for success in (True, False):
             page.fill("#words", FOREIGN)
             page.press("#words", "Enter")

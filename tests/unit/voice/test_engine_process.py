@@ -48,6 +48,7 @@ worker.main()
 
 
 def fragile(**waits_s: float) -> EngineProcess:
+    waits_s = {"ready_s": 60.0, **waits_s}
     return EngineProcess("fragile", None, worker=(sys.executable, "-c", FRAGILE), **waits_s)
 
 

@@ -108,9 +108,9 @@ class CameraNode(OutriderNode):
         reference = CameraModel(GO2_FRONT_CAMERA.width, GO2_FRONT_CAMERA.height, self.value("focal_px"))
         camera = reference.scaled_to(width, height)
         frame = self.frame(self.value("frame_id"))
+        self._published += 1  # first: whoever has the picture finds that there is one
         self._images.publish(convert.image_message(rgb, stamp, frame))
         self._infos.publish(convert.camera_info_message(camera, stamp, frame))
-        self._published += 1
 
 
 def _open_videohub(

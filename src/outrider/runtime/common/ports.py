@@ -5,19 +5,25 @@ from __future__ import annotations
 
 import contextlib
 import socket
+from collections import deque
 from urllib.parse import urlsplit
 
 from outrider.core.errors import ConfigError
 from outrider.wire.endpoint import check_endpoint
 
 PROBE_S = 1.0
+_given: deque[int] = deque(maxlen=64)
 
 
 def free_port() -> int:
-    """A TCP port of the loopback that nobody uses now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A TCP port of the loopback that nobody uses now, and that was not given out just before."""
+    port = 0
+    while not port or port in _given:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
+    _given.append(port)
+    return port
 
 
 def check_endpoint_free(endpoint: str) -> None:
