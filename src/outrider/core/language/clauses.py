@@ -13,6 +13,7 @@ from outrider.core.language.names import Names, Said, statement
 from outrider.core.language.unheeded import why_unheeded
 from outrider.core.language.words.amounts import Token
 from outrider.core.language.words.heeding import ANYWHERE, IN_NAMES, UNHEEDED
+from outrider.core.language.words.phrase_group import PhraseGroup
 from outrider.core.language.words.phrasebook import Phrasebook, joined, stop_words
 from outrider.core.language.words.signs import PUNCTUATION
 
@@ -55,6 +56,7 @@ class Clauses(Motions):
     unknown: list[str] = field(default_factory=list)
     is_unheeded: bool = False
     _is_final: bool = False
+    _groups: dict[str, list[PhraseGroup]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.names = Names(self.book, self.vocabulary)
@@ -68,16 +70,19 @@ class Clauses(Motions):
         described: bool,
     ) -> p.Step | None:
         """The step, or None. `described`: may it be a way that only a general model understands?"""
-        words = self.bare(tokens)
+        plain = self._plain(tokens)
+        words = self._without_politeness(plain)
         if not words:
             return None
-        late = self.book.first.match(joined(self._plain(tokens))) if previous else None
+        late = self.book.first.match(joined(plain)) if previous else None
         if late:
             return self._refuse_all(_NOT_FIRST.format(late[1].strip()))
         said, num_problems = Said(words, sentence, previous), len(self.problems)
-        if self._is_refused(tokens, said):
+        if self._is_refused(plain, said):
             return None
-        counting = (g for g in self.book.groups if self._counts(g.name, previous, corrected, described))
+        counting = (
+            g for g in self._fitting(said.text) if self._counts(g.name, previous, corrected, described)
+        )
         for group, match in ((g.name, match) for g in counting for match in g.matches(said.text)):
             if self.names.is_parted(match, said, group.startswith(_PARTED_BY_ANY_SIGN)):
                 continue
@@ -94,8 +99,17 @@ class Clauses(Motions):
 
     def bare(self, tokens: Sequence[Token]) -> list[Token]:
         """The words without politeness and punctuation."""
-        words = self.book.without(self.book.polite_before, self._plain(tokens))
+        return self._without_politeness(self._plain(tokens))
+
+    def _without_politeness(self, plain: Sequence[Token]) -> list[Token]:
+        words = self.book.without(self.book.polite_before, plain)
         return self.book.without(self.book.polite_after, words, True)
+
+    def _fitting(self, text: str) -> list[PhraseGroup]:
+        """The groups with a phrase that a clause is: it is read several times, as this and as that."""
+        if text not in self._groups:
+            self._groups[text] = [group for group in self.book.groups if group.fits(text)]
+        return self._groups[text]
 
     def _plain(self, tokens: Sequence[Token]) -> list[Token]:
         return self.book.without_asides([token for token in tokens if token.word not in PUNCTUATION])
@@ -259,9 +273,9 @@ class Clauses(Motions):
             self.problems.append(problem)
         return bool(problem)
 
-    def _is_refused(self, tokens: Sequence[Token], said: Said) -> bool:
+    def _is_refused(self, plain: Sequence[Token], said: Said) -> bool:
         """Whether a clause is a phrase that is understood and refused, which is a problem."""
-        whole = joined(self.book.without(self.book.polite_before, self._plain(tokens)))
+        whole = joined(self.book.without(self.book.polite_before, plain))
         found = self.book.refused.fullmatch(whole) or self.book.refused.fullmatch(said.text)
         if found and found.lastgroup:
             self._refuse_all(WHY_REFUSED[found.lastgroup].format(self.book.as_written(whole)))

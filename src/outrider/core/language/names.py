@@ -118,9 +118,8 @@ class Names:
             return ""
         slots = [self.translated(word) for word in words]
         of_things = ("kind" if word in self.book.things else "" for word in words)
-        name = self._named(
-            [(slot or kind, told) for (slot, told), kind in zip(slots, of_things, strict=True)]
-        )
+        told = zip(slots, of_things, strict=True)
+        name = self._named([(slot or kind, word) for (slot, word), kind in told])
         as_said = self.book.language == "en"
         if name and (not as_said or self.is_known(name)):
             return name
@@ -141,7 +140,7 @@ class Names:
 
     def names_known(self, said: str) -> bool:
         """Whether some words, with their article, name a thing that the models know."""
-        return self.is_known(self.name_of(said))
+        return self.vocabulary is not None and self.is_known(self.name_of(said))
 
     def tells(self, slot: str, word: str) -> bool:
         """Whether a word tells a thing from others of its kind, as far as the models know."""

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from outrider.core.edit_distance import closest
 from outrider.core.errors import InstructionError
@@ -51,8 +52,12 @@ class Reading:
     _parts: dict[tuple[int, Step | None, bool, bool], tuple[Step, ...] | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.tokens = self.book.tokens(self.sentence)
         self.clauses = Clauses(self.book, self.vocabulary, self.knows)
+
+    @cached_property
+    def tokens(self) -> list[Token]:
+        """Returns the words, numbers and signs of the sentence."""
+        return self.book.tokens(self.sentence)
 
     @property
     def num_strange(self) -> int:

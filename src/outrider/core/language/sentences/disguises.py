@@ -7,9 +7,10 @@ import re
 from functools import cache
 
 from outrider.core.language.words.heeding import SLOT_NAME
+from outrider.core.language.words.phrase_group import WORD_BEGINS
 from outrider.core.language.words.phrasebook import Phrasebook, joined, stop_words
 from outrider.core.language.words.signs import plain
-from outrider.core.language.words.stop_phrases import WORD_BEGINS, stop_phrases
+from outrider.core.language.words.stop_phrases import stop_phrases
 
 _MOST_LETTERS = 40
 _NO_LETTER = re.compile(r"[\W_]+")

@@ -54,11 +54,13 @@ def says_to_stop(sentence: str) -> bool:
 
 def _says_to_stop(sentence: str) -> bool:
     readings = [Reading(phrasebook(language), sentence, None, knows_nothing) for language in LANGUAGES]
-    plans = [plan for reading in readings if (plan := _steps(reading))]
-    if plans:
+    plans = (plan for reading in readings if (plan := _steps(reading)))
+    plan = next(plans, None)
+    if plan:  # what is quick to tell comes first: the other languages' plans take most of the time
         return (
-            any(map(says_stop, plans))
+            says_stop(plan)
             or any(_bursts_out(one.book, [token.word for token in one.tokens]) for one in readings)
+            or any(map(says_stop, plans))
             or any(_asks_and_stops(one) or _breaks_in(one) for one in readings)
             or any(map(slips, _likely(readings)))
         )

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from outrider.core.language.words.signs import plain
@@ -59,9 +60,9 @@ class Numerals:
     halves: tuple[str, ...] = ()
     shortens: bool = False
 
-    @property
+    @cached_property
     def words(self) -> tuple[str, ...]:
-        """All words that a number is said in."""
+        """Returns all words that a number is said in."""
         return (*self.values, *self.multipliers, *self.fillers, *self.joiners, *self.points)
 
     def read(self, tokens: Sequence[str]) -> float | None:
@@ -100,12 +101,14 @@ class Numerals:
             return None
         return (count + (0.5 if half else 0.0)) * units.get(unit, 1.0)
 
-    def parted(self, tokens: Sequence[Token], units: Iterable[str]) -> Iterator[Token]:
-        """Tokens with the words of hyphenated numbers and amounts apart: "forty-five", "90-degrees"."""
-        counts, held = {*self.values, *self.multipliers}, {*self.words, *units}
+    def parted(self, tokens: Sequence[Token], held: frozenset[str]) -> Iterator[Token]:
+        """Tokens with the words of hyphenated numbers and amounts apart: "forty-five", "90-degrees".
+
+        `held`: the words of numbers and units.
+        """
         for at, token in enumerate(tokens):
             first, *more = self._compound_parts(token.word) or token.word.split("-")
-            if more and first in counts and held.issuperset(more):
+            if more and (first in self.values or first in self.multipliers) and held.issuperset(more):
                 yield from (Token(word, token.start, token.end) for word in (first, *more))
             elif not _is_hyphen(tokens[max(at - 1, 0) : at + 2], held):
                 yield token

@@ -26,6 +26,8 @@ _FILLERS = "\u115f\u1160\u3164\uffa0"  # letters that show nothing
 
 def plain(text: str) -> str:
     """A text in small letters, without accents. Raised digits, fractions and the like stay as they are."""
+    if text.isascii():
+        return text.lower()
     signs = text.casefold().translate(_PLAIN_SIGNS)
     if signs.isascii():
         return signs
@@ -43,7 +45,7 @@ def _plain_letter(c: str) -> str:
 def plain_word(said: str) -> str:
     """A word, number or sign as phrases have it: of signs that are written as one, such as "…", the first."""
     word = plain(said)
-    return word[:1] if word and set(word) <= set(PUNCTUATION) else word
+    return word if word.strip(PUNCTUATION) else word[:1]
 
 
 def visible(text: str) -> str:

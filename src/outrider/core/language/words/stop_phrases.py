@@ -9,11 +9,9 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cache
 
-from outrider.core.language.words.phrase_group import PhraseGroup
+from outrider.core.language.words.phrase_group import WORD_BEGINS, PhraseGroup
 from outrider.core.language.words.phrasebook import LANGUAGES, Phrasebook, joined, phrasebook, stop_words
 from outrider.core.language.words.signs import PUNCTUATION
-
-WORD_BEGINS = r"(?<!\S)"
 
 
 @cache

@@ -24,7 +24,8 @@ class Tokenizer:
     """
 
     def __init__(self, numerals: Numerals, units: Set[str], lexicon: Set[str], kinds: Set[str]) -> None:
-        self._numerals, self._units, self._lexicon, self._kinds = numerals, units, lexicon, kinds
+        self._numerals, self._lexicon, self._kinds = numerals, lexicon, kinds
+        self._counted = frozenset((*numerals.words, *units))
         self._token = re.compile(f"{written_digits(numerals.decimal_sign)}|{_TOKEN}")
         self._longest = max(map(len, lexicon))
 
@@ -34,7 +35,7 @@ class Tokenizer:
         signs = _JOINT.sub(" ", signs) if "parted" in self._kinds else signs
         found = [Token(self._spelling(m[0]), m.start(), m.end()) for m in self._token.finditer(signs)]
         found = [token for token in found if token.word and token.word not in _UNSAID]
-        found = list(self._numerals.parted(found, self._units))
+        found = list(self._numerals.parted(found, self._counted))
         if "unspaced" in self._kinds:
             return [part for token in found for part in self._segments(token)]
         return found
