@@ -291,7 +291,7 @@ class Phrasebook:
             "side": self._any(w for words in self._data["sides"].values() for w in words),
             "size": self._any(w for words in self._data["sizes"].values() for w in words),
             "angle": rf"(?:{self._amount(self._data['degrees'])}|{DIGITS} |{self._tens})",
-            "distance": self._amount(self.metres),
+            "distance": f"{self._amount(self.metres)}(?:{DIGITS} |{self._number_word})*",
             "seconds": self._amount(self.seconds),
             "x": _COORDINATE,
             "y": _COORDINATE,
