@@ -117,8 +117,9 @@ class Phrasebook:
 
     @cached_property
     def first(self) -> re.Pattern[str]:
-        """Returns an expression for politeness and then words such as "first", which are its only group."""
-        return re.compile(f"(?:{self._any(self._data['polite_before'])})*({self._any(self._data['firsts'])})")
+        """An expression for words such as "first", its only group, after politeness and perhaps a verb."""
+        polite, verb = self._any(self._data["polite_before"]), self._any(self.verbs) or NEVER
+        return re.compile(f"(?:{polite})*(?:{verb})?({self._any(self._data['firsts'])})")
 
     @cached_property
     def polite_after(self) -> re.Pattern[str]:
