@@ -32,6 +32,7 @@ def both(said: str) -> set[str]:
     "said",
     [
         *("turn left and stop right now", "go to the chair and stop now.", "go forward and now stop"),
+        *("find the chair and then oh stop", "find the chair and then rex stop"),
         *("go to the chair, then stop immediately", "geh zum stuhl und halt sofort an"),
         *("va à la chaise et arrête tout de suite", "ve a la silla y para ya", "去椅子那里然后马上停下"),
     ],
@@ -45,6 +46,7 @@ def test_a_last_step_that_is_to_stop_now_stops_at_once(said: str) -> None:
     [
         ("turn left and stop", "turn(30); stop"),
         ("now turn left and then stop", "turn(30); stop"),
+        ("go forward. and stop!", "move(0.5); stop"),
         ("geh zum stuhl und dann stopp", "find(chair); stop"),
     ],
 )

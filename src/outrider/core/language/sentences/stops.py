@@ -192,7 +192,7 @@ def _breaks_in(reading: Reading) -> bool:
 
 def _is_addressed(book: Phrasebook, phrase: str, after: Sequence[str]) -> bool:
     """Whether after a phrase of one word comes but a name or the like; not after one that more may follow."""
-    is_whole = book.as_written(phrase) in book.words("whole_stops")
+    is_whole = book.as_written(phrase) in of_all("whole_stops") and not called(book).issuperset(after)
     return not is_whole and _orders_a_stop(book, [*phrase.split(), *after])
 
 
