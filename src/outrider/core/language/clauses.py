@@ -103,6 +103,10 @@ class Clauses(Motions):
 
     def _without_politeness(self, plain: Sequence[Token]) -> list[Token]:
         words = self.book.without(self.book.polite_before, plain)
+        first = self.book.first.match(joined(words))
+        if first:
+            start, end = (joined(words).count(" ", 0, at) for at in first.span(1))
+            words = [*words[:start], *words[end:]]
         return self.book.without(self.book.polite_after, words, True)
 
     def _fitting(self, text: str) -> list[PhraseGroup]:
@@ -179,12 +183,10 @@ class Clauses(Motions):
         return p.Where(name, f"where is the {name}?") if said.previous.tells else self.forget(slots, said)
 
     def alone(self, slots: Slots, said: Said) -> p.Step | None:
-        """A thing that the models know, with an article and no word of what to do: "a chair", "any cup"."""
+        """A thing that the models know, with an article or "to" and no verb: "a chair", "to the cup"."""
         words = slots["thing"]
-        has_article = self.book.without_article(words) != words
-        return (
-            self._to_find(words, said, room=False) if has_article and self.names.names_known(words) else None
-        )
+        is_told = self.book.without_article(words) != words or words != said.text
+        return self._to_find(words, said, room=False) if is_told and self.names.names_known(words) else None
 
     def _to_find(self, words: str, said: Said, room: bool) -> p.Step | None:
         """A thing that the models know, or the robot's memory, or that a general model may know."""
@@ -298,7 +300,7 @@ def _always(step: p.Step) -> _Builder:
 
 
 _ABOUT_THINGS = ("remember", "forget", "where", "ask", "find", "again", "alone", "follow", "described")
-_MOTIONS = ("way", "turn", "quarter", "forward", "back", "point", "wait")
+_MOTIONS = ("way", "turn", "quarter", "around", "full", "forward", "back", "point", "wait")
 _CORRECTIONS = ("other", "which", "side", "beside")
 _NAMED = (*_ABOUT_THINGS, *_MOTIONS, *_CORRECTIONS)
 """The groups of phrases whose builder has their name."""
@@ -306,8 +308,6 @@ _BUILDERS: dict[str, _Builder] = {
     "stop": _always(p.Stop()),
     "home": _always(p.Home()),
     "return": _always(p.Return()),
-    "around": _always(p.Turn(180.0)),
-    "full": _always(p.Turn(360.0)),
     "see": _always(p.See()),
     "did": _always(p.Did()),
     "forget_all": _always(p.Forget()),

@@ -41,6 +41,14 @@ class Motions:
         """Returns a turn by 90 degrees to the named side."""
         return p.Turn(self._sign(slots) * 90.0)
 
+    def around(self, slots: Slots, said: Said) -> p.Step | None:
+        """Returns a half turn, to the left unless a side is named."""
+        return p.Turn(self._sign(slots) * 180.0)
+
+    def full(self, slots: Slots, said: Said) -> p.Step | None:
+        """Returns a full turn, to the left unless a side is named."""
+        return p.Turn(self._sign(slots) * 360.0)
+
     def forward(self, slots: Slots, said: Said) -> p.Step | None:
         """Returns a move ahead in metres; notes a problem for a distance out of range."""
         metres = self._amount(slots.get("distance"), self.book.metres, MOVE_M[self._size(slots)])

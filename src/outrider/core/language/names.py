@@ -138,6 +138,11 @@ class Names:
         meant = self.vocabulary.thing(thing) if self.vocabulary else None
         return meant is not None and bool(self.vocabulary and self.vocabulary.phrasings(meant.shape, room))
 
+    def is_kind(self, word: str) -> bool:
+        """Whether a word is a kind of thing that the models or the languages' files know."""
+        known = self.vocabulary is not None and self.vocabulary.fills(word, ("kind",))
+        return known or word in _english_things()
+
     def names_known(self, said: str) -> bool:
         """Whether some words, with their article, name a thing that the models know."""
         return self.vocabulary is not None and self.is_known(self.name_of(said))

@@ -13,6 +13,7 @@ from functools import cached_property
 from outrider.core.edit_distance import closest
 from outrider.core.errors import InstructionError
 from outrider.core.language.clauses import Clauses
+from outrider.core.language.contrasts import contrasted
 from outrider.core.language.grammar import Vocabulary, nearest
 from outrider.core.language.plan import (
     MOST_STEPS,
@@ -142,6 +143,9 @@ class Reading:
         if correct is not None:
             return correct
         count = sum(token.word not in PUNCTUATION for token in tokens)
+        contrast = contrasted(Clauses(self.book, self.vocabulary, self.knows), self.tokens, self.sentence)
+        if contrast is not None:
+            return (contrast,)
         remembers = self.clauses.read(tokens, self.sentence, None, corrected, False)
         if remembers is not None and remembers.intent == "remember":
             return (remembers,)

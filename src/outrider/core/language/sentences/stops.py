@@ -21,9 +21,9 @@ from outrider.core.language.words.stop_phrases import (
     between_signs,
     called,
     is_long,
+    no_orders,
     of_all,
     stop_phrases,
-    urges,
     without_calls,
     without_emphasis,
     without_politeness,
@@ -40,10 +40,11 @@ def says_to_stop(sentence: str) -> bool:
     """Whether a sentence orders a stop, in any language, however long or strange the rest of it is.
 
     A sentence that is a plan in any language is one if it begins with a stop, has one that no word such as
-    "then" makes its last step, or is a question that ends in one. In any other a stop word or stop phrase
-    counts that no negation denies; so does a misspelt one, and a sentence whose letters are an order to
-    stop: "stopitnow", "dont move"; and one that orders it without words such as "even": "don't even move". Of
-    what is far longer than a sentence both ends are read, and the rest is looked at for stop words alone.
+    "then" makes its last step or that is to be now, or is a question that ends in one. In any other a stop
+    word or stop phrase counts that no negation denies; so does a misspelt one, and a sentence whose letters
+    are an order to stop: "stopitnow", "dont move"; and one that orders it without words such as "even":
+    "don't even move". Of what is far longer than a sentence both ends are read, and the rest is looked at for
+    stop words alone.
     """
     sentence = visible(sentence)
     if len(sentence) > MOST_READ:
@@ -61,7 +62,7 @@ def _says_to_stop(sentence: str) -> bool:
             says_stop(plan)
             or any(_bursts_out(one.book, [token.word for token in one.tokens]) for one in readings)
             or any(map(says_stop, plans))
-            or any(_asks_and_stops(one) or _breaks_in(one) for one in readings)
+            or any(_asks_and_stops(one) or _breaks_in(one) or _is_urgent(one) for one in readings)
             or any(map(slips, _likely(readings)))
         )
     if any(map(_breaks_in, readings)):
@@ -152,9 +153,17 @@ def _orders_a_stop(book: Phrasebook, clause: Sequence[str]) -> bool:
 def _asks_and_stops(reading: Reading) -> bool:
     """Whether the last word of a question is a stop that no negation denies: "is that a person stop?"."""
     book = reading.book
-    *asked, _ = urges(book).sub("", joined(reading.tokens)).split("? ")
+    *asked, _ = no_orders(book).sub("", joined(reading.tokens)).split("? ")
     told = [without_politeness(book, words) for part in asked for words in between_signs(part.split())]
     return any(words[-1] in stop_words() and not _is_denied(words[:-1]) for words in told if words)
+
+
+def _is_urgent(reading: Reading) -> bool:
+    """Whether the last step is to stop now, not at the end of the plan: "turn left and stop right now"."""
+    book, text = reading.book, joined(reading.tokens).rstrip(f"{PUNCTUATION} ") + " "
+    *_, last = book.connector.split(text)
+    steps = _steps(reading) or ()
+    return Stop() in steps[-1:] and not book.words("urgent").isdisjoint(last.split())
 
 
 def _breaks_in(reading: Reading) -> bool:
@@ -166,7 +175,7 @@ def _breaks_in(reading: Reading) -> bool:
     """
     book = reading.book
     words = without_politeness(book, [token.word for token in reading.tokens])
-    text = urges(book).sub("", f"{' '.join(words)} ")
+    text = no_orders(book).sub("", f"{' '.join(words)} ")
     if "?" in words[-1:] or len(words) > MOST_WORDS:
         return False
     for match in stop_phrases(book).found_in(text):
@@ -185,7 +194,7 @@ def _breaks_in(reading: Reading) -> bool:
 
 def _is_addressed(book: Phrasebook, phrase: str, after: Sequence[str]) -> bool:
     """Whether after a phrase of one word comes but a name or the like; not after one that more may follow."""
-    is_whole = book.as_written(phrase) in of_all("whole_stops")
+    is_whole = book.as_written(phrase) in of_all("whole_stops") and not called(book).issuperset(after)
     return not is_whole and _orders_a_stop(book, [*phrase.split(), *after])
 
 
@@ -202,7 +211,7 @@ def _stops(book: Phrasebook, text: str) -> Iterator[bool]:
     A negation of something else denies nothing. A phrase of one word that is no stop word, such as "stay",
     counts between signs of punctuation, and where a clause begins: "cancel there is a kid".
     """
-    text = urges(book).sub("", text)
+    text = no_orders(book).sub("", text)
     for match in stop_phrases(book).found_in(text):
         if is_long(book, match[0]) or match[0].strip() in stop_words():
             if _goes_on(book, match):

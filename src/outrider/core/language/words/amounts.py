@@ -12,7 +12,7 @@ from typing import Any
 
 from outrider.core.language.words.signs import plain
 
-_DIGITS = r"\d+(?:[.,'_]\d+)*"
+_DIGITS = r"(?:\d+/\d+|[½¼¾]|\d+(?:[.,'_]\d+)*)"
 DIGITS = rf"[.,]?{_DIGITS}"
 """An expression for a number in digits, with all that people part them by and the sign it may begin with."""
 _DECIMAL_SIGNS = {"point": ".", "comma": ","}
@@ -21,6 +21,8 @@ _LEADING_SIGNS = {".": r"(?<!\d)\.", ",": r"(?<!\d)\.|(?<![\w.,]),"}
 _PLAIN = re.compile(r"(?=.?\d)\d*(?:([.,])\d+)?", re.ASCII)
 _THOUSANDS = re.compile(r"[1-9]\d{0,2}([.,'_])\d{3}(?:\1\d{3})*", re.ASCII)
 _AFTER_POINT = re.compile(r"[0-9]+")
+_FRACTION = re.compile(r"([1-9])/([1-9]\d?)", re.ASCII)
+_FRACTIONS = {"½": "1/2", "¼": "1/4", "¾": "3/4"}
 
 _Term = tuple[float, float]
 """What is added to a number, and what the next must be less than: 5 after "twenty", nothing after "five"."""
@@ -47,7 +49,7 @@ class Numerals:
     `joiners` stand between parts of a number ("and"), `fillers` anywhere in it; `singles` mean 1 alone ("a").
     `points` part decimals ("point"), each with the number word that it holds before, if any. `halves` follow
     a unit ("and a half"). `shortens`: a last digit right after a hundred or more counts tens of it or more,
-    as in Chinese: "hundred five" is 150.
+    as in Chinese: "hundred five" is 150, and "one metre five" 1.5 m; elsewhere "one metre fifty" is.
     """
 
     values: Mapping[str, float]
@@ -91,15 +93,28 @@ class Numerals:
     def amount(self, said: str, units: Mapping[str, float]) -> float | None:
         """A number and its unit, if any, in the unit that counts 1; None for no plain number.
 
-        What says "and a half" after its unit is half a unit more, of a whole number or of one unit.
+        What says "and a half" after its unit is half a unit more, of a whole number or of one unit. What
+        says "fifty" there are hundredths, as of a metre.
         """
         half = next((half for half in self.halves if said.strip().endswith(f" {half}")), "")
-        *number, unit = said.strip().removesuffix(half).split()
+        words = said.strip().removesuffix(half).split()
+        at = next((at for at, word in enumerate(words) if word in units), len(words) - 1)
+        if words[at + 1 :]:
+            return self._with_hundredths(words[:at], units[words[at]], words[at + 1 :])
+        *number, unit = words
         number += [] if unit in units else [unit]
         count = self.read(number) if number or not half else 1.0
         if count is None or (half and count % 1.0):
             return None
         return (count + (0.5 if half else 0.0)) * units.get(unit, 1.0)
+
+    def _with_hundredths(self, number: Sequence[str], unit: float, more: Sequence[str]) -> float | None:
+        """An amount of whole units and hundredths of one: "one metre fifty"; of tenths where one shortens."""
+        count, rest = self.read(number), self.read(more)
+        least, parts = (1.0, 10.0) if self.shortens else (10.0, 100.0)
+        if count is None or rest is None or count % 1.0 or rest % 1.0 or unit != 1.0:
+            return None
+        return count + rest / parts if least <= rest < parts else None
 
     def parted(self, tokens: Sequence[Token], held: frozenset[str]) -> Iterator[Token]:
         """Tokens with the words of hyphenated numbers and amounts apart: "forty-five", "90-degrees".
@@ -174,6 +189,10 @@ class Numerals:
                 if terms != [(1.0, 1.0)]:
                     return False
                 terms.clear()
+        elif (fraction := _FRACTION.fullmatch(_FRACTIONS.get(word, word))) is not None:
+            term = int(fraction[1]) / int(fraction[2]), 0.0
+            if term[0] >= 1.0 or any(value % 1.0 for value, _ in terms):
+                return False
         else:
             value = self.digits(word)
             if value is None or terms or (_THOUSANDS.fullmatch(word) and self.decimal_sign in word):

@@ -119,8 +119,9 @@ class Phrasebook:
 
     @cached_property
     def first(self) -> re.Pattern[str]:
-        """Returns an expression for politeness and then words such as "first", which are its only group."""
-        return re.compile(f"(?:{self._any(self._data['polite_before'])})*({self._any(self._data['firsts'])})")
+        """An expression for words such as "first", its only group, after politeness and perhaps a verb."""
+        polite, verb = self._any(self._data["polite_before"]), self._any(self.verbs) or NEVER
+        return re.compile(f"(?:{polite})*(?:{verb})?({self._any(self._data['firsts'])})")
 
     @cached_property
     def polite_after(self) -> re.Pattern[str]:
@@ -293,7 +294,7 @@ class Phrasebook:
             "side": self._any(w for words in self._data["sides"].values() for w in words),
             "size": self._any(w for words in self._data["sizes"].values() for w in words),
             "angle": rf"(?:{self._amount(self._data['degrees'])}|{DIGITS} |{self._tens})",
-            "distance": self._amount(self.metres),
+            "distance": f"{self._amount(self.metres)}(?:{DIGITS} |{self._number_word})*",
             "seconds": self._amount(self.seconds),
             "x": _COORDINATE,
             "y": _COORDINATE,

@@ -28,9 +28,14 @@ def is_long(book: Phrasebook, phrase: str) -> bool:
 
 
 @cache
-def urges(book: Phrasebook) -> re.Pattern[str]:
-    """Returns an expression for questions that urge, such as "can't you", in any language."""
-    told = (urge for language in LANGUAGES for urge in phrasebook(language).spoken("urges"))
+def no_orders(book: Phrasebook) -> re.Pattern[str]:
+    """Returns an expression for what hides whether a stop is ordered, in any language.
+
+    That is a question that urges, such as "can't you", and a stop word that is none: the Spanish "para ti".
+    """
+    books = [phrasebook(language) for language in LANGUAGES]
+    told = [urge for one in books for urge in one.spoken("urges")]
+    told += [phrase for one in books for phrase in one.spoken("no_stops") if " " in phrase]
     spelt = sorted((joined(book.tokens(urge)) for urge in told), key=len, reverse=True)
     return re.compile(rf"(?<!\S)(?:{'|'.join(map(re.escape, spelt))})")
 

@@ -12,7 +12,7 @@ from outrider.core.language.words.signs import plain_word
 _SIGNS_IN_WORDS = str.maketrans({"’": "'", "‐": "-"})
 _UNSAID = '"“”„«»¿¡:'
 _TOKEN = r"[^\W\d_]+(?:['-][^\W\d_]+)*|\S"
-_JOINT = re.compile(r"(?<=[^\W\d_])['-](?=[^\W\d_])")
+_JOINT = re.compile(r"(?<=[^\W\d_])['-](?=[^\W_])")
 _DIGRAPH = re.compile("([aou])e")
 
 
