@@ -133,7 +133,7 @@ def test_a_connection_whose_network_is_cut_is_soon_known_as_broken() -> None:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 1000 * CUT_S
 
 
-SECRET = "4711"
+SECRET = "4711-oleander"
 
 
 def test_a_persons_words_are_told_to_their_page_alone(server: ConsoleServer, robot: FakeRobot) -> None:

@@ -75,26 +75,26 @@ def test_the_plan_that_was_carried_out_is_noted_once(path: Path, notary: Notary)
     steps, targets = ("find the red ball", "turn left 30 degrees"), ("red ball", "")
     for current in range(3):
         server.show(m.Plan(steps, current, current < 2, targets))
-    server.show(m.Plan(("walk to my pin 1234",), 0, True, ("walk to my pin 1234",)))
+    server.show(m.Plan(("walk to my pin 1234567890",), 0, True, ("walk to my pin 1234567890",)))
     server.close()
     notary.close()
     told = ["find the red ball; turn left 30 degrees", "follow what was said"]
     assert [entry.what for entry in entries(path, "plan")] == told
     assert [entry.what for entry in entries(path, "say")] == ["a sentence of 28 characters"]
-    assert b"1234" not in path.read_bytes()
+    assert b"1234567890" not in path.read_bytes()
 
 
 def test_what_concerns_memory_is_not_written_down(path: Path, notary: Notary) -> None:
     for said in (
-        "remember that my pin is 1234",
-        "forget my pin 1234",
-        "where is my pin 1234",
-        "my pin is 1234",
-        "go to my pin 1234",
+        "remember that my pin is 1234567890",
+        "forget my pin 1234567890",
+        "where is my pin 1234567890",
+        "my pin is 1234567890",
+        "go to my pin 1234567890",
     ):
         notary.note("viewer 1", "say", said=said)
     notary.close()
-    assert b"1234" not in path.read_bytes() and len(entries(path, "say")) == 5
+    assert b"1234567890" not in path.read_bytes() and len(entries(path, "say")) == 5
 
 
 def test_a_held_key_and_a_repeated_stop_are_written_once(
