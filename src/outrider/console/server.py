@@ -33,7 +33,7 @@ from outrider.core.sensors.camera import CameraModel
 from outrider.core.values import Pose2D, RangeScan
 
 START_S, STOP_S = 60.0, 5.0
-"""What a start takes is the loading of libraries: half a second, and many on a machine that is busy."""
+"""Limits. A start loads libraries, which takes half a second, and many on a busy machine."""
 WAITING = 4096
 """Connections that the system keeps until they are accepted."""
 PING_S = 5.0

@@ -175,6 +175,14 @@ def test_going_to_a_thing_is_said_in_many_ways(said: str) -> None:
     assert intent(said) == "find(sofa)"
 
 
+@pytest.mark.parametrize(
+    "said", ["find the chair, first", "turn left and first", "turn left then first please"]
+)
+def test_a_first_that_nothing_follows_is_refused_for_coming_late(said: str) -> None:
+    with pytest.raises(InstructionError, match='"first" after another step'):
+        plan_of(said, WORDS)
+
+
 def test_what_comes_first_is_said_before_it_alone() -> None:
     assert intent("geh erst zur tür dann zum tisch") == "find(door); find(table)"
     assert intent("geh zum tisch und dann geh erst zur tür") == "refused"

@@ -169,7 +169,7 @@ export class Link {
     }
   }
 
-  // The message that releases the emergency stop, as far as it has been told of here.
+  // The message that releases the emergency stop; the console refuses it where its news are older than the stop.
   get release() {
     return { do: "e_stop", engaged: false, beat: this.beat };
   }

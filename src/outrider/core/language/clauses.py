@@ -71,12 +71,12 @@ class Clauses(Motions):
     ) -> p.Step | None:
         """The step, or None. `described`: may it be a way that only a general model understands?"""
         plain = self._plain(tokens)
-        words = self._without_politeness(plain)
-        if not words:
-            return None
+        words = self._stripped(plain)
         late = self.book.first.match(joined(plain)) if previous else None
         if late:
             return self._refuse_all(_NOT_FIRST.format(late[1].strip()))
+        if not words:
+            return None
         said, num_problems = Said(words, sentence, previous), len(self.problems)
         if self._is_refused(plain, said):
             return None
@@ -98,19 +98,20 @@ class Clauses(Motions):
         return None
 
     def bare(self, tokens: Sequence[Token]) -> list[Token]:
-        """The words without politeness and punctuation."""
-        return self._without_politeness(self._plain(tokens))
+        """Returns the words without politeness, punctuation and words such as "first"."""
+        return self._stripped(self._plain(tokens))
 
-    def _without_politeness(self, plain: Sequence[Token]) -> list[Token]:
+    def _stripped(self, plain: Sequence[Token]) -> list[Token]:
         words = self.book.without(self.book.polite_before, plain)
-        first = self.book.first.match(joined(words))
+        text = joined(words)
+        first = self.book.first.match(text)
         if first:
-            start, end = (joined(words).count(" ", 0, at) for at in first.span(1))
+            start, end = (text.count(" ", 0, at) for at in first.span(1))
             words = [*words[:start], *words[end:]]
         return self.book.without(self.book.polite_after, words, True)
 
     def _fitting(self, text: str) -> list[PhraseGroup]:
-        """The groups with a phrase that a clause is: it is read several times, as this and as that."""
+        """Returns the groups that have a clause's text as a phrase; kept, as it is read several times."""
         if text not in self._groups:
             self._groups[text] = [group for group in self.book.groups if group.fits(text)]
         return self._groups[text]

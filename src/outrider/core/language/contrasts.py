@@ -30,7 +30,7 @@ def contrasted(clauses: Clauses, tokens: Sequence[Token], sentence: str) -> Step
 
 
 def _differ(step: Step | None, other: Step | None) -> bool:
-    """Whether what is meant cannot be what is not: no chair is told from "the red one"."""
+    """Whether what is meant and what is denied cannot be the same thing."""
     if isinstance(step, Correct) and isinstance(other, Correct):
         told = [(bool(one.other), bool(one.colour), bool(one.size), bool(one.side)) for one in (step, other)]
         return step != other and told[0] == told[1]
@@ -66,7 +66,7 @@ def _contrasts(book: Phrasebook, tokens: Sequence[Token]) -> Iterator[_Contrast]
 
 
 def _openers(book: Phrasebook, tokens: Sequence[Token]) -> int:
-    """How many tokens begin a correction, such as "no" or "i said", before what says which is not meant."""
+    """Returns how many tokens open a correction, such as "no" or "i said", before anything is denied."""
     text, end = joined(tokens), 0
     while opener := book.opener.match(text, end):
         if opener["said"].split()[0] in book.words("not_this"):

@@ -162,8 +162,9 @@ def _is_urgent(reading: Reading) -> bool:
     """Whether the last step is to stop now, not at the end of the plan: "turn left and stop right now"."""
     book, text = reading.book, joined(reading.tokens).rstrip(f"{PUNCTUATION} ") + " "
     *_, last = book.connector.split(text)
-    steps = _steps(reading) or ()
-    return Stop() in steps[-1:] and not book.words("urgent").isdisjoint(last.split())
+    if book.words("urgent").isdisjoint(last.split()):
+        return False
+    return Stop() in (_steps(reading) or ())[-1:]
 
 
 def _breaks_in(reading: Reading) -> bool:

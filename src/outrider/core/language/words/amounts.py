@@ -93,8 +93,8 @@ class Numerals:
     def amount(self, said: str, units: Mapping[str, float]) -> float | None:
         """A number and its unit, if any, in the unit that counts 1; None for no plain number.
 
-        What says "and a half" after its unit is half a unit more, of a whole number or of one unit. What
-        says "fifty" there are hundredths, as of a metre.
+        "And a half" after the unit adds half a unit to a whole number, or to one unit. A number after the
+        unit counts hundredths of it: "one metre fifty" is 1.5.
         """
         half = next((half for half in self.halves if said.strip().endswith(f" {half}")), "")
         words = said.strip().removesuffix(half).split()
@@ -109,7 +109,10 @@ class Numerals:
         return (count + (0.5 if half else 0.0)) * units.get(unit, 1.0)
 
     def _with_hundredths(self, number: Sequence[str], unit: float, more: Sequence[str]) -> float | None:
-        """An amount of whole units and hundredths of one: "one metre fifty"; of tenths where one shortens."""
+        """Returns an amount such as "one metre fifty" in units; None for no such amount.
+
+        The last number counts hundredths of a unit; tenths where the language `shortens`.
+        """
         count, rest = self.read(number), self.read(more)
         least, parts = (1.0, 10.0) if self.shortens else (10.0, 100.0)
         if count is None or rest is None or count % 1.0 or rest % 1.0 or unit != 1.0:

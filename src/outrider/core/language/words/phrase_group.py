@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 from outrider.core.language.words.heeding import SLOT_NAME
 
@@ -21,15 +22,13 @@ class PhraseGroup:
         begin = WORD_BEGINS if all(one.startswith(WORD_BEGINS) for one in told) else ""
         # What all begin with is looked for once at each letter, not once for each phrase.
         self._any = re.compile(f"{begin}(?:{'|'.join(one.removeprefix(begin) for one in told)})")
-        self._compiled: list[re.Pattern[str]] = []
         if name == "stop":
-            self._phrases()  # no stop is to wait for it
+            _ = self._phrases  # the first stop must not wait for them to be compiled
 
+    @cached_property
     def _phrases(self) -> list[re.Pattern[str]]:
-        """Compiled when one is first needed: most groups of most languages never are."""
-        if not self._compiled:
-            self._compiled = [re.compile(expression) for expression in self.expressions]
-        return self._compiled
+        """Compiled when first needed: most groups of most languages never are."""
+        return [re.compile(expression) for expression in self.expressions]
 
     def fits(self, text: str) -> bool:
         """Whether a whole text is one of the phrases."""
@@ -38,9 +37,9 @@ class PhraseGroup:
     def matches(self, text: str) -> Iterator[re.Match[str]]:
         """Yields the match of each phrase that a whole text is, in the phrases' order."""
         if self.fits(text):  # most texts fit none, which one expression tells at once
-            yield from filter(None, (phrase.fullmatch(text) for phrase in self._phrases()))
+            yield from filter(None, (phrase.fullmatch(text) for phrase in self._phrases))
 
     def found_in(self, text: str) -> Iterator[re.Match[str]]:
         """Yields all matches within a text, phrase by phrase."""
         if self._any.search(text):
-            yield from (match for phrase in self._phrases() for match in phrase.finditer(text))
+            yield from (match for phrase in self._phrases for match in phrase.finditer(text))

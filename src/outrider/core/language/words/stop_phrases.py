@@ -29,15 +29,16 @@ def is_long(book: Phrasebook, phrase: str) -> bool:
 
 @cache
 def no_orders(book: Phrasebook) -> re.Pattern[str]:
-    """Returns an expression for what hides whether a stop is ordered, in any language.
+    """Returns an expression, for all languages, of what is taken out before stops are looked for.
 
-    That is a question that urges, such as "can't you", and a stop word that is none: the Spanish "para ti".
+    These are questions that urge, such as "can't you", and phrases in which a stop word is an ordinary one,
+    such as the Spanish "para ti".
     """
     books = [phrasebook(language) for language in LANGUAGES]
     told = [urge for one in books for urge in one.spoken("urges")]
     told += [phrase for one in books for phrase in one.spoken("no_stops") if " " in phrase]
     spelt = sorted((joined(book.tokens(urge)) for urge in told), key=len, reverse=True)
-    return re.compile(rf"(?<!\S)(?:{'|'.join(map(re.escape, spelt))})")
+    return re.compile(f"{WORD_BEGINS}(?:{'|'.join(map(re.escape, spelt))})")
 
 
 @cache
