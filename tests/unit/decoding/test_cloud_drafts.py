@@ -212,6 +212,7 @@ CERTAIN = Ready(1.0, False)
         ([CERTAIN, CERTAIN], 0.0, Price(1.0, 0.01), (2, 0)),
         ([Ready(0.05, False), CERTAIN], 0.9, Price(1.0, 0.01), (0, 6)),
         ([Ready(0.05, True), CERTAIN], 0.9, Price(1.0, 0.01), (2, 4)),
+        ([Ready(0.0, False)] * 3, 0.0, Price(1.0, 0.01), (3, 0)),
     ],
 )
 def test_what_lies_ready_is_verified_and_drafted_on_as_far_as_it_pays(draft, own, price, expected):

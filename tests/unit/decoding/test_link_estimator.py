@@ -39,6 +39,16 @@ def test_what_may_go_up_is_earned_by_verified_tokens():
     assert EdgeEstimator(DecodingConfig(), 3.0).affords < start, "larger ids, fewer tokens"
 
 
+def test_where_robots_take_turns_what_goes_up_costs_nothing():
+    one = EdgeEstimator(DecodingConfig(), 2.0)
+    for number in range(20):
+        one.on_verdict(number * 0.3, news(1, 0.1, next_sent_s=number * 0.3 - 0.01))
+    assert one.takes_turns
+    before = one.affords
+    one.on_sent(1000, 7.0)
+    assert one.affords == before
+
+
 def test_before_any_verification_a_whole_chunk_is_awaited():
     one = EdgeEstimator(DecodingConfig(num_draft_tokens=4), 2.0)
     assert [one.is_time(length, 1.0) for length in (1, 3, 4, 5)] == [False, False, True, True]

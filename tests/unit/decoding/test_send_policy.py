@@ -56,8 +56,10 @@ def forked_tree(length: int) -> DraftTree:
     tree = DraftTree(5, 77, random.Random(1))
     tip = tree.root
     for token in range(length):
+        tip.choices = (token,)
         tip = tree.add(tip, token, 0.8, "draft")
     tree.add(tree.add(tree.root, 30, 0.4, "guess"), 31, 0.8, "draft")
+    assert len(tree.main_path()) == length
     return tree
 
 
@@ -111,3 +113,24 @@ def test_where_robots_take_turns_a_branch_that_has_ended_is_not_held_back():
     let_wait(policy, 2.0)
     tree = forked_tree(2)
     assert sent(policy, tree, can_extend=False) == tree.main_path()
+
+
+def test_where_robots_take_turns_the_last_token_goes_up_even_alone():
+    policy = policy_of(num_draft_tokens=4)
+    let_wait(policy, 2.0)
+    tree = forked_tree(5)
+    for node in tree.main_path()[:4]:
+        node.sent_s = 1.0
+    assert sent(policy, tree) == []
+    assert sent(policy, tree, can_extend=False) == tree.main_path()[4:]
+
+
+def test_where_robots_take_turns_no_bytes_are_saved():
+    policy, alone = policy_of(num_draft_tokens=4), policy_of(num_draft_tokens=4)
+    let_wait(policy, 2.0)
+    let_wait(alone, 1.0)
+    tree = forked_tree(6)
+    for one in (policy, alone):
+        one.estimates.on_sent(10_000, 1.0)
+    assert sent(policy, tree) == tree.main_path()
+    assert sent(alone, tree) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from outrider.decoding.policy.adaptive import AdaptivePolicy
 from outrider.decoding.policy.session_estimates import SessionEstimates
 
 STEP_S = 0.05
@@ -65,3 +66,28 @@ def test_whatever_it_has_seen_its_answers_are_sane(verified, offered):
         policy.on_verified(drafted, compute_s)
         policy.on_draft_judged(min(drafted, accepted), accepted < drafted)
     assert 0 <= policy.chunk_length(offered) <= offered
+
+
+class Lying:
+    """A view of a text with a draft of the edge's ready."""
+
+    room, step_requested = 8, False
+
+    def best(self, after: tuple[int, ...] = ()) -> tuple[tuple[int, ...], tuple[float | None, ...]]:
+        return (11, 12, 13), (None, None, None)
+
+    def continues(self, tokens: tuple[int, ...]) -> bool:
+        return True
+
+
+def test_what_lies_ready_is_verified_where_the_clouds_own_better_draft_has_not_come():
+    estimates = pace(1, drafted=8)
+    for length in range(9):
+        estimates.on_verified(length, STEP_S)
+    for _ in range(60):
+        estimates.cloud.on_judged(0.99, True)
+    estimates.on_cloud_drafted(0.0001, 1)
+    policy = AdaptivePolicy(False, 100, estimates, cloud_drafts=True)
+    assert policy.draft_after(Lying()) == (), "the cloud's own draft is the better one"
+    plan = policy.plan(Lying())
+    assert plan is not None and plan.draft == (11, 12, 13), "but a step would bring less than what is here"

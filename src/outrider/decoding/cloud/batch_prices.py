@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from outrider.decoding.cloud.batch_selection import Candidate, worth_drafting, worth_joining
-from outrider.decoding.policy.estimators import BatchTime, SteadyAcceptance
+from outrider.decoding.policy.batch_times import BatchTime
+from outrider.decoding.policy.estimators import SteadyAcceptance
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
 
@@ -24,9 +25,8 @@ class Chosen(NamedTuple):
 class BatchPrices:
     """Of one verifier. Times in seconds."""
 
-    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING, drafts: bool = False) -> None:
-        """`drafts`: whether a draft model stands beside the target."""
-        self._tuning, self._drafts = tuning, drafts
+    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
+        self._tuning = tuning
         self.verify_time, self._draft_time = BatchTime(tuning), BatchTime(tuning, unseen_s=0.0)
         self._rate = 0.0
         """Tokens a second of the batch chosen last."""
@@ -42,12 +42,11 @@ class BatchPrices:
         if drafted:
             self._draft_time.add(drafted, used_s)
         size = max(1, verified + drafted)
-        if self._drafts:
-            self.part_alone = self.verify_time.seconds(1) / self.verify_time.seconds(size)
+        self.part_alone = self.verify_time.seconds(1) / self.verify_time.seconds(size)
 
     def choose(self, candidates: Sequence[Candidate]) -> Chosen:
         """Returns the batch of most tokens a second, at what a second is worth."""
-        verify_s, draft_s = self.verify_time.seconds, self._draft_time.seconds
+        verify_s, draft_s = self.verify_time.hoped_s, self._draft_time.seconds
         joining, self._rate = worth_joining(candidates, verify_s, self._tuning, draft_s, self._rate)
         taken: Mapping[int, Candidate] = {index: candidates[index] for index in joining}
         return Chosen(joining, worth_drafting(taken, self._rate, draft_s))

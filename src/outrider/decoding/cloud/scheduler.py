@@ -36,7 +36,7 @@ class TargetScheduler:
         self._shares = StartTimeFairQueue(tuning)
         self._buckets: dict[str | bytes, TokenBucket] = {}
         self._parts_run = 0
-        self._prices = BatchPrices(tuning, drafts)
+        self._prices = BatchPrices(tuning)
         self.alone = True
         """Whether the batch that runs has one job."""
         self.waited_s: list[float] = []

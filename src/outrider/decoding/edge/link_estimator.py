@@ -60,8 +60,13 @@ class EdgeEstimator:
         self._speed.begin_text()
 
     def on_sent(self, num_bytes: int, now_s: float) -> None:
-        """A draft leaves, its branches in so many bytes; an idle cloud will begin with it when it arrives."""
-        self._purse.spend(self._tuning.frame_bytes + num_bytes)
+        """A draft leaves, its branches in so many bytes; an idle cloud will begin with it when it arrives.
+
+        Where robots take turns, every token is worth its bytes: the device's time is what there is too little
+        of.
+        """
+        if not self.takes_turns:
+            self._purse.spend(self._tuning.frame_bytes + num_bytes)
         arrival_s = now_s + self.round_trip.value / 2.0
         if self._free_s <= arrival_s:
             self._free_s = arrival_s + self.verify.value

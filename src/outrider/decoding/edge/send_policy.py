@@ -66,18 +66,17 @@ class SendAhead(SendPolicy):
     """All that is worth its bytes, as soon as a branch is worth a frame.
 
     Second choices that nothing follows yet go along. Where robots wait for their turns, the likeliest branch
-    grows long meanwhile and takes all bytes: it goes up alone, in whole chunks.
+    grows long meanwhile: it goes up alone, in whole chunks.
     """
 
     def plan(self, drafts: TreeExpander, is_told: bool, now_s: float) -> list[Node] | None:
         """See `SendPolicy`."""
         tree = drafts.tree
+        if self.estimates.takes_turns:
+            return self._next_chunk(drafts)
         can_begin = tree.root.drafted or drafts.can_extend(())
         unsent = self._unsent(tree) if can_begin else []
         if not self._hold_a_useful_branch(unsent):
-            return None
-        grows = self.estimates.takes_turns and drafts.can_extend(tree.main_path())
-        if grows and len(unsent) < self._num_draft_tokens:
             return None
         unsent.sort(key=lambda node: -node.likelihood)
         affordable = int(min(max(0.0, self.estimates.affords), len(unsent)))
@@ -96,9 +95,16 @@ class SendAhead(SendPolicy):
     def _unsent(self, tree: DraftTree) -> list[Node]:
         """Return what is worth its bytes and has not been sent."""
         likely: Sequence[Node] = tree.likely(self.estimates.least_worth)
-        if self.estimates.takes_turns:
-            likely = tree.main_path()
         return [node for node in likely if node.sent_s is None and node is not tree.root]
+
+    def _next_chunk(self, drafts: TreeExpander) -> list[Node] | None:
+        """Return what goes on from the likeliest branch, once it is a whole chunk or the branch ends."""
+        path = drafts.tree.main_path()
+        unsent = [node for node in path if node.sent_s is None]
+        is_whole = len(unsent) >= self._num_draft_tokens or not drafts.can_extend(path)
+        if not unsent or not is_whole:
+            return None
+        return _fitting(drafts.tree, unsent)
 
 
 def send_policy_of(config: DecodingConfig, estimates: EdgeEstimator) -> SendPolicy:

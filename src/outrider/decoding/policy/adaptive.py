@@ -96,7 +96,7 @@ class AdaptivePolicy:
     def _draft(self, view: DraftView) -> tuple[Tokens, tuple[Evidence, ...]]:
         if self._cloud_drafts and self.estimates.times.any_known:
             draft, evidence = self._ready(view)
-            length = self.estimates.extent(evidence, len(self.assumed), view.room).ready
+            length = self.estimates.extent(evidence, len(self.assumed), view.room, may_draft=False).ready
             if self._probed and length < len(draft) and evidence[length] is not None:
                 length += 1
             return draft[:length], evidence[:length]

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from math import sqrt
 from typing import NamedTuple
 
+from outrider.decoding.policy.batch_times import BatchTime
 from outrider.decoding.policy.estimators import (
-    BatchTime,
     ExponentialMean,
     ExponentialRatio,
     SteadyAcceptance,
@@ -17,6 +17,8 @@ from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
 NUM_CHOICES = 2
 """Of the cloud's draft: its second choice may be verified beside the first."""
+SAME_GAIN = 1e-9
+"""Gains that differ by fewer tokens do so by rounding."""
 NUM_CHOICES_AHEAD = 4
 """Of what it drafts ahead: a verification may end with any of them, and go on from there."""
 
@@ -68,14 +70,14 @@ def best_extent(
     """Return what gains most at a price.
 
     `own`: the chance of a token that the cloud drafts. No more than `room` tokens are verified, each length
-    in `verify_s` seconds.
+    in `verify_s` seconds. Of extents that gain the same it is the one with the most that lies ready.
     """
     best = Extent(0, 0, float("-inf"))
     tokens = alive = 1.0
     for ready in range(len(draft) + 1):
         most = 0 if ready < len(draft) and draft[ready].of_cloud else room - ready
         more, gain = _best_more(ready, tokens, alive * own, own, most, price, verify_s)
-        if gain > best.gain:
+        if gain >= best.gain - SAME_GAIN:
             best = Extent(ready, more, gain)
         if ready < len(draft):
             alive *= draft[ready].chance

@@ -190,13 +190,16 @@ class SessionEstimates:
             return rate
         return max(rate, own)
 
-    def extent(self, evidence: Sequence[float | None], certain: int, room: int) -> Extent:
+    def extent(
+        self, evidence: Sequence[float | None], certain: int, room: int, may_draft: bool = True
+    ) -> Extent:
         """What to verify of the draft that lies ready, by the evidence of its tokens, and how many the cloud
-        should draft behind it. The first `certain` tokens are verified in any case.
+        should draft behind it, where it `may_draft`. The first `certain` tokens are verified in any case.
         """
         draft = self._ready_tokens(evidence, certain)
         price = Price(self._cloud_price(room), self.cloud.draft_s(self.times.draft_s(0)))
-        return best_extent(draft, self.cloud.rate, room, price, self.times.draft_s)
+        own = self.cloud.rate if may_draft else 0.0
+        return best_extent(draft, own, room, price, self.times.draft_s)
 
     def chance_of(self, rank: int, evidence: float | None) -> float:
         """The chance of a drafted token of this rank, the edge's or the cloud's, given the text before it."""
