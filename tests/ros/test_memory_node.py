@@ -20,7 +20,6 @@ from support_ros import Goals, PatientAction, result_of
 from outrider.core.errors import OutriderError
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.values import Odometry, Pose2D, Velocity
-from outrider.memory.store import schema
 from outrider.nodes.common import convert, qos
 from outrider.nodes.navigator.memory_node import MemoryNode
 from outrider.nodes.navigator.navigator_node import NavigatorNode
@@ -78,9 +77,8 @@ def test_remember_recall_and_forget(run_node: Callable[..., NodeThread], client:
 
 
 def test_the_services_say_what_was_matched_and_what_is_not_erased_yet(
-    run_node: Callable[..., NodeThread], client: Client, store: str, monkeypatch: pytest.MonkeyPatch
+    run_node: Callable[..., NodeThread], client: Client, store: str
 ) -> None:
-    monkeypatch.setattr(schema, "BUSY_TIMEOUT_MS", 50)
     run_node(lambda: MemoryNode({"memory_store": store}))
     services = Services(client)
     long = "We walked in the park and read the news on the balcony. " * 20 + "The pump hangs by the stairs."

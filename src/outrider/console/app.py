@@ -20,6 +20,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from outrider.console import messages as m
 from outrider.console.access import Access, cookie_name, same_origin
 from outrider.console.hub import Hub
+from outrider.console.limits import ConsoleLimits
 from outrider.console.pages import STATIC, page_of
 from outrider.console.spoken.answers import SpokenAnswers
 from outrider.console.spoken.ear import Ear
@@ -29,7 +30,6 @@ from outrider.core.hearing import AsrEngine, TtsEngine
 
 MAX_LOGIN_BYTES = 1024
 WRONG_TOKEN_PAUSE_S = 0.5
-HELLO_S = 5.0
 NO_HELLO = "no hello came in time"
 MAX_WEBSOCKETS = 64
 UNREADABLE, FULL, REPLACED, AWAY, GOING = 1008, 1013, 4001, 4002, 1001
@@ -149,9 +149,13 @@ class Console:
         secure: bool,
         engine: AsrEngine | None = None,
         voice: TtsEngine | None = None,
+        limits: ConsoleLimits = ConsoleLimits(),
     ) -> None:
         self._hub, self._access, self._login = hub, access, Login(access, secure)
-        self._ear = Ear(engine, self._stop, _tell, m.MAX_COMMAND_CHARACTERS)
+        self._hello_s = limits.hello_s
+        self._ear = Ear(
+            engine, self._stop, _tell, m.MAX_COMMAND_CHARACTERS, limits.utterance_s, limits.silence_s
+        )
         self._answers = SpokenAnswers(voice, _tell)
 
     def application(self) -> ASGIApp:
@@ -201,7 +205,7 @@ class Console:
 
     async def _serve(self, channel: Channel) -> None:
         try:
-            hello = await asyncio.wait_for(self._hello(channel), HELLO_S)
+            hello = await asyncio.wait_for(self._hello(channel), self._hello_s)
         except (ProtocolError, asyncio.TimeoutError) as error:
             await channel.close(UNREADABLE, str(error) or NO_HELLO)
             return

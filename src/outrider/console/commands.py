@@ -41,6 +41,8 @@ class Command:
 class Commands:
     """Calls `on_start` with the command that begins, or None where nothing runs any more, `on_end` with one
     that has ended, and `on_drop` with one that never begins.
+
+    One that has not ended `cancel_s` after its cancel is given up.
     """
 
     def __init__(
@@ -49,8 +51,10 @@ class Commands:
         on_start: Callable[[Command | None], None],
         on_end: Callable[[Command, GoalEnd], None],
         on_drop: Callable[[Command], None],
+        cancel_s: float,
     ) -> None:
         self._robot, self._on_start, self._on_end, self._on_drop = robot, on_start, on_end, on_drop
+        self._cancel_s = cancel_s
         self._running: Command | None = None
         self._next: Command | None = None
 
@@ -93,7 +97,7 @@ class Commands:
         self._robot.cancel_goal()
         if self._running is not None:
             gone = GoalEnd(False, "the navigator has gone")
-            asyncio.get_running_loop().call_later(CANCEL_S, self._on_goal_end, self._running, gone)
+            asyncio.get_running_loop().call_later(self._cancel_s, self._on_goal_end, self._running, gone)
 
     def _start_next(self) -> None:
         command, self._next = self._next, None

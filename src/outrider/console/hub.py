@@ -17,6 +17,7 @@ from outrider.console.drawn.floor import CELL_M
 from outrider.console.drawn.frames import picture_frame
 from outrider.console.drawn.pictures import Pictures, sentence_to_go
 from outrider.console.kept import Kept
+from outrider.console.limits import ConsoleLimits
 from outrider.console.notes import Note, note_nothing, noted_of
 from outrider.console.robot import GoalEnd, RobotPort
 from outrider.console.said.turns import Turns
@@ -43,17 +44,16 @@ class Hub:
     """
 
     def __init__(
-        self, robot: RobotPort, clock: Callable[[], float] = time.monotonic, note: Note = note_nothing
+        self, robot: RobotPort, note: Note = note_nothing, limits: ConsoleLimits = ConsoleLimits()
     ) -> None:
-        self._robot, self._note, self._clock = robot, note, clock
+        self._robot, self._note = robot, note
         self._viewers = Viewers(self._welcome)
         self._tell = self._viewers.tell
         self._names, self._seat, self._state = Names(), Seat(), m.State()
-        self._beats = Beats(clock)
-        self._stop_beat, self._stopping = 0, False
-        self._hand = Hand(robot.drive)
-        self._commands = Commands(robot, self._on_start, self._on_end, self._on_drop)
-        self._turns = Turns(self._cancel, self._command, self._warn)
+        self._beats, self._stop_beat, self._stopping = Beats(time.monotonic), 0, False
+        self._hand = Hand(robot.drive, limits.hold_s)
+        self._commands = Commands(robot, self._on_start, self._on_end, self._on_drop, limits.cancel_s)
+        self._turns = Turns(self._cancel, self._command, self._warn, limits.read_s)
         self.close = self._turns.close
         self._kept, self._pictures = Kept(), Pictures()
         self._switching = Switching(robot, self._kept, self._drives, self._note, self._refuse_switch)
@@ -90,7 +90,7 @@ class Hub:
     def _miss_driver(self) -> None:
         """One that has fallen silent, cut off without a word too, is as one who has gone."""
         driver = next((one for one in self._viewers.values() if one.name == self._seat.driver), None)
-        if self._seat.check(self._clock()):
+        if self._seat.check(time.monotonic()):
             self._hand.let_go()
             if driver is not None:
                 self._end_with(driver)
@@ -218,8 +218,8 @@ class Hub:
             self._cancel(viewer)
         elif m.lets_go(message):
             self._drive(viewer, message)
-        viewer.pace.count(self._clock())
-        self._seat.heard(viewer.name, self._clock())
+        viewer.pace.count(time.monotonic())
+        self._seat.heard(viewer.name, time.monotonic())
         if viewer.is_agent and m.is_for_persons(message):
             self._warn(viewer, "an agent says what to do in words: a person drives and releases the stop")
         elif isinstance(message, _AT_ONCE):
@@ -252,7 +252,7 @@ class Hub:
     def _take(self, viewer: Viewer) -> bool:
         """Whether the viewer has the seat now, which was free or an agent's; one who has not is told why."""
         before, yields = self._seat.driver, self._seat.yields
-        if not self._seat.take(viewer.name, self._clock(), viewer.is_agent):
+        if not self._seat.take(viewer.name, time.monotonic(), viewer.is_agent):
             self._warn(viewer, f"{before} has the driver's seat: wait until it is free")
             return False
         if before != viewer.name:
@@ -268,7 +268,7 @@ class Hub:
             return self._take(viewer)
         if self._seat.driver and not self._seat.yields:
             self._warn(viewer, f"{self._seat.driver} has the driver's seat")
-        elif viewer.is_to_sit(asked, self._clock()):
+        elif viewer.is_to_sit(asked, time.monotonic()):
             self._note(viewer.name, "refused", "the driver's seat is not taken")
         return False
 
@@ -346,5 +346,5 @@ class Hub:
         self._viewers.tell_each(lambda viewer: command.goal_for(viewer, state, message))
 
     def _warn(self, viewer: Viewer, text: str) -> None:
-        if viewer.warn(text, self._clock()):
+        if viewer.warn(text, time.monotonic()):
             self._note(viewer.name, "refused", text)

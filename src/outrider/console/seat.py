@@ -81,18 +81,18 @@ class Beats:
 class Hand:
     """A person's hand on the robot: a command holds for a moment, and then the robot is told to stand.
 
-    Lives on one event loop. `drive` is the robot's.
+    Lives on one event loop. `drive` is the robot's; a command holds for `hold_s`.
     """
 
-    def __init__(self, drive: Callable[[Velocity], None]) -> None:
-        self._drive = drive
+    def __init__(self, drive: Callable[[Velocity], None], hold_s: float) -> None:
+        self._drive, self._hold_s = drive, hold_s
         self._hold: asyncio.TimerHandle | None = None
 
     def drive(self, velocity: Velocity) -> bool:
         """Drive for a moment; returns whether the hand was off before."""
         was_on = self.take_off()
         self._drive(velocity)
-        self._hold = asyncio.get_running_loop().call_later(HOLD_S, self.let_go)
+        self._hold = asyncio.get_running_loop().call_later(self._hold_s, self.let_go)
         return not was_on
 
     def take_off(self) -> bool:

@@ -9,7 +9,7 @@ import socket
 import ssl
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from outrider.console.access import DEFAULT_TOKEN_FILE, Access, is_loopback, loa
 from outrider.console.app import Console
 from outrider.console.door import REQUEST_S, Door
 from outrider.console.hub import Hub
+from outrider.console.limits import ConsoleLimits
 from outrider.console.messages import MAX_MESSAGE_BYTES
 from outrider.console.notes import Note, note_nothing
 from outrider.console.protocols.http import HttpProtocol
@@ -55,7 +56,7 @@ class ConsoleSettings:
 
     An empty `token_file` is the default one. With a certificate and its key pages are served encrypted.
     A request is ended after `request_s`; a page is pinged every `ping_s` and closed where it has not answered
-    for as long.
+    for as long. `limits` are the console's own.
     """
 
     host: str = "127.0.0.1"
@@ -66,6 +67,7 @@ class ConsoleSettings:
     tls_key: str = ""
     request_s: float = REQUEST_S
     ping_s: float = PING_S
+    limits: ConsoleLimits = field(default_factory=ConsoleLimits)
 
     @property
     def needs_login(self) -> bool:
@@ -232,8 +234,9 @@ class ConsoleServer:
 
     @contextlib.asynccontextmanager
     async def _opened(self, access: Access) -> AsyncIterator[ASGIApp]:
-        self._hub = Hub(self._robot, note=self._note)
-        console = Console(self._hub, access, bool(self.settings.tls_cert), self._engine, self._voice)
+        limits = self.settings.limits
+        self._hub = Hub(self._robot, self._note, limits)
+        console = Console(self._hub, access, bool(self.settings.tls_cert), self._engine, self._voice, limits)
         tasks = [asyncio.create_task(self._hub.run())]
         if self._beside is not None:
             tasks.append(asyncio.create_task(self._beside(console)))

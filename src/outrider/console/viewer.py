@@ -9,7 +9,7 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 
 from outrider.console import messages as m
-from outrider.console.mailbox import Mailbox
+from outrider.console.protocols.mailbox import Mailbox
 from outrider.console.protocols.pace import Pace
 
 WARNING_PERIOD_S = 1.0

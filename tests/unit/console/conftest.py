@@ -10,6 +10,7 @@ import pytest
 from support.browsers import open_browser
 from support.consoles import FakeRobot, OpenPage, Page
 
+from outrider.console.limits import ConsoleLimits
 from outrider.console.server import ConsoleServer, ConsoleSettings
 
 
@@ -33,8 +34,14 @@ def robot() -> FakeRobot:
 
 
 @pytest.fixture
-def server(robot: FakeRobot) -> Iterator[ConsoleServer]:
-    made = ConsoleServer(robot, ConsoleSettings(port=0))
+def limits() -> ConsoleLimits:
+    """Those of `server`; a test has others by its parameters."""
+    return ConsoleLimits()
+
+
+@pytest.fixture
+def server(robot: FakeRobot, limits: ConsoleLimits) -> Iterator[ConsoleServer]:
+    made = ConsoleServer(robot, ConsoleSettings(port=0, limits=limits))
     yield made
     made.close()
 

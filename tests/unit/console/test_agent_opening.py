@@ -17,7 +17,6 @@ from typer.testing import CliRunner
 from websockets.asyncio.server import ServerConnection, serve
 
 from outrider import cli
-from outrider.console.agents import link as links
 from outrider.console.agents.address import ConsoleAddress
 from outrider.console.agents.agent import Agent, AgentSettings
 from outrider.console.agents.envelope import Envelope
@@ -67,8 +66,8 @@ def test_a_first_call_that_is_taken_back_at_any_moment_leaves_a_connection_or_no
 
 
 @pytest.mark.parametrize("ends", ["taken back", "late", "garbage"])
-def test_a_console_that_gives_no_welcome_is_left(monkeypatch: pytest.MonkeyPatch, ends: str) -> None:
-    monkeypatch.setattr(links, "CONNECT_S", 1.0 if ends == "late" else LIMIT_S)
+def test_a_console_that_gives_no_welcome_is_left(ends: str) -> None:
+    connect_s = 1.0 if ends == "late" else LIMIT_S
 
     async def run() -> None:
         greeted, left = asyncio.Event(), asyncio.Event()
@@ -83,7 +82,7 @@ def test_a_console_that_gives_no_welcome_is_left(monkeypatch: pytest.MonkeyPatch
 
         async with serve(say_nothing, "127.0.0.1", 0) as server:
             port = next(iter(server.sockets)).getsockname()[1]
-            link = ConsoleLink(ConsoleAddress(f"http://127.0.0.1:{port}/"), "mcp")
+            link = ConsoleLink(ConsoleAddress(f"http://127.0.0.1:{port}/", connect_s=connect_s), "mcp")
             opening = asyncio.create_task(link.open())
             await greeted.wait()
             if ends == "taken back":

@@ -24,12 +24,10 @@ from support.agents import COMMAND
 from support.consoles import FakeRobot, wait_until
 from support.raw_agents import HELLO, READY, RawAgent, raw_agent, request
 
-from outrider.console.agents import agent as agents
 from outrider.console.agents.address import ConsoleAddress
-from outrider.console.agents.agent import AgentSettings
+from outrider.console.agents.agent import PRESENCE_PERIOD_S, AgentSettings
 from outrider.console.agents.envelope import Envelope
 from outrider.console.agents.tools import make_server
-from outrider.console.agents.under_way import signs
 from outrider.console.notes import note_nothing
 from outrider.console.robot import GoalEnd
 from outrider.console.seat import SILENCE_S
@@ -72,11 +70,19 @@ asyncio.run(main(*sys.argv[1:]))
 Answers = Callable[[object], list[dict[str, Any]]]
 
 
-@pytest.fixture
-def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Silence of a moment."""
-    monkeypatch.setattr(signs, "SILENCE_S", 1.0)
-    monkeypatch.setattr(agents, "PRESENCE_PERIOD_S", 0.02)
+BRIEF_S, OFTEN_S = 1.0, 0.02
+"""The silence that ends a command here, and how often an agent is asked."""
+
+
+def settings(server: ConsoleServer) -> AgentSettings:
+    return AgentSettings(
+        ConsoleAddress(server.url),
+        Envelope(None),
+        "say: turn left",
+        haste=1000.0,
+        silence_s=BRIEF_S,
+        presence_period_s=OFTEN_S,
+    )
 
 
 async def going(agent: RawAgent) -> None:
@@ -92,10 +98,8 @@ async def until(condition: Callable[[], Any]) -> None:
 
 
 def with_an_agent(server: ConsoleServer, act: Callable[[RawAgent], Any]) -> None:
-    settings = AgentSettings(ConsoleAddress(server.url), Envelope(None), "say: turn left", haste=1000.0)
-
     async def run() -> None:
-        async with raw_agent(make_server(settings, note_nothing)) as agent:
+        async with raw_agent(make_server(settings(server), note_nothing)) as agent:
             await act(agent)
 
     asyncio.run(run())
@@ -110,13 +114,13 @@ ANSWERS: dict[str, Answers] = {
 
 @pytest.mark.parametrize("kind", ANSWERS)
 def test_a_command_goes_on_while_its_agent_answers_and_ends_once_it_is_silent(
-    server: ConsoleServer, robot: FakeRobot, short: None, kind: str
+    server: ConsoleServer, robot: FakeRobot, kind: str
 ) -> None:
     async def act(agent: RawAgent) -> None:
         agent.on_ping = ANSWERS[kind]
         await going(agent)
         began_s = time.monotonic()
-        await until(lambda: time.monotonic() - began_s > 3 * signs.SILENCE_S and agent.pings > 3)
+        await until(lambda: time.monotonic() - began_s > 3 * BRIEF_S and agent.pings > 3)
         assert robot.cancels == 0
         agent.on_ping = lambda number: []
         await until(lambda: robot.cancels)
@@ -124,9 +128,7 @@ def test_a_command_goes_on_while_its_agent_answers_and_ends_once_it_is_silent(
     with_an_agent(server, act)
 
 
-def test_an_agent_is_asked_nothing_between_its_commands(
-    server: ConsoleServer, robot: FakeRobot, short: None
-) -> None:
+def test_an_agent_is_asked_nothing_between_its_commands(server: ConsoleServer, robot: FakeRobot) -> None:
     async def act(agent: RawAgent) -> None:
         assert agent.pings == 0
         for number in range(2):
@@ -136,7 +138,7 @@ def test_an_agent_is_asked_nothing_between_its_commands(
             while '"goal":""' not in (await agent.call("status")).replace("\\", ""):
                 pass
             agent.pings = 0
-            deadline_s = time.monotonic() + 5 * agents.PRESENCE_PERIOD_S
+            deadline_s = time.monotonic() + 5 * OFTEN_S
             while time.monotonic() < deadline_s:
                 await agent.call("status")
             assert agent.pings <= 1, "one may have been on its way"
@@ -145,7 +147,7 @@ def test_an_agent_is_asked_nothing_between_its_commands(
 
 
 def test_an_answer_that_comes_late_is_no_fault(
-    server: ConsoleServer, robot: FakeRobot, short: None, caplog: pytest.LogCaptureFixture
+    server: ConsoleServer, robot: FakeRobot, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def act(agent: RawAgent) -> None:
         numbers: list[object] = []
@@ -201,10 +203,9 @@ def program(
 
 
 def test_an_agent_without_a_stream_of_its_own_is_asked_by_that_of_its_call(
-    server: ConsoleServer, robot: FakeRobot, short: None
+    server: ConsoleServer, robot: FakeRobot
 ) -> None:
-    settings = AgentSettings(ConsoleAddress(server.url), Envelope(None), "say: turn left", haste=1000.0)
-    app = make_server(settings, note_nothing).streamable_http_app()
+    app = make_server(settings(server), note_nothing).streamable_http_app()
     listener = listen("127.0.0.1", 0)
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="on"))
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
@@ -221,7 +222,7 @@ def test_an_agent_without_a_stream_of_its_own_is_asked_by_that_of_its_call(
             for line in answer.iter_lines():
                 told = json.loads(line.removeprefix("data: ")) if line.startswith("data: {") else {}
                 pings += told.get("method") == "ping"
-                if told.get("method") == "ping" and time.monotonic() - began_s < 3 * signs.SILENCE_S:
+                if told.get("method") == "ping" and time.monotonic() - began_s < 3 * BRIEF_S:
                     client.post(url, json=ANSWERS["a result"](told["id"])[0])
                     assert robot.cancels == 0
                 elif robot.cancels:
@@ -241,4 +242,4 @@ def test_a_program_that_is_frozen_or_killed_ends_its_command(
     os.kill(program.process.pid, number)
     at_s = time.monotonic()
     wait_until(lambda: robot.cancels, "the end of its command")
-    assert time.monotonic() - at_s < SILENCE_S + agents.PRESENCE_PERIOD_S + LATE_S
+    assert time.monotonic() - at_s < SILENCE_S + PRESENCE_PERIOD_S + LATE_S

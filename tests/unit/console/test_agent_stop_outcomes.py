@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import closing
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from types import SimpleNamespace
 
@@ -22,7 +23,7 @@ import httpx
 from support.agents import COMMAND
 from support.consoles import FakeRobot
 
-from outrider.console.agents import address, message_pace
+from outrider.console.agents import message_pace
 from outrider.console.agents.address import ConsoleAddress
 from outrider.console.agents.agent import AgentSettings
 from outrider.console.agents.envelope import Envelope
@@ -105,13 +106,10 @@ def test_a_stop_is_tried_until_the_console_confirms_it() -> None:
 
 
 @pytest.mark.parametrize("where", [nobody, lambda: Refusing(refusals=10**6).address])
-def test_a_stop_that_nobody_confirms_says_so(
-    monkeypatch: pytest.MonkeyPatch, where: Callable[[], ConsoleAddress]
-) -> None:
-    monkeypatch.setattr(address, "STOPPING_S", 0.0)
+def test_a_stop_that_nobody_confirms_says_so(where: Callable[[], ConsoleAddress]) -> None:
     with pytest.raises(LinkError, match=f"^{NOT}, use the robot's own: "):
-        where().e_stop()
-    stopper = Stopper(where())
+        replace(where(), stopping_s=0.0).e_stop()
+    stopper = Stopper(replace(where(), stopping_s=0.0))
     assert stopper.ask().result(20.0).startswith(NOT)
     stopper.close()
 

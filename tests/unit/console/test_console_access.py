@@ -10,6 +10,7 @@ import socket
 import stat
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -19,8 +20,9 @@ from support.consoles import FakeRobot, Page
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-from outrider.console import app
 from outrider.console.access import SESSION_S, Access, cookie_name, is_loopback, load_token, same_origin
+from outrider.console.app import MAX_WEBSOCKETS
+from outrider.console.limits import ConsoleLimits
 from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.core.errors import ConfigError
 
@@ -124,16 +126,18 @@ def test_the_emergency_stop_needs_no_session_and_its_release_does(
     assert robot.e_stops == [True, True]
 
 
-def test_the_emergency_stop_is_served_where_nothing_else_is(
-    open_to_all: ConsoleServer, robot: FakeRobot, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page = Page(open_to_all)
-    monkeypatch.setattr(app, "MAX_WEBSOCKETS", 1)
-    assert ask(open_to_all, "/")[0].status == 503
-    with pytest.raises(InvalidStatus):
-        Page(open_to_all)
-    assert ask(open_to_all, "/e_stop", "")[0].status == 200
-    page.read("state", e_stop=True)
+@pytest.mark.parametrize("limits", [ConsoleLimits(hello_s=60.0)])
+def test_the_emergency_stop_is_served_where_nothing_else_is(server: ConsoleServer, robot: FakeRobot) -> None:
+    page, address = Page(server), f"127.0.0.1:{server.port}"
+    with ExitStack() as opened:
+        for _ in range(MAX_WEBSOCKETS - 1):
+            silent = connect(f"ws://{address}/ws", origin=f"http://{address}", proxy=None)  # type: ignore[arg-type]
+            opened.enter_context(silent)
+        assert ask(server, "/")[0].status == 503
+        with pytest.raises(InvalidStatus):
+            Page(server)
+        assert ask(server, "/e_stop", "")[0].status == 200
+        page.read("state", e_stop=True)
     assert robot.e_stops == [True]
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from support.consoles import FakeRobot, OpenPage, wait_until
 
-from outrider.console import commands
 from outrider.console import messages as m
 from outrider.console.commands import OF_ANOTHER
 from outrider.console.kept import KEPT_COMMANDS
+from outrider.console.limits import ConsoleLimits
 from outrider.console.robot import GoalEnd
 from outrider.console.seat import Seat
 from outrider.console.server import ConsoleServer
@@ -216,10 +216,10 @@ def test_a_new_command_takes_the_place_of_the_running_one(robot: FakeRobot, open
     assert page.read("state", goal="find the blue cup")
 
 
+@pytest.mark.parametrize("limits", [ConsoleLimits(cancel_s=0.05)])
 def test_a_navigator_that_does_not_end_a_command_keeps_no_other_from_running(
-    robot: FakeRobot, open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
+    robot: FakeRobot, open_page: OpenPage
 ) -> None:
-    monkeypatch.setattr(commands, "CANCEL_S", 0.05)
     page = open_page().seated()
     page.send(do="say", text="find the red chair")
     page.send(do="say", text="find the blue cup")

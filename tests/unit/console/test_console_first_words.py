@@ -16,11 +16,11 @@ from support.relays import make_relays
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from outrider.console import app as app_module
+from outrider.console import messages as m
 from outrider.console.access import Access
-from outrider.console.app import UNREADABLE, Console
+from outrider.console.app import NO_HELLO, UNREADABLE, Console
 from outrider.console.hub import MAX_VIEWERS, Hub
-from outrider.console.relay import app as relay_module
+from outrider.console.limits import ConsoleLimits
 from outrider.console.relay import frames as f
 from outrider.console.relay.robot_end import _Run
 from outrider.console.server import ConsoleServer
@@ -66,13 +66,11 @@ def test_nothing_but_a_stop_comes_before_the_hello(
     assert ended.value.rcvd is not None and ended.value.rcvd.code == UNREADABLE and robot.e_stops == []
 
 
-def test_stops_alone_hold_no_connection(
-    server: ConsoleServer, robot: FakeRobot, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(app_module, "HELLO_S", 1.0)
+@pytest.mark.parametrize("limits", [ConsoleLimits(hello_s=1.0)])
+def test_stops_alone_hold_no_connection(server: ConsoleServer, robot: FakeRobot) -> None:
     with opened(server.port) as socket:
         socket.send(E_STOP)
-        with pytest.raises(ConnectionClosed, match=app_module.NO_HELLO):
+        with pytest.raises(ConnectionClosed, match=NO_HELLO):
             socket.recv(timeout=10)
     assert robot.e_stops == [True]
 
@@ -142,7 +140,7 @@ def test_a_stop_behind_a_hello_that_finds_no_room_is_heeded(stop: str) -> None:
         robot, link = FakeRobot(), ScriptedLink()
         hub = Hub(robot)
         for _ in range(MAX_VIEWERS):
-            hub.join(app_module.m.Hello())
+            hub.join(m.Hello())
         run = _Run(link, Console(hub, Access(None), False))  # type: ignore[arg-type]
         await deliver(run, copies, [2] * len(copies))
         assert stops_of(robot, stop) >= 1, copies
@@ -165,16 +163,12 @@ def test_a_stop_right_behind_the_hello_reaches_the_robot_through_a_relay(tmp_pat
                 wait_until(lambda before=before: stops_of(dialled.robot, stop) > before, "the stop")
 
 
-def test_a_page_that_says_nothing_keeps_no_place_at_a_relay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(relay_module, "HELLO_S", 0.1)
-    relays = make_relays(tmp_path)
+def test_a_page_that_says_nothing_keeps_no_place_at_a_relay(tmp_path: Path) -> None:
+    relays = make_relays(tmp_path, limits=ConsoleLimits(hello_s=2.0))
     with relays.serving(), relays.robot() as dialled:
         with opened(relays.port, "/robots/go2") as socket, pytest.raises(ConnectionClosed) as ended:
             socket.recv(timeout=10)
-        assert ended.value.rcvd is not None and ended.value.rcvd.reason == app_module.NO_HELLO
-        monkeypatch.undo()
+        assert ended.value.rcvd is not None and ended.value.rcvd.reason == NO_HELLO
         page = Page(relays, path="/robots/go2")
         page.send(do="ping", sent_ms=1.0)
         page.read("pong", sent_ms=1.0)

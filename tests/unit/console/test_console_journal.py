@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from outrider import cli
 from outrider.console import messages as m
+from outrider.console.limits import ConsoleLimits
 from outrider.console.robot import GoalEnd
 from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.core.files.journal import Journal, Note
@@ -97,12 +98,9 @@ def test_what_concerns_memory_is_not_written_down(path: Path, notary: Notary) ->
     assert b"1234567890" not in path.read_bytes() and len(entries(path, "say")) == 5
 
 
-def test_a_held_key_and_a_repeated_stop_are_written_once(
-    path: Path, notary: Notary, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("outrider.console.seat.HOLD_S", 60.0)
-    robot = FakeRobot()
-    server = ConsoleServer(robot, ConsoleSettings(port=0), notary.note)
+def test_a_held_key_and_a_repeated_stop_are_written_once(path: Path, notary: Notary) -> None:
+    robot, settings = FakeRobot(), ConsoleSettings(port=0, limits=ConsoleLimits(hold_s=60.0))
+    server = ConsoleServer(robot, settings, notary.note)
     page = Page(server).seated()
     for _ in range(5):
         page.drive(forward=1.0)

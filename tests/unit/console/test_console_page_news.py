@@ -9,8 +9,8 @@ import pytest
 from support.browsers import PHONE, take_seat
 from support.consoles import FakeRobot, OpenPage, Page, wait_until
 
-from outrider.console import hub
 from outrider.console import messages as m
+from outrider.console.hub import MAX_VIEWERS
 from outrider.console.pages import STATIC
 from outrider.console.robot import GoalEnd
 from outrider.console.server import ConsoleServer, ConsoleSettings
@@ -80,10 +80,9 @@ def test_a_command_without_news_does_not_run_on_in_words(
     page.wait_for_selector(f"#answer{said}")
 
 
-def test_a_viewer_without_room_is_told_why(
-    browser: Any, server: ConsoleServer, open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(hub, "MAX_VIEWERS", 1)
+def test_a_viewer_without_room_is_told_why(browser: Any, server: ConsoleServer, open_page: OpenPage) -> None:
+    for _ in range(MAX_VIEWERS - 1):
+        server._web.call(server._hub.join, m.Hello())
     other = open_page()
     page = browser.new_page()
     page.goto(server.url)

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from support.consoles import FakeRobot, Page, wait_until
 
+from outrider.console.limits import ConsoleLimits
 from outrider.console.said import reading, turns
-from outrider.console.server import ConsoleServer, ConsoleSettings
+from outrider.console.server import ConsoleServer
 
 SLOW = "go to the end of the corridor, number "
 
@@ -32,23 +33,11 @@ class SlowEyes:
 
 
 @pytest.fixture
-def robot() -> FakeRobot:
-    return FakeRobot()
-
-
-@pytest.fixture
 def eyes(monkeypatch: pytest.MonkeyPatch, server: ConsoleServer) -> Iterator[SlowEyes]:
     slow = SlowEyes()
     monkeypatch.setattr(reading, "says_to_stop", slow)
     yield slow
     slow.go_on(100)
-
-
-@pytest.fixture
-def server(robot: FakeRobot) -> Iterator[ConsoleServer]:
-    console = ConsoleServer(robot, ConsoleSettings(port=0))
-    yield console
-    console.close()
 
 
 def say_slowly(page: Page, eyes: SlowEyes, times: int = 1) -> None:
@@ -126,13 +115,13 @@ def test_of_one_page_few_sentences_wait_and_in_doubt_the_robot_stands(
     assert f"{SLOW}too many" not in eyes.begun
 
 
+@pytest.mark.parametrize("limits", [ConsoleLimits(read_s=0.05)])
 def test_what_takes_too_long_to_read_may_be_a_stop(
-    server: ConsoleServer, robot: FakeRobot, eyes: SlowEyes, monkeypatch: pytest.MonkeyPatch
+    server: ConsoleServer, robot: FakeRobot, eyes: SlowEyes
 ) -> None:
-    monkeypatch.setattr(reading, "READ_S", 0.05)
     page = Page(server).seated()
     say_slowly(page, eyes)
-    page.read("notice", text=turns.TOO_LONG)
+    page.read("notice", text=turns.TOO_LONG.format(0.05))
     assert robot.cancels
     eyes.go_on()
     page.send(do="leave")
@@ -156,10 +145,10 @@ def test_of_what_a_page_said_that_has_gone_stops_count_alone(
     assert bool(robot.cancels) == (text != SLOW)
 
 
+@pytest.mark.parametrize("limits", [ConsoleLimits(hold_s=60.0)])
 def test_keys_that_are_released_let_go_at_once(
-    server: ConsoleServer, robot: FakeRobot, eyes: SlowEyes, monkeypatch: pytest.MonkeyPatch
+    server: ConsoleServer, robot: FakeRobot, eyes: SlowEyes
 ) -> None:
-    monkeypatch.setattr("outrider.console.seat.HOLD_S", 60.0)
     page = Page(server).seated()
     page.drive(forward=1.0)
     wait_until(lambda: robot.drives, "the hand")

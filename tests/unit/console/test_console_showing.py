@@ -13,7 +13,7 @@ from outrider.console import messages as m
 from outrider.console.drawn.floor import MAX_CELLS, MAX_POINTS, FloorSketch
 from outrider.console.drawn.frames import picture_frame, picture_number
 from outrider.console.hub import Hub
-from outrider.console.mailbox import MAX_EVENTS, MAX_UNSEEN_PICTURES, Mailbox
+from outrider.console.protocols.mailbox import MAX_EVENTS, MAX_UNSEEN_PICTURES, Mailbox
 from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.core.values import Pose2D, RangeScan
 

@@ -12,11 +12,15 @@ import pytest
 from support.consoles import FakeRobot, Page, wait_until
 from support.speakers import STOP_SOUND, FakeEngine
 
+from outrider.console.limits import ConsoleLimits
 from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.console.spoken import ear
 from outrider.console.spoken.messages import MAX_SAMPLE_BYTES
 from outrider.core.errors import LinkError
 from outrider.core.hearing import BYTES_A_SECOND
+
+NUM_HEARD = 50
+"""Pieces of sound that one utterance has room for, where that is tried."""
 
 
 @pytest.fixture
@@ -27,8 +31,8 @@ def engine() -> FakeEngine:
 
 
 @pytest.fixture
-def server(robot: FakeRobot, engine: FakeEngine) -> Iterator[ConsoleServer]:
-    made = ConsoleServer(robot, ConsoleSettings(port=0), engine=engine)
+def server(robot: FakeRobot, engine: FakeEngine, limits: ConsoleLimits) -> Iterator[ConsoleServer]:
+    made = ConsoleServer(robot, ConsoleSettings(port=0, limits=limits), engine=engine)
     yield made
     engine.may_end.set()
     made.close()
@@ -143,10 +147,10 @@ def test_of_more_than_a_few_utterances_that_wait_any_may_be_a_stop(
     assert robot.cancels == 1
 
 
+@pytest.mark.parametrize("limits", [ConsoleLimits(silence_s=0.05)])
 def test_a_stop_before_the_microphone_died_acts(
-    server: ConsoleServer, robot: FakeRobot, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+    server: ConsoleServer, robot: FakeRobot, engine: FakeEngine
 ) -> None:
-    monkeypatch.setattr(ear, "SILENCE_S", 0.05)
     engine.sentence = "please stop"
     page = Page(server)
     page.send(do="listen")
@@ -178,10 +182,8 @@ def test_the_button_stops_while_a_sentence_is_recognised(
     assert page.read("heard")["text"] == "find the red chair"
 
 
-def test_a_microphone_that_dies_is_said_and_moves_nothing(
-    server: ConsoleServer, robot: FakeRobot, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ear, "SILENCE_S", 0.05)
+@pytest.mark.parametrize("limits", [ConsoleLimits(silence_s=0.05)])
+def test_a_microphone_that_dies_is_said_and_moves_nothing(server: ConsoleServer, robot: FakeRobot) -> None:
     page = Page(server)
     page.send(do="listen")
     sound(page, b"ab")
@@ -238,30 +240,29 @@ def test_one_person_speaks_at_a_time_and_leaves_the_turn_by_leaving(server: Cons
     assert second.read("heard")["text"] == "find the red chair"
 
 
-def test_what_lasts_too_long_is_cut_off(server: ConsoleServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ear, "LONGEST_S", 0.1)
+@pytest.mark.parametrize("limits", [ConsoleLimits(utterance_s=0.1)])
+def test_what_lasts_too_long_is_cut_off(server: ConsoleServer) -> None:
     page = Page(server)
     page.send(do="listen")
     for _ in range(3):
         sound(page, bytes(MAX_SAMPLE_BYTES))
-    assert page.read("heard") == heard("find the red chair", ear.TOO_LONG)
+    assert page.read("heard") == heard("find the red chair", ear.TOO_LONG.format(0.1))
 
 
+@pytest.mark.parametrize("limits", [ConsoleLimits(utterance_s=NUM_HEARD * MAX_SAMPLE_BYTES / BYTES_A_SECOND)])
 def test_what_comes_after_the_longest_is_not_heard(
-    server: ConsoleServer, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+    server: ConsoleServer, engine: FakeEngine, limits: ConsoleLimits
 ) -> None:
-    num_heard = 50
-    monkeypatch.setattr(ear, "LONGEST_S", num_heard * MAX_SAMPLE_BYTES / BYTES_A_SECOND)
     engine.may_end.clear()
     page = Page(server)
     page.send(do="listen")
-    for _ in range(num_heard + 15):
+    for _ in range(NUM_HEARD + 15):
         sound(page, bytes(MAX_SAMPLE_BYTES))
     page.send(do="ping", sent_ms=1.0)
     page.read("pong", sent_ms=1.0)
     engine.may_end.set()
-    assert page.read("heard") == heard("find the red chair", ear.TOO_LONG)
-    assert len(engine.utterances[0].heard) == num_heard * MAX_SAMPLE_BYTES
+    assert page.read("heard") == heard("find the red chair", ear.TOO_LONG.format(limits.utterance_s))
+    assert len(engine.utterances[0].heard) == NUM_HEARD * MAX_SAMPLE_BYTES
 
 
 def speak_until_told(page: Page, say: Callable[[], None]) -> dict[str, Any]:
@@ -275,11 +276,9 @@ def speak_until_told(page: Page, say: Callable[[], None]) -> dict[str, Any]:
     return told[0]
 
 
+@pytest.mark.parametrize("limits", [ConsoleLimits(utterance_s=0.5)])
 @pytest.mark.parametrize("begins_anew", [False, True], ids=["a byte at a time", "begins again and again"])
-def test_who_says_little_for_long_has_no_more_time(
-    server: ConsoleServer, monkeypatch: pytest.MonkeyPatch, begins_anew: bool
-) -> None:
-    monkeypatch.setattr(ear, "LONGEST_S", 0.5)
+def test_who_says_little_for_long_has_no_more_time(server: ConsoleServer, begins_anew: bool) -> None:
     first, second = Page(server), Page(server)
 
     def say() -> None:
@@ -288,7 +287,7 @@ def test_who_says_little_for_long_has_no_more_time(
         sound(first, b"a")
 
     first.send(do="listen")
-    assert speak_until_told(first, say) == heard("find the red chair", ear.TOO_LONG)
+    assert speak_until_told(first, say) == heard("find the red chair", ear.TOO_LONG.format(0.5))
     first.vanish()
     wait_until(lambda: server.num_viewers == 1, "the first page has gone")
     second.send(do="listen")
@@ -296,11 +295,11 @@ def test_who_says_little_for_long_has_no_more_time(
     assert second.read("heard")["text"] == "find the red chair"
 
 
-def test_each_turn_has_its_own_time(server: ConsoleServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ear, "LONGEST_S", 1.0)
+@pytest.mark.parametrize("limits", [ConsoleLimits(utterance_s=1.0)])
+def test_each_turn_has_its_own_time(server: ConsoleServer, limits: ConsoleLimits) -> None:
     page = Page(server)
     begun_s = time.monotonic()
-    while time.monotonic() < begun_s + 1.5 * ear.LONGEST_S:
+    while time.monotonic() < begun_s + 1.5 * limits.utterance_s:
         page.send(do="listen")
         sound(page, b"ab")
         page.read("state")

@@ -10,7 +10,6 @@ import pytest
 from outrider.core.errors import ConfigError
 from outrider.decoding.config import DecodingConfig
 from outrider.evaluation.decoding.fleets import ONE_WAY_S, Batching, published_fleet, server_s
-from outrider.evaluation.serving import fleets_bench
 from outrider.evaluation.serving.colocated_batches import csd_fleet, fleet_ranks
 from outrider.evaluation.serving.fleets_bench import bench_fleets
 
@@ -41,11 +40,9 @@ def test_the_rival_writes_the_same_texts() -> None:
 
 
 def test_every_fleet_is_compared_with_the_best_alternative(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(fleets_bench, "TOKENS", 30)
-    monkeypatch.setattr(fleets_bench, "LENGTHS", (4,))
-    bench_fleets((1, 4), 2, tmp_path / "fleets.json")
+    bench_fleets((1, 4), 2, tmp_path / "fleets.json", tokens=30, lengths=(4,))
     figures = json.loads((tmp_path / "fleets.json").read_text())
     for share in ("5%", "10%"):
         others = ("sd", "sd, filled", f"csd {share}")

@@ -15,7 +15,7 @@ from support.memories import WordEmbedder, another_reader
 
 from outrider.core.errors import MemoryStoreError, NotErasedError
 from outrider.core.values import Place
-from outrider.memory.store import schema, store
+from outrider.memory.store import store
 from outrider.memory.store.eviction import StoreLimits
 from outrider.memory.store.ranking import sign_code
 from outrider.memory.store.store import MemoryStore
@@ -37,13 +37,9 @@ def gone(folder: Path, within_s: float = 10.0) -> bool:
     return True
 
 
-@pytest.fixture(autouse=True)
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema, "BUSY_TIMEOUT_MS", 50)
-
-
 def opened(path: Path, erase_period_s: float = 0.05, **given: Any) -> MemoryStore:
-    return MemoryStore(path, WordEmbedder(), erase_period_s=erase_period_s, evicted_erase_s=0.2, **given)
+    soon: dict[str, Any] = {"erase_period_s": erase_period_s, "evicted_erase_s": 0.2, "forget_wait_ms": 50}
+    return MemoryStore(path, WordEmbedder(), **soon, **given)
 
 
 def words(number: int, rng: random.Random) -> str:

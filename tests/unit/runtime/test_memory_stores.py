@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 
 from outrider import cli
 from outrider.core.errors import ConfigError, MemoryStoreError, NotErasedError, StoreInputError
-from outrider.memory.store import schema
 from outrider.runtime.wiring.memory_stores import default_store, make_filter, this_home
 
 
@@ -36,10 +35,7 @@ def test_a_long_note_shows_what_was_matched_of_it() -> None:
     assert "matched" not in outrider("search", "when do the bins go out?", "--limit", "1").output
 
 
-def test_forgetting_beside_a_reader_says_that_bytes_remain(
-    own_store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(schema, "BUSY_TIMEOUT_MS", 50)
+def test_forgetting_beside_a_reader_says_that_bytes_remain(own_store: Path) -> None:
     outrider("add", "my keys hang by the door")
     with another_reader(own_store):
         result = outrider("forget", "--matching", "keys")

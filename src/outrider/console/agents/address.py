@@ -19,10 +19,15 @@ STOPPING_S, STOP_AGAIN_S = 3.0, 0.2
 
 @dataclass(frozen=True)
 class ConsoleAddress:
-    """Where a console serves, and its login token where it asks for one."""
+    """Where a console serves, and its login token where it asks for one.
+
+    An answer is waited for up to `connect_s`; a stop that fails is tried again for `stopping_s`.
+    """
 
     url: str
     token: str = ""
+    connect_s: float = CONNECT_S
+    stopping_s: float = STOPPING_S
 
     def __post_init__(self) -> None:
         """Raises ConfigError for what is no address of a console."""
@@ -75,7 +80,7 @@ class ConsoleAddress:
 
         Raises LinkError where the console has not confirmed it.
         """
-        until_s = time.monotonic() + STOPPING_S
+        until_s = time.monotonic() + self.stopping_s
         while problem := self._not_stopped():
             if time.monotonic() > until_s:
                 raise LinkError(
@@ -95,7 +100,7 @@ class ConsoleAddress:
     def _post(self, path: str, body: str) -> http.client.HTTPResponse:
         parts = urlsplit(self.url)
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        connection = kind(parts.netloc, timeout=CONNECT_S)
+        connection = kind(parts.netloc, timeout=self.connect_s)
         headers = {"Origin": self.origin, "Content-Type": "application/x-www-form-urlencoded"}
         try:
             connection.request("POST", path, body, headers)

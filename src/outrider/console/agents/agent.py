@@ -19,6 +19,7 @@ from outrider.console.agents.link import ConsoleLink
 from outrider.console.agents.stopper import ENGAGED
 from outrider.console.agents.under_way.reader import Reader
 from outrider.console.notes import Note
+from outrider.console.seat import SILENCE_S
 from outrider.core.errors import BusyError, LinkError, OutriderError
 from outrider.core.language.plan import Plan, Wait
 from outrider.core.language.sentences.stops import says_to_stop
@@ -49,7 +50,8 @@ def always_there() -> bool:
 class AgentSettings:
     """What all agents of a server share. `words` lists what can be said to the robot.
 
-    With more `haste` than 1 they may call that many times as often: for trials.
+    With more `haste` than 1 they may call that many times as often: for trials. One whose command is under
+    way is asked every `presence_period_s` whether it is there, and is gone after `silence_s` of silence.
     """
 
     address: ConsoleAddress
@@ -57,6 +59,8 @@ class AgentSettings:
     words: str
     name: str = "mcp"
     haste: float = 1.0
+    silence_s: float = SILENCE_S
+    presence_period_s: float = PRESENCE_PERIOD_S
 
 
 class Agent:
@@ -273,7 +277,7 @@ class Agent:
     async def _watch(self, ended: asyncio.Future[m.Goal], is_there: IsThere) -> None:
         """End the command of an agent that is not there any more."""
         while is_there() and not ended.done():
-            await asyncio.wait([ended], timeout=PRESENCE_PERIOD_S)
+            await asyncio.wait([ended], timeout=self._settings.presence_period_s)
         if not ended.done():
             await self._take_back()
 

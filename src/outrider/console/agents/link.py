@@ -15,7 +15,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
 from outrider.console import messages as m
-from outrider.console.agents.address import CONNECT_S, ConsoleAddress, no_console
+from outrider.console.agents.address import ConsoleAddress, no_console
 from outrider.console.commands import CANCEL_S, NEVER_BEGUN
 from outrider.console.drawn.frames import picture_number
 from outrider.core.errors import LinkError
@@ -80,7 +80,7 @@ class ConsoleLink:
         try:
             socket = await self._connected()
             await socket.send(_encoded(m.Hello(agent=self.agent)))
-            self._take(await asyncio.wait_for(socket.recv(), CONNECT_S))
+            self._take(await asyncio.wait_for(socket.recv(), self.address.connect_s))
             self._socket, socket = socket, None
         except ConnectionClosed as error:
             raise LinkError(
@@ -103,9 +103,9 @@ class ConsoleLink:
             additional_headers={"Cookie": cookie} if cookie else {},
             compression=None,
             proxy=None,
-            open_timeout=CONNECT_S,
-            ping_interval=CONNECT_S,
-            ping_timeout=CONNECT_S,
+            open_timeout=self.address.connect_s,
+            ping_interval=self.address.connect_s,
+            ping_timeout=self.address.connect_s,
             max_size=MOST_MESSAGE_BYTES,
         )
 

@@ -60,7 +60,7 @@ def make_server(settings: AgentSettings, note: Note) -> FastMCP:
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
     _add_stops(server)
-    _add_sentences(server)
+    _add_sentences(server, settings.silence_s)
     _add_looks(server)
     _add_resources(server)
     return server
@@ -78,14 +78,14 @@ def _add_stops(server: FastMCP) -> None:
         return await _done(_agent(context).cancel())
 
 
-def _add_sentences(server: FastMCP) -> None:
+def _add_sentences(server: FastMCP, silence_s: float) -> None:
     @server.tool()
     async def goal(sentence: Words, context: _Context, wait_s: Wait = 0.0) -> str:
         """Have one sentence carried out, such as "find the red chair" or "turn left 90 degrees".
 
         Answers with the plan, or after at most `wait_s` seconds with how it ended; see `status` for later.
         """
-        is_there = signs_of_life.get().watch(context.request_context)
+        is_there = signs_of_life.get().watch(context.request_context, silence_s)
         return await _done(_agent(context).goal(_request(context), sentence, wait_s, is_there))
 
     @server.tool()

@@ -19,7 +19,6 @@ from outrider.console import messages as m
 from outrider.console.access import Access
 from outrider.console.app import (
     AWAY,
-    HELLO_S,
     NO_HELLO,
     UNREADABLE,
     Guard,
@@ -38,8 +37,9 @@ UNKNOWN = "no robot of this name is let in at this relay"
 class RelayApp:
     """Handlers around the robots of one relay. What they let through is what a console would take."""
 
-    def __init__(self, robots: Robots, access: Access, secure: bool) -> None:
+    def __init__(self, robots: Robots, access: Access, secure: bool, hello_s: float) -> None:
         self._robots, self._access, self._login = robots, access, Login(access, secure)
+        self._hello_s = hello_s
 
     def application(self) -> ASGIApp:
         """Returns the web application with all routes."""
@@ -94,15 +94,15 @@ class RelayApp:
             await channel.close(AWAY, NOT_HERE)
         else:
             with contextlib.suppress(WebSocketDisconnect):
-                await _relay(channel, robot)
+                await _relay(channel, robot, self._hello_s)
 
 
-async def _relay(channel: SocketChannel, robot: RelayedRobot) -> None:
+async def _relay(channel: SocketChannel, robot: RelayedRobot, hello_s: float) -> None:
     """Stops go on before anything is asked of them; the rest within the login and the pace of a page."""
     page, pace = robot.open(), Pace()
     sending = asyncio.create_task(_send_all(channel, robot, page))
     try:
-        text = await asyncio.wait_for(channel.text(), HELLO_S)
+        text = await asyncio.wait_for(channel.text(), hello_s)
         while True:
             is_stop = m.is_stop(m.read(text))
             if not (is_stop or channel.may_speak()):

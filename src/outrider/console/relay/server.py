@@ -22,15 +22,15 @@ def serve_relay(link: RelayLink, settings: ConsoleSettings) -> WebServer:
 
     Raises ConfigError where the address cannot be served, or the token or certificate is not usable.
     """
-    return WebServer(settings, partial(_opened, link, bool(settings.tls_cert)))
+    return WebServer(settings, partial(_opened, link, settings))
 
 
 @contextlib.asynccontextmanager
-async def _opened(link: RelayLink, is_secure: bool, access: Access) -> AsyncIterator[ASGIApp]:
+async def _opened(link: RelayLink, settings: ConsoleSettings, access: Access) -> AsyncIterator[ASGIApp]:
     robots = Robots(link)
     tasks = [asyncio.create_task(robots.read()), asyncio.create_task(robots.look())]
     try:
-        yield RelayApp(robots, access, is_secure).application()
+        yield RelayApp(robots, access, bool(settings.tls_cert), settings.limits.hello_s).application()
     finally:
         for task in tasks:
             task.cancel()

@@ -23,9 +23,10 @@ def is_plain_stop(sentence: str) -> bool:
 
 
 class SentenceReader:
-    """One thread; of the sentences that wait the shortest is read first. For one event loop."""
+    """One thread; of the sentences that wait the shortest is read first, for `read_s`. For one event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, read_s: float) -> None:
+        self._read_s = read_s
         self._worker = ThreadPoolExecutor(1, "sentences")
         self._numbers = itertools.count()
         self._waiting: list[tuple[int, int, str, asyncio.Future[bool]]] = []
@@ -40,7 +41,7 @@ class SentenceReader:
         if self._task is None or self._task.done():
             self._task = loop.create_task(self._read_all())
         try:
-            return await asyncio.wait_for(read, READ_S)
+            return await asyncio.wait_for(read, self._read_s)
         except asyncio.TimeoutError:
             raise TimeoutError("the sentence takes too long to read") from None
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
 
-from outrider.console.said.reading import READ_S, SentenceReader, is_plain_stop
+from outrider.console.said.reading import SentenceReader, is_plain_stop
 from outrider.core.language.sentences.stops import begins_with_a_stop
 
 MOST_SENTENCES = 4
 """Of one page, that are read or wait for it."""
 IN_DOUBT = "in doubt the robot stands"
 TOO_MANY = f"{MOST_SENTENCES} sentences of this page are still being read: wait; {IN_DOUBT}"
-TOO_LONG = f"this could not be read within {READ_S:g} s: say it in other words; {IN_DOUBT}"
+TOO_LONG = "this could not be read within {:g} s: say it in other words; " + IN_DOUBT
 STOPPED = "a stop came before this had been read: say it again"
 
 
@@ -35,7 +35,8 @@ class _Turn:
 
 class Turns(Generic[_Viewer]):
     """`on_stop` is called for a sentence that orders a stop as soon as it has been read, `on_command` for any
-    other in its turn, `warn` with why one is not followed. Lives on one event loop.
+    other in its turn, `warn` with why one is not followed, as when it is not read within `read_s`. Lives on
+    one event loop.
 
     What begins with a stop and is not begun, as `on_command` returns, is a stop at least.
     """
@@ -45,9 +46,10 @@ class Turns(Generic[_Viewer]):
         on_stop: Callable[[_Viewer], None],
         on_command: Callable[[_Viewer, str], bool],
         warn: Callable[[_Viewer, str], None],
+        read_s: float,
     ) -> None:
         self._on_stop, self._on_command, self._warn = on_stop, on_command, warn
-        self._reader = SentenceReader()
+        self._reader, self._read_s = SentenceReader(read_s), read_s
         self._turns: dict[_Viewer, deque[_Turn]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -123,7 +125,7 @@ class Turns(Generic[_Viewer]):
                 return True
             self._on_stop(viewer)
         except TimeoutError:
-            self._warn(viewer, TOO_LONG)
+            self._warn(viewer, TOO_LONG.format(self._read_s))
             self._on_stop(viewer)
         return False
 

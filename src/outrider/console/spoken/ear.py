@@ -28,7 +28,7 @@ MOST_UNHEARD = 4
 """Utterances that are heard or wait for it: one more could be a stop."""
 NO_ENGINE = "nobody listens here: start the console with --speech moonshine (extra voice)"
 NO_WORDS = "no words were heard: hold the button while you speak"
-TOO_LONG = f"at most {LONGEST_S:g} s are heard at once: say less"
+TOO_LONG = "at most {:g} s are heard at once: say less"
 TAKEN = "somebody else speaks to the robot: try again"
 DIED = "the microphone has fallen silent: what it sent was dropped"
 TOO_MANY = "what was said before is still being recognised: wait; in doubt the robot stands"
@@ -84,7 +84,7 @@ class Ear(Generic[_Viewer]):
     """One utterance at a time, of whichever person began first.
 
     `on_stop` is called for a stop heard, `tell` with what else was heard, of at most `longest` characters, or
-    with why nothing was.
+    with why nothing was. At most `longest_s` are heard; a microphone has died that is silent for `silence_s`.
     """
 
     def __init__(
@@ -93,8 +93,11 @@ class Ear(Generic[_Viewer]):
         on_stop: Callable[[_Viewer], None],
         tell: Callable[[_Viewer, s.Heard], None],
         longest: int,
+        longest_s: float,
+        silence_s: float,
     ) -> None:
         self._engine, self._on_stop, self._tell, self._longest = engine, on_stop, tell, longest
+        self._longest_s, self._silence_s = longest_s, silence_s
         self._worker = ThreadPoolExecutor(1, "ear")
         self._press: _Press[_Viewer] | None = None
         self._turn = asyncio.Lock()
@@ -125,7 +128,7 @@ class Ear(Generic[_Viewer]):
             self._tell(viewer, s.Heard(note=NO_ENGINE, press=number))
             return
         loop = asyncio.get_running_loop()
-        until_s = loop.time() + LONGEST_S
+        until_s = loop.time() + self._longest_s
         if self._press is not None:
             if self._press.viewer is not viewer:
                 self._tell(viewer, s.Heard(note=TAKEN, press=number))
@@ -146,7 +149,7 @@ class Ear(Generic[_Viewer]):
             return
         if isinstance(message, s.Samples):
             press.take(message.samples)
-            if press.received >= LONGEST_S * BYTES_A_SECOND:
+            if press.received >= self._longest_s * BYTES_A_SECOND:
                 press.cut()
         else:
             press.end()
@@ -180,7 +183,7 @@ class Ear(Generic[_Viewer]):
         has_stopped = has_died = False
         while press.pending or not (press.is_ended or has_died):
             try:
-                await asyncio.wait_for(press.wake.wait(), SILENCE_S)
+                await asyncio.wait_for(press.wake.wait(), self._silence_s)
             except asyncio.TimeoutError:
                 has_died = True
             press.wake.clear()
@@ -198,16 +201,15 @@ class Ear(Generic[_Viewer]):
             self._on_stop(press.viewer)
         if has_died and not is_stop:
             return "", DIED
-        return _judged(sentence, is_stop, has_stopped, press.is_cut)
+        return self._judged(sentence, is_stop, has_stopped, press.is_cut)
+
+    def _judged(self, sentence: str, is_stop: bool, has_stopped: bool, is_cut: bool) -> tuple[str, str]:
+        """The sentence, and what is to be said of it. One that orders the stop that was heard is done."""
+        if has_stopped and (is_stop or not sentence):
+            return "stop", STOPPED
+        if is_cut:
+            return sentence, TOO_LONG.format(self._longest_s)
+        return sentence, STOPPED_BEFORE if has_stopped else "" if sentence else NO_WORDS
 
     async def _call(self, function: Callable[..., T], *args: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._worker, function, *args)
-
-
-def _judged(sentence: str, is_stop: bool, has_stopped: bool, is_cut: bool) -> tuple[str, str]:
-    """The sentence, and what is to be said of it. One that orders the stop that was heard is done."""
-    if has_stopped and (is_stop or not sentence):
-        return "stop", STOPPED
-    if is_cut:
-        return sentence, TOO_LONG
-    return sentence, STOPPED_BEFORE if has_stopped else "" if sentence else NO_WORDS

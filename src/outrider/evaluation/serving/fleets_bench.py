@@ -57,14 +57,24 @@ Runs = Iterator[tuple[str, Served]]
 """Settings, and what they reach."""
 
 
-def bench_fleets(robots: Sequence[int], seed: int, json_file: Path | None = None) -> dict[str, Any]:
-    """Measure fleets of all these sizes; print tables, write JSON as it goes. Raises ConfigError."""
+def bench_fleets(
+    robots: Sequence[int],
+    seed: int,
+    json_file: Path | None = None,
+    *,
+    tokens: int = TOKENS,
+    lengths: Sequence[int] = LENGTHS,
+) -> dict[str, Any]:
+    """Measure fleets of all these sizes; print tables, write JSON as it goes. Raises ConfigError.
+
+    A text has so many `tokens`; `sd` is tuned over these `lengths` of its draft.
+    """
     if not robots or min(robots) < 1 or seed < 0:
         raise ConfigError("robots must be at least 1 and seed at least 0")
     found: dict[str, list[Tuned]] = {}
     result: dict[str, Any] = {"seed": seed, "robots": list(robots)}
     for number in tracked(robots, "fleets"):
-        for name, runs in ways(number, seed).items():
+        for name, runs in ways(number, seed, tokens, lengths).items():
             found.setdefault(name, []).append(best_of(runs()))
         result["fleets"] = {name: [asdict(one) for one in some] for name, some in found.items()}
         result["over_best"] = {share: over_best(found, share) for share in CLOUD_SHARES}
@@ -73,24 +83,24 @@ def bench_fleets(robots: Sequence[int], seed: int, json_file: Path | None = None
     return result
 
 
-def ways(robots: int, seed: int) -> dict[str, Callable[[], Runs]]:
+def ways(robots: int, seed: int, tokens: int, lengths: Sequence[int]) -> dict[str, Callable[[], Runs]]:
     """Returns what runs each way to serve so many robots, with every setting of its own."""
-    ranks = fleet_ranks(robots, TOKENS, TEXTS, seed)
+    ranks = fleet_ranks(robots, tokens, TEXTS, seed)
     found: dict[str, Callable[[], Runs]] = {
-        name: partial(_sd_runs, robots, seed, some) for name, some in WAITING.items()
+        name: partial(_sd_runs, robots, seed, tokens, lengths, some) for name, some in WAITING.items()
     }
     for name, share in CLOUD_SHARES.items():
         found[f"csd {name}"] = partial(_csd_runs, ranks, share)
-    found["outrider"] = partial(_own_run, robots, seed, None)
+    found["outrider"] = partial(_own_run, robots, seed, tokens, None)
     for name, share in CLOUD_SHARES.items():
-        found[f"both {name}"] = partial(_own_run, robots, seed, share)
+        found[f"both {name}"] = partial(_own_run, robots, seed, tokens, share)
     return found
 
 
-def _sd_runs(robots: int, seed: int, some: Sequence[Batching]) -> Runs:
-    for length, batching in product(LENGTHS, some):
+def _sd_runs(robots: int, seed: int, tokens: int, lengths: Sequence[int], some: Sequence[Batching]) -> Runs:
+    for length, batching in product(lengths, some):
         config = DecodingConfig("sd", num_draft_tokens=length)
-        records = published_fleet(config, robots, TOKENS, TEXTS, batching, seed)
+        records = published_fleet(config, robots, tokens, TEXTS, batching, seed)
         settings = f"{length} drafts, {batching.fill} frames, {batching.most_left_out} left out"
         yield settings, served(records, NEEDED_TOKENS_PER_S)
 
@@ -103,9 +113,9 @@ def _csd_runs(ranks: Sequence[Sequence[Sequence[int]]], share: float) -> Runs:
         )
 
 
-def _own_run(robots: int, seed: int, share: float | None) -> Runs:
+def _own_run(robots: int, seed: int, tokens: int, share: float | None) -> Runs:
     config = DecodingConfig("outrider", num_draft_tokens=NUM_DRAFT_TOKENS)
-    records = published_fleet(config, robots, TOKENS, TEXTS, Batching(), seed, share)
+    records = published_fleet(config, robots, tokens, TEXTS, Batching(), seed, share)
     yield "", served(records, NEEDED_TOKENS_PER_S)
 
 

@@ -25,7 +25,6 @@ import apsw
 from outrider.core.errors import MemoryStoreError, NotErasedError, StoreInputError
 from outrider.core.ports import Embedder
 from outrider.core.values import Place, Record, RecordKind, Visibility
-from outrider.memory.store import schema
 from outrider.memory.store.erasing import erase
 from outrider.memory.store.eviction import StoreLimits, count_time, evict
 from outrider.memory.store.migration import migrate
@@ -37,7 +36,7 @@ from outrider.memory.store.records import (
     checked_text,
 )
 from outrider.memory.store.rows import NewRecord, delete_records, embedded_passages, insert_record, see_again
-from outrider.memory.store.schema import EVICTED, FORGOTTEN, transaction, translated
+from outrider.memory.store.schema import BUSY_TIMEOUT_MS, EVICTED, FORGOTTEN, transaction, translated
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +50,8 @@ class MemoryStore(MemoryReader):
     Every method raises MemoryStoreError where the disk, the file or what it is given is at fault. A record is
     on the disk once the call that made it has returned. `limits` are kept at the opening and at every new
     record; without them this one forgets nothing, and leaves that to whoever has the store open with them.
-    It tries to erase every `erase_period_s` seconds, what went by the limits every `evicted_erase_s` seconds.
+    It tries to erase every `erase_period_s` seconds, what went by the limits every `evicted_erase_s` seconds;
+    `forget` waits up to `forget_wait_ms` for others that read or write the file.
     """
 
     def __init__(
@@ -63,10 +63,12 @@ class MemoryStore(MemoryReader):
         key_file: Path | None = None,
         erase_period_s: float = ERASE_PERIOD_S,
         evicted_erase_s: float = EVICTED_ERASE_S,
+        forget_wait_ms: int = BUSY_TIMEOUT_MS,
     ) -> None:
         super().__init__(path, embedder, key_file)
         self._limits = limits
         self._erase_period_s, self._evicted_erase_s = erase_period_s, evicted_erase_s
+        self._forget_wait_ms = forget_wait_ms
         self._closing = threading.Event()
         self._eraser: threading.Thread | None = None
         try:
@@ -153,7 +155,7 @@ class MemoryStore(MemoryReader):
         """
         with self._writing() as connection:
             forgotten = delete_records(connection, list(ids), FORGOTTEN)
-        if not self._erase(schema.BUSY_TIMEOUT_MS):
+        if not self._erase(self._forget_wait_ms):
             self._keep_erasing()
             raise NotErasedError(self.path, forgotten)
         return forgotten
@@ -194,7 +196,7 @@ class MemoryStore(MemoryReader):
             except apsw.BusyError:
                 return False
             finally:
-                connection.set_busy_timeout(schema.BUSY_TIMEOUT_MS)
+                connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         return True
 
     def _try_to_erase(self, least: int) -> bool:

@@ -21,7 +21,6 @@ from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp.types import JSONRPCError, JSONRPCMessage, JSONRPCRequest, JSONRPCResponse
 
 from outrider.console.agents.under_way.heeded import Heeded
-from outrider.console.seat import SILENCE_S
 
 
 class Signs:
@@ -38,8 +37,8 @@ class Signs:
         told = getattr(getattr(message, "message", None), "root", None)
         return isinstance(told, (JSONRPCResponse, JSONRPCError))
 
-    def watch(self, call: RequestContext[ServerSession, Any, Any]) -> Callable[[], bool]:
-        """Returns what tells whether the agent has sent anything within `SILENCE_S`, from its first use on.
+    def watch(self, call: RequestContext[ServerSession, Any, Any], silence_s: float) -> Callable[[], bool]:
+        """Returns what tells whether the agent has sent anything within `silence_s`, from its first use on.
 
         Each use also sends the agent a `ping`: on the stream that it keeps open and, over HTTP, on that of
         the call too.
@@ -53,7 +52,7 @@ class Signs:
             first_s = now_s if first_s is None else first_s
             if self._asking is None or self._asking.done():
                 self._asking = asyncio.create_task(self._ask(call.session, streams))
-            return now_s - max(self._heard_s, first_s) <= SILENCE_S
+            return now_s - max(self._heard_s, first_s) <= silence_s
 
         return is_there
 
