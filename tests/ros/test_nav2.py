@@ -19,7 +19,6 @@ from support_ros import FakeBase, PatientAction, Speaker
 
 from outrider.core.language.actions import Motion
 from outrider.core.values import Pose2D, Velocity
-from outrider.nodes.base import nav2_command
 from outrider.nodes.base.action_node import ActionNode
 from outrider.nodes.base.nav2_command import covered_share, target_of
 from outrider.nodes.common import convert, qos
@@ -174,11 +173,7 @@ def test_a_goal_that_is_not_given_up_is_cancelled_again_and_the_base_held(
     wait_until(lambda: not node._base.warning(), "the end of it")
 
 
-def test_a_node_that_ends_before_nav2_took_its_goal_cancels_it(
-    run_node: Run, client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # So that a slow machine does not decide.
-    monkeypatch.setattr(nav2_command, "LAST_WAIT_S", WAIT_S / 2)
+def test_a_node_that_ends_before_nav2_took_its_goal_cancels_it(run_node: Run, client: Client) -> None:
     threads: list[NodeThread] = []
 
     def run(*arguments: Any, **more: Any) -> NodeThread:

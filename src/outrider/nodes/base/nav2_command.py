@@ -38,7 +38,7 @@ LEAST_SHARE = 0.5
 DETOUR_M, DETOUR_RAD = 0.5, math.radians(45.0)
 # How often a cancellation is repeated, how long an end waits for its answer, and how long a goal that nav2
 # does not know, or that nobody serves, is taken to be on its way.
-REPEAT_S, LAST_WAIT_S, UNKNOWN_S = 0.1, 0.3, 3.0
+REPEAT_S, LAST_WAIT_S, UNKNOWN_S = 0.1, 2.0, 3.0
 CALLBACKS = 6
 
 
@@ -76,7 +76,7 @@ class Nav2Command:
             self._twist.stop()
 
     def close(self) -> None:
-        """Wait, for a moment, until nav2 has taken the cancellation."""
+        """Wait until nav2 has taken the cancellation, at most `LAST_WAIT_S`: else the robot drives on."""
         deadline_s = time.monotonic() + LAST_WAIT_S
         while any(not goal.gives_way for goal in self._unwanted) and time.monotonic() < deadline_s:
             self._wire.take(timeout_s=0.01)
