@@ -18,7 +18,6 @@ import httpx
 from support.consoles import FakeRobot, Page, StandingRobot, wait_until
 from support.raw_agents import HELLO, READY, RawAgent, raw_agent, request
 
-from outrider.console.agents import link as console_link
 from outrider.console.agents.address import ConsoleAddress
 from outrider.console.agents.agent import AgentSettings
 from outrider.console.agents.envelope import Envelope
@@ -188,17 +187,15 @@ def test_a_goal_that_is_taken_back_while_it_waits_leaves_no_trace(
 
 
 def test_what_the_console_has_not_begun_in_time_never_begins(
-    console: ConsoleServer, robot: FakeRobot, monkeypatch: pytest.MonkeyPatch
+    console: ConsoleServer, robot: FakeRobot
 ) -> None:
     page = busy_page(console)
 
     async def run() -> None:
-        link = ConsoleLink(ConsoleAddress(console.url), "late")
+        link = ConsoleLink(ConsoleAddress(console.url), "late", taken_s=1.0)
         await link.open()
-        with monkeypatch.context() as short:
-            short.setattr(console_link, "TAKEN_S", 0.3)
-            with pytest.raises(LinkError, match=r"has not begun it in 0\.3 s, and was told to forget it"):
-                await link.say("turn left")
+        with pytest.raises(LinkError, match=r"has not begun it in 1 s, and was told to forget it"):
+            await link.say("turn left")
         assert not link.is_busy
         await asyncio.to_thread(page.read, "halt")
         robot.goals[0][1](GoalEnd(False, "cancelled"))

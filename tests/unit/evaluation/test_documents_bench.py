@@ -22,8 +22,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict:
     with pytest.MonkeyPatch.context() as patch:
         compute = ComputeProfile(draft_prefill_s=PREFILL_S, draft_token_s=TOKEN_S)
         patch.setattr(documents, "measure_compute", lambda *_: compute)
-        patch.setattr(documents, "ANSWER_TOKENS", 96)
-        figures = documents.evaluate_documents(4, "0.5b", "bf16", file, load_reader("quotes"), WordEmbedder())
+        model, embedder = load_reader("quotes"), WordEmbedder()
+        figures = documents.evaluate_documents(4, "0.5b", "bf16", file, model, embedder, answer_tokens=96)
     assert json.loads(file.read_text()) == json.loads(json.dumps(figures))
     return figures
 

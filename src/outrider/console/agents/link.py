@@ -50,10 +50,10 @@ class Seen:
 
 
 class ConsoleLink:
-    """One agent's connection, from `open` until `close`. All in one event loop."""
+    """One agent's connection, from `open` until `close`, in one event loop. Commands begin in `taken_s`."""
 
-    def __init__(self, address: ConsoleAddress, agent: str) -> None:
-        self.address, self.agent = address, agent
+    def __init__(self, address: ConsoleAddress, agent: str, taken_s: float = TAKEN_S) -> None:
+        self.address, self.agent, self._taken_s = address, agent, taken_s
         self.seen = Seen()
         self.name = ""
         self._socket: ClientConnection | None = None
@@ -170,15 +170,15 @@ class ConsoleLink:
         said = self._said = _Said(sentence, loop.create_future(), loop.create_future())
         try:
             await self._send(m.Say(sentence))
-            await asyncio.wait_for(asyncio.shield(said.begun), TAKEN_S)
+            await asyncio.wait_for(asyncio.shield(said.begun), self._taken_s)
         except asyncio.TimeoutError:
             await self.cancel()  # the console acts on messages in order, and does not begin it any more
             with contextlib.suppress(LinkError):
                 await self._settled()
             driver = self.seen.state.driver or "nobody"
             raise LinkError(
-                f"the console has not begun it in {TAKEN_S:g} s, and was told to forget it; {driver} has the "
-                "driver's seat"
+                f"the console has not begun it in {self._taken_s:g} s, and was told to forget it; {driver} "
+                "has the driver's seat"
             ) from None
         return said.ended
 

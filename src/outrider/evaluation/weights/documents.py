@@ -60,7 +60,8 @@ TIMED_FORWARDS = 4
 
 @dataclass(frozen=True)
 class Asked:
-    """A question with what was found for it: `contexts` of the `device`, the `cloud`, and `both` in one.
+    """A question with what was found for it: `contexts` of the `device`, the `cloud`, and `both` in one. Its
+    answer has at most so many `tokens`.
 
     `masked`: the private documents as `ask` shows them to a model, with slots that only the robot fills in.
     """
@@ -68,15 +69,16 @@ class Asked:
     entry: TwoSided
     slots: Slots
     contexts: Mapping[str, Context]
+    tokens: int
 
     def documents(self, name: str) -> Retrieve:
         """What a side with one of the contexts retrieves."""
         return lambda _: (self.contexts[name],)
 
     @property
-    def prompt(self) -> Prompt:
+    def request(self) -> DecodeRequest:
         """The question without documents."""
-        return Prompt(question_prompt(self.entry.question), b"")
+        return DecodeRequest(Prompt(question_prompt(self.entry.question), b""), self.tokens, DEADLINE_S)
 
 
 @dataclass(frozen=True)
@@ -111,11 +113,12 @@ def evaluate_documents(
     json_file: Path | None = None,
     model: LanguageModel | None = None,
     embedder: Embedder | None = None,
+    answer_tokens: int = ANSWER_TOKENS,
 ) -> dict[str, Any]:
     """Measure, print tables, write JSON. Raises ModelError without weights, and ConfigError."""
     entries = two_sided_questions(questions)
     model = model or load_target(size, precision)
-    asked = retrieve_all(entries, model, embedder or MiniLmEmbedder())
+    asked = retrieve_all(entries, model, embedder or MiniLmEmbedder(), answer_tokens)
     prompts = [one.contexts["device"].prompt for one in asked]
     compute = measure_compute(Pair(model, model), prompts[:TIMED_FORWARDS], TIMED_FORWARDS)
     peer = PeerCompute(compute.draft_prefill_s, compute.draft_token_s)
@@ -138,7 +141,9 @@ def evaluate_documents(
     return figures
 
 
-def retrieve_all(entries: Sequence[TwoSided], model: LanguageModel, embedder: Embedder) -> list[Asked]:
+def retrieve_all(
+    entries: Sequence[TwoSided], model: LanguageModel, embedder: Embedder, tokens: int
+) -> list[Asked]:
     """Each side searches its own documents, those of all entries. Raises MemoryStoreError without a disk."""
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -154,13 +159,18 @@ def retrieve_all(entries: Sequence[TwoSided], model: LanguageModel, embedder: Em
                 own.recall(entry.question, DOCUMENTS),
                 general.recall(entry.question, DOCUMENTS),
                 model,
+                tokens,
             )
             for entry in entries
         ]
 
 
 def _asked(
-    entry: TwoSided, private: Sequence[Recalled], public: Sequence[Recalled], model: LanguageModel
+    entry: TwoSided,
+    private: Sequence[Recalled],
+    public: Sequence[Recalled],
+    model: LanguageModel,
+    tokens: int,
 ) -> Asked:
     slots = Slots(entry.question)
     told = [(one.record.text, one.score) for one in private]
@@ -168,7 +178,7 @@ def _asked(
     masked = [(slots.mask(text), score) for text, score in told]
     found = {"device": told, "masked": masked, "cloud": known, "both": told + known}
     contexts = {name: fitting_context(entry.question, some, model) for name, some in found.items()}
-    return Asked(entry, slots, contexts)
+    return Asked(entry, slots, contexts, tokens)
 
 
 BODIES: dict[str, tuple[str, str, AggregationConfig]] = {
@@ -209,7 +219,7 @@ def _perplexity(
             session.prefill(one.contexts[name].prompt)
             session.forward(model.tokenizer.encode(answer))  # one forward, remembered, for all its tokens
         sides = one.documents(device), one.documents(cloud)
-        log_probs += log_probabilities(model, one.prompt, answer, *sides, config is ALONE)
+        log_probs += log_probabilities(model, one.request.prompt, answer, *sides, config is ALONE)
     return math.exp(-fmean(log_probs))
 
 
@@ -243,7 +253,7 @@ def _decode(
     for one in asked:
         first: list[Verified] = []
         peers = VirtualPeers(model, model, config, world, one.documents(device), one.documents(cloud))
-        decoded = peers.decode(DecodeRequest(one.prompt, ANSWER_TOKENS, DEADLINE_S), first.append)
+        decoded = peers.decode(one.request, first.append)
         answers.append((decoded, first[0].elapsed_s))
     return answers
 
