@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from outrider.decoding.cloud.batch_prices import BatchPrices
 from outrider.decoding.cloud.batch_selection import Candidate, worth_drafting, worth_joining
-from outrider.decoding.policy.batch_times import BatchTime
+from outrider.decoding.policy.estimators import BatchTime
 from outrider.decoding.tuning import DEFAULT_TUNING
 
 STEP, SHORT, FULL = (Candidate(tokens, 0, can_wait=True) for tokens in (1.0, 1.7, 2.5))
@@ -101,42 +101,6 @@ def test_batch_times_are_known_by_size_with_straight_lines_between():
     assert [time.seconds(size) for size in (1, 2, 3, 6, 8, 20)] == pytest.approx(
         [0.02, 0.02, 0.03, 0.07, 0.10, 0.10]
     )
-
-
-def test_the_middle_of_a_gap_between_sizes_is_hoped_to_be_cheap_until_it_is_seen():
-    time = BatchTime()
-    assert time.hoped_s(3) == time.seconds(3)
-    time.add(1, 0.02)
-    time.add(33, 0.10)
-    sizes = (1, 9, 17, 25, 33)
-    assert [time.hoped_s(size) for size in sizes] == pytest.approx([0.02, 0.04, 0.02, 0.08, 0.10])
-    assert time.seconds(17) == pytest.approx(0.06), "what it is thought to take"
-    time.add(17, 0.06)
-    assert [time.hoped_s(size) for size in sizes] == pytest.approx([0.02, 0.02, 0.06, 0.06, 0.10])
-    for _ in range(DEFAULT_TUNING.batch_window):
-        time.add(1, 0.02)
-        time.add(33, 0.10)
-    assert time.hoped_s(17) == time.seconds(17) == pytest.approx(0.06), "tried once"
-
-
-def test_batches_smaller_than_a_tile_are_not_hoped_to_be_cheap():
-    time = BatchTime()
-    time.add(1, 0.02)
-    time.add(8, 0.09)
-    assert [time.hoped_s(size) for size in range(10)] == [time.seconds(size) for size in range(10)]
-
-
-def test_a_size_that_fills_a_block_is_found_between_two_that_do_not():
-    """Every 16 sequences begin a block, as on devices that multiply in tiles: 32 are cheap, 33 are not."""
-    prices = BatchPrices()
-    prices.on_batch(1, 0, 0.02, whole=True)
-    prices.on_batch(48, 0, 0.06, whole=True)
-    sizes = []
-    for _ in range(20):
-        size = len(prices.choose([FULL] * 48).joining)
-        sizes.append(size)
-        prices.on_batch(size, 0, 0.02 if size <= 32 else 0.06, whole=True)
-    assert set(sizes[10:]) == {32}
 
 
 def test_what_a_text_would_have_taken_alone_is_known_with_and_without_a_draft_in_the_cloud():

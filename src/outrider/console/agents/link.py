@@ -50,7 +50,7 @@ class Seen:
 
 
 class ConsoleLink:
-    """One agent's connection, from `open` until `close`, in one event loop. Commands begin in `taken_s`."""
+    """One agent's connection, in one event loop. A command not begun within `taken_s` is taken back."""
 
     def __init__(self, address: ConsoleAddress, agent: str, taken_s: float = TAKEN_S) -> None:
         self.address, self.agent, self._taken_s = address, agent, taken_s

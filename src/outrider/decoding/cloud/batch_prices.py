@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from outrider.decoding.cloud.batch_selection import Candidate, worth_drafting, worth_joining
-from outrider.decoding.policy.batch_times import BatchTime
-from outrider.decoding.policy.estimators import SteadyAcceptance
+from outrider.decoding.policy.estimators import BatchTime, SteadyAcceptance
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
 
@@ -46,7 +45,7 @@ class BatchPrices:
 
     def choose(self, candidates: Sequence[Candidate]) -> Chosen:
         """Returns the batch of most tokens a second, at what a second is worth."""
-        verify_s, draft_s = self.verify_time.hoped_s, self._draft_time.seconds
+        verify_s, draft_s = self.verify_time.seconds, self._draft_time.seconds
         joining, self._rate = worth_joining(candidates, verify_s, self._tuning, draft_s, self._rate)
         taken: Mapping[int, Candidate] = {index: candidates[index] for index in joining}
         return Chosen(joining, worth_drafting(taken, self._rate, draft_s))

@@ -62,8 +62,7 @@ class EdgeEstimator:
     def on_sent(self, num_bytes: int, now_s: float) -> None:
         """A draft leaves, its branches in so many bytes; an idle cloud will begin with it when it arrives.
 
-        Where robots take turns, every token is worth its bytes: the device's time is what there is too little
-        of.
+        Where robots take turns nothing is spent: the target's time is scarce then, not the link's bytes.
         """
         if not self.takes_turns:
             self._purse.spend(self._tuning.frame_bytes + num_bytes)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from math import sqrt
 from typing import NamedTuple
 
-from outrider.decoding.policy.batch_times import BatchTime
 from outrider.decoding.policy.estimators import (
+    BatchTime,
     ExponentialMean,
     ExponentialRatio,
     SteadyAcceptance,

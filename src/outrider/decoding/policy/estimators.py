@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import copy
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Sequence
 from math import exp, sqrt
@@ -229,6 +229,38 @@ class Deviation:
     def value(self) -> float:
         """The deviation from the mean."""
         return sqrt(max(0.0, self._squares / self._weight - (self._sum / self._weight) ** 2))
+
+
+class BatchTime:
+    """A batch's time by the number of its sessions: means with fading memory, straight lines between.
+
+    What has not been seen among so many batches is forgotten: sizes that a hiccup made seem dear come again.
+    """
+
+    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING, unseen_s: float = 1.0) -> None:
+        self._tuning, self._unseen_s = tuning, unseen_s
+        self._means: dict[int, ExponentialMean] = {}
+        self._seen_at: dict[int, int] = {}
+        self._batches = 0
+
+    def add(self, sessions: int, seconds: float) -> None:
+        """A batch took so long."""
+        self._batches += 1
+        self._seen_at[sessions] = self._batches
+        self._means.setdefault(sessions, ExponentialMean(self._tuning)).add(seconds)
+        oldest = self._batches - self._tuning.batch_window
+        for size in [size for size, at in self._seen_at.items() if at <= oldest]:
+            del self._means[size], self._seen_at[size]
+
+    def seconds(self, sessions: int) -> float:
+        """Beyond the sizes seen as at the nearest; `unseen_s` while none has been seen."""
+        sizes = sorted(self._means)
+        if not sizes:
+            return self._unseen_s
+        at = bisect_left(sizes, sessions)
+        low, high = sizes[max(at - 1, 0)], sizes[min(at, len(sizes) - 1)]
+        share = (sessions - low) / (high - low) if low < sessions < high else float(sessions >= high)
+        return self._means[low].value + share * (self._means[high].value - self._means[low].value)
 
 
 class Throughput:
