@@ -24,7 +24,9 @@ from outrider.core.language.prompt import PromptContext, Step, render_prompt
 from outrider.core.sensors.camera import JPEG_QUALITY, MODEL_IMAGE_HEIGHT, MODEL_IMAGE_WIDTH
 from outrider.core.values import Prompt
 from outrider.models import load_model
+from outrider.models.backbone.draft_head import HeadWeights
 from outrider.models.backbone.early_exits import ExitAdapters, write_exits
+from outrider.models.backbone.text_stack import TextStack
 
 SPECIAL_TOKENS = [
     "<|endoftext|>",
@@ -197,6 +199,14 @@ def random_adapters(layers: tuple[int, ...], hidden: int, token_ids: torch.Tenso
     down = torch.randn(len(layers), hidden, 3, generator=seeded)
     up = torch.randn(len(layers), 3, hidden, generator=seeded) / hidden
     return ExitAdapters(layers, token_ids, down, up)
+
+
+def random_head(text: TextStack) -> HeadWeights:
+    """A seeded draft head of rank 4, which writes all tokens but the last."""
+    seeded, (hidden, vocab_size) = torch.Generator().manual_seed(6), text.head.shape
+    mix = torch.randn(2 * hidden, 8, generator=seeded) / hidden**0.5
+    out = torch.randn(4, hidden, generator=seeded)
+    return HeadWeights(torch.arange(vocab_size - 1), torch.full((hidden,), 0.5), mix, out)
 
 
 def add_exits(folder: Path, layers: tuple[int, ...], token_ids: torch.Tensor) -> ExitAdapters:

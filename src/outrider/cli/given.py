@@ -43,6 +43,13 @@ def model(name: str | Path) -> None:
     check_model(str(name))
 
 
+def cloud_draft(name: str) -> None:
+    """As `model`, for what drafts beside a target."""
+    from outrider.runtime.common.cloud_drafts import check_cloud_draft
+
+    check_cloud_draft(name)
+
+
 def answer_model(name: str) -> None:
     """As `model`, for what answers questions."""
     if name != QUOTES:

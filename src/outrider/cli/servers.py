@@ -68,8 +68,8 @@ def verifier(
     draft_model: Annotated[
         str,
         typer.Option(
-            help="A model that drafts beside the target: a folder or a name; empty: none.",
-            callback=given(checks.model),
+            help="What drafts beside the target: a model's folder or name, or head: its own; empty: none.",
+            callback=given(checks.cloud_draft),
         ),
     ] = "",
     draft_device: Annotated[
@@ -111,7 +111,7 @@ def verifier(
         replicas=replicas,
         metrics_port=metrics_port,
         tokens_per_s=tokens_per_s,
-        draft_folder=model_folder(draft_model) if draft_model else None,
+        draft_model=draft_model,
         draft_device=draft_device,
     )
 

@@ -185,38 +185,62 @@ def train_answers(
     make_answers(folder, model_folder(target), tokens, precision, device)
 
 
+Target = Annotated[
+    str,
+    typer.Option(
+        help="The model that it is put beside: a folder, or its name on the Hub.",
+        callback=given(checks.model),
+    ),
+]
+Judged = Annotated[
+    Path,
+    typer.Argument(
+        help="Folder of the data set; its last shard judges what was trained.",
+        callback=given(checks.training_data),
+    ),
+]
+Frames = Annotated[int, typer.Option(min=1, help="How many frames to train on.")]
+StatesMb = Annotated[int, typer.Option(min=64, help="For the states that are trained on at a time.")]
+
+
 @app.command("exits", epilog="Example:  outrider train exits out/data --target out/models/target")
 def train_exits(
-    data: Annotated[
-        Path,
-        typer.Argument(
-            help="Folder of the data set; its last shard judges the exits.",
-            callback=given(checks.training_data),
-        ),
-    ],
-    target: Annotated[
-        str,
-        typer.Option(
-            help="The model that exits are added to: a folder, or its name on the Hub.",
-            callback=given(checks.model),
-        ),
-    ] = "models/target",
+    data: Judged,
+    target: Target = "models/target",
     layer: Annotated[
         list[int] | None, typer.Option(help="An exit after this layer; repeatable; all but the last if none.")
     ] = None,
     rank: Annotated[int, typer.Option(min=1, help="Rank of the adapters.")] = 64,
-    frames: Annotated[int, typer.Option(min=1, help="How many frames to train on.")] = 1600,
+    frames: Frames = 1600,
     seed: Seed = 0,
     precision: Precision = "fp32",
     device: Device = "cpu",
-    memory_mb: Annotated[
-        int, typer.Option(min=64, help="For the states that are trained on at a time.")
-    ] = 2048,
+    memory_mb: StatesMb = 2048,
 ) -> None:
     """Train early exits for a target with the model itself frozen: minutes on one core for the small one."""
     from outrider.runtime.common.paths import model_folder
     from outrider.runtime.datasets.training_runs import make_exits
-    from outrider.training.exits import ExitsConfig
+    from outrider.training.beside.exits import ExitsConfig
 
     config = ExitsConfig(tuple(layer or ()), rank=rank, frames=frames, seed=seed, memory_mb=memory_mb)
     typer.echo(str(make_exits(config, data, model_folder(target), precision, device)))
+
+
+@app.command("head", epilog="Example:  outrider train head out/data --target out/models/target")
+def train_head(
+    data: Judged,
+    target: Target = "models/target",
+    rank: Annotated[int, typer.Option(min=1, help="Width of its hidden layer.")] = 160,
+    frames: Frames = 4800,
+    seed: Seed = 0,
+    precision: Precision = "fp32",
+    device: Device = "cpu",
+    memory_mb: StatesMb = 2048,
+) -> None:
+    """Train a draft head for a target, which drafts beside it (`outrider verifier --draft-model head`)."""
+    from outrider.runtime.common.paths import model_folder
+    from outrider.runtime.datasets.training_runs import make_head
+    from outrider.training.beside.head import HeadConfig
+
+    config = HeadConfig(rank=rank, frames=frames, seed=seed, memory_mb=memory_mb)
+    typer.echo(str(make_head(config, data, model_folder(target), precision, device)))

@@ -186,6 +186,23 @@ class LanguageModel(Protocol):
         """
 
 
+class DraftHead(Protocol):
+    """A small network beside a target that writes on from what the target has read. A state (hidden,) stands
+    for a text: all that is known of it.
+    """
+
+    name: str
+
+    def begin(self, row: Array) -> Array:
+        """The state at a place for which the target gave these logits (V,)."""
+
+    def advance(self, states: Array, token_ids: Array) -> Array:
+        """The states (M, hidden) after one more token each, int64 (M,)."""
+
+    def logits(self, states: Array) -> Array:
+        """Logits (M, V) of what follows; tokens that it never writes have none."""
+
+
 class TextDecoder(Protocol):
     """Decodes one text at a time: in-process, over the network, or on a virtual clock."""
 

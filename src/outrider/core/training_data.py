@@ -10,6 +10,8 @@ import msgspec
 from outrider.core.errors import ConfigError
 
 CELL_ROWS, CELL_COLUMNS, CELL_LABELS = 5, 9, 3
+NO_TOKEN = -1
+"""Where a token's id would be: at the last place of an answer none comes next."""
 
 
 class Query(msgspec.Struct, array_like=True):

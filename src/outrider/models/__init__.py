@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from outrider.models.checkpoint.card import ModelCard, read_card
     from outrider.models.checkpoint.configuration import check_sees
     from outrider.models.constrained import ConstrainedModel, constrain
-    from outrider.models.loading import check_model, load_exact_model, load_graph_model, load_model
+    from outrider.models.loading import (
+        check_model,
+        load_exact_model,
+        load_graph_model,
+        load_head,
+        load_model,
+    )
     from outrider.models.reference import ReferenceGenerator
     from outrider.models.session import QwenModel, QwenSession
     from outrider.models.text.tokenizer import QwenTokenizer, load_tokenizer
@@ -32,6 +38,7 @@ __all__ = [
     "constrain",
     "load_exact_model",
     "load_graph_model",
+    "load_head",
     "load_model",
     "load_tokenizer",
     "read_card",
@@ -40,7 +47,7 @@ _MODULES = {
     "checkpoint.card": ("ModelCard", "read_card"),
     "checkpoint.configuration": ("check_sees",),
     "constrained": ("ConstrainedModel", "constrain"),
-    "loading": ("check_model", "load_exact_model", "load_graph_model", "load_model"),
+    "loading": ("check_model", "load_exact_model", "load_graph_model", "load_head", "load_model"),
     "reference": ("ReferenceGenerator",),
     "session": ("QwenModel", "QwenSession"),
     "text.tokenizer": ("QwenTokenizer", "load_tokenizer"),

@@ -11,6 +11,7 @@ import torch
 from outrider.core.errors import ConfigError
 from outrider.core.model_options import DEFAULT_MAX_LENGTH, PRECISIONS, Precision
 from outrider.models.backbone.batch import DECODE_ROWS, next_span
+from outrider.models.backbone.draft_head import DraftHead, HeadWeights, read_head, write_head
 from outrider.models.backbone.early_exits import ExitAdapters, read_exits, write_exits
 from outrider.models.backbone.kv_cache import CacheShape
 from outrider.models.backbone.out_of_memory import give_back_freed, tells_out_of_memory
@@ -252,9 +253,25 @@ def install_exits(
     `text` is that model's, where it is loaded. Exits that are there already are replaced. Raises ModelError
     where the folder holds no sound model.
     """
-    check_checkpoint(folder)
-    if text is None:
-        vocab_size = load_tokenizer(folder).vocab_size
-        text = build_text_stack(read_checkpoint(folder, torch.float32), vocab_size)
-    write_exits(folder, adapters, text)
+    write_exits(folder, adapters, text or _whole_text(folder))
     write_figures(folder, "exits", figures)
+
+
+def install_head(
+    folder: Path, weights: HeadWeights, figures: dict[str, Any], text: TextStack | None = None
+) -> None:
+    """`install_exits` for a draft head."""
+    write_head(folder, weights, text or _whole_text(folder))
+    write_figures(folder, "head", figures)
+
+
+def _whole_text(folder: Path) -> TextStack:
+    check_checkpoint(folder)
+    vocab_size = load_tokenizer(folder).vocab_size
+    return build_text_stack(read_checkpoint(folder, torch.float32), vocab_size)
+
+
+@tells_out_of_memory
+def load_head(folder: Path, target: QwenModel) -> DraftHead:
+    """The draft head that lies beside a target's weights. Raises ModelError where none does."""
+    return read_head(folder, f"the head of {target.name}", target.text)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from outrider.core.language.prompt import END_OF_TEXT, INSTRUCTED_PREFIX, PROMPT_SUFFIX, TEXT_PREFIX
-from outrider.core.training_data import Example
+from outrider.core.training_data import NO_TOKEN, Example
 from outrider.core.values import Prompt
 from outrider.models.backbone.text_stack import RmsNorm, TextStack
 from outrider.models.session import QwenModel
@@ -55,6 +55,7 @@ class RunningBackbone:
         self.norm: Any = LastNorm(model.text.final_norm)
         self.head: Any = HeadRows(model.text)
         self.num_layers = model.text.shape.num_layers
+        self.vocab_size = model.vocab_size
         self._model = model
         self.common_tokens = 0 if sees else min(COMMON_TOKENS, model.vocab_size)
         self._prefix = prefix or (INSTRUCTED_PREFIX if sees else TEXT_PREFIX)
@@ -75,6 +76,15 @@ class RunningBackbone:
             begin, end = end, end + len(answer)
             states[:, begin:end] = self._session.layer_outputs(answer, {*layers, self.num_layers})
         return states
+
+    def answers(self, examples: Sequence[Example]) -> Tensor:
+        """The answers' tokens (K,), as `training.beside.frozen_target.Backbone.answers`."""
+        tokens = [self._model.tokenizer.encode(answer) for _, answer in self._queries(examples)]
+        return torch.tensor([token for answer in tokens for token in (*answer[1:], NO_TOKEN)])
+
+    def embed(self, token_ids: Tensor) -> Tensor:
+        """What the target reads a token as: (..., width), on the host."""
+        return self._model.text.embeddings[token_ids.to(self._model.text.embeddings.device)].float().cpu()
 
     def choices(self, last: Tensor) -> Tensor:
         """Returns the likeliest token of each hidden row."""

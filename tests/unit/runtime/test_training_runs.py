@@ -10,7 +10,7 @@ import pytest
 
 from outrider.core.errors import ConfigError
 from outrider.runtime.datasets.training_runs import make_exits, make_model, make_reader, make_tokenizer
-from outrider.training.exits import ExitsConfig
+from outrider.training.beside.exits import ExitsConfig
 from outrider.training.imitation import TrainingConfig
 
 DAMAGED = b"whoever reads this has begun"

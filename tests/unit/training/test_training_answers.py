@@ -15,7 +15,7 @@ from outrider.runtime.datasets.own_answers import TOGETHER, greedy_answers, writ
 from outrider.runtime.datasets.real_prompts import asked
 from outrider.runtime.datasets.training_runs import make_answers, make_exits
 from outrider.training.batches import read_shard
-from outrider.training.exits import ExitsConfig
+from outrider.training.beside.exits import ExitsConfig
 
 QUESTIONS = tuple(
     f"find the {colour} {what}" for colour in ("red", "blue") for what in ("cup", "ball", "box")

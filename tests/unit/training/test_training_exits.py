@@ -8,11 +8,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import cv2
 import msgspec
-import numpy as np
 import pytest
 import torch
+from support.training_frames import ANSWERS, backbone_of, example
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -23,8 +22,6 @@ from outrider.core.language.prompt import (
     END_OF_TEXT,
     PROMPT_PREFIX,
     PROMPT_SUFFIX,
-    PromptContext,
-    render_user_text,
 )
 from outrider.core.model_options import Precision
 from outrider.core.training_data import Example, Query, Shard
@@ -32,54 +29,9 @@ from outrider.core.values import Prompt
 from outrider.models import load_model
 from outrider.models.running_backbone import RunningBackbone
 from outrider.runtime.datasets.training_runs import make_exits
-from outrider.training import exits
-from outrider.training.architecture import build_model
-from outrider.training.exits import ExitNetwork, ExitsConfig, Fit, PackedBackbone, train_exits
-from outrider.training.shortlist import choose_shortlist, most_frequent
-from outrider.training.tokenizer import train_tokenizer
-
-ANSWERS = (
-    "move forward large\napproach: the red cup is ahead.",
-    "turn left small\nsearch: no red cup here.",
-    "stop\narrived: here.",
-)
-
-
-def example(seed: int) -> Example:
-    jpeg = cv2.imencode(".jpg", np.random.default_rng(seed).integers(0, 255, (140, 252, 3), np.uint8))[1]
-    queries = [Query(render_user_text(PromptContext("find the red cup", turned_deg=15)), a) for a in ANSWERS]
-    return Example(jpeg.tobytes(), bytes(5 * 9 * 3 * 2), queries)
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("data")
-    for index in range(2):
-        shard = Shard([example(10 * index + frame) for frame in range(4)])
-        (folder / f"shard-{index:04d}.msgpack").write_bytes(msgspec.msgpack.encode(shard))
-    return folder
-
-
-@pytest.fixture
-def target(tmp_path: Path) -> Path:
-    """A random model of two layers with its tokenizer beside it."""
-    torch.manual_seed(0)
-    actions = [f"{action}\n" for action in ACTION_TEXTS]
-    texts = [query.user_text + query.answer for query in example(0).queries]
-    tokenizer = train_tokenizer(texts + actions, tmp_path / "tokenizer", vocab_size=330)
-    model = build_model("draft", tokenizer)
-    for weight in model.parameters():
-        if weight.dim() > 1:
-            weight.data.normal_(std=0.15)
-    model.save_pretrained(tmp_path / "target")
-    (tmp_path / "target" / "card.json").write_text(
-        json.dumps({"slots": {"colour": ["red"], "kind": ["ball"]}})
-    )
-    return tmp_path / "target"
-
-
-def backbone_of(target: Path) -> PackedBackbone:
-    return PackedBackbone(target, target.parent / "tokenizer")
+from outrider.training.beside.exits import ExitNetwork, ExitsConfig, train_exits
+from outrider.training.beside.frozen_target import FRAME_TOKENS, ROUND_FRAMES, Fit
+from outrider.training.beside.shortlist import choose_shortlist, most_frequent
 
 
 def test_the_shortlist_holds_actions_and_what_is_frequent(target: Path) -> None:
@@ -117,7 +69,7 @@ def test_fitting_brings_an_exit_to_the_targets_choices(target: Path) -> None:
     assert torch.equal(network(states[:-1])[0].argmax(-1), lens), "an untrained exit is the plain LM head"
     fit = Fit(network, 80, 1e-2)
     for _ in range(80):
-        fit.step(states)
+        fit.step(lambda: network.loss(states))
     right = (network(states[:-1])[0].argmax(-1) == wanted).float().mean()
     before_fit = (lens == wanted).float().mean()
     assert right > before_fit + 0.4, (right, before_fit)
@@ -170,16 +122,16 @@ def test_a_full_disk_leaves_the_target_sound(target: Path, data: Path, name: str
 
 def test_one_shard_is_too_little(target: Path, tmp_path: Path) -> None:
     (tmp_path / "shard-0000.msgpack").write_bytes(msgspec.msgpack.encode(Shard([example(0)])))
-    with pytest.raises(ConfigError, match="need a second to be judged on"):
+    with pytest.raises(ConfigError, match="a second is needed to judge"):
         train_exits(backbone_of(target), tmp_path, ExitsConfig())
 
 
 def test_a_run_that_diverges_says_so(target: Path) -> None:
     backbone = backbone_of(target)
     states = backbone.states([example(1)], (1,))
-    fit = Fit(ExitNetwork(backbone, torch.arange(330), 1, 4), 10, 1e-2)
+    network = ExitNetwork(backbone, torch.arange(330), 1, 4)
     with pytest.raises(ConfigError, match="diverged at step 0"):
-        fit.step(states * float("inf"))
+        Fit(network, 10, 1e-2).step(lambda: network.loss(states * float("inf")))
 
 
 def test_sizes_are_checked() -> None:
@@ -272,8 +224,6 @@ def test_a_rounds_states_are_gone_before_the_next_are_gathered(
 
 def test_the_states_of_a_round_keep_to_the_memory() -> None:
     config = ExitsConfig(memory_mb=1024)
-    assert config.round_frames(5, 192) == exits.ROUND_FRAMES
+    assert config.round_frames(5, 192) == ROUND_FRAMES
     frames = config.round_frames(8, 3584)
-    assert (
-        4 * 9 * 3584 * exits.FRAME_TOKENS * frames <= 2**30 < 4 * 9 * 3584 * exits.FRAME_TOKENS * (frames + 1)
-    )
+    assert 4 * 9 * 3584 * FRAME_TOKENS * frames <= 2**30 < 4 * 9 * 3584 * FRAME_TOKENS * (frames + 1)

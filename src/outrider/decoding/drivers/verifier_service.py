@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from outrider.core.errors import OutriderError
 from outrider.core.frames import EdgeFrame, Peer, Unsettled, Verdict
 from outrider.core.pairs import check_pair
-from outrider.core.ports import LanguageModel
+from outrider.core.ports import DraftHead, LanguageModel
 from outrider.decoding.acceptance.schemes import Choices
 from outrider.decoding.cloud.machine import CloudMachine, Reply
 from outrider.decoding.drivers.serving import send_all
 from outrider.decoding.execution.batch_verification import OnHint
 from outrider.decoding.execution.cloud_draft_worker import CloudDraftWorker
 from outrider.decoding.execution.draft_ahead import DraftAhead
+from outrider.decoding.execution.head_draft_worker import HeadDraftWorker
 from outrider.decoding.execution.workers import TargetWorker
 from outrider.decoding.jobs import (
     Aborted,
@@ -75,9 +76,11 @@ class VerifierService:
         tuning: AdaptiveTuning = DEFAULT_TUNING,
         draft: LanguageModel | None = None,
         draft_apart: bool = False,
+        head: DraftHead | None = None,
     ) -> None:
         """`draft`: a draft model beside the target; `draft_apart`: on a device of its own, so that it drafts
-        while the target verifies. Raises ModelError for one of another tokenizer.
+        while the target verifies. `head`: the target's own draft head instead. Raises ModelError for a draft
+        of another tokenizer.
         """
         if draft is not None:
             check_pair(model, draft)
@@ -86,18 +89,20 @@ class VerifierService:
             model.tokenizer,
             limits or CloudLimits(),
             tuning=tuning,
-            drafts=draft is not None,
+            drafts=bool(draft or head),
         )
         self._scheduler = self._machine.scheduler
-        self._worker = TargetWorker(model)
-        self._drafter = None if draft is None else CloudDraftWorker(draft)
+        self._worker = TargetWorker(model, keeps_anchors=head is not None)
+        self._drafter: CloudDraftWorker | HeadDraftWorker | None = (
+            CloudDraftWorker(draft) if draft else HeadDraftWorker(self._worker, head) if head else None
+        )
         self._clock = clock
         self._lock = threading.RLock()
         """Of the machine: a draft on a device of its own runs in another thread."""
         self._target_job: CloudJob | None = None
         """What the target runs, where nothing else runs with it."""
         self._ahead: DraftAhead | None = None
-        if self._drafter is not None and draft_apart:
+        if isinstance(self._drafter, CloudDraftWorker) and draft_apart:
             self._ahead = DraftAhead(self._drafter, self._lock, self._next_ahead, self.finish_drafts, clock)
         self._take_in: Callable[[], None] = lambda: None
         self._running = False

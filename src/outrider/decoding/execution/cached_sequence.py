@@ -66,6 +66,11 @@ class CachedSequence:
         device: torch.device = self._prompt_row.device
         return device
 
+    @property
+    def end(self) -> tuple[tuple[int, ...], Array]:
+        """The text in the cache, and what the model predicts after it (V,); None where it was rolled back."""
+        return self._cached, self._last_row if self._cached else self._prompt_row
+
     def shared(self, tokens: Sequence[int]) -> int:
         """How many of a text's first tokens are in the cache."""
         return common_length(self._cached, tokens)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from outrider.core.errors import OutOfMemoryError, RoomError
 from outrider.core.ports import Array, Chunk, LanguageModel, ModelSession, Pause
@@ -27,6 +28,7 @@ from outrider.decoding.jobs import (
     Unfinished,
     Verify,
 )
+from outrider.decoding.protocol.prefix_digest import Tokens
 
 _log = logging.getLogger(__name__)
 
@@ -126,11 +128,21 @@ class _Prefill:
     parts: Iterator[None]
 
 
+class Anchor(NamedTuple):
+    """The last logits `row` (V,) by which the target wrote a text: those after its first `tokens`."""
+
+    epoch: int
+    tokens: Tokens
+    row: Array
+
+
 class TargetWorker:
     """The cloud's target model with one sequence per session."""
 
-    def __init__(self, model: LanguageModel) -> None:
-        self._model = model
+    def __init__(self, model: LanguageModel, keeps_anchors: bool = False) -> None:
+        """`keeps_anchors`: whether `anchor` is wanted."""
+        self._model, self._keeps_anchors = model, keeps_anchors
+        self._anchors: dict[SessionKey, Anchor] = {}
         self._sequences: dict[SessionKey, CachedSequence] = {}
         self._prefills: dict[SessionKey, _Prefill] = {}
         self._prompted: dict[SessionKey, PrefillTarget] = {}
@@ -152,6 +164,11 @@ class TargetWorker:
             del self._sequences[key]
             self._prefills.pop(key, None)
             self._prompted.pop(key, None)
+            self._anchors.pop(key, None)
+
+    def anchor(self, key: SessionKey) -> Anchor | None:
+        """Return where a draft head may go on; None before a session's first prompt."""
+        return self._anchors.get(key)
 
     def _prefill(self, job: PrefillTarget) -> CloudResult:
         """The next part of a prompt and of the text after it; of the first one where another prompt's was
@@ -165,6 +182,7 @@ class TargetWorker:
             next(running.parts)
         except StopIteration:
             self._prompted[job.key] = prompt
+            self._note_anchor(job, *self._sequences[job.key].end)
             return None
         except Exception as error:
             return error
@@ -204,9 +222,19 @@ class TargetWorker:
             own = None if one.chunk is None else next(new)
             rows.append(own if isinstance(own, Exception) else sequence.answer(one, own))
         try:
-            return batch.judge(rows)
+            judged = batch.judge(rows)
         except Exception as error:
             return [error] * len(jobs)
+        for job, own, judgement in zip(jobs, rows, judged, strict=True):
+            if isinstance(judgement, Judgement) and not isinstance(own, Exception):
+                accepted = judgement.accepted
+                self._note_anchor(job, job.tokens + job.draft[:accepted], own[accepted])
+        return judged
+
+    def _note_anchor(self, job: TargetJob, tokens: Tokens, row: Array) -> None:
+        """Keep the row after some tokens of the text; the rows beside it need not be kept."""
+        if self._keeps_anchors and row is not None:
+            self._anchors[job.key] = Anchor(job.epoch, tokens, row.clone())
 
     def _batch(self, jobs: Sequence[Verify], asked: Sequence[Asked], on_hint: OnHint) -> VerificationBatch:
         device = self._sequences[jobs[0].key].device

@@ -29,8 +29,8 @@ class ForwardTimes:
         self._interpolates = interpolates
         self._step = ExponentialMean(tuning)
         self._verify = _RecentMeans(tuning)
-        self._nearest: dict[int, ExponentialMean] = {}
-        """By the length of a draft, of which none need have been verified."""
+        self._estimates: dict[int, float] = {}
+        """Seconds by the length of a draft, of which none need have been verified, until the next forward."""
         self._leaving: deque[float] = deque(maxlen=tuning.abort_window)
         self._left_at = 0
         self._forwards = 0
@@ -53,14 +53,15 @@ class ForwardTimes:
         if not num_drafted:
             self._step.add(compute_s)
         self._verify.forget(self._forwards, self._step.value)
-        self._nearest.clear()
         if num_drafted:
             self._verify.add(num_drafted, compute_s, self._forwards, self._step.value)
+        self._estimates.clear()
         return changed
 
     def forget(self) -> None:
         """The machine is another now."""
         self._changes = 0
+        self._estimates.clear()
         self._step = ExponentialMean(self._tuning)
         self._verify = _RecentMeans(self._tuning)
 
@@ -93,15 +94,17 @@ class ForwardTimes:
         """A verification of so many tokens, or a step where there are none; each as the other as long as only
         that has been timed.
         """
-        step = not num_drafted and self._step.known
-        if step or not self._verify.means:
+        seconds = self._estimates.get(num_drafted)
+        if seconds is None:
+            seconds = self._estimates[num_drafted] = self._estimate_s(num_drafted)
+        return seconds
+
+    def _estimate_s(self, num_drafted: int) -> float:
+        if (not num_drafted and self._step.known) or not self._verify.means:
             return self._step.value
         if self._interpolates:
             return self._interpolated(num_drafted)
-        mean = self._nearest.get(num_drafted)
-        if mean is None:
-            mean = self._nearest[num_drafted] = _nearest_to(num_drafted, self._verify.means)
-        return mean.value
+        return _nearest_to(num_drafted, self._verify.means).value
 
     @property
     def _timed(self) -> dict[int, float]:

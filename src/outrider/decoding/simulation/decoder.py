@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from outrider.core.errors import Cancelled, LinkError
 from outrider.core.frames import CloudFrame, EdgeFrame
-from outrider.core.ports import LanguageModel
+from outrider.core.ports import DraftHead, LanguageModel
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Verified
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drivers.decode_stats import DecodeRecorder
@@ -42,9 +42,10 @@ class VirtualDecoder:
         observer: Observer | None = None,
         cloud_draft: LanguageModel | None = None,
         second: VirtualWorld | None = None,
+        cloud_head: DraftHead | None = None,
     ) -> None:
-        """`cloud_draft`: a draft model beside the target. `second`: that of a second verifier, over a link of
-        its own; its draft model's times and its seed are not used.
+        """`cloud_draft`: a draft model beside the target; `cloud_head`: its own draft head instead. `second`:
+        that of a second verifier, over a link of its own; its draft model's times and its seed are not used.
         """
         self._observer = observer
         self._compute = world.compute
@@ -67,6 +68,7 @@ class VirtualDecoder:
                 self._deliver_from(number),
                 self._observe,
                 cloud_draft,
+                cloud_head,
             )
             for number, one in enumerate([world] if second is None else [world, second])
         ]

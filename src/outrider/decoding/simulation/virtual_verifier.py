@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from outrider.core.frames import CloudFrame, EdgeFrame, Frame, Peer
 from outrider.core.link_profile import Channel, LinkProfile, Outage, is_up
-from outrider.core.ports import LanguageModel
+from outrider.core.ports import DraftHead, LanguageModel
 from outrider.decoding.cloud.machine import Reply
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drivers.verifier_service import VerifierService
@@ -76,9 +76,10 @@ class VirtualVerifier:
         deliver: Callable[[CloudFrame, int], None],
         observe: Observer,
         cloud_draft: LanguageModel | None = None,
+        cloud_head: DraftHead | None = None,
     ) -> None:
-        """`cloud_draft`: a draft model beside the target."""
-        self._target, self._cloud_draft = target, cloud_draft
+        """`cloud_draft`: a draft model beside the target; `cloud_head`: the target's draft head instead."""
+        self._target, self._cloud_draft, self._cloud_head = target, cloud_draft, cloud_head
         self._tuning = config.tuning
         self._world = world
         self._agenda, self._rng = agenda, rng
@@ -182,7 +183,11 @@ class VirtualVerifier:
 
     def _new_service(self) -> VerifierService:
         return VerifierService(
-            self._target, clock=lambda: self._now_s, tuning=self._tuning, draft=self._cloud_draft
+            self._target,
+            clock=lambda: self._now_s,
+            tuning=self._tuning,
+            draft=self._cloud_draft,
+            head=self._cloud_head,
         )
 
     def _receive(self, frame: EdgeFrame) -> None:

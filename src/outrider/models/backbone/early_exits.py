@@ -25,7 +25,9 @@ from outrider.core.ports import ExitInfo
 from outrider.models.backbone.text_stack import TextStack
 
 EXITS_FILE = "exits.safetensors"
-_LAYERS, _TOKEN_IDS, _DOWN, _UP, _BACKBONE = "layers", "token_ids", "down", "up", "backbone"
+BACKBONE = "backbone"
+"""The entry of a file's metadata that names the weights it was made for."""
+_LAYERS, _TOKEN_IDS, _DOWN, _UP = "layers", "token_ids", "down", "up"
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ def write_exits(folder: Path, adapters: ExitAdapters, text: TextStack) -> Path:
         _UP: adapters.up.to(torch.bfloat16).contiguous(),
     }
     path = folder / EXITS_FILE
-    replace_file(path, save(tensors, metadata={_BACKBONE: backbone_fingerprint(text)}))
+    replace_file(path, save(tensors, metadata={BACKBONE: backbone_fingerprint(text)}))
     return path
 
 
@@ -108,19 +110,27 @@ def read_exits(folder: Path, text: TextStack, *, expected: bool) -> ExitHeads | 
         if expected:
             raise ModelError(f"{path} is missing though the card lists early exits: {_REMEDY}")
         return None
-    try:
-        with safe_open(path, framework="pt") as file:
-            backbone = (file.metadata() or {}).get(_BACKBONE)
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError) as error:
-        raise ModelError(f"{path} is truncated or corrupt ({error}): {_REMEDY}") from error
-    if backbone != backbone_fingerprint(text):
-        raise ModelError(f"{path} was trained for other weights than those beside it: {_REMEDY}")
+    tensors = read_tensors(path, text, _REMEDY)
     objection = _objection(tensors, text)
     if objection:
         raise ModelError(f"{path}: {objection}: {_REMEDY}")
     layers = tuple(tensors[_LAYERS].tolist())
     return fold_adapters(ExitAdapters(layers, tensors[_TOKEN_IDS], tensors[_DOWN], tensors[_UP]), text)
+
+
+def read_tensors(path: Path, text: TextStack, remedy: str) -> dict[str, Tensor]:
+    """What a file beside a model's weights holds. Raises ModelError, with the remedy, for one that is corrupt
+    or was made for other weights.
+    """
+    try:
+        with safe_open(path, framework="pt") as file:
+            backbone = (file.metadata() or {}).get(BACKBONE)
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"{path} is truncated or corrupt ({error}): {remedy}") from error
+    if backbone != backbone_fingerprint(text):
+        raise ModelError(f"{path} was trained for other weights than those beside it: {remedy}")
+    return tensors
 
 
 _REMEDY = "restore the file, or run `outrider train exits` for this model"
@@ -143,9 +153,9 @@ def _objection(tensors: Mapping[str, Tensor], text: TextStack) -> str | None:
         return f"holds {', '.join(sorted(tensors)) or 'nothing'}"
     layers, token_ids, down, up = (tensors[name] for name in (_LAYERS, _TOKEN_IDS, _DOWN, _UP))
     hidden, vocab_size = text.head.shape
-    if not _ascends(layers, 1, text.shape.num_layers):
+    if not ascends(layers, 1, text.shape.num_layers):
         return f"layers {layers.tolist()} are not ascending numbers below {text.shape.num_layers}"
-    if not _ascends(token_ids, 0, vocab_size):
+    if not ascends(token_ids, 0, vocab_size):
         return f"token_ids are not ascending ids below {vocab_size}"
     num_exits, rank = len(layers), down.shape[-1]
     if down.shape != (num_exits, hidden, rank) or up.shape != (num_exits, rank, hidden):
@@ -155,7 +165,7 @@ def _objection(tensors: Mapping[str, Tensor], text: TextStack) -> str | None:
     return None
 
 
-def _ascends(numbers: Tensor, low: int, high: int) -> bool:
+def ascends(numbers: Tensor, low: int, high: int) -> bool:
     """Whether these are strictly ascending integers in low..high-1, at least one."""
     if numbers.dtype != torch.int64 or numbers.dim() != 1 or len(numbers) == 0:
         return False

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from outrider.core.ports import LanguageModel
 from outrider.decoding.protocol.limits import CloudLimits
-from outrider.decoding.tuning import DEFAULT_TUNING
 from outrider.nodes.common.node import OutriderNode
 from outrider.nodes.common.running import run_node
+from outrider.runtime.common.cloud_drafts import check_cloud_draft, load_cloud_drafts
 from outrider.runtime.common.paths import model_folder
 from outrider.runtime.wiring.binding import check_binding
 from outrider.runtime.wiring.knowledge import Knowledge, open_knowledge
@@ -29,6 +29,8 @@ class VerifierNode(OutriderNode):
         from outrider.models import constrain, load_model  # seconds to import
 
         check_binding(self.value("endpoint"), self._key_file(), self.value("metrics_port"))
+        draft = self.value("draft_model"), self.value("draft_device")
+        check_cloud_draft(*draft, self.value("constrained"))
         self._limits = CloudLimits(
             max_sessions=self.value("max_sessions"), tokens_per_s=self.value("tokens_per_s")
         ).on(self.value("device"))
@@ -40,11 +42,9 @@ class VerifierNode(OutriderNode):
             device=self.value("device"),
             sessions=self._limits.max_sessions,
         )
-        model = load(model_folder(self.value("model")), role="target")
-        draft, device = self.value("draft_model"), self.value("draft_device")
-        if device:
-            load = partial(load, device=device, sessions=DEFAULT_TUNING.ahead_places)
-        self._draft: LanguageModel | None = load(model_folder(draft), role="draft") if draft else None
+        folder = model_folder(self.value("model"))
+        model = load(folder, role="target")
+        self._drafts = load_cloud_drafts(*draft, model, folder, load)
         self._model: LanguageModel = constrain(model) if self.value("constrained") else model
         self._knowledge: Knowledge | None = None
         if self.value("corpus"):
@@ -67,8 +67,7 @@ class VerifierNode(OutriderNode):
             self._limits,
             self._key_file(),
             self._knowledge,
-            self._draft,
-            draft_apart=bool(self.value("draft_device")),
+            self._drafts,
         )
         self._stop = threading.Event()
         self._server = threading.Thread(
@@ -84,7 +83,7 @@ class VerifierNode(OutriderNode):
             ending.enter_context(page)
             self._ending = ending.pop_all()
         self.get_logger().info(
-            f"serving {self._model.name} at {self.value('endpoint')}{self._knowledge or ''}"
+            f"serving {self._model.name} at {self.value('endpoint')}{self._drafts}{self._knowledge or ''}"
         )
 
     def _key_file(self) -> Path | None:

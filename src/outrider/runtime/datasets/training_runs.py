@@ -16,10 +16,12 @@ from outrider.core.language.prompt import PROMPT_PREFIX, PROMPT_SUFFIX
 from outrider.core.language.words.phrasebook import phrasebook
 from outrider.core.model_options import Precision
 from outrider.core.training_data import shard_paths
+from outrider.models.backbone.draft_head import HeadWeights
 from outrider.models.backbone.early_exits import ExitAdapters
+from outrider.models.backbone.text_stack import TextStack
 from outrider.models.checkpoint.card import read_card
 from outrider.models.checkpoint.configuration import check_checkpoint
-from outrider.models.loading import install_exits, load_model
+from outrider.models.loading import install_exits, install_head, load_model
 from outrider.models.running_backbone import RunningBackbone
 from outrider.runtime.common.paths import check_tokenizer
 from outrider.runtime.datasets.own_answers import TOGETHER, write_answers
@@ -33,7 +35,9 @@ from outrider.runtime.datasets.stop_sounds import (
 )
 from outrider.simulation.homes.vocabulary import COLOURS, KINDS, vocabulary
 from outrider.training.batches import read_shard
-from outrider.training.exits import Backbone, ExitsConfig, PackedBackbone, train_exits
+from outrider.training.beside.exits import ExitsConfig, train_exits
+from outrider.training.beside.frozen_target import Backbone, PackedBackbone
+from outrider.training.beside.head import HeadConfig, train_head
 from outrider.training.export import export
 from outrider.training.imitation import TrainingConfig
 from outrider.training.parallel import train
@@ -135,21 +139,34 @@ def make_exits(
     A general checkpoint, which has no card with its words, runs as it will run, in this precision and on this
     device. The small pair, and what is fitted, are at home on the CPU. Raises ConfigError for another.
     """
-    if target.is_file():
-        raise ConfigError(f"{target} is a file: give its folder, for its exits are put beside it")
-    check_checkpoint(target)
-    make_folder(target)
-    text = None
-    if read_card(target).vocabulary is None:
-        model = load_model(target, precision=precision, max_length=EXIT_MAX_LENGTH, device=device)
-        backbone: Backbone = RunningBackbone(model)
-        text = model.text
-    elif device != "cpu":
-        raise ConfigError(f"device={device}: {target} is a small model, trained on the cpu: leave it out")
-    else:
-        beside = target.parent / "tokenizer"
-        backbone = PackedBackbone(target, beside if beside.is_dir() else target)
+    backbone, text = _frozen(target, precision, device)
     trained = train_exits(backbone, data, config)
     adapters = ExitAdapters(trained.layers, trained.token_ids, trained.down, trained.up)
     install_exits(target, adapters, trained.figures, text)
     return trained.figures
+
+
+def make_head(
+    config: HeadConfig, data: Path, target: Path, precision: Precision = "fp32", device: str = "cpu"
+) -> dict[str, object]:
+    """`make_exits` for a draft head."""
+    backbone, text = _frozen(target, precision, device)
+    trained = train_head(backbone, data, config)
+    weights = HeadWeights(trained.token_ids, trained.keep, trained.mix, trained.out)
+    install_head(target, weights, trained.figures, text)
+    return trained.figures
+
+
+def _frozen(target: Path, precision: Precision, device: str) -> tuple[Backbone, TextStack | None]:
+    """The model in a folder that what is trained will be put into; its text stack where that is loaded."""
+    if target.is_file():
+        raise ConfigError(f"{target} is a file: give its folder, for what is trained is put beside it")
+    check_checkpoint(target)
+    make_folder(target)
+    if read_card(target).vocabulary is None:
+        model = load_model(target, precision=precision, max_length=EXIT_MAX_LENGTH, device=device)
+        return RunningBackbone(model), model.text
+    if device != "cpu":
+        raise ConfigError(f"device={device}: {target} is a small model, trained on the cpu: leave it out")
+    beside = target.parent / "tokenizer"
+    return PackedBackbone(target, beside if beside.is_dir() else target), None

@@ -267,7 +267,9 @@ VERIFIER = NodeSpec(
         Parameter("serve", True, "start a verifier; false where another one serves this robot"),
         *_MODEL_PARAMETERS,
         Parameter("model", "models/target", "the target model: a folder, or its name on the Hub"),
-        Parameter("draft_model", "", "a model that drafts beside the target: folder or name; empty for none"),
+        Parameter(
+            "draft_model", "", "what drafts beside the target: a model, or its own head; empty for none"
+        ),
         Parameter("draft_device", "", "device for that draft alone: it drafts on while the target verifies"),
         Parameter("corpus", "", "general knowledge to answer from together with robots; empty for none"),
         Parameter(

@@ -25,7 +25,7 @@ from outrider.decoding.drivers.linked_decoder import LinkedDecoder
 from outrider.decoding.drivers.local_link import LocalLink
 from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.protocol.limits import CloudLimits
-from outrider.decoding.tuning import DEFAULT_TUNING
+from outrider.runtime.common.cloud_drafts import CloudDrafts, check_cloud_draft, load_cloud_drafts
 from outrider.runtime.common.ending_signals import on_ending_signals
 from outrider.runtime.common.process_memory import keep_loaded
 from outrider.runtime.wiring.knowledge import Knowledge, open_knowledge
@@ -118,7 +118,7 @@ def serve_verifier(
 
     Raises ConfigError where the endpoint cannot be bound, ModelError for a draft of another tokenizer.
     """
-    verifier = open_verifier(model, endpoint, limits, key_file, knowledge, draft)
+    verifier = open_verifier(model, endpoint, limits, key_file, knowledge, CloudDrafts(draft))
     on_ready()
     verifier.serve(stop)
 
@@ -139,14 +139,16 @@ def serve(
     replicas: int = 1,
     metrics_port: int = 0,
     tokens_per_s: float = math.inf,
-    draft_folder: Path | None = None,
+    draft_model: str = "",
     draft_device: str = "",
 ) -> None:
     """`outrider verifier`: load the target, print one line when ready, serve until a signal asks for the end.
 
-    With several `replicas` Ray Serve starts so many verifiers, each for `max_sessions`. The model in
-    `draft_folder` drafts beside the target; with a `draft_device` there, while the target verifies.
+    With several `replicas` Ray Serve starts so many verifiers, each for `max_sessions`. The
+    `draft_model` drafts beside the target, OWN_HEAD its own head; with a `draft_device` there, while the
+    target verifies.
     """
+    check_cloud_draft(draft_model, draft_device, constrained)
     stop, is_loaded = _begin_process()
     folder = model_folder.resolve()
     options: dict[str, Any] = {"threads": threads, "sessions": max_sessions, "precision": precision}
@@ -160,13 +162,12 @@ def serve(
         return
     with loading(folder.name):
         model = load()
-        draft = None if draft_folder is None else _load_draft(draft_folder, draft_device, **options)
+        drafts = load_cloud_drafts(draft_model, draft_device, model, folder, partial(_load, **options))
         knowledge = open_knowledge(corpus, answer_model, threads) if corpus else None
     is_loaded.set()
-    verifier = open_verifier(model, endpoint, limits, key_file, knowledge, draft, bool(draft_device))
-    beside = f", drafting by {draft.name}" if draft is not None else ""
+    verifier = open_verifier(model, endpoint, limits, key_file, knowledge, drafts)
     page = metrics_page(only(verifier.figures), max_sessions, metrics_port)
-    _serve_until(stop, verifier, page, f"{model.name} at {endpoint}{beside}{knowledge or ''}")
+    _serve_until(stop, verifier, page, f"{model.name} at {endpoint}{drafts}{knowledge or ''}")
 
 
 def _serve_until(
@@ -208,18 +209,16 @@ def _figures_told(verifier: Verifier) -> Iterator[None]:
 
 
 def _load_target(folder: Path, constrained: bool, **options: Any) -> LanguageModel:
-    from outrider.models import constrain, load_model  # seconds to import, and only a verifier loads a target
+    from outrider.models import constrain  # seconds to import, and only a verifier loads a target
 
-    model = load_model(folder, role="target", **options)
+    model = _load(folder, role="target", **options)
     return constrain(model) if constrained else model
 
 
-def _load_draft(folder: Path, device: str, **options: Any) -> LanguageModel:
+def _load(folder: Path, **options: Any) -> LanguageModel:
     from outrider.models import load_model
 
-    if device:
-        options |= {"device": device, "sessions": DEFAULT_TUNING.ahead_places}
-    return load_model(folder.resolve(), role="draft", **options)
+    return load_model(folder.resolve(), **options)
 
 
 def _serve_replicas(

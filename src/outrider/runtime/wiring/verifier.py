@@ -18,6 +18,7 @@ from outrider.decoding.aggregation.service import AggregationService
 from outrider.decoding.drivers.serving import serve_frames
 from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.protocol.limits import CloudLimits
+from outrider.runtime.common.cloud_drafts import NO_DRAFTS, CloudDrafts
 from outrider.runtime.wiring.knowledge import Knowledge
 from outrider.wire.keys import load_server_keys
 from outrider.wire.server import RouterServer
@@ -65,16 +66,15 @@ def open_verifier(
     limits: CloudLimits | None = None,
     key_file: Path | None = None,
     knowledge: Knowledge | None = None,
-    draft: LanguageModel | None = None,
-    draft_apart: bool = False,
+    drafts: CloudDrafts = NO_DRAFTS,
 ) -> Verifier:
     """Bound when made. With `knowledge` it also writes answers together with robots (`decoding.aggregation`);
-    with a `draft` it drafts itself, `draft_apart` while the target verifies.
+    with `drafts` it drafts itself.
 
     Raises ConfigError where the endpoint cannot be bound or the key file is wrong, ModelError for a draft of
     another tokenizer.
     """
-    verifier = VerifierService(model, limits, draft=draft, draft_apart=draft_apart)
+    verifier = VerifierService(model, limits, draft=drafts.model, draft_apart=drafts.apart, head=drafts.head)
     service = _service(verifier, limits, knowledge)
     keys = load_server_keys(key_file) if key_file is not None else None
     return Verifier(service, RouterServer(endpoint, keys, key_file=key_file))

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A draft head: a small recurrent network beside a target that writes on from what the target has read.
+
+It begins with the target's own last state, as EAGLE does (arXiv 2401.15077), and goes on without attention,
+as ReDrafter does (arXiv 2403.09919): a token costs a few small products, and no cache. The target's state is
+read off the logits that a verification returns anyway: over at least as many tokens as the model is wide they
+determine it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from safetensors.torch import save
+from torch import Tensor
+
+from outrider.core.errors import ModelError
+from outrider.core.files.writing import replace_file
+from outrider.models.backbone.early_exits import (
+    BACKBONE,
+    ascends,
+    backbone_fingerprint,
+    read_tensors,
+)
+from outrider.models.backbone.text_stack import TextStack
+
+HEAD_FILE = "head.safetensors"
+_TOKEN_IDS, _KEEP, _MIX, _OUT = "token_ids", "keep", "mix", "out"
+_REMEDY = "restore the file, or run `outrider train head` for this model"
+MIXED = 2
+"""Of a state and a token: what is kept, and what lets it through."""
+RIDGE = 1e-6
+"""Of the largest square, added where logits are solved for the state."""
+
+
+@dataclass(frozen=True)
+class HeadWeights:
+    """What training gives: see `next_state`. token_ids (S,) int64, ascending: the shortlist that it writes.
+
+    keep (hidden,), mix (2 * hidden, 2 * rank), out (rank, hidden).
+    """
+
+    token_ids: Tensor
+    keep: Tensor
+    mix: Tensor
+    out: Tensor
+
+
+def unit(rows: Tensor) -> Tensor:
+    """Rows (M, hidden) at a root mean square of 1."""
+    return F.rms_norm(rows, rows.shape[-1:])
+
+
+def next_state(states: Tensor, embedded: Tensor, keep: Tensor, mix: Tensor, out: Tensor) -> Tensor:
+    """The states (M, hidden) after one more token each, embedded (M, hidden). All states are at a root mean
+    square of 1, so that they stand for the target's last layer before its norm's weight.
+
+    u' = unit(keep * u + (silu(g) * v) @ out) with [g, v] = [u, unit(e)] @ mix: a gated layer.
+    """
+    gate, value = (torch.cat((states, unit(embedded)), dim=-1) @ mix).chunk(MIXED, dim=-1)
+    return unit(keep * states + (F.silu(gate) * value) @ out)
+
+
+class DraftHead:
+    """Implements `core.ports.DraftHead` for one target."""
+
+    def __init__(self, name: str, weights: HeadWeights, text: TextStack) -> None:
+        self.name = name
+        device = text.embeddings.device
+        gain = text.final_norm.gain.float() / len(text.final_norm.gain) ** 0.5
+        self._text, self._vocab_size = text, text.head.shape[1]
+        self._token_ids = weights.token_ids.to(device)
+        self._head = text.head.columns(weights.token_ids).to(device).float() * gain.unsqueeze(1)
+        self._reader = _solver(self._head)
+        self._weights = tuple(one.to(device).float() for one in (weights.keep, weights.mix, weights.out))
+
+    def begin(self, row: Tensor) -> Tensor:
+        """The state (hidden,) of which the target made its logits (V,)."""
+        logits = row[self._token_ids].float()
+        return unit(logits @ self._reader)
+
+    def advance(self, states: Tensor, token_ids: Tensor) -> Tensor:
+        """The states (M, hidden) after one more token each (M,)."""
+        embedded = self._text.embeddings[token_ids.to(states.device)].float()
+        return next_state(states, embedded, *self._weights)
+
+    def logits(self, states: Tensor) -> Tensor:
+        """Logits (M, V) of what follows; tokens off the shortlist have no chance."""
+        rows = states.new_full((len(states), self._vocab_size), -torch.inf)
+        return rows.index_copy_(1, self._token_ids, states @ self._head)
+
+
+def _solver(head: Tensor) -> Tensor:
+    """(S, hidden): takes logits over S tokens to the state (hidden,) that made them by `head` (hidden, S)."""
+    wide = head.double()
+    squares = wide @ wide.T
+    squares.diagonal().add_(RIDGE * squares.diagonal().max())
+    return torch.linalg.solve(squares, wide).T.to(head)
+
+
+def write_head(folder: Path, weights: HeadWeights, text: TextStack) -> Path:
+    """Write a model folder's draft head in bf16, bound to the weights that it is for. Raises ConfigError."""
+    tensors = {_TOKEN_IDS: weights.token_ids}
+    for name, one in ((_KEEP, weights.keep), (_MIX, weights.mix), (_OUT, weights.out)):
+        tensors[name] = one.to(torch.bfloat16).contiguous()
+    path = folder / HEAD_FILE
+    replace_file(path, save(tensors, metadata={BACKBONE: backbone_fingerprint(text)}))
+    return path
+
+
+def read_head(folder: Path, name: str, text: TextStack) -> DraftHead:
+    """The draft head of a model folder.
+
+    Raises ModelError for a file that is missing, corrupt, or not made for these weights.
+    """
+    path = folder / HEAD_FILE
+    if not path.exists():
+        raise ModelError(f"{folder} has no draft head: run `outrider train head` for this model")
+    tensors = read_tensors(path, text, _REMEDY)
+    objection = _objection(tensors, text)
+    if objection:
+        raise ModelError(f"{path}: {objection}: {_REMEDY}")
+    weights = HeadWeights(*(tensors[entry] for entry in (_TOKEN_IDS, _KEEP, _MIX, _OUT)))
+    return DraftHead(name, weights, text)
+
+
+def _objection(tensors: Mapping[str, Tensor], text: TextStack) -> str | None:
+    """What is wrong with a file's content, or None."""
+    if set(tensors) != {_TOKEN_IDS, _KEEP, _MIX, _OUT}:
+        return f"holds {', '.join(sorted(tensors)) or 'nothing'}"
+    keep, mix, out = tensors[_KEEP], tensors[_MIX], tensors[_OUT]
+    hidden, vocab_size = text.head.shape
+    if not ascends(tensors[_TOKEN_IDS], 0, vocab_size):
+        return f"token_ids are not ascending ids below {vocab_size}"
+    if len(tensors[_TOKEN_IDS]) < hidden:
+        return f"{len(tensors[_TOKEN_IDS])} token_ids do not tell a state of {hidden}"
+    if keep.shape != (hidden,) or out.dim() != 2 or out.shape[1] != hidden:
+        return f"keep {tuple(keep.shape)} and out {tuple(out.shape)} do not fit the model"
+    if mix.shape != (2 * hidden, MIXED * out.shape[0]):
+        return f"mix {tuple(mix.shape)} does not fit the model"
+    if not all(one.isfinite().all() for one in (keep, mix, out)):
+        return "weights are not finite"
+    return None

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What drafts beside the target at a verifier: a model, or the target's own head."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from outrider.core.errors import ConfigError
+from outrider.core.ports import DraftHead, LanguageModel
+from outrider.decoding.tuning import DEFAULT_TUNING
+from outrider.runtime.common.paths import check_model, model_folder
+
+OWN_HEAD = "head"
+"""Stands for the target's own draft head where a draft model is named."""
+
+
+@dataclass(frozen=True)
+class CloudDrafts:
+    """`model` or `head`, if any; `apart`: whether the model is on a device of its own."""
+
+    model: LanguageModel | None = None
+    apart: bool = False
+    head: DraftHead | None = None
+
+    def __str__(self) -> str:
+        one = self.model or self.head
+        return "" if one is None else f", drafting by {one.name}"
+
+
+NO_DRAFTS = CloudDrafts()
+
+
+def check_cloud_draft(name: str, device: str = "", constrained: bool = False) -> None:
+    """Raises ConfigError for a draft that is not there, or does not go with the rest."""
+    if name != OWN_HEAD:
+        if name:
+            check_model(name)
+        return
+    if device:
+        raise ConfigError("a draft head runs where its target does: name no device for it")
+    if constrained:
+        raise ConfigError(
+            "a draft head reads its target's logits, which a constraint hides: name a draft model instead"
+        )
+
+
+def load_cloud_drafts(
+    name: str, device: str, target: LanguageModel, folder: Path, load: Callable[..., LanguageModel]
+) -> CloudDrafts:
+    """The drafts beside the target in `folder`. `load` loads a model, with `device` and `sessions` changed.
+
+    Raises ModelError where the target has no head.
+    """
+    if not name:
+        return NO_DRAFTS
+    if name == OWN_HEAD:
+        from outrider.models import QwenModel, load_head  # seconds to import
+
+        assert isinstance(target, QwenModel)
+
+        return CloudDrafts(head=load_head(folder, target))
+    apart = {"device": device, "sessions": DEFAULT_TUNING.ahead_places} if device else {}
+    return CloudDrafts(load(model_folder(name), role="draft", **apart), bool(device))
