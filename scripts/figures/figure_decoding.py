@@ -210,6 +210,21 @@ def exits(results: Results) -> str:
     )
 
 
+def head(results: Results) -> str:
+    """Returns the table of what drafts beside the target bring a robot that has no draft model."""
+    rows = [
+        (
+            f"`{name}`" if name == "ar" else name,
+            f"{one['over_ar']:.2f} ({span(one['interval'], '.2f')})",
+            f"{one['tokens_per_pass']:.2f}",
+            "-" if one["token_share"] is None else f"{one['token_share']:.2f}",
+        )
+        for name, one in results["head"]["drafts"].items()
+    ]
+    headings = ("beside the target drafts", "speed over `ar`", "tokens a pass", "a token's time, of a step")
+    return markdown_table(headings, rows)
+
+
 def drafting(results: Results, forms: Sequence[str]) -> str:
     """Returns a table of tokens a verification by where the drafts come from."""
     texts = results["drafting"]["texts"]
@@ -257,6 +272,7 @@ DECODING: dict[str, Callable[[Results], str]] = {
     "differences": differences,
     "differences_interval": differences_interval,
     "exits": exits,
+    "head": head,
     "drafting_chains": drafting_chains,
     "drafting_trees": drafting_trees,
 }

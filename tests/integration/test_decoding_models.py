@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from support.captured import stand_in_for_cuda
-from support.tiny_models import add_exits, build_tiny_pair
+from support.tiny_models import add_exits, build_tiny_pair, random_head
 
 from outrider.core.frames import Peer
 from outrider.core.language.prompt import PromptContext, render_prompt
@@ -23,8 +23,9 @@ from outrider.decoding.simulation.decoder import VirtualDecoder
 from outrider.decoding.simulation.fleet import Fleet
 from outrider.decoding.simulation.fleet_world import FleetText, FleetWorld
 from outrider.decoding.simulation.virtual_verifier import VirtualWorld
-from outrider.models import QwenModel, load_model
+from outrider.models import QwenModel, load_head, load_model
 from outrider.models.backbone import cuda_graph_steps
+from outrider.models.backbone.draft_head import write_head
 from outrider.runtime.wiring.decoders import local_decoder
 from outrider.wire.codec import encode, wire_bytes
 
@@ -71,6 +72,28 @@ def test_a_draft_like_the_target_is_always_accepted(pair):
     config = DecodingConfig(strategy="sd", acceptance="greedy", num_draft_tokens=5)
     decoded = local_decoder(target, target, config).decode(asked(1))
     assert decoded.target_passes == len(decoded.rounds) == -(-len(decoded.token_ids) // 6)
+
+
+@pytest.mark.parametrize("steps", ["eager", "as on a GPU"])
+@pytest.mark.parametrize("temperature", [0.0, 0.9])
+def test_a_head_beside_the_target_changes_no_token(tmp_path, monkeypatch, steps, temperature):
+    folder = with_exits(tmp_path) / "target"
+    target = load_model(folder)
+    write_head(folder, random_head(target.text), target.text)
+    if steps == "as on a GPU":
+        target = captured(target, monkeypatch)
+    head = load_head(folder, target)
+    config = DecodingConfig(drafters=("lookup",), temperature=temperature, seed=3)
+    alone = DecodingConfig("ar", temperature=temperature, seed=3)
+    world = VirtualWorld(lambda frame: wire_bytes(encode(frame)), uplink=LinkProfile(0.05), seed=4)
+    expected = VirtualDecoder(target, None, alone, world)
+    served = VirtualDecoder(target, None, config, world, cloud_head=head)
+    passes = 0
+    for seed in range(3):
+        decoded = served.decode(asked(seed))
+        assert decoded.token_ids == expected.decode(asked(seed)).token_ids
+        passes += decoded.target_passes
+    assert passes > 0
 
 
 def with_exits(path):

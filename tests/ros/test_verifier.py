@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -89,9 +90,10 @@ def test_a_verifier_may_hold_a_draft_of_its_own(
     }
     run_node(lambda: VerifierNode(given))
     assert probe_verifier(str(given["endpoint"]), 20.0).max_sessions == 8
-    given |= {"endpoint": f"tcp://127.0.0.1:{free_port()}", "draft_model": "/nowhere"}
-    with pytest.raises(OutriderError, match="nowhere"):
-        run_node(lambda: VerifierNode(given))
+    for draft, wrong in (("/nowhere", "nowhere"), ("head", "has no draft head")):
+        given |= {"endpoint": f"tcp://127.0.0.1:{free_port()}", "draft_model": draft}
+        with pytest.raises(OutriderError, match=wrong):
+            run_node(partial(VerifierNode, given))
 
 
 def test_what_is_wrong_with_the_endpoint_is_told_before_the_model_is_loaded(

@@ -12,6 +12,7 @@ from outrider.cli import given as checks
 from outrider.cli.given import given, refuse
 from outrider.cli.help_pages import Commands
 from outrider.cli.options import (
+    DocumentQuestions,
     DraftModel,
     Driver,
     EndKinds,
@@ -21,12 +22,13 @@ from outrider.cli.options import (
     HedgedKills,
     Json,
     KeptGoals,
+    KeptPlace,
     Legs,
     Look,
     Models,
-    Motion,
     MotionOption,
     Mover,
+    PacedMotion,
     Precision,
     Processes,
     Prompts,
@@ -54,18 +56,10 @@ def eval_navigation(
     models: Models = None,
     processes: Processes = 1,
     max_steps: Annotated[int, typer.Option(min=1, help="Steps before an episode is given up.")] = 150,
-    memory: Annotated[
-        Literal["on", "off"],
-        typer.Option(help="on: memory has the target's place from an earlier visit; off: it is empty."),
-    ] = "off",
+    memory: KeptPlace = "off",
     legs: Legs = False,
     look: Look = "plain",
-    motion: Annotated[
-        Motion | None,
-        typer.Option(
-            help="Answers take time: the robot moves on meanwhile (continuous) or stands (stepwise)."
-        ),
-    ] = None,
+    motion: PacedMotion = None,
     round_trip_ms: Annotated[
         float, typer.Option(min=0.0, help="Round trip of the link in milliseconds, with --motion.")
     ] = 0.0,
@@ -217,14 +211,7 @@ def eval_precisions(
 
 @app.command("documents", epilog="Example:  outrider eval documents --questions 8 --json documents.json")
 def eval_documents(
-    questions: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            help="How many questions of benchmarks/documents.yaml.",
-            callback=given(checks.num_questions),
-        ),
-    ] = 8,
+    questions: DocumentQuestions = 8,
     model: Annotated[
         Literal["1.5b", "0.5b"],
         typer.Option(help="Which published model answers.", callback=given(checks.published_target)),
@@ -251,6 +238,20 @@ def eval_exits(
     from outrider.evaluation.pair.exit_quality import evaluate_exits
 
     evaluate_exits(frames, seed, models, json_file)
+
+
+@app.command("head", epilog="Example:  outrider eval head --frames 60 --json head.json")
+def eval_head(
+    frames: Frames = 60,
+    seed: Seed = 0,
+    json_file: Json = None,
+    models: Models = None,
+    explain: Explain = False,
+) -> None:
+    """What the target's draft head brings a robot that has no draft model, beside a draft model there."""
+    from outrider.evaluation.pair.head_quality import evaluate_head
+
+    evaluate_head(frames, seed, models, json_file)
 
 
 @app.command("safety", epilog="Example:  outrider eval safety --injections 300 --json safety.json")

@@ -193,6 +193,22 @@ KeptGoals = Annotated[
     Path | None,
     typer.Option(help="Folder of driven goals: a run found there goes on.", callback=checked_folder),
 ]
+KeptPlace = Annotated[
+    Literal["on", "off"],
+    typer.Option(help="on: memory has the target's place from an earlier visit; off: it is empty."),
+]
+PacedMotion = Annotated[
+    Motion | None,
+    typer.Option(help="Answers take time: the robot moves on meanwhile (continuous) or stands (stepwise)."),
+]
+DocumentQuestions = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        help="How many questions of benchmarks/documents.yaml.",
+        callback=given(checks.num_questions),
+    ),
+]
 MotionOption = Annotated[Motion, typer.Option(help="How the robot moves.")]
 Mover = Annotated[Literal["pair", "target", "draft"], typer.Option(help="Who answers.")]
 Driver = Annotated[Literal["target", "draft", "pair", "expert"], typer.Option(help="Who answers.")]

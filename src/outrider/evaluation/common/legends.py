@@ -218,6 +218,12 @@ LEGENDS: Mapping[str, Mapping[str, str]] = {
         "calibration error": "expected, over ten bins of confidence",
         "cost": "marginal time relative to a verification without exits",
     },
+    "eval head": {
+        "drafts in the cloud": "what drafts beside the target; but for ar the robot copies earlier text",
+        "speed over ar": "processor time of whole texts, prompts included; interval of 95 %",
+        "tokens a pass": "of the target, steps included",
+        "a token's time": "of a step of the target",
+    },
     "eval safety": {
         "fault": "what fails under way; then all faults by the kind of base",
         "faults": "how many were injected",

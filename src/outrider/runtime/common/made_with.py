@@ -16,6 +16,8 @@ from outrider.runtime.common.paths import models_folder
 
 DIGEST_CHARACTERS = 12
 PAIR = ("target", "draft")
+HEAD_FILE = "head.safetensors"
+"""Not of the pair: by the target's draft head nothing is decoded that does not ask for it."""
 
 
 def made_with(models: Path | None = None) -> dict[str, str]:
@@ -35,7 +37,8 @@ def pair_digest(models: Path | None = None) -> dict[str, str]:
         folder = models_folder(models)
     except ConfigError:
         return {}
-    files = [file for name in PAIR for file in (folder / name).glob("*.safetensors")]
+    weights = [file for name in PAIR for file in (folder / name).glob("*.safetensors")]
+    files = [file for file in weights if file.name != HEAD_FILE]
     return {"pair": digest_of(folder, files)} if files else {}
 
 

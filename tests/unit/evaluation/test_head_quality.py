@@ -1,0 +1,83 @@
+"""What drafts beside the target, measured on toys whose agreement is known, and by the command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.heads import ToyHead, toy_with_head
+from support.tiny_models import build_tiny_pair, random_head
+
+from outrider.cli import app
+from outrider.core.errors import ModelError, OutriderError
+from outrider.core.ports import Array
+from outrider.core.values import Prompt
+from outrider.decoding.fakes.toy import ToyModel, ToySettings
+from outrider.evaluation.pair.head_quality import (
+    ALONE,
+    HEAD,
+    MODEL,
+    NOTHING,
+    Loaded,
+    evaluate_head,
+    measure_head,
+)
+from outrider.models import load_model
+from outrider.models.backbone.draft_head import write_head
+
+PROMPTS = [Prompt(f"w{index}", b"\xff\xd8") for index in range(8)]
+
+
+def toys(agreement: float, eos_bias: float = -3.0) -> Loaded:
+    target, head = toy_with_head(1, agreement, eos_bias)
+    return target, ToyModel(ToySettings(seed=1, agreement=0.0, eos_bias=eos_bias)), head
+
+
+def test_what_is_measured_is_printed_and_written(tmp_path: Path) -> None:
+    figures = measure_head(lambda: toys(1.0), PROMPTS, tmp_path / "head.json")
+    assert figures["frames"] == len(PROMPTS) - 1
+    assert json.loads((tmp_path / "head.json").read_text()) == json.loads(json.dumps(figures))
+    assert figures["drafts"][ALONE] == {
+        "over_ar": 1.0,
+        "interval": (1.0, 1.0),
+        "tokens_per_pass": 1.0,
+        "token_share": None,
+    }
+    shares = {name: row["token_share"] for name, row in figures["drafts"].items()}
+    assert shares[NOTHING] is None and shares[HEAD] > 0.0 and shares[MODEL] > 0.0
+
+
+def test_the_shipped_targets_head_saves_passes() -> None:
+    drafts = evaluate_head(frames=4, seed=3)["drafts"]
+    assert drafts[HEAD]["tokens_per_pass"] > 1.5 * drafts[NOTHING]["tokens_per_pass"]
+    assert drafts[HEAD]["token_share"] < drafts[MODEL]["token_share"]
+
+
+def test_texts_that_differ_are_a_fault() -> None:
+    seeds = iter(range(9))
+
+    def load() -> Loaded:
+        target, head = toy_with_head(next(seeds), 1.0, -3.0)
+        return target, target, head
+
+    with pytest.raises(OutriderError, match="has changed a text"):
+        measure_head(load, PROMPTS[:2])
+
+
+def test_the_command_measures_a_models_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = build_tiny_pair(tmp_path)
+    command = ["eval", "head", "--models", str(folder), "--frames", "1"]
+    with pytest.raises(ModelError, match="outrider train head"):
+        app(command, standalone_mode=False)
+    text = load_model(folder / "target").text
+    write_head(folder / "target", random_head(text), text)
+    app(command, standalone_mode=False)
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in (ALONE, NOTHING, HEAD, MODEL))
+
+
+def test_a_toys_head_says_what_it_is() -> None:
+    target, head = toy_with_head(1, 1.0)
+    row: Array = target.row(7)
+    assert isinstance(head, ToyHead) and head.logits(head.begin(row)[None]).equal(row[None])
