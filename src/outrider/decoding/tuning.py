@@ -173,6 +173,9 @@ class AdaptiveTuning:
         2.5, "standard deviations", "between a long and a short memory, that prove a change; chosen"
     )
 
+    draft_window: int = _tuned(
+        3, "count", "draft tokens whose median time counts: a hiccup among them is nothing; chosen"
+    )
     probe_cost: float = _tuned(
         0.01, "share", "of the time that tries of a draft may cost which does not pay; chosen"
     )

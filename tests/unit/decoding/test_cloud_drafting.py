@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from outrider.decoding.policy.cloud_drafting import CloudDrafting
 from outrider.decoding.policy.step_times import ForwardTimes
 
@@ -27,6 +29,48 @@ def steps_to_probe(cloud: CloudDrafting, tokens_per_s: float = 10.0) -> int:
 
 def test_a_token_follows_the_server_that_changes() -> None:
     assert abs(drafting(0.2).draft_s(0.3) - 0.06) < 1e-9
+
+
+def test_hiccups_among_tokens_are_no_slower_draft_and_a_draft_that_changes_is_followed() -> None:
+    cloud = drafting(0.2)
+    for _ in range(5):
+        for share in (0.2, 30.0, 0.2, 0.2):
+            cloud.on_drafted(share * STEP_S, STEP_S)
+            assert abs(cloud.draft_s(STEP_S) - 0.2 * STEP_S) < 1e-9
+    for share in (1.0, 0.1):
+        for _ in range(3):
+            cloud.on_drafted(share * STEP_S, STEP_S)
+        assert abs(cloud.draft_s(STEP_S) - share * STEP_S) < 1e-9
+
+
+def texts_until_timed_again(cloud: CloudDrafting, steps_a_text: int, tokens_per_s: float) -> int:
+    """So many texts until a draft that is right and takes little, but seemed to take much, is seen to."""
+    for text in range(1, 1000):
+        cloud.begin_text()
+        for _ in range(steps_a_text):
+            cloud.on_forward(STEP_S)
+            if cloud.probe_due(0.0, STEP_S, tokens_per_s):
+                cloud.on_drafted(0.2 * STEP_S, STEP_S)
+                cloud.on_judged(0.9, True)
+        if cloud.draft_s(STEP_S) < 0.3 * STEP_S:
+            return text
+    raise AssertionError("never")
+
+
+@pytest.mark.parametrize("right_before", [True, False])
+@pytest.mark.parametrize("steps_a_text", [4, 20, 200])
+def test_a_draft_that_seemed_too_slow_is_timed_again(right_before: bool, steps_a_text: int) -> None:
+    cloud = drafting(1.2)
+    cloud.on_judged(0.9, right_before)
+    assert texts_until_timed_again(cloud, steps_a_text, 1.0 / STEP_S) <= max(2, 200 // steps_a_text)
+
+
+def test_what_a_prompt_took_is_no_tokens_time() -> None:
+    cloud = drafting(0.2)
+    cloud.begin_text()
+    cloud.on_drafted(9 * STEP_S, STEP_S)
+    cloud.on_drafted(0.2 * STEP_S, STEP_S)
+    assert abs(cloud.draft_s(STEP_S) - 0.2 * STEP_S) < 1e-9
 
 
 def test_a_draft_that_fails_is_tried_ever_more_seldom() -> None:

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from math import sqrt
+from statistics import median
 from typing import NamedTuple
 
 from outrider.decoding.policy.estimators import (
     BatchTime,
-    ExponentialMean,
     ExponentialRatio,
     SteadyAcceptance,
 )
@@ -130,8 +131,10 @@ class CloudDrafting:
         self.odds = SteadyAcceptance(tuning)
         self._of_all: SteadyAcceptance | None = None
         """The odds over the texts of all robots, where they share the target."""
-        self._share = ExponentialMean(tuning)
-        """What a token of the draft takes, of a step: both run on one device."""
+        self._shares: deque[float] = deque(maxlen=tuning.draft_window)
+        """What a token of the draft took, of a step: both run on one device."""
+        self._untimed = False
+        """Whether the text's one token so far was not timed, for the prompt had to be taken in with it."""
         self._places = BatchTime(tuning)
         """What a token at so many places of a text takes, in one batch."""
         self._help = ExponentialRatio(tuning.steady_memory, tuning.help_prior_tokens)
@@ -151,14 +154,15 @@ class CloudDrafting:
 
     def begin_text(self) -> None:
         """A text's first draft may have to take in its prompt."""
-        self._begins = True
+        self._begins, self._untimed = True, False
 
     def on_drafted(self, seconds: float, step_s: float, places: int = 1) -> None:
         """A token of the draft at so many places took so long, where a step of the target takes `step_s`."""
+        self._untimed = self._begins
         if not self._begins:
             self._places.add(places, seconds)
-            if places == 1 or not self._share.known:
-                self._share.add(seconds / step_s)
+            if places == 1 or not self._shares:
+                self._shares.append(seconds / step_s)
         self._begins = False
 
     def on_forward(self, seconds: float) -> None:
@@ -181,17 +185,19 @@ class CloudDrafting:
 
     def probe_due(self, row_s: float, step_s: float, tokens_per_s: float, may_try: bool = True) -> bool:
         """Return whether to draft and judge a token that does not seem to pay, in case the draft is better
-        by now. At once after one that was right, where it pays as long as it is; else its time, with `row_s`
-        seconds of the forward for its row, may be a share of the time since the last one, which falls with
-        every failure. `tokens_per_s`: what a second is worth; `may_try`: whether one that may fail may begin.
+        by now. At once after one that was right, where it pays if it takes as long as that one, or where that
+        one's time is not known; else its time, the least of late with `row_s` seconds of the forward for its
+        row, may be a share of the time since the last one, which falls with every failure. `tokens_per_s`:
+        what a second is worth; `may_try`: whether one that may fail may begin.
         """
-        tuning, seconds = self._tuning, self.draft_s(step_s) + row_s
+        tuning, shares = self._tuning, self._shares or (0.0,)
         if not tuning.probe_drafts:
             return False
-        if not self._failed_probes:
-            return seconds * tokens_per_s < 1.0
-        share = tuning.probe_cost / sqrt(min(self._failed_probes, tuning.probes_rarer))
-        return may_try and seconds <= share * self._unused_s
+        newest_s, least_s = shares[-1] * step_s + row_s, min(shares) * step_s + row_s
+        if not self._failed_probes and (self._untimed or newest_s * tokens_per_s < 1.0):
+            return True
+        share = tuning.probe_cost / sqrt(min(max(1, self._failed_probes), tuning.probes_rarer))
+        return may_try and least_s <= share * self._unused_s
 
     def on_committed(self, num_tokens: int, expected: float) -> None:
         """So many tokens have become final in a time in which the cloud alone would write those expected."""
@@ -241,4 +247,4 @@ class CloudDrafting:
 
     def draft_s(self, step_s: float) -> float:
         """Return the seconds of one token, where a step takes `step_s`; 0 until one has been timed."""
-        return self._share.value * step_s
+        return median(self._shares) * step_s if self._shares else 0.0
