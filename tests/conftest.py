@@ -23,6 +23,10 @@ atexit.register(shutil.rmtree, _OWN, ignore_errors=True)
 os.environ["OUTRIDER_MEMORY"] = f"{_OWN}/memory.db"
 os.environ["OUTRIDER_JOURNAL"] = f"{_OWN}/robot.journal"
 
+# What `nohup` has ignored, programs under test would ignore too; what is caught, they have as usual.
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)
+
 # Tables as where they are piped, whatever the terminal that the tests run in.
 os.environ.pop("COLUMNS", None)
 
