@@ -74,28 +74,6 @@ def test_a_draft_like_the_target_is_always_accepted(pair):
     assert decoded.target_passes == len(decoded.rounds) == -(-len(decoded.token_ids) // 6)
 
 
-@pytest.mark.parametrize("steps", ["eager", "as on a GPU"])
-@pytest.mark.parametrize("temperature", [0.0, 0.9])
-def test_a_head_beside_the_target_changes_no_token(tmp_path, monkeypatch, steps, temperature):
-    folder = with_exits(tmp_path) / "target"
-    target = load_model(folder)
-    write_head(folder, random_head(target.text), target.text)
-    if steps == "as on a GPU":
-        target = captured(target, monkeypatch)
-    head = load_head(folder, target)
-    config = DecodingConfig(drafters=("lookup",), temperature=temperature, seed=3)
-    alone = DecodingConfig("ar", temperature=temperature, seed=3)
-    world = VirtualWorld(lambda frame: wire_bytes(encode(frame)), uplink=LinkProfile(0.05), seed=4)
-    expected = VirtualDecoder(target, None, alone, world)
-    served = VirtualDecoder(target, None, config, world, cloud_head=head)
-    passes = 0
-    for seed in range(3):
-        decoded = served.decode(asked(seed))
-        assert decoded.token_ids == expected.decode(asked(seed)).token_ids
-        passes += decoded.target_passes
-    assert passes > 0
-
-
 def with_exits(path):
     """The folder of a pair whose target has an early exit."""
     folder = build_tiny_pair(path)
@@ -117,6 +95,27 @@ def captured(loaded: QwenModel, monkeypatch) -> QwenModel:
     monkeypatch.setattr(cuda_graph_steps, "DirectLauncher", cuda_graph_steps.GraphLauncher)
     parts = loaded.name, loaded.tokenizer, loaded.text, loaded.vision, loaded.max_length, loaded.card
     return QwenModel(*parts, loaded.exit_heads, sessions=3, static_steps=True)
+
+
+@pytest.mark.parametrize("place", ["the CPU", "as on a GPU", "a GPU"])
+@pytest.mark.parametrize("temperature", [0.0, 0.9])
+def test_a_head_beside_the_target_changes_no_token(tmp_path, monkeypatch, place, temperature):
+    folder = with_exits(tmp_path)
+    text = load_model(folder / "target").text
+    write_head(folder / "target", random_head(text), text)
+    target = target_at(place, folder, monkeypatch, sessions=3)
+    head = load_head(folder / "target", target)
+    config = DecodingConfig(drafters=("lookup",), temperature=temperature, seed=3)
+    alone = DecodingConfig("ar", temperature=temperature, seed=3)
+    world = VirtualWorld(lambda frame: wire_bytes(encode(frame)), uplink=LinkProfile(0.05), seed=4)
+    expected = VirtualDecoder(target, None, alone, world)
+    served = VirtualDecoder(target, None, config, world, cloud_head=head)
+    passes = 0
+    for seed in range(3):
+        decoded = served.decode(asked(seed))
+        assert decoded.token_ids == expected.decode(asked(seed)).token_ids
+        passes += decoded.target_passes
+    assert passes > 0
 
 
 @pytest.mark.parametrize("place", ["as on a GPU", "a GPU"])

@@ -11,7 +11,7 @@ from support.heads import HeadedToy, ToyHead, toy_with_head
 from support.schedules import schedules, worlds
 from support.toys import EXIT_AGREEMENT, own_text, request, toy_pair
 
-from outrider.core.errors import ModelError
+from outrider.core.errors import ModelError, OutOfMemoryError
 from outrider.core.link_profile import LinkProfile, Outage
 from outrider.core.ports import Array
 from outrider.core.values import Prompt
@@ -21,6 +21,7 @@ from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.execution.head_draft_worker import HeadDraftWorker
 from outrider.decoding.execution.workers import TargetWorker
 from outrider.decoding.jobs import CloudDraft, PrefillTarget, SessionKey, Verify
+from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_digest
 from outrider.decoding.protocol.sampling_rules import Sampling
 from outrider.decoding.simulation.compute import ComputeProfile
 from outrider.decoding.simulation.decoder import VirtualDecoder
@@ -163,6 +164,22 @@ def test_a_text_that_is_resumed_is_drafted_from_its_end():
     while worker.run([job], lambda job, hint: False) != [None]:
         pass
     assert tokens_of(HeadDraftWorker(worker, head).run([asked_after(own[:90])])) == [own[90]]
+
+
+def test_a_head_that_fails_at_one_place_fails_alone(monkeypatch):
+    target, head = toy_with_head(1, 1.0, -9.0)
+    worker = judged(target, KEY, PROMPT, ())
+    [own] = own_text(target, request(PROMPT.text, 1))
+    rows = head.logits
+
+    def failing(states: Array) -> Array:
+        if head.begin(target.row(extend_digest(prompt_digest(PROMPT), (own, 9)))) in states.flatten():
+            raise OutOfMemoryError("no room")
+        return rows(states)
+
+    monkeypatch.setattr(head, "logits", failing)
+    right, wrong = HeadDraftWorker(worker, head).run([asked_after((own,)), asked_after((own, 9))])
+    assert isinstance(right, Choices) and isinstance(wrong, OutOfMemoryError)
 
 
 def test_another_text_of_the_session_does_not_go_on_from_the_last_ones_state():

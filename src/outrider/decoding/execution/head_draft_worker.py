@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import torch
 
 from outrider.core.errors import ModelError
-from outrider.core.ports import Array, DraftHead, Pause
+from outrider.core.ports import Array, DraftHead
 from outrider.decoding.acceptance.schemes import Choices
 from outrider.decoding.execution.workers import Anchor, TargetWorker
 from outrider.decoding.jobs import CloudDraft, SessionKey
@@ -31,9 +31,22 @@ class HeadDraftWorker:
         self._target, self._head = target, head
         self._chains: dict[SessionKey, _Chain] = {}
 
+    def run(self, jobs: Sequence[CloudDraft]) -> list[Choices | Exception]:
+        """What comes of each job: nothing is drafted after a text that is not the target's. One that fails
+        fails alone.
+        """
+        try:
+            return self._together(jobs)
+        except Exception as error:
+            return [error] if len(jobs) == 1 else [self.run([job])[0] for job in jobs]
+
+    def keep_only(self, keys: Collection[SessionKey]) -> None:
+        """Forget the states of all other sessions."""
+        for key in [key for key in self._chains if key not in keys]:
+            del self._chains[key]
+
     @torch.inference_mode()
-    def run(self, jobs: Sequence[CloudDraft], pause: Pause | None = None) -> list[Choices | Exception]:
-        """What comes of each job: nothing is drafted after a text that is not the target's."""
+    def _together(self, jobs: Sequence[CloudDraft]) -> list[Choices | Exception]:
         chains = [self._chain(job) for job in jobs]
         places = [
             (chain, job.prefix[len(chain.anchor.tokens) :])
@@ -41,8 +54,6 @@ class HeadDraftWorker:
             if chain is not None
         ]
         self._reach(places)
-        if pause is not None:
-            pause()
         rows = iter(self._rows(places))
         return [
             ModelError(f"{self._head.name} has nothing to go on from")
@@ -50,11 +61,6 @@ class HeadDraftWorker:
             else job.scheme.propose(next(rows), job.sampling, len(job.prefix), job.num_choices)
             for chain, job in zip(chains, jobs, strict=True)
         ]
-
-    def keep_only(self, keys: Collection[SessionKey]) -> None:
-        """Forget the states of all other sessions."""
-        for key in [key for key in self._chains if key not in keys]:
-            del self._chains[key]
 
     def _chain(self, job: CloudDraft) -> _Chain | None:
         anchor = self._target.anchor(job.key)
