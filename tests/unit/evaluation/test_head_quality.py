@@ -12,19 +12,25 @@ from support.tiny_models import build_tiny_pair, random_head
 from outrider.cli import app
 from outrider.core.errors import ModelError, OutriderError
 from outrider.core.ports import Array
-from outrider.core.values import Prompt
+from outrider.core.values import DecodeRequest, Prompt
+from outrider.decoding.config import DecodingConfig
 from outrider.decoding.fakes.toy import ToyModel, ToySettings
+from outrider.decoding.simulation.compute import ComputeProfile
+from outrider.decoding.simulation.decoder import VirtualDecoder
+from outrider.decoding.simulation.virtual_verifier import VirtualWorld
 from outrider.evaluation.pair.head_quality import (
     ALONE,
     HEAD,
     MODEL,
     NOTHING,
     Loaded,
-    evaluate_head,
     measure_head,
 )
-from outrider.models import load_model
+from outrider.models import load_head, load_model
 from outrider.models.backbone.draft_head import write_head
+from outrider.runtime.common.paths import models_folder
+from outrider.runtime.datasets.held_out import held_out_prompts
+from outrider.wire.codec import encode, wire_bytes
 
 PROMPTS = [Prompt(f"w{index}", b"\xff\xd8") for index in range(8)]
 
@@ -49,9 +55,19 @@ def test_what_is_measured_is_printed_and_written(tmp_path: Path) -> None:
 
 
 def test_the_shipped_targets_head_saves_passes() -> None:
-    drafts = evaluate_head(frames=4, seed=3)["drafts"]
-    assert drafts[HEAD]["tokens_per_pass"] > 1.5 * drafts[NOTHING]["tokens_per_pass"]
-    assert drafts[HEAD]["token_share"] < drafts[MODEL]["token_share"]
+    folder = models_folder(None) / "target"
+    target = load_model(folder)
+    compute = ComputeProfile(verify_s=0.03, cloud_draft_token_s=0.002)
+    world = VirtualWorld(lambda frame: wire_bytes(encode(frame)), compute)
+    served = VirtualDecoder(target, None, DecodingConfig(), world, cloud_head=load_head(folder, target))
+    alone = VirtualDecoder(target, None, DecodingConfig("ar"), world)
+    tokens = passes = 0
+    for prompt in held_out_prompts(5, seed=3):
+        decoded = served.decode(DecodeRequest(prompt, deadline_s=1e5))
+        assert decoded.token_ids == alone.decode(DecodeRequest(prompt, deadline_s=1e5)).token_ids
+        tokens, passes = tokens + len(decoded.token_ids), passes + decoded.target_passes
+    assert tokens > 2.0 * passes
+    assert served.now_s < 0.6 * alone.now_s
 
 
 def test_texts_that_differ_are_a_fault() -> None:
