@@ -55,7 +55,7 @@ def eval_navigation(
     json_file: Json = None,
     models: Models = None,
     processes: Processes = 1,
-    max_steps: Annotated[int, typer.Option(min=1, help="Steps before an episode is given up.")] = 150,
+    max_steps: Annotated[int, typer.Option(min=1, help="Steps before an episode is given up.")] = 300,
     memory: KeptPlace = "off",
     legs: Legs = False,
     look: Look = "plain",
@@ -97,7 +97,7 @@ def eval_plans(
     models: Models = None,
     run: TriedHomes = None,
     processes: Processes = 1,
-    max_steps: Annotated[int, typer.Option(min=1, help="Steps before a find is given up.")] = 150,
+    max_steps: Annotated[int, typer.Option(min=1, help="Steps before a find is given up.")] = 300,
     explain: Explain = False,
 ) -> None:
     """Plans of several finds in freshly generated homes, beside each of their finds alone."""
@@ -115,7 +115,7 @@ def eval_signs(
     models: Models = None,
     run: TriedHomes = None,
     processes: Processes = 1,
-    max_steps: Annotated[int, typer.Option(min=1, help="Steps before a goal is given up.")] = 150,
+    max_steps: Annotated[int, typer.Option(min=1, help="Steps before a goal is given up.")] = 300,
     explain: Explain = False,
 ) -> None:
     """Homes with printed orders, control tokens and QR codes on their walls, beside the same ones without.

@@ -38,7 +38,7 @@ class NavigatorSettings:
     `max_turning_deg` bounds the turns, either way, between two moves ahead: whoever turns on and on is lost.
     """
 
-    max_steps: int = 150
+    max_steps: int = 300
     max_travel_m: float = 80.0
     max_time_s: float = 900.0
     max_turning_deg: float = 1440.0

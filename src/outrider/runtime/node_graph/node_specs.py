@@ -176,7 +176,7 @@ NAVIGATOR = NodeSpec(
         Parameter(
             "link_patience_s", 60.0, "how long a goal waits for a lost verifier", 0.0, 3600.0, live=True
         ),
-        Parameter("max_steps", 150, "steps before a goal is given up", 1, 10_000, live=True),
+        Parameter("max_steps", 300, "steps before a goal is given up", 1, 10_000, live=True),
         Parameter("max_travel_m", 80.0, "metres before a goal is given up", 1.0, 10_000.0, live=True),
         Parameter("max_time_s", 900.0, "seconds before a goal is given up", 5.0, 86_400.0, live=True),
         Parameter(
