@@ -260,7 +260,7 @@ def install_exits(
 def install_head(
     folder: Path, weights: HeadWeights, figures: dict[str, Any], text: TextStack | None = None
 ) -> None:
-    """`install_exits` for a draft head."""
+    """Write a draft head into the folder of its target, and its figures into the card, as `install_exits`."""
     write_head(folder, weights, text or _whole_text(folder))
     write_figures(folder, "head", figures)
 

@@ -89,7 +89,7 @@ DAMAGE = [
     (lambda path: path.write_bytes(path.read_bytes()[:-40]), "truncated or corrupt"),
     (edit("token_ids", lambda ids: ids.flip(0)), "not ascending"),
     (edit("token_ids", lambda ids: ids + 10_000), "not ascending ids below"),
-    (edit("token_ids", lambda ids: ids[:5]), "5 token_ids do not tell a state"),
+    (edit("token_ids", lambda ids: ids[:5]), "5 token_ids are fewer than the model is wide"),
     (edit("keep", lambda keep: keep[:-1]), "do not fit the model"),
     (edit("out", lambda out: out[:, :-1]), "do not fit the model"),
     (edit("out", lambda out: out[0]), "do not fit the model"),

@@ -97,7 +97,8 @@ def test_a_figure_that_differs_is_found_and_an_unknown_one_is_named() -> None:
 def test_a_setting_is_the_code_s_own() -> None:
     assert value_text(RESULTS, "code", "navigation.limits.MotionLimits.forward_mps", "g") == "0.6"
     assert value_text(RESULTS, "code", "core.language.actions.ActionTable().forward_m.2", "g") == "0.75"
-    assert value_text(RESULTS, "parameter", "navigator.max_steps", "d") == "300"
+    steps = value_text(RESULTS, "code", "navigation.goal.navigator.NavigatorSettings().max_steps", "d")
+    assert value_text(RESULTS, "parameter", "navigator.max_steps", "d") == steps == "300"
 
 
 def test_every_result_is_listed_with_a_command_that_exists() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 import torch
-from support.training_frames import ANSWERS, backbone_of, example
+from support.training_frames import backbone_of, example
 
 from outrider.cli import app
 from outrider.core.errors import ConfigError
@@ -133,4 +133,4 @@ def test_the_command_puts_the_head_beside_the_target(
     command = ["train", "head", str(data), "--target", str(target), "--rank", "4", "--frames", "2"]
     app(command, standalone_mode=False)
     assert "accepted_of_4" in capsys.readouterr().out
-    assert len(ANSWERS) == 3 and (target / "head.safetensors").exists()
+    assert (target / "head.safetensors").exists()

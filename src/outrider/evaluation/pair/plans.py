@@ -189,7 +189,7 @@ def evaluate_plans(
     run: Path | None = None,
     json_file: Path | None = None,
     processes: int = 1,
-    max_steps: int = 300,
+    max_steps: int = NavigatorSettings.max_steps,
 ) -> dict[str, Any]:
     """Run, print a table, write JSON. Homes that the folder `run` has are not tried again.
 

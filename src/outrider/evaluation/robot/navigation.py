@@ -226,7 +226,7 @@ def evaluate_navigation(
     models: Path | None = None,
     json_file: Path | None = None,
     processes: int = 1,
-    max_steps: int = 300,
+    max_steps: int = NavigatorSettings.max_steps,
     memory: str = "off",
     legs: bool = False,
     look: str = "plain",

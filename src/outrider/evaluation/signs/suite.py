@@ -18,6 +18,7 @@ from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.robot.navigation import PLACEMENT_CYCLE
 from outrider.evaluation.signs.trials import SignOutcome, SignRun, SignTask, run_task
+from outrider.navigation.goal.navigator import NavigatorSettings
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.paths import models_folder
 from outrider.runtime.datasets.held_out import first_home_seed
@@ -91,7 +92,7 @@ def evaluate_signs(
     run: Path | None = None,
     json_file: Path | None = None,
     processes: int = 1,
-    max_steps: int = 300,
+    max_steps: int = NavigatorSettings.max_steps,
 ) -> dict[str, Any]:
     """Run, print a table, write JSON. Homes that the folder `run` has are not tried again.
 

@@ -31,8 +31,6 @@ from outrider.models.backbone.text_stack import TextStack
 HEAD_FILE = "head.safetensors"
 _TOKEN_IDS, _KEEP, _MIX, _OUT = "token_ids", "keep", "mix", "out"
 _REMEDY = "restore the file, or run `outrider train head` for this model"
-MIXED = 2
-"""Of a state and a token: what is kept, and what lets it through."""
 RIDGE = 1e-6
 """Of the largest square, added where logits are solved for the state."""
 
@@ -61,7 +59,7 @@ def next_state(states: Tensor, embedded: Tensor, keep: Tensor, mix: Tensor, out:
 
     u' = unit(keep * u + (silu(g) * v) @ out) with [g, v] = [u, unit(e)] @ mix: a gated layer.
     """
-    gate, value = (torch.cat((states, unit(embedded)), dim=-1) @ mix).chunk(MIXED, dim=-1)
+    gate, value = (torch.cat((states, unit(embedded)), dim=-1) @ mix).chunk(2, dim=-1)
     return unit(keep * states + (F.silu(gate) * value) @ out)
 
 
@@ -137,10 +135,10 @@ def _objection(tensors: Mapping[str, Tensor], text: TextStack) -> str | None:
     if not ascends(tensors[_TOKEN_IDS], 0, vocab_size):
         return f"token_ids are not ascending ids below {vocab_size}"
     if len(tensors[_TOKEN_IDS]) < hidden:
-        return f"{len(tensors[_TOKEN_IDS])} token_ids do not tell a state of {hidden}"
+        return f"{len(tensors[_TOKEN_IDS])} token_ids are fewer than the model is wide ({hidden})"
     if keep.shape != (hidden,) or out.dim() != 2 or out.shape[1] != hidden:
         return f"keep {tuple(keep.shape)} and out {tuple(out.shape)} do not fit the model"
-    if mix.shape != (2 * hidden, MIXED * out.shape[0]):
+    if mix.shape != (2 * hidden, 2 * out.shape[0]):
         return f"mix {tuple(mix.shape)} does not fit the model"
     if not all(one.isfinite().all() for one in (keep, mix, out)):
         return "weights are not finite"

@@ -149,7 +149,7 @@ def make_exits(
 def make_head(
     config: HeadConfig, data: Path, target: Path, precision: Precision = "fp32", device: str = "cpu"
 ) -> dict[str, object]:
-    """`make_exits` for a draft head."""
+    """Train a draft head for the model in `target` and put it there, as `make_exits`; its figures."""
     backbone, text = _frozen(target, precision, device)
     trained = train_head(backbone, data, config)
     weights = HeadWeights(trained.token_ids, trained.keep, trained.mix, trained.out)
