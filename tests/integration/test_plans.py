@@ -283,17 +283,28 @@ def test_what_is_in_sight_is_said_without_motion(robot: Robot) -> None:
 
 @pytest.mark.parametrize("again", ["stop\ndone: there", "turn left large\nsearch: nothing"])
 def test_a_find_that_found_nothing_is_tried_again_from_where_the_plan_began(robot: Robot, again: str) -> None:
-    settings = GoalSettings(navigator=NavigatorSettings(max_steps=20))
+    settings = GoalSettings(navigator=NavigatorSettings(max_steps=10))
     robot.errand = replace(robot.errand, settings=settings)
     before, stood = robot.pose, dict[int, Pose2D]()
     robot.listener.on_prompt = lambda number: stood.update({number: robot.pose})
     first = ["turn around", "turn around", "go forward 1 m", "find the red ball", "find the blue cup"]
-    robot.listener.script += ["stop\ndone: there", *["turn left large\nsearch: nothing"] * 20, *[again] * 20]
+    robot.listener.script += ["stop\ndone: there", *["turn left large\nsearch: nothing"] * 10, *[again] * 10]
     result = robot.say(", then ".join(first))
     assert result.success is again.startswith("stop"), result.message
-    assert ahead_m(before, stood[21]) > 0.8 and stood[22].distance_to(before.x, before.y) < 0.6
-    assert len(robot.listener.prompts) == (22 if result.success else 41), "and no third time"
+    assert ahead_m(before, stood[11]) > 0.8 and stood[12].distance_to(before.x, before.y) < 0.6
+    assert len(robot.listener.prompts) == (12 if result.success else 21), "and no third time"
     assert result.success or "find the blue cup: did not find" in result.message
+
+
+def test_a_search_that_sees_no_way_out_is_led_on_by_the_map(robot: Robot) -> None:
+    robot.errand = replace(robot.errand, settings=GoalSettings(navigator=NavigatorSettings(max_steps=40)))
+    before, poses = robot.pose, list[Pose2D]()
+    robot.listener.on_prompt = lambda number: poses.append(robot.pose)
+    robot.listener.script += ["turn left large\nsearch: nothing"] * 40
+    assert robot.say("find the red ball").error is GoalError.NOT_FOUND
+    assert all(pose.distance_to(before.x, before.y) < 0.1 for pose in poses[:13])
+    assert poses[-1].distance_to(before.x, before.y) > 1.0 and len(poses) < 40, "the map said some of the steps"
+    assert not robot.errand.leading
 
 
 def test_a_find_that_begins_a_plan_is_tried_once(robot: Robot) -> None:

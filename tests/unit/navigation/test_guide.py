@@ -59,6 +59,13 @@ def test_what_is_too_near_to_be_measured_says_nothing_of_the_floor_behind_it() -
     assert not known.is_clear((0.0, 0.0), (4.0, 0.0))
 
 
+@pytest.mark.parametrize("range_m", [5.0, 6.5, 20.0, math.inf])
+def test_up_to_what_is_far_away_the_floor_is_free(range_m: float) -> None:
+    known = FloorMap()
+    known.see(Pose2D(0.0, 0.0, 0.0), RangeScan((range_m,) * 360, -math.pi, math.tau / 360, 0.0))
+    assert known.evidence_at((4.0, 0.0)) < 0 and known.evidence_at((7.0, 0.0)) == 0
+
+
 def test_straight_over_a_free_floor() -> None:
     pose, actions = walk(Floor([]), Destination(3.0, 0.0, 1.0), Pose2D(0.0, 0.0, 0.0))
     assert actions == ["move forward large"] * 2 + ["move forward medium", "stop"] and pose.x == 2.0

@@ -36,7 +36,6 @@ from outrider.runtime.mission.episode import (
     EpisodeResult,
     expert_answerer,
     led_answerer,
-    model_answerer,
     run_episode,
 )
 from outrider.runtime.wiring.decoders import local_decoder
@@ -144,7 +143,7 @@ def run_task(task: EpisodeTask) -> EpisodePair:
         return EpisodePair(paced, expert)
 
     def make_answerer(simulator: Simulator) -> Answerer:
-        return led_answerer(decoder, simulator, known[-1]) if known else model_answerer(decoder)
+        return led_answerer(decoder, simulator, known)
 
     result = run_episode(home, instruction, make_answerer, *setting)
     return EpisodePair(result, expert)

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from outrider.core.ports import TextDecoder
 from outrider.evaluation.robot.paced_side import AnswerTimes, PacedDecoder, PacedSide
+from outrider.navigation.goal.exploring import ExploringDecoder
 from outrider.navigation.goal.navigator import NavigatorSettings
-from outrider.runtime.mission.episode import EpisodeResult, TruePath, has_reached, wanted_in
+from outrider.navigation.sensing.floor_map import FloorMap
+from outrider.runtime.mission.episode import EpisodeResult, TruePath, has_reached, mapped, wanted_in
 from outrider.runtime.mission.goal_run import GoalRun, GoalSettings
 from outrider.simulation.homes.home import Home
 from outrider.simulation.looks.styles import draw_look
@@ -39,7 +41,9 @@ def run_paced_episode(
     with closing(open_simulator(home, home.seed, odometry_noise, legs, seen)) as simulator:
         path = TruePath(simulator)
         side = PacedSide(simulator, path.extend)
-        paced = PacedDecoder(decoder, side, pace.times)
+        floor = FloorMap()
+        exploring = ExploringDecoder(decoder, floor, mapped(simulator, floor))
+        paced = PacedDecoder(exploring, side, pace.times)
         goal = GoalSettings(continuous=pace.continuous, navigator=settings)
         began_s = side.now_s()
         result = GoalRun(instruction, "episode", side, paced, goal, lambda: False).run()

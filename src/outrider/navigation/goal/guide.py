@@ -46,9 +46,12 @@ class Guide:
         destination: Destination,
         odometry: Callable[[], Odometry | None],
         table: ActionTable | None = None,
+        reason: str = "recall: going to a remembered place.",
     ) -> None:
+        """`reason` is the second line of each text."""
         self._floor, self._destination, self._odometry = floor, destination, odometry
         self._table = table or ActionTable()
+        self._reason = reason
 
     def decode(
         self,
@@ -60,7 +63,7 @@ class Guide:
         odometry = self._odometry()
         if odometry is None:
             raise MotionError("no odometry: check that something publishes odom")
-        text = f"{self._action(odometry.pose)}\nrecall: going to a remembered place."
+        text = f"{self._action(odometry.pose)}\n{self._reason}"
         on_verified(Verified((), text, 0.0))
         return Decoded(text, (), True, 0.0, 0.0, 0)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 import math
 import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import cv2
@@ -26,6 +27,10 @@ MAX_EVIDENCE = 6
 BODY_RADIUS_M = 0.30
 COMFORT_M = 0.55
 CROWDED_COST, UNKNOWN_COST = 3.0, 1.0
+SIGHT_M = 4.0
+"""How far a thing is recognised in the camera's picture."""
+OUT_OF_SIGHT_M = (0.8, 0.3)
+"""How far beyond what was in sight a place is to lie; nearer to it only where none lies as far."""
 _CELLS = round(2 * HALF_EXTENT_M / CELL_M)
 _STEPS_M = np.arange(0.0, MAX_RANGE_M, CELL_M * 0.7)
 _MOVES = tuple((dx, dy, math.hypot(dx, dy)) for dx in (-1, 0, 1) for dy in (-1, 0, 1) if dx or dy)
@@ -50,8 +55,9 @@ class FloorMap:
         angles = lidar.yaw + scan.angle_min + np.arange(len(ranges)) * scan.angle_step
         rays = np.stack([np.cos(angles), np.sin(angles)], axis=1)
         here = np.array([lidar.x, lidar.y])
-        hit = np.isfinite(ranges) & (ranges > NEAREST_M) & (ranges < MAX_RANGE_M)
-        reach = np.where(hit, ranges - CELL_M, np.where(np.isposinf(ranges), MAX_RANGE_M, 0.0))
+        is_measured = ranges > NEAREST_M
+        hit = is_measured & (ranges < MAX_RANGE_M)
+        reach = np.where(is_measured, np.minimum(ranges - CELL_M, MAX_RANGE_M), 0.0)
         ray, step = np.nonzero(_STEPS_M[None, :] < reach[:, None])
         with self._lock:
             self._origin = self._origin or (pose.x - HALF_EXTENT_M, pose.y - HALF_EXTENT_M)
@@ -73,8 +79,37 @@ class FloorMap:
         if not (_inside(first) and _inside(last)):
             return None
         costs = _costs(evidence, first)
-        reached = _search(costs, evidence > 0, first, last, reach_m / CELL_M)
-        return None if reached is None else [_point(origin, cell) for cell in reached]
+        occupied, reach = evidence > 0, reach_m / CELL_M
+
+        def is_reached(cell: Cell) -> bool:
+            return math.dist(cell, last) <= reach and _sees(occupied, cell, last)
+
+        cells = _search(costs, first, is_reached, lambda cell: max(0.0, math.dist(cell, last) - reach))
+        return None if cells is None else [_point(origin, cell) for cell in cells]
+
+    def place_out_of_sight(self, start: Pose2D, looked_from: Sequence[Point]) -> Point | None:
+        """The nearest place by the way there, on floor that is known, which nobody sees from these points.
+
+        From each of them the robot has looked all around. None where all of the floor was in sight.
+        """
+        with self._lock:
+            evidence, origin = self._evidence.copy(), self._origin
+        if origin is None:
+            return None
+        occupied, in_sight = evidence > 0, np.zeros(evidence.shape, dtype=bool)
+        for cell in (_cell(origin, point) for point in looked_from):
+            if _inside(cell):
+                in_sight |= _in_sight(occupied, cell)
+        beyond_m = cv2.distanceTransform((~in_sight).astype(np.uint8), cv2.DIST_L2, 3) * CELL_M
+        first = _cell(origin, (start.x, start.y))
+        known = _closed(evidence < 0) & ~occupied  # far off there are gaps between the rays
+        costs = np.where(known, _costs(evidence, first), np.inf)
+        for least_m in OUT_OF_SIGHT_M:
+            unseen = np.isfinite(costs) & (beyond_m >= least_m)
+            cells = _search(costs, first, unseen.item, lambda _: 0.0) if unseen.any() else None
+            if cells is not None:
+                return _point(origin, cells[-1])
+        return None
 
     def evidence_at(self, point: Point) -> int:
         """Returns the evidence of a point's cell; 0 beyond the map."""
@@ -115,9 +150,12 @@ def _costs(evidence: np.ndarray[Any, Any], start: Cell) -> np.ndarray[Any, Any]:
 
 
 def _search(
-    costs: np.ndarray[Any, Any], occupied: np.ndarray[Any, Any], start: Cell, goal: Cell, reach: float
+    costs: np.ndarray[Any, Any],
+    start: Cell,
+    is_reached: Callable[[Cell], bool],
+    least_rest: Callable[[Cell], float],
 ) -> list[Cell] | None:
-    """A* to the first cell within reach of the goal that sees it."""
+    """A* to the first cell that is reached; `least_rest` is a bound of what a cell's way on costs."""
     queue: list[tuple[float, float, Cell]] = [(0.0, 0.0, start)]
     best: dict[Cell, float] = {start: 0.0}
     parents: dict[Cell, Cell] = {}
@@ -125,15 +163,33 @@ def _search(
         _, so_far, cell = heapq.heappop(queue)
         if so_far > best[cell]:
             continue
-        if math.dist(cell, goal) <= reach and _sees(occupied, cell, goal):
+        if is_reached(cell):
             return _trace(parents, cell)
         for dx, dy, length in _MOVES:
             there = (cell[0] + dx, cell[1] + dy)
             cost = so_far + length * float(costs[there]) if _inside(there) else math.inf
             if cost < best.get(there, math.inf):
                 best[there], parents[there] = cost, cell
-                heapq.heappush(queue, (cost + max(0.0, math.dist(there, goal) - reach), cost, there))
+                heapq.heappush(queue, (cost + least_rest(there), cost, there))
     return None
+
+
+def _in_sight(occupied: np.ndarray[Any, Any], cell: Cell) -> np.ndarray[Any, Any]:
+    """The cells that a straight line of at most `SIGHT_M` joins with this one."""
+    angles = np.linspace(0.0, 2.0 * math.pi, 720, endpoint=False)
+    steps = np.arange(0.0, SIGHT_M / CELL_M, 0.7)
+    rays = np.stack([np.cos(angles), np.sin(angles)])[:, :, None] * steps
+    x, y = np.clip(np.floor(np.array(cell)[:, None, None] + 0.5 + rays).astype(int), 0, _CELLS - 1)
+    is_free = ~np.logical_or.accumulate(occupied[x, y], axis=1)
+    in_sight = np.zeros(occupied.shape, dtype=bool)
+    in_sight[x[is_free], y[is_free]] = True
+    return _closed(in_sight)
+
+
+def _closed(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The cells without gaps of one or two between them."""
+    closed = cv2.morphologyEx(cells.astype(np.uint8), cv2.MORPH_CLOSE, np.ones((3, 3), np.uint8))
+    return np.asarray(closed, dtype=bool)
 
 
 def _trace(parents: dict[Cell, Cell], end: Cell) -> list[Cell]:

@@ -12,7 +12,8 @@ from outrider.core.errors import Cancelled
 from outrider.core.language.actions import Motion, split_answer
 from outrider.core.language.prompt import render_prompt
 from outrider.core.ports import TextDecoder
-from outrider.core.values import DecodeRequest, Pose2D, Prompt, Sighting, Verified
+from outrider.core.values import DecodeRequest, Odometry, Pose2D, Prompt, Sighting, Verified
+from outrider.navigation.goal.exploring import ExploringDecoder
 from outrider.navigation.goal.guide import LedDecoder
 from outrider.navigation.goal.history import SearchHistory
 from outrider.navigation.goal.navigator import Navigator, NavigatorSettings, Outcome
@@ -80,16 +81,26 @@ def model_answerer(decoder: TextDecoder) -> Answerer:
     return ask
 
 
-def led_answerer(decoder: TextDecoder, simulator: Simulator, sighting: Sighting) -> Answerer:
-    """A model as on a robot with a map of its own, which leads around to a place in memory."""
+def led_answerer(decoder: TextDecoder, simulator: Simulator, sightings: Sequence[Sighting] = ()) -> Answerer:
+    """A model as on a robot with a map of its own, which leads on where the model is lost.
+
+    It leads around to the last of these places in memory, too.
+    """
     floor = FloorMap()
-    answerer = model_answerer(LedDecoder(decoder, floor, sighting, simulator.odometry))
+    odometry = mapped(simulator, floor)
+    led: TextDecoder = ExploringDecoder(decoder, floor, odometry)
+    return model_answerer(LedDecoder(led, floor, sightings[-1], odometry) if sightings else led)
 
-    def ask(simulator: Simulator, navigator: Navigator) -> str:
-        floor.see(simulator.odometry().pose, simulator.scan())
-        return answerer(simulator, navigator)
 
-    return ask
+def mapped(simulator: Simulator, floor: FloorMap) -> Callable[[], Odometry]:
+    """Returns the robot's odometry, asked for where it stands: the floor is seen from there."""
+
+    def see() -> Odometry:
+        odometry = simulator.odometry()
+        floor.see(odometry.pose, simulator.scan())
+        return odometry
+
+    return see
 
 
 def decode_action(decoder: TextDecoder, prompt: Prompt, max_new_tokens: int = 96) -> str:

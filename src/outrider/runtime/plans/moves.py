@@ -13,6 +13,7 @@ from outrider.core.language.actions import Motion
 from outrider.core.language.plan import Find, Follow, Go, Home, Move, Return, Turn, Wait
 from outrider.core.ports import TextDecoder
 from outrider.core.values import Pose2D, Sighting
+from outrider.navigation.goal.exploring import ExploringDecoder
 from outrider.navigation.goal.guide import Destination, Guide, LedDecoder
 from outrider.navigation.goal.told import ToldMotion
 from outrider.navigation.sensing.floor_map import FloorMap
@@ -33,7 +34,7 @@ class Moves:
     """One method for each kind of step. They raise MemoryStoreError, Cancelled; else a failure is a result.
 
     `leading` is true while the robot goes by itself, which needs no link: turns and ways as told, the whole
-    way to where somebody said, and around walls to where it has seen the thing.
+    way to where somebody said, around walls to where it has seen the thing, and to where it has not looked.
     """
 
     robot: RobotSide
@@ -44,14 +45,14 @@ class Moves:
     log: RunLog
     _alone: bool = field(default=False, init=False)
     _led: LedDecoder | None = field(default=None, init=False)
+    _exploring: ExploringDecoder | None = field(default=None, init=False)
     _began_at: Pose2D | None = field(default=None, init=False)
     _steps: int = field(default=0, init=False)
 
     @property
     def leading(self) -> bool:
         """Whether the robot goes by itself now."""
-        led = self._led
-        return self._alone or (led is not None and led.leading)
+        return self._alone or any(led is not None and led.leading for led in (self._led, self._exploring))
 
     def begin(self, pose: Pose2D | None) -> None:
         """A plan begins here: this is where it comes back to."""
@@ -168,13 +169,12 @@ class Moves:
     def _by_models(
         self, instruction: str, sightings: Sequence[Sighting], cancelled: Cancelling
     ) -> GoalResult:
-        self._led = self._led_to(sightings)
+        decoder = self._led_by_map(sightings)
         try:
-            decoder = self._led or self.decoder
             forgotten = self._watch_for_forgetting()
             return self._run(instruction, decoder, cancelled, self.settings, sightings, forgotten)
         finally:
-            self._led = None
+            self._led = self._exploring = None
 
     def _run(
         self,
@@ -217,12 +217,16 @@ class Moves:
 
         return forgotten
 
-    def _led_to(self, sightings: Sequence[Sighting]) -> LedDecoder | None:
-        """The models, led by the robot's map to where the thing was seen last."""
-        if self.floor is None or not sightings:
-            return None
-        table = self.settings.navigator.table
-        return LedDecoder(self.decoder, self.floor, sightings[-1], self.robot.odometry, table)
+    def _led_by_map(self, sightings: Sequence[Sighting]) -> TextDecoder:
+        """The models; the robot's map leads to where the thing was seen last, and on where they are lost."""
+        if self.floor is None:
+            return self.decoder
+        odometry, table = self.robot.odometry, self.settings.navigator.table
+        self._exploring = ExploringDecoder(self.decoder, self.floor, odometry, table)
+        if not sightings:
+            return self._exploring
+        self._led = LedDecoder(self._exploring, self.floor, sightings[-1], odometry, table)
+        return self._led
 
     def _told_place(self, thing: str) -> Destination | None:
         if self.recollection is None or self.floor is None:

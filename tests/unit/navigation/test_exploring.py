@@ -1,0 +1,166 @@
+"""Searches that are lost where they stand, on drawn floors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import cycle
+
+import pytest
+from support.floors import Floor
+
+from outrider.core.language.actions import ActionTable, split_answer
+from outrider.core.values import Decoded, DecodeRequest, Odometry, Pose2D, Prompt, Velocity, Verified
+from outrider.navigation.goal.exploring import ExploringDecoder
+from outrider.navigation.sensing.floor_map import FloorMap
+
+TABLE = ActionTable()
+REQUEST = DecodeRequest(Prompt("", b""))
+WALLS = [(-2.2, -2.2, 7.2, -2.0), (-2.2, 2.0, 7.2, 2.2), (-2.2, -2.2, -2.0, 2.2), (7.0, -2.2, 7.2, 2.2)]
+TWO_ROOMS = Floor([*WALLS, (2.0, -2.2, 2.2, -0.6), (2.0, 0.6, 2.2, 2.2)])
+ONE_ROOM = Floor([*WALLS[:3], (2.0, -2.2, 2.2, 2.2)])
+
+
+class Walker:
+    """A robot that does exactly as it is told, unless it is `held`, and looks around after each step."""
+
+    def __init__(self, floor: Floor, texts: list[str], yaw: float = 0.0) -> None:
+        self.pose, self.held, self.has_odometry = Pose2D(0.0, 0.0, yaw), False, True
+        self.models_asked: list[Pose2D] = []
+        self._floor, self._map, self._texts = floor, FloorMap(), cycle(texts)
+        self.decoder = ExploringDecoder(self, self._map, self.odometry)
+
+    def odometry(self) -> Odometry | None:
+        return Odometry(self.pose, Velocity(), 0.0) if self.has_odometry else None
+
+    def decode(
+        self,
+        request: DecodeRequest,
+        on_verified: Callable[[Verified], None] = lambda _: None,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> Decoded:
+        """As the models: the next of the texts, again and again."""
+        self.models_asked.append(self.pose)
+        text = next(self._texts)
+        on_verified(Verified((), text, 0.0))
+        return Decoded(text, (), True, 0.0, 0.0, 1)
+
+    def close(self) -> None:
+        raise AssertionError("the decoder belongs to somebody else")
+
+    def steps(self, number: int) -> list[str]:
+        """Carry out so many texts; returns their actions."""
+        actions = []
+        for _ in range(number):
+            self._map.see(self.pose, self._floor.scan(self.pose))
+            verified: list[str] = []
+            text = self.decoder.decode(REQUEST, lambda new, said=verified: said.append(new.text)).text
+            assert verified == [text], "whoever follows the text hears of it, whoever says it"
+            actions.append(split_answer(text).action)
+            self._move(actions[-1], actions[-2] if len(actions) > 1 else "")
+        return actions
+
+    def _move(self, action: str, previous: str) -> None:
+        motion = TABLE.motion(action, previous)
+        assert motion is not None, action
+        if self.held:
+            return
+        yaw = self.pose.yaw + motion.turn_rad
+        x = self.pose.x + motion.forward_m * math.cos(yaw)
+        y = self.pose.y + motion.forward_m * math.sin(yaw)
+        assert self._floor.free_m(Pose2D(x, y, 0.0)) > 0.2, f"{action} leads into the wall"
+        self.pose = Pose2D(x, y, yaw)
+
+
+SEARCHING = ["turn left large\ndoor: no way out."]
+
+
+def test_a_search_that_sees_no_door_goes_on_in_the_room_it_has_not_looked_into() -> None:
+    robot = Walker(TWO_ROOMS, SEARCHING, yaw=1.0)
+    assert robot.steps(12) == ["turn left large"] * 12 and not robot.decoder.leading
+    robot.steps(1)
+    assert robot.decoder.leading
+    while robot.decoder.leading:
+        assert len(robot.models_asked) == 12, "the guide says the whole way"
+        robot.steps(1)
+    assert robot.pose.x > 2.5, "in the other room"
+    robot.steps(4)
+    assert all(pose.x > 2.5 for pose in robot.models_asked[12:]) and len(robot.models_asked) == 17
+
+
+def test_each_room_is_led_to_once_and_where_all_was_in_sight_the_models_say_all() -> None:
+    robot, led = Walker(TWO_ROOMS, SEARCHING), 0
+    for _ in range(120):
+        was_leading = robot.decoder.leading
+        robot.steps(1)
+        led += robot.decoder.leading and not was_leading
+    assert 1 <= led <= 4
+    before = len(robot.models_asked)
+    robot.steps(30)
+    assert len(robot.models_asked) == before + 30
+
+
+def test_in_a_closed_room_that_was_in_sight_the_models_say_all() -> None:
+    robot = Walker(ONE_ROOM, SEARCHING)
+    robot.steps(40)
+    assert len(robot.models_asked) == 40
+
+
+@pytest.mark.parametrize(
+    "text", ["turn left large\napproach: red ball ahead.", "turn left large\napproach: "]
+)
+def test_what_has_been_found_is_not_left(text: str) -> None:
+    robot = Walker(TWO_ROOMS, [text])
+    robot.steps(30)
+    assert len(robot.models_asked) == 30
+
+
+def test_a_robot_that_nothing_moves_is_led_away_and_the_guide_gives_up_as_well() -> None:
+    robot = Walker(TWO_ROOMS, ["turn left large\nsearch: no ball."])
+    robot.steps(13)  # so that there is floor out of sight
+    while robot.decoder.leading:
+        robot.steps(1)
+    robot.held = True
+    asked = len(robot.models_asked)
+    robot.steps(60)
+    assert len(robot.models_asked) > asked + 40, "the guide does not insist"
+
+
+def test_a_blocked_turn_is_no_trap() -> None:
+    robot = Walker(TWO_ROOMS, ["turn left large\nsearch: no ball."])
+    robot.held = True
+    robot.steps(5)
+    assert robot.decoder.leading
+
+
+def test_between_two_things_a_step_ahead_shows_them_anew() -> None:
+    to_and_fro = [
+        "turn left small\napproach: blue bench left.",
+        "turn right small\napproach: blue bench right.",
+    ]
+    robot = Walker(TWO_ROOMS, to_and_fro)
+    actions = robot.steps(12)
+    ahead = actions.index("move forward small")
+    assert 4 <= ahead <= 6 and robot.pose.x > 0.2
+    assert robot.models_asked[-1].x > 0.2, "and then the models go on"
+
+
+def test_there_is_no_step_ahead_into_a_wall() -> None:
+    walled = Floor([(0.45, -2.0, 0.6, 2.0)])
+    robot = Walker(walled, ["turn left small\napproach: a.", "turn right small\napproach: b."])
+    assert "move forward small" not in robot.steps(20)
+
+
+def test_without_odometry_the_models_say_all() -> None:
+    robot = Walker(TWO_ROOMS, SEARCHING)
+    robot.has_odometry = False
+    robot.steps(20)
+    assert len(robot.models_asked) == 20 and not robot.decoder.leading
+
+
+def test_before_the_first_scan_no_floor_is_known() -> None:
+    assert FloorMap().place_out_of_sight(Pose2D(0.0, 0.0, 0.0), []) is None
+
+
+def test_it_closes_nothing() -> None:
+    Walker(TWO_ROOMS, SEARCHING).decoder.close()
