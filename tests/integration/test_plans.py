@@ -303,7 +303,9 @@ def test_a_search_that_sees_no_way_out_is_led_on_by_the_map(robot: Robot) -> Non
     robot.listener.script += ["turn left large\nsearch: nothing"] * 40
     assert robot.say("find the red ball").error is GoalError.NOT_FOUND
     assert all(pose.distance_to(before.x, before.y) < 0.1 for pose in poses[:13])
-    assert poses[-1].distance_to(before.x, before.y) > 1.0 and len(poses) < 40, "the map said some of the steps"
+    assert poses[-1].distance_to(before.x, before.y) > 1.0 and len(poses) < 40, (
+        "the map said some of the steps"
+    )
     assert not robot.errand.leading
 
 

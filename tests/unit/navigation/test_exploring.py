@@ -134,11 +134,11 @@ def test_a_blocked_turn_is_no_trap() -> None:
 
 
 def test_between_two_things_a_step_ahead_shows_them_anew() -> None:
-    to_and_fro = [
+    back_and_forth = [
         "turn left small\napproach: blue bench left.",
         "turn right small\napproach: blue bench right.",
     ]
-    robot = Walker(TWO_ROOMS, to_and_fro)
+    robot = Walker(TWO_ROOMS, back_and_forth)
     actions = robot.steps(12)
     ahead = actions.index("move forward small")
     assert 4 <= ahead <= 6 and robot.pose.x > 0.2

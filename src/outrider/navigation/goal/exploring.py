@@ -4,7 +4,7 @@
 The models choose the doors as long as they see one. Where they turn on and on and see none, the robot's own
 map knows more: it goes to the nearest floor out of sight so far (as to a frontier in Yamauchi, "A
 frontier-based approach for autonomous exploration", CIRA 1997, but of what the camera has seen). Where they
-turn to and fro between two things, a step ahead shows them anew.
+turn back and forth between two things, a step ahead shows them anew.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ExploringDecoder:
     """Implements `core.ports.TextDecoder`: another one, but on the way to floor that was out of sight so far.
 
     The other one searches from there. It says all texts where there is no such floor, or no way to it, and
-    once it approaches what it has found; but a step ahead comes between where it turns to and fro.
+    once it approaches what it has found; but a step ahead comes between where it turns back and forth.
     """
 
     def __init__(
