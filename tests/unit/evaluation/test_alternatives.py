@@ -114,6 +114,17 @@ def test_drafts_beside_the_target_stand_as_often_as_the_papers(name: str) -> Non
     assert ranks.count(0) / len(ranks) == pytest.approx(regime.rate, abs=0.06)
 
 
+@pytest.mark.parametrize(("name", "least", "most"), [("lan", 1.0, 2.0), ("satellite", 1.0, 1.5)])
+def test_what_drafts_beside_the_target_crosses_the_same_link(name: str, least: float, most: float) -> None:
+    """`ar` crosses it once each way too: a round trip, with the jitter and the losses of that link."""
+    bare = without_exits(load_regimes([name])[name])
+    pair, requests = comparison.synthetic_models(bare, 0), comparison.synthetic_requests(4)
+    config = comparison.configuration(bare, "ar")
+    texts = comparison.decode_all(config, pair, comparison.world_of(bare, config.scheme, 0), requests)
+    crossing_s = measuring.link_s(bare, texts) / len(requests)
+    assert least <= crossing_s / bare.round_trip_s <= most
+
+
 def test_costs_follow_from_the_models_sizes() -> None:
     """FSD's own 620 against 354 ms make an exit 0.78 of a layer."""
     assert TARGETS["vicuna-7b"].full_head_share == pytest.approx(0.65, abs=0.01)

@@ -26,7 +26,7 @@ from outrider.evaluation.decoding.regimes import Regime, load_regimes, varied, w
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.datasets.held_out import Pair, load_pair
 
-REPLAYED_FRAMES = 10
+REPLAYED_FRAMES = 20
 BARE = "outrider without exits"
 SIZES = "sizes"
 """The cost of a draft beside the target that the paper prints, or else the models' sizes imply."""
