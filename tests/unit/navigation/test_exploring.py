@@ -9,6 +9,7 @@ from itertools import cycle
 import pytest
 from support.floors import Floor
 
+from outrider.core.errors import LinkError
 from outrider.core.language.actions import ActionTable, split_answer
 from outrider.core.values import Decoded, DecodeRequest, Odometry, Pose2D, Prompt, Velocity, Verified
 from outrider.navigation.goal.exploring import ExploringDecoder
@@ -25,7 +26,8 @@ class Walker:
     """A robot that does exactly as it is told, unless it is `held`, and looks around after each step."""
 
     def __init__(self, floor: Floor, texts: list[str], yaw: float = 0.0) -> None:
-        self.pose, self.held, self.has_odometry = Pose2D(0.0, 0.0, yaw), False, True
+        self.pose, self.has_odometry = Pose2D(0.0, 0.0, yaw), True
+        self.held = self.is_blind = self.link_is_down = False
         self.models_asked: list[Pose2D] = []
         self._floor, self._map, self._texts = floor, FloorMap(), cycle(texts)
         self.decoder = ExploringDecoder(self, self._map, self.odometry)
@@ -41,6 +43,8 @@ class Walker:
     ) -> Decoded:
         """As the models: the next of the texts, again and again."""
         self.models_asked.append(self.pose)
+        if self.link_is_down:
+            raise LinkError("the verifier is gone")
         text = next(self._texts)
         on_verified(Verified((), text, 0.0))
         return Decoded(text, (), True, 0.0, 0.0, 1)
@@ -52,7 +56,8 @@ class Walker:
         """Carry out so many texts; returns their actions."""
         actions = []
         for _ in range(number):
-            self._map.see(self.pose, self._floor.scan(self.pose))
+            if not self.is_blind:
+                self._map.see(self.pose, self._floor.scan(self.pose))
             verified: list[str] = []
             text = self.decoder.decode(REQUEST, lambda new, said=verified: said.append(new.text)).text
             assert verified == [text], "whoever follows the text hears of it, whoever says it"
@@ -149,6 +154,25 @@ def test_there_is_no_step_ahead_into_a_wall() -> None:
     walled = Floor([(0.45, -2.0, 0.6, 2.0)])
     robot = Walker(walled, ["turn left small\napproach: a.", "turn right small\napproach: b."])
     assert "move forward small" not in robot.steps(20)
+
+
+def test_there_is_no_step_ahead_over_floor_that_nobody_has_seen() -> None:
+    robot = Walker(TWO_ROOMS, ["turn left small\napproach: a.", "turn right small\napproach: b."])
+    robot.is_blind = True
+    robot.steps(20)
+    assert len(robot.models_asked) == 20
+
+
+def test_while_the_link_is_down_the_robot_is_not_lost() -> None:
+    robot = Walker(TWO_ROOMS, SEARCHING)
+    robot.steps(1)
+    robot.link_is_down = True
+    for _ in range(20):
+        with pytest.raises(LinkError):
+            robot.steps(1)
+    assert not robot.decoder.leading and len(robot.models_asked) == 21
+    robot.link_is_down = False
+    assert robot.steps(3) == ["turn left large"] * 3 and not robot.decoder.leading
 
 
 def test_without_odometry_the_models_say_all() -> None:

@@ -69,16 +69,17 @@ class ExploringDecoder:
     ) -> Decoded:
         """Decodes by the guide while it leads, otherwise by the other decoder."""
         odometry = self._odometry()
-        text = None if odometry is None else self._led(odometry.pose, request)
-        if text is not None:
-            on_verified(Verified((), text.text, 0.0))
-            return text
+        led = None if odometry is None else self._led(odometry.pose, request)
+        self._said = ""
 
         def hear(verified: Verified) -> None:
             self._said = verified.text
             on_verified(verified)
 
-        return self._decoder.decode(request, hear, cancelled)
+        if led is None:
+            return self._decoder.decode(request, hear, cancelled)
+        hear(Verified((), led.text, 0.0))
+        return led
 
     def close(self) -> None:
         """The decoder belongs to somebody else."""
@@ -100,7 +101,10 @@ class ExploringDecoder:
         return step
 
     def _follow(self, pose: Pose2D) -> None:
-        """Keep account of turning in place, of standing, and of where the robot has looked all around."""
+        """Keep account of turning in place, of standing, and of where the robot has looked all around.
+
+        Where nothing was said last, as while the link is down, nothing was to move the robot.
+        """
         last, self._pose = self._pose or pose, pose
         turn_rad = wrap_angle(pose.yaw - last.yaw)
         before_rad, self._last_turn_rad = self._last_turn_rad, turn_rad
@@ -109,7 +113,7 @@ class ExploringDecoder:
             return
         is_turn = abs(turn_rad) >= SAME_HEADING_RAD
         self._turned_rad += abs(turn_rad)
-        self._stood = 0 if is_turn else self._stood + 1
+        self._stood = 0 if is_turn else self._stood + bool(split_answer(self._said).action)
         self._swings = self._swings + 1 if is_turn and turn_rad * before_rad < 0.0 else 0
         here = (pose.x, pose.y)
         is_new = all(math.dist(here, point) > SAME_SPOT_M for point in self._looked_from)
@@ -131,10 +135,10 @@ class ExploringDecoder:
         self._turned_rad, self._stood, self._steps = 0.0, 0, 0
 
     def _step_ahead(self, pose: Pose2D) -> Decoded | None:
-        """In the phase that the models are in; None where the map shows no room for it."""
+        """In the phase that the models are in; None where the map does not show room for it."""
         end = (pose.x + ROOM_AHEAD_M * math.cos(pose.yaw), pose.y + ROOM_AHEAD_M * math.sin(pose.yaw))
         self._swings = 0
-        if not self._floor.is_clear((pose.x, pose.y), end):
+        if self._floor.evidence_at(end) >= 0 or not self._floor.is_clear((pose.x, pose.y), end):
             return None
         phase = split_answer(self._said).phase or "search"
         text = f"{move_towards(STEP_M, self._table or ActionTable())}\n{phase}: a step on, to see it anew."
