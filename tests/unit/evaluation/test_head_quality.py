@@ -44,12 +44,9 @@ def test_what_is_measured_is_printed_and_written(tmp_path: Path) -> None:
     figures = measure_head(lambda: toys(1.0), PROMPTS, tmp_path / "head.json")
     assert figures["frames"] == len(PROMPTS) - 1
     assert json.loads((tmp_path / "head.json").read_text()) == json.loads(json.dumps(figures))
-    assert figures["drafts"][ALONE] == {
-        "over_ar": 1.0,
-        "interval": (1.0, 1.0),
-        "tokens_per_pass": 1.0,
-        "token_share": None,
-    }
+    alone = figures["drafts"][ALONE]
+    assert alone["interval"] == pytest.approx((1.0, 1.0)), "but for rounding, whatever the clock says"
+    assert (alone["over_ar"], alone["tokens_per_pass"], alone["token_share"]) == (1.0, 1.0, None)
     shares = {name: row["token_share"] for name, row in figures["drafts"].items()}
     assert shares[NOTHING] is None and shares[HEAD] > 0.0 and shares[MODEL] > 0.0
 
