@@ -60,7 +60,7 @@ class Walker:
                 self._map.see(self.pose, self._floor.scan(self.pose))
             verified: list[str] = []
             text = self.decoder.decode(REQUEST, lambda new, said=verified: said.append(new.text)).text
-            assert verified == [text], "whoever follows the text hears of it, whoever says it"
+            assert verified == [text], "every text is verified once, and whole"
             actions.append(split_answer(text).action)
             self._move(actions[-1], actions[-2] if len(actions) > 1 else "")
         return actions
@@ -120,22 +120,22 @@ def test_what_has_been_found_is_not_left(text: str) -> None:
     assert len(robot.models_asked) == 30
 
 
-def test_a_robot_that_nothing_moves_is_led_away_and_the_guide_gives_up_as_well() -> None:
-    robot = Walker(TWO_ROOMS, ["turn left large\nsearch: no ball."])
-    robot.steps(13)  # so that there is floor out of sight
-    while robot.decoder.leading:
-        robot.steps(1)
+def test_a_way_on_which_nothing_moves_the_robot_is_given_up() -> None:
+    robot = Walker(TWO_ROOMS, SEARCHING)
+    robot.steps(13)
+    assert robot.decoder.leading
     robot.held = True
     asked = len(robot.models_asked)
-    robot.steps(60)
-    assert len(robot.models_asked) > asked + 40, "the guide does not insist"
+    robot.steps(30)
+    assert len(robot.models_asked) >= asked + 25 and not robot.decoder.leading
 
 
-def test_a_blocked_turn_is_no_trap() -> None:
-    robot = Walker(TWO_ROOMS, ["turn left large\nsearch: no ball."])
+def test_a_robot_that_stands_is_not_led_away() -> None:
+    """Its answers may come too late to be carried out, a person may hold it, or a sensor may be gone."""
+    robot = Walker(TWO_ROOMS, SEARCHING)
     robot.held = True
-    robot.steps(5)
-    assert robot.decoder.leading
+    robot.steps(30)
+    assert len(robot.models_asked) == 30
 
 
 def test_between_two_things_a_step_ahead_shows_them_anew() -> None:

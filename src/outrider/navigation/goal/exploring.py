@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Helps a search on that is lost where it stands: to floor that the robot has not looked at.
+"""Leads a search on from where the models find no way out.
 
-The models choose the doors as long as they see one. Where they turn on and on and see none, the robot's own
-map knows more: it goes to the nearest floor out of sight so far (as to a frontier in Yamauchi, "A
+The models choose doors as long as they recognise one. Where they turn in place for longer than that takes,
+the robot's map leads to the nearest floor that was out of sight so far (as to a frontier in Yamauchi, "A
 frontier-based approach for autonomous exploration", CIRA 1997, but of what the camera has seen). Where they
-turn back and forth between two things, a step ahead shows them anew.
+turn back and forth between two things, one step ahead changes the picture.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from outrider.navigation.goal.guide import Destination, Guide, move_towards
 from outrider.navigation.sensing.floor_map import FloorMap, Point
 
 LOST_AFTER_RAD = math.radians(540.0)
-"""Turning in place, one turn to search and half of one for a way out, after which the models are lost."""
+"""Turning in place, one turn to search and half of one for a way out, after which the map leads."""
 LOOKED_AROUND_RAD = math.radians(350.0)
-LOST_AFTER_STANDING = 4
-"""Steps that have moved nothing, after which they are lost too; the guide gives up after as many."""
+BLOCKED_AFTER = 4
+"""Steps on the way that have moved nothing, after which the way is given up."""
 UNDECIDED_AFTER = 4
 """Turns in a row each of which takes back the one before."""
 SAME_SPOT_M, SAME_HEADING_RAD = 0.1, math.radians(3.0)
@@ -34,10 +34,10 @@ REASON = "enter: going where it has not looked yet."
 
 
 class ExploringDecoder:
-    """Implements `core.ports.TextDecoder`: another one, but on the way to floor that was out of sight so far.
+    """Implements `core.ports.TextDecoder` by another one, and by a guide on the way to floor out of sight.
 
-    The other one searches from there. It says all texts where there is no such floor, or no way to it, and
-    once it approaches what it has found; but a step ahead comes between where it turns back and forth.
+    The other decoder searches from there. It decodes every text where there is no such floor or no way to it,
+    and while it approaches a thing; the one exception is a step ahead after turns back and forth.
     """
 
     def __init__(
@@ -50,15 +50,14 @@ class ExploringDecoder:
         self._decoder, self._floor, self._odometry, self._table = decoder, floor, odometry, table
         self._looked_from: list[Point] = []
         self._pose: Pose2D | None = None
-        self._turned_rad = 0.0
-        self._last_turn_rad = 0.0
+        self._turned_rad = self._last_turn_rad = 0.0
         self._stood = self._swings = self._steps = 0
-        self._said = ""
+        self._phase = ""
         self._goal: Destination | None = None
 
     @property
     def leading(self) -> bool:
-        """Whether the guide says the steps now."""
+        """Whether the guide leads now."""
         return self._goal is not None
 
     def decode(
@@ -69,24 +68,23 @@ class ExploringDecoder:
     ) -> Decoded:
         """Decodes by the guide while it leads, otherwise by the other decoder."""
         odometry = self._odometry()
-        led = None if odometry is None else self._led(odometry.pose, request)
-        self._said = ""
+        own = None if odometry is None else self._own_step(odometry.pose, request)
+        if own is not None:
+            on_verified(Verified((), own.text, 0.0))
+            return own
 
-        def hear(verified: Verified) -> None:
-            self._said = verified.text
+        def follow(verified: Verified) -> None:
+            self._phase = split_answer(verified.text).phase
             on_verified(verified)
 
-        if led is None:
-            return self._decoder.decode(request, hear, cancelled)
-        hear(Verified((), led.text, 0.0))
-        return led
+        return self._decoder.decode(request, follow, cancelled)
 
     def close(self) -> None:
         """The decoder belongs to somebody else."""
 
-    def _led(self, pose: Pose2D, request: DecodeRequest) -> Decoded | None:
-        """The guide's next step; None where the other decoder is to say it."""
-        self._follow(pose)
+    def _own_step(self, pose: Pose2D, request: DecodeRequest) -> Decoded | None:
+        """Returns the next step by the map, or None where the other decoder is to choose it."""
+        self._track(pose)
         if self._goal is None and self._is_lost():
             self._set_out(pose)
         if self._goal is None:
@@ -100,11 +98,8 @@ class ExploringDecoder:
             self._goal = None
         return step
 
-    def _follow(self, pose: Pose2D) -> None:
-        """Keep account of turning in place, of standing, and of where the robot has looked all around.
-
-        Where nothing was said last, as while the link is down, nothing was to move the robot.
-        """
+    def _track(self, pose: Pose2D) -> None:
+        """Count turning in place and steps that moved nothing; note where the robot has looked all around."""
         last, self._pose = self._pose or pose, pose
         turn_rad = wrap_angle(pose.yaw - last.yaw)
         before_rad, self._last_turn_rad = self._last_turn_rad, turn_rad
@@ -113,7 +108,7 @@ class ExploringDecoder:
             return
         is_turn = abs(turn_rad) >= SAME_HEADING_RAD
         self._turned_rad += abs(turn_rad)
-        self._stood = 0 if is_turn else self._stood + bool(split_answer(self._said).action)
+        self._stood = 0 if is_turn else self._stood + 1
         self._swings = self._swings + 1 if is_turn and turn_rad * before_rad < 0.0 else 0
         here = (pose.x, pose.y)
         is_new = all(math.dist(here, point) > SAME_SPOT_M for point in self._looked_from)
@@ -121,12 +116,10 @@ class ExploringDecoder:
             self._looked_from.append(here)
 
     def _is_lost(self) -> bool:
-        if split_answer(self._said).phase == "approach":
-            return False
-        return self._turned_rad >= LOST_AFTER_RAD or self._stood >= LOST_AFTER_STANDING
+        return self._turned_rad >= LOST_AFTER_RAD and self._phase != "approach"
 
     def _gives_up(self) -> bool:
-        return self._steps > MAX_STEPS or self._stood >= LOST_AFTER_STANDING
+        return self._steps > MAX_STEPS or self._stood >= BLOCKED_AFTER
 
     def _set_out(self, pose: Pose2D) -> None:
         """Choose where to go; where there is no place, ask again only after as long a search."""
@@ -135,17 +128,17 @@ class ExploringDecoder:
         self._turned_rad, self._stood, self._steps = 0.0, 0, 0
 
     def _step_ahead(self, pose: Pose2D) -> Decoded | None:
-        """In the phase that the models are in; None where the map does not show room for it."""
+        """Returns a step in the phase of the models, or None where the map shows no room for it."""
         end = (pose.x + ROOM_AHEAD_M * math.cos(pose.yaw), pose.y + ROOM_AHEAD_M * math.sin(pose.yaw))
         self._swings = 0
         if self._floor.evidence_at(end) >= 0 or not self._floor.is_clear((pose.x, pose.y), end):
             return None
-        phase = split_answer(self._said).phase or "search"
-        text = f"{move_towards(STEP_M, self._table or ActionTable())}\n{phase}: a step on, to see it anew."
+        action = move_towards(STEP_M, self._table or ActionTable())
+        text = f"{action}\n{self._phase or 'search'}: a step on, to see it anew."
         return Decoded(text, (), True, 0.0, 0.0, 0)
 
     def _next_step(self, goal: Destination, request: DecodeRequest) -> Decoded | None:
-        """By the guide, unless it is there, or no way is left."""
+        """Returns the guide's next step, or None where it has arrived or no way is left."""
         try:
             step = Guide(self._floor, goal, self._odometry, self._table, REASON).decode(request)
         except MotionError:

@@ -88,9 +88,9 @@ class FloorMap:
         return None if cells is None else [_point(origin, cell) for cell in cells]
 
     def place_out_of_sight(self, start: Pose2D, looked_from: Sequence[Point]) -> Point | None:
-        """The nearest place by the way there, on floor that is known, which nobody sees from these points.
+        """Returns the place on known floor with the shortest way that is in sight from none of these points.
 
-        From each of them the robot has looked all around. None where all of the floor was in sight.
+        From each of them the robot has looked all around. None where all known floor was in sight.
         """
         with self._lock:
             evidence, origin = self._evidence.copy(), self._origin
@@ -155,7 +155,10 @@ def _search(
     is_reached: Callable[[Cell], bool],
     least_rest: Callable[[Cell], float],
 ) -> list[Cell] | None:
-    """A* to the first cell that is reached; `least_rest` is a bound of what a cell's way on costs."""
+    """Returns the cheapest way to a cell that `is_reached`, by A*.
+
+    `least_rest` is its heuristic: never more than what the way on from a cell costs.
+    """
     queue: list[tuple[float, float, Cell]] = [(0.0, 0.0, start)]
     best: dict[Cell, float] = {start: 0.0}
     parents: dict[Cell, Cell] = {}

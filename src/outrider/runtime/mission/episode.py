@@ -81,10 +81,10 @@ def model_answerer(decoder: TextDecoder) -> Answerer:
     return ask
 
 
-def led_answerer(decoder: TextDecoder, simulator: Simulator, sightings: Sequence[Sighting] = ()) -> Answerer:
-    """A model as on a robot with a map of its own, which leads on where the model is lost.
+def led_answerer(decoder: TextDecoder, simulator: Simulator, sightings: Sequence[Sighting]) -> Answerer:
+    """A model on a robot whose own map leads on where the model finds no way out.
 
-    It leads around to the last of these places in memory, too.
+    The map leads around obstacles to the last of the `sightings`, too.
     """
     floor = FloorMap()
     odometry = mapped(simulator, floor)
