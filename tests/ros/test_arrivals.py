@@ -26,7 +26,7 @@ from outrider.nodes.go2.go2_condition import STATE_TOPIC
 from outrider.nodes.go2.go2_state_node import Go2StateNode
 from outrider.nodes.navigator.memory_node import MemoryNode
 from outrider.nodes.navigator.navigator_node import NavigatorNode
-from outrider.nodes.navigator.robot_side import RosRobotSide
+from outrider.nodes.navigator.ros_robot_side import RosRobotSide
 from outrider.nodes.observers.console_node import ConsoleNode
 from outrider.nodes.observers.markers_node import MarkersNode
 from outrider.nodes.observers.record_node import RecordNode

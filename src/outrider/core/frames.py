@@ -2,7 +2,7 @@
 """The frames edge and cloud exchange, as strict schemas: one definition for the machines and for the codec.
 
 Positions count generated tokens: 0 is the first one after the prompt. `digest` is the chained digest of
-prompt and text (`decoding.digest`), so that neither side ever builds on a prefix the other does not hold.
+prompt and text (`protocol.prefix_digest`): neither side ever builds on a prefix the other does not hold.
 Frames are arrays on the wire, those that go all the time are shorter still (`wire.compact`): adding, removing
 or reordering a field needs a new PROTOCOL_VERSION, below 16, for the short form has four bits for it.
 """
@@ -129,7 +129,7 @@ class Resume(Addressed, frozen=True, tag=2):
 class Draft(Addressed, frozen=True, tag=3):
     """Branches that grow from the text of `base` tokens with that digest; from the committed one without.
 
-    `runs` are packed by `decoding.token_runs`.
+    `runs` are packed by `protocol.branch_codec`.
     """
 
     base: Position
@@ -141,7 +141,7 @@ class Proposal(Addressed, frozen=True, tag=7):
     """One branch for the schemes that need evidence of how it was drafted.
 
     `settled` is the token by which the edge made an `Unsettled` text whole; the tokens follow it.
-    `evidence` says how each was drawn (`decoding.schemes`).
+    `evidence` says how each was drawn (`acceptance.schemes`).
     """
 
     base: Position
@@ -214,7 +214,7 @@ class Joined(Addressed, frozen=True, tag=23):
 class Drafted(Addressed, frozen=True, tag=32):
     """From peer to peer: what it would write after the text of `base` tokens with that digest.
 
-    `evidence`: the distributions the tokens came from (`decoding.packing`), where the rule needs them.
+    `evidence`: the distributions the tokens came from (`acceptance.packing`), where the rule needs them.
     `decode_us`: the time of the last token.
     """
 
@@ -274,7 +274,7 @@ class Verdict(Addressed, frozen=True, tag=17):
 
 
 class Unsettled(Addressed, frozen=True, tag=21):
-    """A verdict whose last token the edge draws itself, from `residue` (`decoding.schemes`)."""
+    """A verdict whose last token the edge draws itself, from `residue` (`acceptance.schemes`)."""
 
     base: Position
     digest: U32

@@ -24,7 +24,7 @@ SWITCH = "switch"
 class ExitPriors(NamedTuple):
     """Log-odds before anything is learnt: a constant, and a factor on the log-odds that the exit states.
 
-    By what an exit says of a position (`trust.Stance`). Rounded from the shipped target's exits.
+    By what an exit says of a position (`exit_calibration.Stance`). Rounded from the shipped target's exits.
     """
 
     agrees: tuple[float, float] = (1.3, 1.0)

@@ -8,6 +8,9 @@ from dataclasses import dataclass, fields
 
 from outrider.core.errors import ConfigError
 
+SETTLED_MPS, SETTLED_RPS = 0.02, 0.03
+"""A base that is slower than this stands."""
+
 
 @dataclass(frozen=True)
 class Footprint:

@@ -22,12 +22,12 @@ def pace(accepted: int, verify_s: float = STEP_S, drafted: int = 4) -> SessionEs
 
 
 def test_how_much_of_a_draft_is_verified_depends_on_what_stood():
-    assert pace(4, verify_s=0.06).chunk_length(4) == 4
-    assert pace(4, verify_s=0.06).chunk_length(2) == 2
-    assert pace(0, verify_s=0.06).chunk_length(4) == 0
-    assert pace(4, verify_s=1.0).chunk_length(4) == 0, "a chunk must not cost more than its tokens as steps"
-    assert SessionEstimates().chunk_length(3) == 3
-    assert pace(4).chunk_length(0) == 0
+    assert pace(4, verify_s=0.06).num_worth_verifying(4) == 4
+    assert pace(4, verify_s=0.06).num_worth_verifying(2) == 2
+    assert pace(0, verify_s=0.06).num_worth_verifying(4) == 0
+    assert pace(4, verify_s=1.0).num_worth_verifying(4) == 0, "no more than its tokens as steps"
+    assert SessionEstimates().num_worth_verifying(3) == 3
+    assert pace(4).num_worth_verifying(0) == 0
 
 
 def test_long_chunks_are_cut_where_their_end_does_not_pay():
@@ -38,18 +38,18 @@ def test_long_chunks_are_cut_where_their_end_does_not_pay():
         policy.on_draft_judged(1, True)
         policy.on_verified(2, 0.055)
         policy.on_draft_judged(1, True)
-    assert 1 <= policy.chunk_length(8) <= 5
+    assert 1 <= policy.num_worth_verifying(8) <= 5
 
 
 def test_drafts_that_became_right_are_noticed_while_stepping():
     policy = pace(0, verify_s=0.06)
-    assert policy.chunk_length(4) == 0
+    assert policy.num_worth_verifying(4) == 0
     for _ in range(200):
         policy.on_stepped_beside(True)
-    assert policy.chunk_length(4) == 4
+    assert policy.num_worth_verifying(4) == 4
     for _ in range(200):
         policy.on_stepped_beside(False)
-    assert policy.chunk_length(4) == 0
+    assert policy.num_worth_verifying(4) == 0
 
 
 times = st.floats(1e-4, 2.0)
@@ -65,7 +65,7 @@ def test_whatever_it_has_seen_its_answers_are_sane(verified, offered):
     for drafted, accepted, compute_s in verified:
         policy.on_verified(drafted, compute_s)
         policy.on_draft_judged(min(drafted, accepted), accepted < drafted)
-    assert 0 <= policy.chunk_length(offered) <= offered
+    assert 0 <= policy.num_worth_verifying(offered) <= offered
 
 
 class Lying:

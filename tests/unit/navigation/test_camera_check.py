@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from outrider.core.values import Odometry, Pose2D, Velocity
-from outrider.navigation.motion.camera_check import (
+from outrider.navigation.sensing.camera_check import (
     FOCAL_PX,
     HEIGHT_PX,
     WIDTH_PX,

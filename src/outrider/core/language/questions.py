@@ -20,7 +20,7 @@ from outrider.core.language.prompt import PROMPT_SUFFIX, as_words
 ANSWER_MODES = ("memory", "aggregate")
 """How a robot answers questions: by itself, or in one text with a cloud."""
 QUOTES = "quotes"
-"""The name of the model that needs no weights, `decoding.quoting`; any other is a folder."""
+"""The name of the model that needs no weights, `aggregation.quoting`; any other is a folder."""
 QUESTION_SYSTEM_TEXT = "Answer from memory."
 _HEAD = f"<|im_start|>system\n{QUESTION_SYSTEM_TEXT}<|im_end|>\n<|im_start|>user\nmemory:\n"
 _TASK = "task: "
@@ -47,7 +47,7 @@ def parts_of(prompt: str) -> tuple[str, list[str]]:
     *documents, task = prompt.removeprefix(_HEAD).removesuffix(PROMPT_SUFFIX).split("\n")
     question = task.removeprefix(_TASK)
     if not question.strip() or question_prompt(question, documents) != prompt:
-        raise ConfigError("this prompt is no question: ask as `core.questions` renders it")
+        raise ConfigError("this prompt is no question: ask as `core.language.questions` renders it")
     return question, documents
 
 

@@ -43,7 +43,10 @@ class HedgedLink:
         return sum(link.generation for link in self._links)
 
     def send(self, frame: EdgeFrame) -> int:
-        """Sends a frame to the verifiers that lead; returns the bytes of all that was sent."""
+        """Sends drafts, and what was missed, to the verifiers that lead; other frames to all.
+
+        Returns the bytes of all that was sent.
+        """
         self._watch()
         return self._send(self._hedge.send(frame, self._clock()))
 

@@ -94,7 +94,7 @@ class LinkedDecoder:
         self._deadline_s = request.deadline_s
         self._transcript = DecodeRecorder(self._tokenizer, on_verified)
         config = self._take_config()
-        self._patience = RetryTimer(config.silence_s, self._link.generation, 0.0, config.link_grace_s)
+        self._retry = RetryTimer(config.silence_s, self._link.generation, 0.0, config.link_grace_s)
         self._watch_s = 0.0
         try:
             self._perform(self._machine.begin(request.prompt, request.max_new_tokens, self._clock()))
@@ -154,7 +154,7 @@ class LinkedDecoder:
             return False
         frame, num_bytes = received
         self._transcript.on_received(frame, num_bytes)
-        self._patience.on_heard(frame, self._now())
+        self._retry.on_heard(frame, self._now())
         self._perform(self._machine.receive(frame, self._clock()))
         return True
 
@@ -199,7 +199,7 @@ class LinkedDecoder:
 
     def _watch_link(self, now_s: float) -> None:
         self._watch_s = now_s + _POLL_S
-        advice = self._patience.verdict(self._link_is_up(), self._link.generation, now_s)
+        advice = self._retry.verdict(self._link_is_up(), self._link.generation, now_s)
         if advice == "ask again":
             self._perform(self._machine.ask_again(self._clock()))
         elif advice == "go alone":

@@ -104,13 +104,13 @@ class AdaptivePolicy:
             draft = self.assumed + self._worth_verifying(view, self.assumed)
             return draft, (None,) * len(draft)
         draft, evidence = view.best()
-        length = self.estimates.chunk_length(len(draft))
+        length = self.estimates.num_worth_verifying(len(draft))
         return draft[:length], evidence[:length]
 
     def _worth_verifying(self, view: DraftView, after: Tokens) -> Tokens:
         """Return what is worth verifying of the branch that lies ready after tokens that may come next."""
         ready, _ = view.best(after)
-        return ready[: max(1, self.estimates.chunk_length(len(ready)))]
+        return ready[: max(1, self.estimates.num_worth_verifying(len(ready)))]
 
     def on_begin(self, now_s: float) -> None:
         """Starts to predict the outcome of a forward; see `SpeculationPolicy`."""

@@ -148,7 +148,7 @@ class SessionEstimates:
         """What the verification of so many yields on average."""
         return expected_tokens(self._odds.rate(), num_drafted)
 
-    def chunk_length(self, num_offered: int) -> int:
+    def num_worth_verifying(self, num_offered: int) -> int:
         """How many of the offered tokens to verify; 0 to take a step instead."""
         if not self.times.known or not self.tuning.choose_length:
             return num_offered

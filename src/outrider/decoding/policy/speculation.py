@@ -102,7 +102,9 @@ class SpeculationPolicy(Protocol):
 
     @property
     def should_abort(self) -> bool:
-        """Return whether the running verification should be aborted for a better one."""
+        """Return whether a better verification than the running one is known. It is asked at exits, and only
+        where the job is alone in its batch.
+        """
 
     def on_abort(self, job: Verify, is_current: bool, now_s: float) -> float:
         """Note an abort; `is_current`: the text has not changed since. Return the share that had run."""

@@ -15,7 +15,7 @@ class DeviceQueue:
     """A device takes a forward in so many `segments`, each whole; with none it leaves one at once.
 
     At least one segment waits behind the one that runs, and as many as last for the `host_s` seconds that the
-    host needs for news, so that the device never does (`models.steps.Lead`).
+    host needs for news, so that the device never does (`step_launchers.Lead`).
     """
 
     segments: int = 0

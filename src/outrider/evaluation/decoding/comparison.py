@@ -78,7 +78,7 @@ def synthetic_models(regime: Regime, seed: int) -> Pair:
 
 
 def schedule_bound(regime: Regime) -> float:
-    """Tokens per second of the best schedule that ends its verifications (`decoding.bound`). It hears their
+    """Tokens per second of the best schedule that ends its verifications (`schedule_bound`). It hears their
     exits at no cost, or at that of asking them always, whichever is more.
     """
     made_up = synthetic_settings(regime, seed=0)

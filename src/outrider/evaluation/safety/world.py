@@ -28,9 +28,9 @@ from outrider.evaluation.safety.odometry_faults import Distortion, sample_of
 from outrider.evaluation.safety.scan_faults import ScanDistortion, scan_sample_of
 from outrider.navigation.clocks import Moment
 from outrider.navigation.limits import Footprint
-from outrider.navigation.motion.camera_check import RepeatWatch
 from outrider.navigation.motion.pilot import Pilot, PilotSettings
 from outrider.navigation.motion.step_motions import Drive, MotionEnd, StepText
+from outrider.navigation.sensing.camera_check import RepeatWatch
 from outrider.navigation.sensing.odometry_check import OdometryCheck, OdometrySample
 from outrider.navigation.sensing.scan_check import ScanCheck, ScanSample
 from outrider.navigation.sensing.transforms import StampedTransform, TransformTree

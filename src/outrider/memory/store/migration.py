@@ -50,7 +50,7 @@ def _index_anew(connection: apsw.Connection) -> None:
 
 
 def _rewrite(connection: apsw.Connection, embedder: Embedder) -> None:
-    """Its records lived from one's stamp to the next one's, as far as those can be so (`memory.ageing`)."""
+    """Its records lived from one's stamp to the next one's, as far as those can be so (`store.ageing`)."""
     rows: list[Any] = connection.execute(f"SELECT {_COLUMNS} FROM records ORDER BY id").fetchall()
     last_id = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'records'").get or 0
     for table in _OLD:

@@ -26,12 +26,12 @@ FILLERS = frozenset(FILLER_TEXT.split())
 
 
 def content_words(text: str) -> tuple[str, ...]:
-    """What a query looks for, any of it, in the form of `memory.words`; each once."""
+    """What a query looks for, any of it, in the form of `language.words`; each once."""
     return _telling(search_words(text))[:MAX_QUERY_WORDS]
 
 
 def own_words(text: str) -> tuple[str, ...]:
-    """The words that a record must hold, all of them, in the form of `memory.words`; each once."""
+    """The words that a record must hold, all of them, in the form of `language.words`; each once."""
     return _telling(words_of(text))
 
 

@@ -30,10 +30,10 @@ WRONG_FILE = (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError, aps
 """SQLite's errors that another path or key mends."""
 
 # `told` and `shareable` are 0 or 1. x, y and home are of the place; without one x and y are NULL here and
-# NOWHERE in `codes`, whose columns hold no NULL. `words` are the text's as `memory.words` gives them. `turn`
-# counts what was told and seen, and `lived_s` is `memory.ageing`'s at that time: neither goes by stamps. A
-# passage is a part of a text with its embedding (float16), a code an embedding's signs, one bit each.
-# `unerased` is 0; while bytes of deleted records may be in the file, EVICTED or FORGOTTEN.
+# NOWHERE in `codes`, whose columns hold no NULL. `words` are the text's as `language.words` gives them.
+# `turn` counts what was told and seen, and `lived_s` is `store.ageing`'s at that time: neither goes by
+# stamps. A passage is a part of a text with its embedding (float16), a code an embedding's signs, one bit
+# each. `unerased` is 0; while bytes of deleted records may be in the file, EVICTED or FORGOTTEN.
 NOWHERE = 1e12
 EVICTED, FORGOTTEN = 1, 2
 _TABLES = """

@@ -4,7 +4,8 @@
 The models choose doors as long as they recognise one. Where they turn in place for longer than that takes,
 the robot's map leads to the nearest floor that was out of sight so far (as to a frontier in Yamauchi, "A
 frontier-based approach for autonomous exploration", CIRA 1997, but of what the camera has seen). Where they
-turn back and forth between two things, one step ahead changes the picture.
+turn back and forth between two things, one step ahead changes the picture. All of these steps are actions of
+the table: the pilot and the controller's checks of the scan keep them safe, not the map.
 """
 
 from __future__ import annotations

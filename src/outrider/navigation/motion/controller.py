@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from outrider.core.language.actions import Motion
 from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity, wrap_angle
-from outrider.navigation.limits import Footprint, MotionLimits
+from outrider.navigation.limits import SETTLED_MPS, SETTLED_RPS, Footprint, MotionLimits
 from outrider.navigation.motion.motion_bounds import MotionBounds
 from outrider.navigation.motion.safety import clamp
 from outrider.navigation.sensing.clearance import (
@@ -29,7 +29,6 @@ from outrider.navigation.sensing.coverage import EVERYWHERE, blind_fault, covera
 NOTHING_SEEN = scan_points(RangeScan((), 0.0, 0.0, 0.0))
 # How late a base follows: ahead a little more is allowed for, as no move ahead is taken back.
 BASE_LAG_S, TURN_LAG_S = 0.28, 0.25
-SETTLED_MPS, SETTLED_RPS = 0.02, 0.03
 STUCK_AFTER_S = 1.0
 PROGRESS_M, PROGRESS_RAD = 0.01, math.radians(1.0)
 LOOK_PAST_M = 0.10

@@ -120,7 +120,9 @@ class FloorMap:
             return int(self._evidence[cell]) if _inside(cell) else 0
 
     def is_clear(self, start: Point, end: Point) -> bool:
-        """Whether the body can go straight from one point to another, as far as is known."""
+        """Whether the body can go straight from one point to another, as far as is known: true where nothing
+        was seen, so that who moves asks the scan too.
+        """
         with self._lock:
             evidence, origin = self._evidence.copy(), self._origin
         if origin is None:

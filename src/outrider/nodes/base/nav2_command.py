@@ -25,8 +25,8 @@ from unique_identifier_msgs.msg import UUID
 
 from outrider.core.language.actions import Motion
 from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity, wrap_angle
-from outrider.navigation.limits import Footprint, MotionLimits
-from outrider.navigation.motion.controller import SETTLED_MPS, SETTLED_RPS, Command, measurement_fault
+from outrider.navigation.limits import SETTLED_MPS, SETTLED_RPS, Footprint, MotionLimits
+from outrider.navigation.motion.controller import Command, measurement_fault
 from outrider.navigation.sensing.coverage import blind_fault
 from outrider.nodes.base.base_command import TwistCommand
 from outrider.nodes.common import convert
@@ -203,7 +203,7 @@ class _Goal:
 
 
 class Nav2Motion:
-    """Implements `pilot.MotionExecutor`: its commands hold no velocity, only how the goal stands."""
+    """Implements `anchoring.MotionExecutor`: its commands hold no velocity, only how the goal stands."""
 
     odometry_froze = False
 

@@ -46,7 +46,7 @@ from outrider.nodes.navigator.navigator_settings import (
     open_peers,
     open_recollection,
 )
-from outrider.nodes.navigator.robot_side import RosRobotSide
+from outrider.nodes.navigator.ros_robot_side import RosRobotSide
 from outrider.nodes.navigator.standing import ASKED, Standing
 from outrider.nodes.navigator.switches import Switches
 from outrider.runtime.mission.forgetting_decoder import MindfulDecoder

@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from outrider.nodes.navigator.robot_side import RosRobotSide
+from outrider.nodes.navigator.ros_robot_side import RosRobotSide
 from outrider.runtime.plans.errand import STANDS
 
 STAND_S = 3.0

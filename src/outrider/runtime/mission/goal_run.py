@@ -21,11 +21,10 @@ from outrider.core.values import (
     Sighting,
 )
 from outrider.navigation.goal.navigator import Navigator, NavigatorSettings, Outcome, StepKey
-from outrider.navigation.limits import MotionLimits
 from outrider.navigation.motion.step_motions import Ending, MotionEnd
+from outrider.runtime.mission.bounded_waits import NO_ODOMETRY, POLL_S, first_odometry, polls
 from outrider.runtime.mission.growing_text import GrowingText
 from outrider.runtime.mission.look_ahead import LookAhead
-from outrider.runtime.mission.patience import NO_ODOMETRY, POLL_S, first_odometry, polls
 from outrider.runtime.mission.robot_side import Frame, GoalError, GoalResult, RobotSide, StepState, StepUpdate
 
 ODOMETRY_POLL_S, ODOMETRY_PATIENCE_S = 0.01, 0.4
@@ -48,7 +47,6 @@ class GoalSettings:
     settle_s: float = 0.1
     instructed: bool = False
     continuous: bool = False
-    limits: MotionLimits = field(default_factory=MotionLimits)
     navigator: NavigatorSettings = field(default_factory=NavigatorSettings)
 
 
@@ -91,7 +89,7 @@ class GoalRun:
         self._failed_motions = 0
         self._failing_since_s = 0.0
         self._trouble_since_s: float | None = None
-        self._look_ahead = LookAhead(settings.limits)
+        self._look_ahead = LookAhead()
         self._under_way: StepUpdate | None = None
         self._early_end: MotionEnd | None = None
 

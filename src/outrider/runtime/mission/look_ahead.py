@@ -8,12 +8,14 @@ from outrider.core.values import Odometry, Pose2D
 from outrider.navigation.limits import MotionLimits
 from outrider.navigation.motion.anchoring import seconds_left
 
+FULL_SPEED = MotionLimits()
+"""A base that is set to another speed is asked a little earlier or later than would be best."""
+
 
 class LookAhead:
     """Follows one motion at a time, by odometry. It expects the next answer to take as long as the last."""
 
-    def __init__(self, limits: MotionLimits) -> None:
-        self._limits = limits
+    def __init__(self) -> None:
         self._motion, self._anchor, self._latency_s = Motion(), Pose2D(0.0, 0.0, 0.0), 0.0
 
     def follow(self, motion: Motion, anchor: Pose2D, latency_s: float) -> None:
@@ -24,4 +26,4 @@ class LookAhead:
         """Whether the rest of the motion takes no longer than an answer; never for a stop."""
         if odometry is None or self._motion.is_stop:
             return False
-        return seconds_left(self._motion, self._anchor, odometry.pose, self._limits) <= self._latency_s
+        return seconds_left(self._motion, self._anchor, odometry.pose, FULL_SPEED) <= self._latency_s

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Questions answered in one text with the cloud: each side's model reads documents of its own.
 
-The robot's are masked (`core.questions`): what its model reads, drafts and tells holds no private word, and
-the slots of the final text are filled in here (`decoding.aggregation`).
+The robot's are masked (`language.questions`): what its model reads, drafts and tells holds no private word,
+and the slots of the final text are filled in here (`decoding.aggregation`).
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ from outrider.core.language.grammar import Vocabulary
 from outrider.core.ports import TextDecoder
 from outrider.core.values import Pose2D
 from outrider.navigation.sensing.floor_map import FloorMap
+from outrider.runtime.mission.bounded_waits import NO_ODOMETRY, first_odometry
 from outrider.runtime.mission.goal_run import GoalSettings
 from outrider.runtime.mission.memory_queries import Recollection
-from outrider.runtime.mission.patience import NO_ODOMETRY, first_odometry
 from outrider.runtime.mission.peer_answers import PeerAnswers
 from outrider.runtime.mission.robot_side import GoalError, GoalResult, RobotSide
 from outrider.runtime.plans.moves import Moves

@@ -17,9 +17,9 @@ from outrider.navigation.goal.exploring import ExploringDecoder
 from outrider.navigation.goal.guide import Destination, Guide, LedDecoder
 from outrider.navigation.goal.told import ToldMotion
 from outrider.navigation.sensing.floor_map import FloorMap
+from outrider.runtime.mission.bounded_waits import POLL_S
 from outrider.runtime.mission.goal_run import GoalRun, GoalSettings
 from outrider.runtime.mission.memory_queries import Recollection
-from outrider.runtime.mission.patience import POLL_S
 from outrider.runtime.mission.robot_side import GoalError, GoalResult, RobotSide
 from outrider.runtime.plans.run_log import RunLog
 

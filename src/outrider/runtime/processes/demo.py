@@ -64,7 +64,7 @@ def run_demo(
 
     `models` is a folder with target/, draft/ and tokenizer/ in place of the shipped ones. Without a
     `memory_store` the robot begins with an empty one: an earlier run changes nothing. `arguments` are more
-    of the simulated graph's (`graphs.SIM_GRAPH`); None stands for the default.
+    of the simulated graph's (`node_graphs.SIM_GRAPH`); None stands for the default.
     Raises InstructionError and ConfigError for a bad argument, OutriderError where a node dies.
     """
     plan = check_told(instruction, models, remembers=bool(memory_store))

@@ -24,7 +24,7 @@ def default_corpus() -> str:
 
 
 def open_corpus(where: str = "") -> Corpus:
-    """The corpus at a place: a file, or Qdrant (`memory.fleet`); the default one where none is given.
+    """The corpus at a place: a file, or Qdrant (`qdrant_corpus`); the default one where none is given.
 
     Raises MemoryStoreError.
     """

@@ -16,7 +16,7 @@ from outrider.navigation.goal.navigator import Navigator, NavigatorSettings, Out
 from outrider.nodes.common import convert
 from outrider.nodes.common.topic_watch import TopicWatch
 from outrider.nodes.navigator import standing
-from outrider.nodes.navigator.robot_side import RosRobotSide
+from outrider.nodes.navigator.ros_robot_side import RosRobotSide
 from outrider.runtime.mission.robot_side import StepState, StepUpdate
 from outrider.runtime.plans.errand import STANDS
 

@@ -19,7 +19,8 @@ from std_msgs.msg import Header
 
 from outrider.core.errors import FrameError
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Odometry, Pose2D
-from outrider.navigation.motion.camera_check import (
+from outrider.navigation.motion.step_motions import MotionEnd
+from outrider.navigation.sensing.camera_check import (
     DARK,
     MIRRORED,
     REPEATED,
@@ -27,7 +28,6 @@ from outrider.navigation.motion.camera_check import (
     RepeatWatch,
     is_black,
 )
-from outrider.navigation.motion.step_motions import MotionEnd
 from outrider.navigation.sensing.camera_jpeg import model_jpeg
 from outrider.navigation.sensing.odometry_check import OdometryCheck
 from outrider.nodes.common import convert, step_messages

@@ -21,7 +21,7 @@ import numpy as np
 
 from outrider.core.sensors.camera import GO2_FRONT_CAMERA
 from outrider.core.values import Odometry, Pose2D, Velocity, wrap_angle
-from outrider.navigation.motion.controller import SETTLED_MPS, SETTLED_RPS
+from outrider.navigation.limits import SETTLED_MPS, SETTLED_RPS
 
 MIRRORED = (
     "the picture is mirrored or upside down: turning left shows as turning right; mount the camera upright, "
