@@ -18,6 +18,7 @@ from figure_agents import AGENTS
 from figure_alternatives import ALTERNATIVES
 from figure_decoding import DECODING
 from figure_models import MODELS
+from figure_navigation import NAVIGATION
 from figure_plots import PICTURES, draw
 from figure_results import ROOT, Results, value_text
 from figure_robot import ROBOT
@@ -25,7 +26,7 @@ from figure_weights import WEIGHTS
 
 from outrider.runtime.common.made_with import made_with
 
-FIGURES = {**AGENTS, **ALTERNATIVES, **DECODING, **ROBOT, **MODELS, **WEIGHTS}
+FIGURES = {**AGENTS, **ALTERNATIVES, **DECODING, **NAVIGATION, **ROBOT, **MODELS, **WEIGHTS}
 MARKED = re.compile(r"<!--fig:([^>]+?)-->(.*?)<!--/fig-->", re.DOTALL)
 PICTURE_FOLDER = ROOT / "docs" / "pictures"
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 from figure_models import best_fleets
+from figure_navigation import PLACEMENTS
 from figure_results import Results, formatted
-from figure_robot import PLACEMENTS
 from figure_round import draw_round
 
 from outrider.evaluation.common.intervals import wilson_interval
