@@ -58,5 +58,6 @@ check: setup
 
 # Tests of whole nodes run one at a time: they have processes of their own, and time matters to them.
 test: check
-	$(SOURCE_ROS) $(BIN)/pytest tests/integration tests/ros
+	$(SOURCE_ROS) $(BIN)/pytest -n 2 tests/integration
+	$(SOURCE_ROS) $(BIN)/pytest tests/ros
 	$(SOURCE_ROS) $(BIN)/pytest -m slow tests/integration/test_wheel.py
