@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from unittest import mock
 
 import pytest
 import zmq
@@ -36,6 +37,7 @@ from outrider.decoding.fakes.toy import ToyModel, ToySettings
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.runtime.wiring.decoders import connect_decoder, serve_verifier
 from outrider.runtime.wiring.probe import probe_verifier
+from outrider.wire.client import DealerLink
 from outrider.wire.codec import encode, wire_bytes
 from outrider.wire.keys import add_robots, create_keys, revoke_robots
 
@@ -387,6 +389,32 @@ def test_what_listens_and_does_not_answer_is_told_from_nothing(endpoint, tmp_pat
             probe_verifier(endpoint, 0.5)
         with pytest.raises(LinkError, match="does not know this key"):
             probe_verifier(endpoint, 0.5, stranger_key)
+
+
+def test_the_probe_says_of_an_endpoint_only_what_the_system_says(tmp_path, monkeypatch):
+    file = tmp_path / "verifier"
+    with pytest.raises(LinkError, match=f"the path {file} does not exist"):
+        probe_verifier(f"ipc://{file}", 0.1)
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(file))
+        with pytest.raises(LinkError, match="nothing listens there"):
+            probe_verifier(f"ipc://{file}", 0.1)
+    file.unlink()
+    with verifier(f"ipc://{file}"):
+        assert probe_verifier(f"ipc://{file}", 20.0).vocab_size == 32
+    for error, told in (
+        (socket.gaierror(socket.EAI_NONAME, "unknown"), "the name robot is not known here"),
+        (TimeoutError("timed out"), r"cannot be reached \(timed out\)"),
+    ):
+        monkeypatch.setattr(socket, "create_connection", mock.Mock(side_effect=error))
+        with pytest.raises(LinkError, match=told):
+            probe_verifier("tcp://robot:5757", 0.1)
+
+
+@pytest.mark.parametrize("open_link", [DealerLink, probe_verifier])
+def test_what_zeromq_does_not_connect_to_is_refused_by_name(open_link):
+    with pytest.raises(ConfigError, match="cannot connect to ipc://@: "):
+        open_link("ipc://@")
 
 
 def test_the_probe_tells_who_serves(endpoint):

@@ -11,9 +11,11 @@ from typing import Any, get_args
 import pytest
 from support.commands import command_line
 
+from outrider.core.model_options import MOST_THREADS
 from outrider.evaluation.common.motions import MOTIONS
 from outrider.evaluation.decoding.regimes import VARIANTS
 from outrider.evaluation.robot import frames, navigation
+from outrider.runtime.node_graph.node_specs import NODES
 from outrider.simulation.homes.home import PLACEMENTS
 from outrider.voice.engines import ENGINES
 
@@ -212,3 +214,16 @@ def test_the_choices_of_an_option_are_those_of_its_command(
     parameter = next(one for one in COMMANDS[words].params if one.opts[0] == option)
     found = kind_of(parameter)
     assert set(choices_of(found) or choices_of(get_args(found)[0])) == set(names)  # type: ignore[call-overload]
+
+
+def test_every_number_of_threads_is_bounded() -> None:
+    bounds = {
+        words: (one.min, one.max)
+        for words, command in COMMANDS.items()
+        for one in command.params
+        if "--threads" in one.opts
+    }
+    assert {("verifier",), ("graphs",)} <= set(bounds)
+    assert set(bounds.values()) == {(1, MOST_THREADS)}
+    of_nodes = [one for node in NODES.values() for one in node.parameters if one.name == "threads"]
+    assert of_nodes and all((one.minimum, one.maximum) == (1, MOST_THREADS) for one in of_nodes)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import typer
@@ -96,3 +97,59 @@ def test_a_mistyped_command_of_keys_makes_none(command: str, empty_home: Path) -
 @pytest.mark.parametrize("command", sorted(typer.main.get_command(cli.app).commands))  # type: ignore[attr-defined]
 def test_a_mistyped_command_makes_nothing(command: str, empty_home: Path) -> None:
     assert refused([f"{command}x", "new"], empty_home)
+
+
+def test_no_command_writes_its_figures_over_what_it_reads(tmp_path: Path) -> None:
+    journal = tmp_path / "robot.journal"
+    journal.write_text("lines")
+    os.utime(journal, (0.0, 0.0))
+    result = CliRunner().invoke(cli.app, ["replay", str(journal), "--json", str(journal)])
+    assert isinstance(result.exception, ConfigError) and "choose another file" in str(result.exception)
+    assert journal.read_text() == "lines"
+
+
+def typed_alike(kind: type) -> list[tuple[tuple[str, ...], Any]]:
+    """Every command with each of its parameters of a type."""
+
+    def has(hint: Any) -> bool:
+        return hint is kind or any(map(has, get_args(hint)))
+
+    return [(w, one) for w, c in COMMANDS.items() for one in c.params if has(one.type_descriptor.annotation)]
+
+
+def refusal(words: tuple[str, ...], parameter: Any, value: str) -> str:
+    """What a command says to a value, given as often as it wants one."""
+    line = list(words)
+    for one in COMMANDS[words].params:
+        if one.name == parameter.name:
+            line += [one.opts[0]] * (one.param_type_name == "option") + [value] * one.nargs
+        elif one.param_type_name == "argument":
+            line.append(WORDS.get(one.name, "x"))
+    result = CliRunner().invoke(cli.app, line)
+    assert result.exit_code == 2
+    return result.output
+
+
+@pytest.mark.parametrize("value", ["inf", "-inf", "nan", "1e999"])
+@pytest.mark.parametrize(("words", "parameter"), typed_alike(float), ids=str)
+def test_a_number_that_is_not_finite_is_refused(
+    words: tuple[str, ...], parameter: Any, value: str, empty_home: Path
+) -> None:
+    if value == str(parameter.default):  # as the help page has it
+        return
+    assert "no finite number" in refusal(words, parameter, value)
+    assert list(empty_home.iterdir()) == []
+
+
+@pytest.mark.parametrize(("words", "parameter"), typed_alike(Path), ids=str)
+def test_an_empty_path_is_not_the_current_folder(
+    words: tuple[str, ...], parameter: Any, empty_home: Path
+) -> None:
+    assert "it is empty" in refusal(words, parameter, "")
+    assert list(empty_home.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", ["words", "verifier", "plan x", "mcp", "eval voice"])
+def test_an_empty_name_of_a_model_is_not_the_current_folder(words: str) -> None:
+    result = CliRunner().invoke(cli.app, [*words.split(), "--model", ""])
+    assert result.exit_code == 2 and "--model" in result.output and "it is empty" in result.output

@@ -18,7 +18,7 @@ MODULES = {
 FOLDERS = {parts[:-1] for parts in MODULES}
 NAMES = {part for parts in MODULES for part in parts}
 NO_MODULES = re.compile(
-    r".*\.(json|jsonl|py|png|key|safetensors)|tokenizer\.ggml\.\w+|robot\.journal\b.*|[\w.]+_(head|key)"
+    r".*\.(json|jsonl|yaml|py|png|key|safetensors)|tokenizer\.ggml\.\w+|robot\.journal\b.*|[\w.]+_(head|key)"
 )
 """Files, the journal's parts, and keys of a GGUF file."""
 TEXTS = sorted(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -43,6 +44,19 @@ app = Commands(
 )
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+ANOTHER_PATH = "give another path"
+UNUSABLE = {
+    errno.EACCES: f"ask for the right to use it, or {ANOTHER_PATH}",
+    errno.EPERM: f"ask for the right to use it, or {ANOTHER_PATH}",
+    errno.ENOENT: f"make it, or {ANOTHER_PATH}",
+    errno.EEXIST: f"remove it, or {ANOTHER_PATH}",
+    errno.ENOTDIR: "give a path through folders alone",
+    errno.EISDIR: "give a file",
+    errno.ENAMETOOLONG: "give a shorter name",
+    errno.ELOOP: f"its links lead in a circle: {ANOTHER_PATH}",
+    errno.EROFS: f"nothing can be written there: {ANOTHER_PATH}",
+}
+"""What to do about a path that the system refuses; the other errors of the system are defects."""
 app.add_typer(robot.app)
 app.add_typer(servers.app)
 app.add_typer(sentences.app)
@@ -74,7 +88,24 @@ def options(
     ] = False,
 ) -> None:
     """Lossless edge-cloud decoding of vision-language navigation for a Unitree Go2."""
+    from outrider.runtime.common.ending_signals import interrupted_by_signals
+
+    context.with_resource(interrupted_by_signals())
     _show_life(context)
+
+
+def _refused_path(error: OSError) -> str:
+    """What to say of a path that cannot be used, or of a current folder that is gone; empty for a defect."""
+    advice = UNUSABLE.get(error.errno or 0)
+    if advice is None:
+        return ""
+    try:
+        Path.cwd()
+    except OSError:
+        return "the current folder is gone, or cannot be used: change to another one"
+    if not isinstance(error.filename, (str, bytes)):
+        return ""
+    return f"{os.fsdecode(error.filename)}: {error.strerror}: {advice}"
 
 
 def main() -> None:
@@ -87,10 +118,13 @@ def main() -> None:
         typer.secho(f"error: {error}", fg=typer.colors.RED, err=True)
         sys.exit(USAGE if isinstance(error, (ConfigError, InstructionError)) else FAILED)
     except OSError as error:
-        if error.errno not in NO_ROOM:
+        told = _refused_path(error)
+        if error.errno in NO_ROOM:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what it still holds fits nowhere
+            told = f"{error.strerror}: make room, or write elsewhere"
+        if not told:
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what it still holds fits nowhere
-        typer.secho(f"error: {error.strerror}: make room, or write elsewhere", fg=typer.colors.RED, err=True)
+        typer.secho(f"error: {told}", fg=typer.colors.RED, err=True)
         sys.exit(FAILED)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)

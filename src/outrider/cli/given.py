@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import typer
 
@@ -75,6 +76,13 @@ def endpoint(where: str) -> None:
     from outrider.wire.endpoint import check_endpoint
 
     check_endpoint(where)
+
+
+def listening_endpoint(where: str) -> None:
+    """Raises ConfigError for an endpoint that is not well-formed to listen at."""
+    from outrider.wire.endpoint import check_endpoint
+
+    check_endpoint(where, to_bind=True)
 
 
 def robot_key(file: str | Path) -> None:
@@ -277,3 +285,44 @@ def _is_asked(context: typer.Context, wanted: str) -> bool:
 def _name(context: typer.Context, option: str) -> str:
     """The parameter of an option."""
     return next(one.name or "" for one in context.command.params if option in one.opts)
+
+
+def check_typed(command: Any, context: Any, args: list[str]) -> None:
+    """Raises BadParameter for a number that is not finite, and for an empty value where one is needed.
+
+    An empty path would be the current folder. The default of an option may be typed whatever it is.
+    """
+    typed, _, _ = command.make_parser(context).parse_args(args=list(args))
+    kinds = get_type_hints(command.callback) if command.callback else {}
+    for one in command.params:
+        value, kind = typed.get(one.name), kinds.get(one.name)
+        for word in value if isinstance(value, (list, tuple)) else [value]:
+            why = _refusal(one, kind, word) if isinstance(word, str) else ""
+            if why:
+                raise typer.BadParameter(why, ctx=context, param=one)
+
+
+def _refusal(parameter: Any, kind: Any, word: str) -> str:
+    """Why a word is no value of a parameter; empty where it may be one."""
+    if word == "" and (_has(kind, Path) or _must_be_named(parameter, kind)):
+        return "it is empty: " + ("give a path" if _has(kind, Path) else "give a value, or leave it away")
+    if _has(kind, float) and not _is_finite(word) and word != str(parameter.default):
+        return f"{word} is no finite number: give another"
+    return ""
+
+
+def _must_be_named(parameter: Any, kind: Any) -> bool:
+    """Whether a text is checked when it is given, as the name of a model is, and is not empty by default."""
+    return _has(kind, str) and parameter.callback is not None and parameter.default != ""
+
+
+def _has(kind: Any, wanted: type) -> bool:
+    """Whether a type is the wanted one, or made of it."""
+    return kind is wanted or any(_has(one, wanted) for one in get_args(kind))
+
+
+def _is_finite(word: str) -> bool:
+    try:
+        return math.isfinite(float(word))
+    except ValueError:  # the error for what is no number comes later
+        return True

@@ -11,6 +11,9 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from outrider.cli.given import check_typed
+from outrider.core.files.writing import check_not_read
+
 WIDEST, NARROWEST = 80, 20
 BESIDE = 72
 """Characters of a line from which on many meanings stand beside what they explain."""
@@ -51,7 +54,18 @@ class HelpPage(_Formatter):
 
 
 class WholeCommand(TyperCommand):
-    """A command with a `HelpPage`."""
+    """A command with a `HelpPage`, that never writes its figures over what it reads."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Returns what is left of the arguments. Raises BadParameter as `check_typed` does."""
+        if not ctx.resilient_parsing:
+            check_typed(self, ctx, args)
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Returns what the command does. Raises ConfigError where --json names what it reads."""
+        check_not_read(ctx.params.get("json_file"), [ctx.params[n] for n in ctx.params if n != "json_file"])
+        return super().invoke(ctx)
 
     def get_help(self, ctx: Any) -> str:
         """The text of the help page."""

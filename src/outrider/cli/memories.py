@@ -104,4 +104,4 @@ def memory_export(
     from outrider.runtime.wiring.memory_stores import export_memory, open_known_memory
 
     with open_known_memory(store, store_key_file) as memory:
-        export_memory(memory, file)
+        export_memory(memory, file, store_key_file)

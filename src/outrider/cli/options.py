@@ -13,7 +13,7 @@ import typer
 from outrider.cli import given as checks
 from outrider.cli.given import given
 from outrider.core.files.terminal import Pulse
-from outrider.core.files.writing import checked_file, checked_folder
+from outrider.core.files.writing import checked_folder, checked_replaced
 
 # Files carry the time of the kernel's last tick.
 CLOCK_S = 0.1
@@ -58,7 +58,7 @@ def _add_made_with(context: typer.Context, file: Path) -> None:
 
 
 def _json(context: typer.Context, file: Path | None) -> Path | None:
-    _kept("figures", _add_made_with)(context, checked_file(file))
+    _kept("figures", _add_made_with)(context, checked_replaced(file))
     return file
 
 

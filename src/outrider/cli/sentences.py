@@ -32,12 +32,16 @@ from outrider.core.errors import InstructionError
 app = Commands()
 
 
+def _is_interactive() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()  # None: it is closed
+
+
 def confirmed(sentence: str, check: Callable[[str], object]) -> str:
     """The sentence, or the one that was meant, if a person at a terminal says so. Raises InstructionError."""
     try:
         check(sentence)
     except InstructionError as error:
-        if not error.meant or not sys.stdin.isatty():
+        if not error.meant or not _is_interactive():
             raise
         typer.secho(str(error), err=True)
         if not typer.confirm(f'Go on with "{error.meant}"?', err=True):

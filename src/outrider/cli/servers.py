@@ -14,7 +14,7 @@ from outrider.cli.help_pages import Commands
 from outrider.cli.options import AnswerModel, Endpoint, KeyFile
 from outrider.core.errors import ConfigError
 from outrider.core.files.terminal import loading
-from outrider.core.model_options import DEFAULT_MAX_LENGTH
+from outrider.core.model_options import DEFAULT_MAX_LENGTH, MOST_THREADS
 
 app = Commands()
 
@@ -31,7 +31,9 @@ def verifier(
         ),
     ] = "models/target",
     max_sessions: Annotated[int, typer.Option(min=1, help="Robots served at a time.")] = 8,
-    threads: Annotated[int, typer.Option(min=1, help="Threads of the model's arithmetic.")] = 1,
+    threads: Annotated[
+        int, typer.Option(min=1, max=MOST_THREADS, help="Threads of the model's arithmetic.")
+    ] = 1,
     precision: Annotated[
         Literal["fp32", "bf16", "int8", "int4"], typer.Option(help="What the weights are kept in.")
     ] = "fp32",
@@ -130,7 +132,7 @@ def relay(
         ),
     ],
     endpoint: Annotated[
-        str, typer.Option(help="Where robots dial in.", callback=given(checks.endpoint))
+        str, typer.Option(help="Where robots dial in.", callback=given(checks.listening_endpoint))
     ] = "tcp://127.0.0.1:5758",
     host: Annotated[
         str, typer.Option(help="Address of the pages; 0.0.0.0 for all, where a login is asked for.")
@@ -172,7 +174,7 @@ def graphs(
     max_length: Annotated[
         int, typer.Option(min=64, help="Room for prompt, image and text, in tokens.")
     ] = DEFAULT_MAX_LENGTH,
-    threads: Annotated[int, typer.Option(min=1, help="Threads of the arithmetic.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, max=MOST_THREADS, help="Threads of the arithmetic.")] = 1,
 ) -> None:
     """Build a draft model's static graphs ahead of a robot with draft_runtime:=graphs and these options."""
     from outrider.runtime.wiring.prebuild_graphs import build_graphs

@@ -19,6 +19,9 @@ PROVIDERS = ("cpu", "cuda", "tensorrt", "openvino", "qnn")
 DEFAULT_MAX_LENGTH = 512
 """Room for a prompt and its text, image tokens included: enough for the shipped pair's frames."""
 
+MOST_THREADS = 1024
+"""Of a model's arithmetic: where a system has no room for so many, torch ends the process."""
+
 DEVICES = ("cpu", "cuda")
 """Where a target's weights may lie."""
 

@@ -11,22 +11,28 @@ from outrider.core.errors import StoreInputError
 from outrider.core.files.given_file import read_text
 from outrider.core.ports import Embedder
 from outrider.core.values import Recalled, Visibility
-from outrider.memory.store.records import checked_text
+from outrider.memory.store.records import RecordFilter, checked_text
 from outrider.memory.store.store import MemoryStore
 
 PASSAGE_CHARACTERS = 300
 TEXT_SUFFIXES = (".txt", ".md")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _ALL = 1 << 40
+_SHAREABLE, _PRIVATE = (RecordFilter(visibility=one) for one in (Visibility.SHAREABLE, Visibility.PRIVATE))
 
 
 class EmbeddedCorpus:
     """Implements `core.ports.Corpus` by a store like the robot's own. Processes may share it."""
 
     def __init__(self, path: Path, embedder: Embedder) -> None:
-        """Raises MemoryStoreError where the file cannot be used."""
+        """Raises MemoryStoreError where the file cannot be used, as a robot's memory with private records."""
         self.where = str(path)
         self._store = MemoryStore(path, embedder)
+        if self._store.newest(1, _PRIVATE):
+            self._store.close()
+            raise StoreInputError(
+                f"{path} is a robot's memory and holds what is private: give a file of its own to a corpus"
+            )
 
     def add(self, passages: Iterable[str]) -> int:
         """Stores passages that are new, in one transaction; returns their number."""
@@ -37,12 +43,14 @@ class EmbeddedCorpus:
         return len(new)
 
     def recall(self, query: str, limit: int = 3) -> list[Recalled]:
-        """Returns the `limit` best passages for a query, best first."""
-        return self._store.recall(query, limit)
+        """Returns the `limit` best passages for a query, best first. What is private is none of them, should
+        a robot's memory be kept in this file later.
+        """
+        return self._store.recall(query, limit, _SHAREABLE)
 
     def passages(self) -> Iterator[str]:
         """Returns all passages, the newest first."""
-        return (record.text for record in self._store.newest(_ALL))
+        return (record.text for record in self._store.newest(_ALL, _SHAREABLE))
 
     def forget_matching(self, words: str) -> int:
         """Deletes the passages that hold all of these words; returns their number."""

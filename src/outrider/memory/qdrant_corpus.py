@@ -25,7 +25,7 @@ from outrider.core.values import Recalled, Record, RecordKind, Visibility
 from outrider.memory.language.passages import passage_spans
 from outrider.memory.language.words import WORDS_FORM, holds_all, search_words
 from outrider.memory.store.ranking import content_words, hybrid_score, lexical_weight, own_words
-from outrider.memory.store.records import checked_text
+from outrider.memory.store.records import TO_FIND, TO_FORGET, checked_text
 
 SERVER = re.compile(r"https?://\S+")
 LOCAL = "qdrant:"
@@ -65,7 +65,7 @@ class FleetCorpus:
 
     def recall(self, query: str, limit: int = 3) -> list[Recalled]:
         """Returns the `limit` best passages for a query by vector and words, best first."""
-        query = checked_text(query)
+        query = checked_text(query, TO_FIND)
         words = content_words(query)
         found: dict[int, Recalled] = {}
         for start, stop in passage_spans(query):
@@ -84,7 +84,7 @@ class FleetCorpus:
 
     def forget_matching(self, words: str) -> int:
         """Deletes the passages that hold all of these words; returns their number."""
-        wanted = own_words(checked_text(words))
+        wanted = own_words(checked_text(words, TO_FORGET))
         if not wanted:
             raise StoreInputError(f"{words!r} holds no word to go by: give one of what is to be forgotten")
         models = self._models

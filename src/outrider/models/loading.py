@@ -9,7 +9,7 @@ from typing import Any, Literal
 import torch
 
 from outrider.core.errors import ConfigError
-from outrider.core.model_options import DEFAULT_MAX_LENGTH, PRECISIONS, Precision
+from outrider.core.model_options import DEFAULT_MAX_LENGTH, MOST_THREADS, PRECISIONS, Precision
 from outrider.models.backbone.batch import DECODE_ROWS, next_span
 from outrider.models.backbone.draft_head import DraftHead, HeadWeights, read_head, write_head
 from outrider.models.backbone.early_exits import ExitAdapters, read_exits, write_exits
@@ -153,6 +153,8 @@ def _check_options(threads: int, precision: Precision, max_length: int) -> None:
     """Raises ConfigError."""
     if threads < 1:
         raise ConfigError(f"threads must be at least 1, got {threads}")
+    if threads > MOST_THREADS:
+        raise ConfigError(f"threads must be at most {MOST_THREADS}, got {threads}")
     if precision not in PRECISIONS:
         raise ConfigError(f"precision={precision!r} must be one of {', '.join(PRECISIONS)}")
     if max_length < 1:

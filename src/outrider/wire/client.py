@@ -14,7 +14,7 @@ from typing import Any
 import zmq
 from zmq.utils.monitor import parse_monitor_message
 
-from outrider.core.errors import ProtocolError
+from outrider.core.errors import ConfigError, ProtocolError
 from outrider.core.frames import MAX_FRAME_BYTES, CloudFrame, EdgeFrame
 from outrider.core.values import LinkState
 from outrider.wire.codec import decode_cloud_frame, encode, wire_bytes
@@ -49,7 +49,7 @@ class DealerLink:
     """A FrameLink to a verifier. `send`, `receive` and `close` are for one thread; the rest is for any."""
 
     def __init__(self, endpoint: str, keys: ClientKeys | None = None) -> None:
-        """Does not wait for the verifier. Raises ConfigError for a malformed endpoint."""
+        """Does not wait for the verifier. Raises ConfigError for an endpoint that cannot be connected to."""
         check_endpoint(endpoint)
         self._endpoint = endpoint
         self._context = zmq.Context()
@@ -66,7 +66,11 @@ class DealerLink:
         self._has_dropped = False
         self._num_lapses = 0
         """How often the connection has taken frames again after it had not, though it was up."""
-        self._socket.connect(endpoint)
+        try:
+            self._socket.connect(endpoint)
+        except zmq.ZMQError as error:
+            self.close()
+            raise ConfigError(connect_message(endpoint, error)) from None
 
     @property
     def state(self) -> LinkState:
@@ -202,6 +206,11 @@ class ConnectionWatch:
             self._state = LinkState.CONNECTING
         elif event == zmq.EVENT_DISCONNECTED and self._state is LinkState.CONNECTED:
             self._state = LinkState.LOST
+
+
+def connect_message(endpoint: str, error: zmq.ZMQError) -> str:
+    """Returns why an endpoint cannot be connected to, and what to do."""
+    return f"cannot connect to {endpoint}: {error}; give the address of what listens: tcp://HOST:PORT"
 
 
 def configure_dealer(socket: zmq.Socket[Any], endpoint: str, keys: ClientKeys | None) -> None:

@@ -4,21 +4,41 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
 
 from outrider.core.errors import ConfigError
 
-_TCP = re.compile(r"tcp://(?P<host>\[[0-9a-fA-F:.]+(?:%[\w.-]+)?\]|[^:/\[\]]+):(?P<port>\d{1,5})")
+_TCP = re.compile(
+    r"tcp://(?P<host>\[[0-9a-fA-F:.]+(?:%[\w.-]+)?\]|\w[\w.%-]*|\*):(?P<port>\d{1,5})", re.ASCII
+)
+_IPC = "ipc://"
+_MOST_PATH_BYTES = 107
+"""Of an ipc:// path, as libzmq takes it."""
 
 
-def check_endpoint(endpoint: str) -> None:
-    """Raises ConfigError unless it reads tcp://HOST:PORT or ipc://PATH."""
+def check_endpoint(endpoint: str, to_bind: bool = False) -> None:
+    """Raises ConfigError unless it reads tcp://HOST:PORT or ipc://PATH, of what libzmq takes.
+
+    The wildcard * for all addresses is for those who bind, and nothing to connect to.
+    """
     match = _TCP.fullmatch(endpoint)
     if match is not None and 1 <= int(match["port"]) <= 65535:
+        if match["host"] == "*" and not to_bind:
+            raise ConfigError(
+                f"endpoint {endpoint!r} is every address of a machine, where one can only listen: give the "
+                f"address of what listens, for example tcp://127.0.0.1:{match['port']}"
+            )
         return
-    if not re.fullmatch(r"ipc://.+", endpoint):
+    path = endpoint.removeprefix(_IPC)
+    if path in ("", endpoint):
         raise ConfigError(
             f"endpoint {endpoint!r} must read tcp://HOST:PORT, for example tcp://127.0.0.1:5757"
+        )
+    if len(os.fsencode(path)) > _MOST_PATH_BYTES:
+        raise ConfigError(
+            f"endpoint {endpoint!r} has a path of more than {_MOST_PATH_BYTES} bytes, "
+            "for which the system has no room: give a shorter one"
         )
 
 
@@ -31,8 +51,11 @@ def is_ipv6(endpoint: str) -> bool:
 
 
 def check_guarded(endpoint: str, guarded: bool) -> None:
-    """Raises ConfigError for a malformed endpoint, and for one that others can reach without keys."""
-    check_endpoint(endpoint)
+    """Raises ConfigError for a malformed endpoint, and for one that others can reach without keys.
+
+    For who binds it.
+    """
+    check_endpoint(endpoint, to_bind=True)
     if not guarded and not is_loopback(endpoint):
         raise ConfigError(
             f"{endpoint} can be reached from other machines, which needs keys: "

@@ -97,7 +97,7 @@ class RelayTunnel:
 
         Raises ConfigError for a malformed or busy endpoint, and for a bad key file.
         """
-        check_endpoint(endpoint)
+        check_endpoint(endpoint, to_bind=True)
         keys = load_server_keys(key_file)
         self._known = KnownRobots(keys, key_file)
         self._connections = Connections(self._known)

@@ -16,6 +16,7 @@ from support.consoles import FakeRobot, StandingRobot, wait_until
 from typer.testing import CliRunner
 from websockets.asyncio.server import ServerConnection, serve
 
+import outrider
 from outrider import cli
 from outrider.console.agents.address import ConsoleAddress
 from outrider.console.agents.agent import Agent, AgentSettings
@@ -131,12 +132,17 @@ def test_an_agent_that_is_not_let_in_is_told_what_to_give(tmp_path: Path, robot:
     server.close()
 
 
-@pytest.mark.parametrize("name", ["Robo ter", "ünï", "x" * 33, "../a", "", "a\n"])
+@pytest.mark.parametrize("name", ["Robo ter", "ünï", "x" * 33, "../a", "a\n"])
 def test_a_name_that_no_console_takes_is_refused_at_the_start(name: str) -> None:
     """Without a name it would be taken for a person."""
     done = CliRunner().invoke(cli.app, ["mcp", "--name", name])
     assert done.exit_code != 0
     assert "--name" in str(done.exception) and "letters" in str(done.exception)
+
+
+def test_an_empty_name_is_refused_at_the_start() -> None:
+    done = CliRunner().invoke(cli.app, ["mcp", "--name", ""])
+    assert done.exit_code == 2 and "--name" in done.output and "empty" in done.output
 
 
 @pytest.mark.parametrize("content", [None, "short"])
@@ -165,6 +171,16 @@ def test_a_resource_that_is_refused_and_a_prompt_are_told_in_one_line(
 
     asyncio.run(asyncio.wait_for(run(), LIMIT_S))
     assert not [one for one in caplog.records if one.exc_info]
+
+
+def test_the_version_that_an_agent_is_told_is_the_packages_own() -> None:
+    async def run() -> None:
+        settings = AgentSettings(ConsoleAddress("http://127.0.0.1:9"), Envelope(None), "say: turn left")
+        async with create_connected_server_and_client_session(make_server(settings, note_nothing)) as session:
+            told = (await session.initialize()).serverInfo
+        assert (told.name, told.version) == ("outrider", outrider.__version__)
+
+    asyncio.run(asyncio.wait_for(run(), LIMIT_S))
 
 
 def test_a_resource_that_is_not_there_is_refused_as_mcp_has_it(console: ConsoleServer) -> None:

@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from outrider.core.errors import ConfigError
-from outrider.core.files.writing import checked_file, checked_folder, replace_file, writing_to
+from outrider.core.files.writing import (
+    check_not_read,
+    checked_file,
+    checked_folder,
+    checked_replaced,
+    replace_file,
+    writing_to,
+)
 
 
 def test_places_that_can_be_written_are_handed_back_and_nothing_is_left_there(tmp_path: Path) -> None:
@@ -87,3 +94,34 @@ def test_what_is_no_file_is_written_in_place(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(ConfigError, match="is a link"):
         replace_file(tmp_path / "link", b"figures")
+
+
+def test_what_is_read_is_not_written_over(tmp_path: Path) -> None:
+    run, link = tmp_path / "run.mcap", tmp_path / "link"
+    run.write_text("a run")
+    link.symlink_to(run)
+    for read in (run, str(run), link):
+        with pytest.raises(ConfigError, match="choose another file"):
+            check_not_read(run, ["find the red ball " * 50, "nul\0", None, 3, read])
+    check_not_read(run, [tmp_path, tmp_path / "other", ""])
+    check_not_read(tmp_path / "new.json", [run])
+    check_not_read(None, [run])
+
+
+def test_what_could_not_be_replaced_in_the_end_is_refused_before(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("there")
+    for link, to in (("link", "file"), ("dangling", "nothing")):
+        (tmp_path / link).symlink_to(tmp_path / to)
+        with pytest.raises(ConfigError, match="is a link"):
+            checked_replaced(tmp_path / link)
+    assert checked_replaced(tmp_path / "file") == tmp_path / "file" and checked_replaced(None) is None
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "printed"])
+def test_the_file_that_is_printed_to_is_refused_and_a_pipe_is_not(tmp_path: Path, name: str) -> None:
+    code = "import sys, pathlib; from outrider.core.files import writing as w; "
+    command = [sys.executable, "-c", code + "w.checked_replaced(pathlib.Path(sys.argv[1]))", name]
+    with (tmp_path / "printed").open("w") as printed:
+        done = subprocess.run(command, stdout=printed, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+    assert "is where the printed output goes" in done.stderr
+    subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=tmp_path)

@@ -73,6 +73,12 @@ def test_a_folder_of_another_form_is_refused_with_the_place(
         read_tasks(folder)
 
 
+def test_a_line_that_is_too_deep_to_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "index.jsonl").write_text("[" * 100_000)
+    with pytest.raises(ConfigError, match="line 1: not a pose"):
+        read_tasks(tmp_path)
+
+
 def test_what_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"index\.jsonl: cannot be read"):
         read_tasks(tmp_path)

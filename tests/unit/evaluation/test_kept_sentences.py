@@ -92,7 +92,7 @@ def test_what_is_no_sentence_with_its_intent_is_named_by_its_line(tmp_path: Path
         read_sentences(folder)
 
 
-@pytest.mark.parametrize("words", ["", "- red", "colour: 3", "a: b: c", "colour: ['']"])
+@pytest.mark.parametrize("words", ["", "- red", "colour: 3", "a: b: c", "colour: ['']", "[" * 9999])
 def test_a_folder_without_words_or_sentences_is_named(tmp_path: Path, words: str) -> None:
     folder = folder_of(tmp_path)
     (folder / "words.yaml").write_text(words)
@@ -101,3 +101,9 @@ def test_a_folder_without_words_or_sentences_is_named(tmp_path: Path, words: str
     (folder / "words.yaml").unlink()
     result = CliRunner().invoke(app, ["eval", "sentences", "--folder", str(folder)])
     assert isinstance(result.exception, ConfigError) or result.exit_code == 2
+
+
+@pytest.mark.parametrize("lines", [(), ("# language",)])
+def test_a_file_without_sentences_is_named(tmp_path: Path, lines: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigError, match=r"held_out\.tsv holds no sentences"):
+        read_sentences(folder_of(tmp_path, *lines))

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from support.memories import WordEmbedder
 
-from outrider.core.errors import MemoryStoreError
+from outrider.core.errors import MemoryStoreError, StoreInputError
 from outrider.core.values import Visibility
 from outrider.memory.corpus import PASSAGE_CHARACTERS, EmbeddedCorpus, passages_of, read_folder
 from outrider.memory.qdrant_corpus import FleetCorpus, is_fleet
+from outrider.memory.store.store import MemoryStore
 
 KEYS = "Keys are cut at the kiosk in Mill Street."
 
@@ -134,3 +135,17 @@ def test_what_is_no_text_is_said_so(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(MemoryStoreError, match="UTF-8"):
         list(read_folder(tmp_path))
+
+
+def test_what_is_private_is_neither_served_nor_listed(tmp_path: Path) -> None:
+    memory = tmp_path / "memory.db"
+    corpus = EmbeddedCorpus(memory, WordEmbedder())
+    corpus.add([KEYS])
+    with MemoryStore(memory, WordEmbedder()) as store:
+        store.add("my keys hang by the silver lamp")
+        assert [found.record.text for found in corpus.recall("keys", 9)] == [KEYS]
+        assert list(corpus.passages()) == [KEYS]
+        corpus.close()
+        with pytest.raises(StoreInputError, match="robot's memory"):
+            EmbeddedCorpus(memory, WordEmbedder())
+        assert store.count() == 2

@@ -175,3 +175,33 @@ def test_a_second_opening_leaves_the_first_its_locks(tmp_path: Path) -> None:
         schema.make_files_private(path)  # what another opening in this process begins with
         tried = subprocess.run([sys.executable, "-c", open_second, str(path)], capture_output=True, text=True)
     assert "BusyError" in tried.stderr
+
+
+@pytest.mark.parametrize("kind", ["database", "program"])
+def test_a_file_of_somebody_else_stays_as_it_is(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "other"
+    if kind == "database":
+        connection = sqlite3.connect(path)
+        connection.execute("CREATE TABLE people (name)")
+        connection.commit()
+        connection.close()
+    else:
+        path.write_bytes(b"\x7fELF" + bytes(200))
+    path.chmod(0o755)
+    content = path.read_bytes()
+    with pytest.raises(StoreInputError, match=r"another path|no store of memories"):
+        open_store(path)
+    assert path.read_bytes() == content and path.stat().st_mode & 0o777 == 0o755
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_store_whose_making_was_broken_off_is_made_by_the_next_process(tmp_path: Path) -> None:
+    path = tmp_path / "m.db"
+    connection = apsw.Connection(str(path))
+    connection.pragma("auto_vacuum", "INCREMENTAL")
+    connection.pragma("journal_mode", "WAL")
+    connection.close()
+    assert path.stat().st_size > 0
+    with open_store(path) as store:
+        store.add("my passport lies in the drawer")
+        assert store.count() == 1

@@ -290,6 +290,8 @@ def test_what_runs_out_of_memory_or_fails_in_onnxruntime_is_told_apart(
 def test_numbers_that_cannot_be_are_refused(folder: Path) -> None:
     with pytest.raises(ConfigError, match="threads must be at least 1, got 0"):
         load_graph_model(folder, threads=0)
+    with pytest.raises(ConfigError, match="threads must be at most 1024"):
+        load_graph_model(folder, threads=99_999_999_999)
     with pytest.raises(ConfigError, match="one of fp32, bf16, int8, int4"):
         load_graph_model(folder, precision="int3")  # type: ignore[arg-type]
 

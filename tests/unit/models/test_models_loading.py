@@ -127,6 +127,8 @@ def test_a_missing_folder_and_bad_options_are_refused(tiny_model_folder: Path, t
         load_model(tmp_path / "nowhere")
     with pytest.raises(ConfigError, match="threads"):
         load_model(tiny_model_folder / "target", threads=0)
+    with pytest.raises(ConfigError, match="threads must be at most 1024"):
+        load_model(tiny_model_folder / "target", threads=100_000)
     with pytest.raises(ConfigError, match="max_length"):
         load_model(tiny_model_folder / "target", max_length=0)
 

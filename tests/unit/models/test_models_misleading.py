@@ -17,6 +17,7 @@ from outrider.core.errors import ModelError
 from outrider.core.model_options import PRECISIONS
 from outrider.core.values import Prompt
 from outrider.models import ReferenceGenerator, check_model, load_model
+from outrider.models.checkpoint.card import read_json
 from outrider.models.checkpoint.files import is_whole
 
 ASKED = Prompt(PROMPT, b"")
@@ -210,3 +211,10 @@ def test_a_cached_checkpoint_is_whole_with_all_its_files(tmp_path: Path, missing
     assert is_whole(folder)
     (folder / missing).unlink()
     assert not is_whole(folder)
+
+
+@pytest.mark.parametrize("name", ["card.json", "config.json"])
+def test_json_that_is_too_deep_to_read_is_named(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("[" * 100_000)
+    with pytest.raises(ModelError, match=f"{name} cannot be read as JSON"):
+        read_json(tmp_path / name)

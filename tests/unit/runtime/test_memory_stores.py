@@ -119,3 +119,33 @@ def test_an_empty_corpus_says_so(tmp_path: Path) -> None:
     assert CliRunner().invoke(cli.app, ["corpus", "fill", str(text), "--corpus", corpus]).exit_code == 0
     for words, told in (("list", "empty"), ("search keys", "no passage fits")):
         assert told in CliRunner().invoke(cli.app, ["corpus", *words.split(), "--corpus", corpus]).output
+
+
+@pytest.mark.parametrize("number", [2, 2**63, 10**22])
+def test_a_number_that_no_record_has_forgets_nothing(number: int) -> None:
+    outrider("add", "kept x")
+    result = outrider("forget", str(number))
+    assert result.exit_code == 1 and "forgot 0 records" in result.output
+    assert "kept x" in outrider("list").output
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [(["search", " "], "what to look for"), (["forget", "--matching", " "], "what to forget")],
+)
+def test_words_that_are_empty_are_asked_for_by_what_they_are_for(words: list[str], wanted: str) -> None:
+    outrider("add", "kept x")
+    assert wanted in str(outrider(*words).exception)
+
+
+@pytest.mark.parametrize(("word", "wanted"), [("search", "what to look for"), ("forget", "what to forget")])
+def test_a_corpus_asks_for_words_by_what_they_are_for(word: str, wanted: str, tmp_path: Path) -> None:
+    text, corpus = tmp_path / "text.md", str(tmp_path / "corpus.db")
+    text.write_text("keys are cut at the kiosk")
+    CliRunner().invoke(cli.app, ["corpus", "fill", str(text), "--corpus", corpus])
+    assert wanted in str(CliRunner().invoke(cli.app, ["corpus", word, "", "--corpus", corpus]).exception)
+
+
+def test_a_place_to_search_near_must_be_finite() -> None:
+    with pytest.raises(StoreInputError, match="finite"):
+        make_filter(near=(float("nan"), 0.0))

@@ -150,3 +150,16 @@ def test_an_export_by_the_shell_is_closed_before_it_is_written(tmp_path: Path, u
         subprocess.run([*command, "export", "--store", str(store)], check=True, stdout=file)
     assert "my keys" in (tmp_path / "memories.jsonl").read_text()
     assert set(modes(tmp_path).values()) == {0o600}
+
+
+def test_a_memory_is_not_exported_over_itself_or_its_key(tmp_path: Path, umask: None) -> None:
+    memory, key = tmp_path / "memory.db", tmp_path / "memory.key"
+    with MemoryStore(memory, WordEmbedder(), key_file=key) as store:
+        store.add("the keys are under the mat")
+        for kept in (memory, tmp_path / "memory.db-wal", key):
+            content = kept.read_bytes()
+            with pytest.raises(ConfigError, match="choose another file"):
+                export_memory(store, kept, str(key))
+            assert kept.read_bytes() == content
+    with MemoryStore(memory, WordEmbedder(), key_file=key) as store:
+        assert store.count() == 1

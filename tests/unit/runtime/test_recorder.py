@@ -144,3 +144,15 @@ def test_a_long_silence_is_broken_by_a_line(monkeypatch: pytest.MonkeyPatch) -> 
             view.show(LiveState("find the cup", now[0] - 100.0, DECODING, "lost"))
     lines = [line for line in printed.getvalue().splitlines() if "goes on" in line]
     assert len(lines) == 2 and "11.0 s" in lines[0] and "lost" in lines[0]
+
+
+@pytest.mark.parametrize(
+    "sentence", ["remember that my keys hang by the lamp", "where are my keys?", "forget my keys"]
+)
+def test_a_report_holds_nothing_of_what_was_told_in_private(sentence: str) -> None:
+    recorder = Recorder(sentence)
+    recorder.on_progress(Progress.of(plan_of(sentence, None), 1))
+    told = Judgement(Verdict.DONE, "your keys hang by the lamp")
+    record = recorder.finish(GoalResult(True, GoalError.NONE, told.message, 0, private=True), told, 1.0, None)
+    assert "keys" not in repr(record) and "lamp" not in repr(record)
+    assert (record.outcome, record.success) == ("done", True)

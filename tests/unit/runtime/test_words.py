@@ -1,8 +1,11 @@
 """`outrider words`: a page of all that can be said, by the words of a card."""
 
+import pytest
+
+from outrider.core.errors import InstructionError
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.language.words.things import SHAPES
-from outrider.runtime.mission.words import words_text
+from outrider.runtime.mission.words import check_sentence, words_text
 
 SLOTS = {"colour": ("red",), "kind": ("ball", "bed")}
 
@@ -27,3 +30,11 @@ def test_several_shapes_are_listed_once_with_rooms_and_any() -> None:
 def test_a_model_without_things_is_told_how_to_move() -> None:
     page = words_text("pair", Vocabulary({}))
     assert "turn left" in page and "to find a thing" not in page
+
+
+@pytest.mark.parametrize(("sentence", "hints"), [("find my keys", True), ("blah blah", False)])
+def test_what_only_a_memory_may_know_is_refused_with_the_way_to_it(sentence: str, hints: bool) -> None:
+    vocabulary = Vocabulary(SLOTS, shapes=SHAPES)
+    with pytest.raises(InstructionError) as refused:
+        check_sentence(sentence, vocabulary)
+    assert ("--store" in str(refused.value)) is hints

@@ -119,7 +119,11 @@ def test_what_an_editor_adds_to_a_key_file_does_not_matter(tmp_path, begin, end)
 
 
 @pytest.mark.parametrize(
-    "endpoint", ["", "tcp://", "tcp://host", "tcp://host:0", "tcp://host:99999", "udp://h:1"]
+    "endpoint",
+    [
+        *("", "tcp://", "tcp://host", "tcp://host:0", "tcp://host:99999", "udp://h:1", "ipc://"),
+        *("tcp://a b:1", "tcp://host :1", " tcp://host:1", "tcp://host:1\n", "tcp://-:1", "tcp://bücher:1"),
+    ],
 )
 def test_malformed_endpoints_are_refused(endpoint):
     with pytest.raises(ConfigError, match="must read tcp"):
@@ -142,8 +146,23 @@ def test_malformed_endpoints_are_refused(endpoint):
     ],
 )
 def test_what_only_this_machine_can_reach(endpoint, expected):
-    check_endpoint(endpoint)
+    check_endpoint(endpoint, to_bind=True)
     assert is_loopback(endpoint) is expected
+
+
+def test_all_addresses_are_for_those_who_bind():
+    check_endpoint("tcp://*:5757", to_bind=True)
+    with pytest.raises(ConfigError, match="can only listen"):
+        check_endpoint("tcp://*:5757")
+
+
+@pytest.mark.parametrize("letter", ["a", "ü"])
+@pytest.mark.parametrize("to_bind", [False, True])
+def test_a_path_is_as_long_as_a_sockets_may_be(letter, to_bind):
+    most = 107 // len(letter.encode())
+    check_endpoint("ipc://" + letter * most, to_bind)
+    with pytest.raises(ConfigError, match="107 bytes"):
+        check_endpoint("ipc://" + letter * (most + 1), to_bind)
 
 
 def test_keys_that_cannot_be_written_are_refused_by_name(tmp_path):

@@ -25,10 +25,13 @@ from outrider.console.notes import Note
 from outrider.console.protocols.http import HttpProtocol
 from outrider.console.protocols.websocket import WebSocketProtocol
 from outrider.console.server import ConsoleSettings, DoorServer, check_certificate, listen
+from outrider.core.errors import ConfigError
 
 
 def serve_pipe(settings: AgentSettings, note: Note) -> None:
-    """One agent on standard input and output, until it closes them."""
+    """One agent on standard input and output, until it closes them. Raises ConfigError where they are."""
+    if sys.stdin is None or sys.stdout is None:
+        raise ConfigError("standard input or output is closed: let the agent start this, or add --http")
     asyncio.run(_serve_pipe(settings, note))
 
 

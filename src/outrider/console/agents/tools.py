@@ -13,6 +13,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import ToolAnnotations
 from pydantic import Field
 
+import outrider
 from outrider.console.agents.agent import MOST_WAIT_S, Agent, AgentSettings
 from outrider.console.agents.calls import CheckedServer
 from outrider.console.agents.envelope import Request
@@ -59,6 +60,7 @@ def make_server(settings: AgentSettings, note: Note) -> FastMCP:
         # A token is asked for instead, and a page of another origin has none.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
+    server._mcp_server.version = outrider.__version__  # FastMCP would tell its own
     _add_stops(server)
     _add_sentences(server, settings.silence_s)
     _add_looks(server)

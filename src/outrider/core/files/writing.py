@@ -7,7 +7,7 @@ import contextlib
 import itertools
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from outrider.core.errors import ConfigError
@@ -76,6 +76,40 @@ def checked_file(file: Path | None) -> Path | None:
             else:
                 checked_folder(file.parent)
     return file
+
+
+def checked_replaced(file: Path | None) -> Path | None:
+    """As `checked_file`, for `replace_file`: no link to a file, nor the file that standard output goes to."""
+    if checked_file(file) is None or file is None:
+        return None
+    if file.is_file() and _is_standard_output(file):
+        raise ConfigError(f"{file} is where the printed output goes: choose another file")
+    if file.is_symlink() and (file.is_file() or not file.exists()):
+        raise ConfigError(f"{file} is a link: remove it, or name the file it leads to")
+    return file
+
+
+def _is_standard_output(file: Path) -> bool:
+    try:
+        return os.path.samestat(file.stat(), os.fstat(1))
+    except OSError:  # it is closed
+        return False
+
+
+def check_not_read(output: Path | None, inputs: Iterable[object]) -> None:
+    """Raises ConfigError where a file that is to be written is one of the inputs: it would be lost."""
+    if output is None or not output.is_file():
+        return
+    files = [Path(one).expanduser() for one in inputs if isinstance(one, (str, Path)) and str(one)]
+    if any(one.samefile(output) for one in files if _is_file(one)):
+        raise ConfigError(f"{output} is what is read here: choose another file to write")
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # no name of a file, such as a long sentence
+        return False
 
 
 def checked_animation(file: Path | None) -> Path | None:

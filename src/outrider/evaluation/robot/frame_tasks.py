@@ -72,7 +72,7 @@ def read_tasks(folder: Path) -> list[FrameTask]:
     for number, line in enumerate(lines, 1):
         try:
             tasks += _tasks_of(json.loads(line), folder)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ConfigError(f"{index}, line {number}: not a pose with its tasks ({error!r})") from error
     missing = next((task.file for task in tasks if task.file is None or not task.file.is_file()), None)
     if missing is not None or not tasks:

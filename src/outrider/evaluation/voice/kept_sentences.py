@@ -73,11 +73,18 @@ def read_sentences(folder: Path) -> tuple[Vocabulary, dict[str, list[Sentence]]]
     try:
         words = yaml.safe_load(read_text(folder / "words.yaml"))
         vocabulary = Vocabulary({slot: tuple(held) for slot, held in words.items()})
-        return vocabulary, {name: list(_read(folder / f"{name}.tsv")) for name in SETS}
+        return vocabulary, {name: _read_all(folder / f"{name}.tsv") for name in SETS}
     except OSError as error:
         raise ConfigError(f"{error.filename}: {error.strerror}") from error
-    except (AttributeError, TypeError, ValueError, yaml.YAMLError) as error:
+    except (AttributeError, TypeError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise ConfigError(f"{folder / 'words.yaml'} holds no words by slot: {error}") from error
+
+
+def _read_all(file: Path) -> list[Sentence]:
+    sentences = list(_read(file))
+    if not sentences:
+        raise ConfigError(f"{file} holds no sentences: write at least one into it")
+    return sentences
 
 
 def _read(file: Path) -> Iterator[Sentence]:

@@ -20,6 +20,8 @@ from outrider.memory.store.ranking import content_words, hybrid_score, lexical_w
 from outrider.memory.store.records import (
     ANY,
     COLUMNS,
+    TO_FIND,
+    TO_FORGET,
     RecordFilter,
     checked_text,
     distance_m,
@@ -55,7 +57,7 @@ class MemoryReader:
 
     def recall(self, query: str, limit: int = 3, only: RecordFilter = ANY) -> list[Recalled]:
         """The records that answer a query, or one of its passages, best, by meaning and a little by words."""
-        query = checked_text(query)
+        query = checked_text(query, TO_FIND)
         words = content_words(query)
         asked = np.stack([one.embedding for one in embedded_passages(query, self._embedder)])
         weight = lexical_weight(words)
@@ -157,7 +159,7 @@ class MemoryReader:
 
         Where it has none that tells anything, those that consist of it.
         """
-        text = checked_text(words)
+        text = checked_text(words, TO_FORGET)
         wanted = own_words(text)
         with self._reading() as connection:
             if wanted:

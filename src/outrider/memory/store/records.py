@@ -62,19 +62,23 @@ class RecordFilter:
 
 
 ANY = RecordFilter()
+TO_REMEMBER = 'what to remember, for example "my keys are by the door"'
+TO_FIND = 'what to look for, for example "keys"'
+TO_FORGET = 'what to forget, for example "keys"'
 
 
-def checked_text(text: str) -> str:
-    """A text without surrounding blanks. StoreInputError where it is empty, too long or no plain text."""
+def checked_text(text: str, wanted: str = TO_REMEMBER) -> str:
+    """A text without surrounding blanks. StoreInputError where it is empty, too long or no plain text.
+
+    `wanted`: what is to be said where it is empty.
+    """
     if len(text) > MAX_CHARACTERS:
         raise StoreInputError(
             f"the text has {len(text)} characters, at most {MAX_CHARACTERS} are kept: say it shorter"
         )
     text = text.strip()
     if not text:
-        raise StoreInputError(
-            'the text is empty; say what to remember, for example "my keys are by the door"'
-        )
+        raise StoreInputError(f"the text is empty; say {wanted}")
     if any(unicodedata.category(character) in ("Cc", "Cs") and character not in "\n\t" for character in text):
         raise StoreInputError("the text holds control characters or bytes that are no text: use plain words")
     return text

@@ -18,6 +18,9 @@ from outrider.memory.store.ageing import Passed
 from outrider.memory.store.ranking import sign_code
 from outrider.memory.store.schema import NOWHERE
 
+MAX_ID_BITS = 63
+"""SQLite numbers no record beyond, and takes no such number."""
+
 
 @dataclass(frozen=True)
 class Passage:
@@ -119,6 +122,8 @@ def remove_words(connection: apsw.Connection, record_id: int, words: str) -> Non
 
 def delete_record(connection: apsw.Connection, record_id: int) -> bool:
     """Delete a record from all tables; whether it was there."""
+    if record_id.bit_length() > MAX_ID_BITS:
+        return False
     words = connection.execute("SELECT words FROM records WHERE id = ?", (record_id,)).get
     if words is None:
         return False

@@ -24,7 +24,11 @@ from outrider.memory.store.keyfile import make_key, read_key
 SCHEMA_VERSION = 3
 APPLICATION_ID = 0x4F757472
 BUSY_TIMEOUT_MS = 5000
-SIDE_FILES = "-wal", "-shm", "-journal"
+LOG_SUFFIX = "-wal"
+SIDE_FILES = LOG_SUFFIX, "-shm", "-journal"
+HEADER, HEADER_BYTES, PAGES_AT, APPLICATION_AT = b"SQLite format 3\0", 100, 28, 68
+"""How SQLite's files begin, and where their first bytes hold the number of pages and whose file it is."""
+NO_STORE = "{} is a database, but not a store of memories: give another path"
 CACHE_KIB = 65_536
 WRONG_FILE = (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError, apsw.NotADBError)
 """SQLite's errors that another path or key mends."""
@@ -96,6 +100,8 @@ def open_store(path: Path, key_file: Path | None, embedder: Embedder) -> apsw.Co
     with translated(path):
         make_private_folder(path.parent)
         is_new = not path.exists() or path.stat().st_size == 0
+        if not is_new:
+            _refuse_foreign(path, key_file is not None)
         key = _key_of(key_file, is_new)
         make_files_private(path)
         connection = apsw.Connection(str(path))
@@ -106,6 +112,21 @@ def open_store(path: Path, key_file: Path | None, embedder: Embedder) -> apsw.Co
             connection.close()
             raise
     return connection
+
+
+def _refuse_foreign(path: Path, has_key: bool) -> None:
+    """Raises StoreInputError for what is no store by its first bytes, before anything of it changes."""
+    with path.open("rb") as file:
+        header = file.read(HEADER_BYTES)
+    if not header.startswith(HEADER):
+        if not has_key:  # with one these bytes are encrypted
+            raise StoreInputError(f"{path}: {_advice(apsw.NotADBError())}")
+        return
+    pages, application = (int.from_bytes(header[at : at + 4], "big") for at in (PAGES_AT, APPLICATION_AT))
+    # What a store under way has written last may stand in its log alone.
+    begun = application == 0 and (pages <= 1 or path.with_name(path.name + LOG_SUFFIX).exists())
+    if application != APPLICATION_ID and not begun:
+        raise StoreInputError(NO_STORE.format(path))
 
 
 def make_files_private(path: Path) -> None:
@@ -150,7 +171,7 @@ def _create_or_check(connection: apsw.Connection, path: Path, embedder: Embedder
             connection.execute("INSERT INTO facts VALUES ('embedder', ?)", (embedder.name,))
             connection.pragma("application_id", APPLICATION_ID)
     if connection.pragma("application_id") != APPLICATION_ID:
-        raise StoreInputError(f"{path} is a database, but not a store of memories: give another path")
+        raise StoreInputError(NO_STORE.format(path))
     version = connection.pragma("user_version")
     if version > SCHEMA_VERSION:
         raise StoreInputError(

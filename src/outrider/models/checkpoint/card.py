@@ -35,7 +35,7 @@ def read_json(path: Path) -> dict[str, Any]:
         content = json.loads(read_text(path))
     except FileNotFoundError:
         raise ModelError(f"{path} is missing: restore the model folder or choose another") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise unreadable(path, f"cannot be read as JSON ({error}): restore the file") from error
     if not isinstance(content, dict):
         raise ModelError(f"{path} must hold a JSON object, not {type(content).__name__}: restore the file")

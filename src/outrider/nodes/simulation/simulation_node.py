@@ -46,7 +46,8 @@ class SimulationNode(OutriderNode):
         self._held = self.value("holds") or self.value("instruction")
         target = target_of(self._held)
         if target is None:
-            self.get_logger().warning(f"no object of the simulation is named in {self._held!r}")
+            # Not what was said: it may tell a secret, and logs are files.
+            self.get_logger().warning("the instruction names no object of the simulation")
         home = generate_home(self.value("seed"), target, self.value("placement"))
         self.simulator = open_simulator(
             home, self.value("seed"), self.value("odometry_noise"), self.value("legs")

@@ -63,8 +63,11 @@ def stopping_on_signals(stopping: threading.Event) -> Iterator[None]:
 @contextlib.contextmanager
 def interrupted_by_signals() -> Iterator[None]:
     """Inside, a signal that asks for the end interrupts as Ctrl-C does: what runs unwinds, and closes what it
-    has open.
+    has open. In another thread than the main one it does nothing.
     """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     before = on_ending_signals(lambda *_: signal.raise_signal(signal.SIGINT))
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

@@ -27,8 +27,8 @@ def free_port() -> int:
 
 
 def check_endpoint_free(endpoint: str) -> None:
-    """ConfigError for a malformed endpoint, or where something already listens at a local one."""
-    check_endpoint(endpoint)
+    """ConfigError for an endpoint that cannot be bound, or where something already listens at a local one."""
+    check_endpoint(endpoint, to_bind=True)
     try:
         address = urlsplit(endpoint)
         port = address.port

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from outrider.core.errors import InstructionError
 from outrider.core.language.grammar import COMMANDS, Vocabulary
 from outrider.core.language.plan import Plan
 from outrider.core.language.sentences.planner import plan_of
@@ -46,7 +47,21 @@ def check_sentence(sentence: str, vocabulary: Vocabulary | None, remembers: bool
     With `remembers` the robot has a store from earlier, which may know the way to things that the model does
     not know.
     """
-    return plan_of(sentence, vocabulary, lambda thing: remembers)
+    try:
+        return plan_of(sentence, vocabulary, lambda thing: remembers)
+    except InstructionError as error:
+        if error.meant or remembers or not _is_plan_with_memory(sentence, vocabulary):
+            raise
+        told = "a robot with a memory (--store) also finds what it was told of"
+        raise InstructionError(f"{error}; {told}") from error
+
+
+def _is_plan_with_memory(sentence: str, vocabulary: Vocabulary | None) -> bool:
+    try:
+        plan_of(sentence, vocabulary, lambda thing: True)
+    except InstructionError:
+        return False
+    return True
 
 
 def check_told(sentence: str, models: Path | None, remembers: bool = False) -> Plan:

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 from outrider.core.language.plan import Ask, Find, Follow, Forget, Plan, Remember, Step, Where
 
+REMEMBERED_PLACE = "go to a remembered place"
 _PRIVATE: dict[type[Step], str] = {
     Remember: "remember something",
     Forget: "forget something",
     Ask: "answer a question",
     Where: "say where something is",
 }
+_PRIVATE_WORDS = {*_PRIVATE.values(), REMEMBERED_PLACE}
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,11 @@ class Progress:
         return cls(tuple(map(public_words, plan.steps)), tuple(map(target_words, plan.steps)), current)
 
     @property
+    def is_private(self) -> bool:
+        """Whether something in its sentence, or in its answer, is for whoever gave it alone."""
+        return not _PRIVATE_WORDS.isdisjoint(self.steps)
+
+    @property
     def words(self) -> str:
         """The step under way, with its number where there are several; empty once all are done."""
         if self.current >= len(self.steps):
@@ -43,7 +50,7 @@ class Progress:
 def public_words(step: Step) -> str:
     """A step in words that hold nothing of what a person has told the robot."""
     if isinstance(step, Find) and not step.instruction:
-        return "go to a remembered place"
+        return REMEMBERED_PLACE
     return _PRIVATE.get(type(step), step.words)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from outrider.core.language.sentences.planner import brief
 from outrider.core.values import Pose2D, RoundStats, TokenFate
 from outrider.navigation.motion.step_motions import MotionEnd
 from outrider.runtime.mission.robot_side import GoalResult, StepState, StepUpdate
@@ -120,13 +121,15 @@ class Recorder:
         home: Home | None,
         conditions: Mapping[str, Any] | None = None,
     ) -> RunRecord:
-        """The record of a run that ended with `result` and was judged so."""
+        """The record of a run that ended with `result` and was judged so; without private words."""
         done = "arrived" if judgement.checked else "done"
+        outcome = done if result.success else result.error.name.lower()
+        private = self.progress.is_private
         return RunRecord(
-            instruction=self.instruction,
+            instruction=brief(self.instruction) if private else self.instruction,
             success=judgement.verdict.is_reached,
-            outcome=done if result.success else result.error.name.lower(),
-            message=judgement.message,
+            outcome=outcome,
+            message=outcome if private else judgement.message,
             strategy=self.strategy,
             duration_s=duration_s,
             target_distance_m=judgement.target_distance_m,

@@ -19,7 +19,7 @@ from typing import IO
 
 from rich.table import Table
 
-from outrider.core.errors import StoreInputError
+from outrider.core.errors import ConfigError, StoreInputError
 from outrider.core.files.private_files import home_folder, open_private, tighten
 from outrider.core.files.terminal import make_console
 from outrider.core.files.writing import writing_to
@@ -27,7 +27,8 @@ from outrider.core.values import Place, Recalled, Record, Visibility
 from outrider.memory.embedding import MiniLmEmbedder
 from outrider.memory.store.ageing import is_possible
 from outrider.memory.store.eviction import StoreLimits
-from outrider.memory.store.records import ANY, RecordFilter
+from outrider.memory.store.records import ANY, RecordFilter, check_place
+from outrider.memory.store.schema import SIDE_FILES
 from outrider.memory.store.store import MemoryStore
 
 STORE_VARIABLE = "OUTRIDER_MEMORY"
@@ -102,6 +103,7 @@ def make_filter(
         visibility = Visibility.PRIVATE if private else Visibility.SHAREABLE
     since_s = time.time() - _span_s(since) if since else None
     place = Place(*near, home) if near is not None else None
+    check_place(place)
     return RecordFilter(visibility=visibility, since_s=since_s, near=place, radius_m=radius_m)
 
 
@@ -175,18 +177,26 @@ def forget_memory(
     return forgotten, f"forgot {forgotten} {'record' if forgotten == 1 else 'records'}"
 
 
-def export_memory(memory: MemoryStore, file: Path | None = None) -> None:
+def export_memory(memory: MemoryStore, file: Path | None = None, key_file: str = "") -> None:
     """Write every record as a line of JSON, to standard output without a file.
 
-    A file is private, also one that the shell has made for standard output. Raises ConfigError.
+    A file is private, also one that the shell has made for standard output. Raises ConfigError, for the file
+    of the memory or of its key too.
     """
     if file is not None:
+        kept = [memory.path.with_name(memory.path.name + suffix) for suffix in ("", *SIDE_FILES)]
+        if any(one.exists() and file.exists() and one.samefile(file) for one in (*kept, *_given(key_file))):
+            raise ConfigError(f"{file} holds the memory or its key: choose another file to export to")
         with open_private(file, "w") as lines, writing_to(file):
             _write_lines(memory, lines)
         return
     with contextlib.suppress(OSError):  # a captured output has no descriptor
         tighten(sys.stdout.fileno(), "standard output")
     _write_lines(memory, sys.stdout)
+
+
+def _given(file: str) -> list[Path]:
+    return [Path(file).expanduser()] if file else []
 
 
 def _write_lines(memory: MemoryStore, lines: IO[str]) -> None:

@@ -16,6 +16,7 @@ from outrider.wire.client import DealerLink
 from outrider.wire.keys import load_client_keys
 
 CONNECT_S = 0.5
+_IPC = "ipc://"
 
 
 @dataclass(frozen=True)
@@ -59,20 +60,37 @@ def _card(pong: Pong, round_trip_s: float) -> VerifierCard:
 
 
 def _why_silent(endpoint: str, has_key: bool) -> str:
-    if not _listens(endpoint):
-        return "nothing listens there; start it with `outrider verifier`, or correct the endpoint"
+    unheard = _why_unheard(endpoint)
+    if unheard:
+        return unheard
     if has_key:
         return "what listens there does not know this key: it has other keys, or none, or is no verifier"
     return "what listens there does not answer without a key: give --key-file, or it is no verifier"
 
 
-def _listens(endpoint: str) -> bool:
-    """Whether a TCP endpoint takes connections; of another transport nobody knows, so it may."""
-    address = urlsplit(endpoint)
-    if address.scheme != "tcp":
-        return True
+def _why_unheard(endpoint: str) -> str:
+    """Why an endpoint takes no connections, as the system says it; empty where it takes them."""
+    mend = "start it with `outrider verifier`, or correct the endpoint"
     try:
-        with socket.create_connection((address.hostname or "", address.port or 0), CONNECT_S):
-            return True
-    except (OSError, UnicodeError):
-        return False
+        _connect(endpoint)
+    except FileNotFoundError:
+        return f"the path {endpoint.removeprefix(_IPC)} does not exist; {mend}"
+    except ConnectionRefusedError:
+        return f"nothing listens there; {mend}"
+    except (socket.gaierror, UnicodeError):
+        return f"the name {urlsplit(endpoint).hostname} is not known here; correct it, or give an address"
+    except OSError as error:
+        return f"it cannot be reached ({error.strerror or error}); check the network and the endpoint"
+    return ""
+
+
+def _connect(endpoint: str) -> None:
+    """Raises OSError, UnicodeError."""
+    if endpoint.startswith(_IPC):
+        path = endpoint.removeprefix(_IPC)
+        with socket.socket(socket.AF_UNIX) as local:
+            local.settimeout(CONNECT_S)
+            local.connect("\0" + path[1:] if path.startswith("@") else path)
+        return
+    address = urlsplit(endpoint)
+    socket.create_connection((address.hostname or "", address.port or 0), CONNECT_S).close()
