@@ -226,6 +226,14 @@ def test_a_node_outlives_an_action_server_that_goes_while_it_waits_and_no_other_
         spin_once(Failing("Failed to wait: the context is not there"), 0.1)
 
 
+def test_a_log_folder_that_cannot_be_made_is_named_with_the_way_out() -> None:
+    command = [sys.executable, "-m", "outrider.nodes.base.action_node"]
+    env = ros_environment(own_domain()) | {"ROS_LOG_DIR": "/proc/none"}
+    ended = subprocess.run(command, env=env, text=True, capture_output=True)
+    last = ended.stderr.splitlines()[-1]
+    assert ended.returncode == 2 and "/proc/none" in last and "ROS_LOG_DIR" in last.partition(": set ")[2]
+
+
 def test_arguments_that_ros_does_not_take_are_one_line() -> None:
     command = [
         sys.executable,

@@ -107,9 +107,10 @@ def test_what_only_looks_makes_no_store_and_no_key(words: str, option: str, tmp_
 
 
 @pytest.mark.parametrize("words", ["list", "search keys", "forget keys"])
-def test_what_only_looks_makes_no_corpus(words: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["", "qdrant:"])
+def test_what_only_looks_makes_no_corpus(words: str, kind: str, tmp_path: Path) -> None:
     missing = tmp_path / "mistyped.db"
-    result = CliRunner().invoke(cli.app, ["corpus", *words.split(), "--corpus", str(missing)])
+    result = CliRunner().invoke(cli.app, ["corpus", *words.split(), "--corpus", f"{kind}{missing}"])
     assert isinstance(result.exception, StoreInputError) and not missing.exists()
 
 

@@ -32,6 +32,7 @@ SPIN_TIMEOUT_S = 0.1
 LEAVE_S = 5.0
 # What rcl says of an entity, such as an action server, that is destroyed between two looks at it.
 GONE = "pointer is invalid"
+NO_LOG = "Failed to create log directory"
 SHUTDOWN_POLL_S = 0.005
 
 # A thread that drafts must not keep the sign of life waiting: every call into DDS gives the interpreter
@@ -59,7 +60,9 @@ def init_ros(args: list[str] | None = None) -> None:
     try:
         rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
     except RuntimeError as error:
-        raise ConfigError(f"{error}: correct what follows --ros-args") from error
+        no_log = NO_LOG in str(error)
+        mend = "set ROS_LOG_DIR to a folder" if no_log else "correct what follows --ros-args"
+        raise ConfigError(f"{error}: {mend}") from error
     finally:
         os.umask(before)
 

@@ -13,7 +13,7 @@ from outrider.core.files.private_files import home_folder
 from outrider.core.ports import Corpus
 from outrider.memory.corpus import EmbeddedCorpus, read_folder
 from outrider.memory.embedding import MiniLmEmbedder
-from outrider.memory.qdrant_corpus import FleetCorpus, is_fleet
+from outrider.memory.qdrant_corpus import LOCAL, FleetCorpus, is_fleet
 
 CORPUS_VARIABLE = "OUTRIDER_CORPUS"
 
@@ -36,8 +36,9 @@ def open_corpus(where: str = "") -> Corpus:
 
 @contextlib.contextmanager
 def opened_corpus(where: str = "", may_make: bool = False) -> Iterator[Corpus]:
-    """`open_corpus`, closed in the end. Raises StoreInputError for a file that is missing."""
-    if where and not (may_make or is_fleet(where) or Path(where).expanduser().exists()):
+    """`open_corpus`, closed in the end. Raises StoreInputError for a file or folder that is missing."""
+    is_here = where and (where.startswith(LOCAL) or not is_fleet(where))
+    if is_here and not (may_make or Path(where.removeprefix(LOCAL)).expanduser().exists()):
         raise StoreInputError(f"there is no corpus {where}: `outrider corpus fill` makes one")
     corpus = open_corpus(where)
     try:
