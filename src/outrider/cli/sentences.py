@@ -57,10 +57,10 @@ def plan(
 ) -> None:
     """Print the plan of a sentence, or why it is refused. Nothing moves."""
     from outrider.core.language.sentences.planner import plan_of
-    from outrider.runtime.mission.words import vocabulary_of
+    from outrider.runtime.mission.words import check_sentence, vocabulary_of
 
     vocabulary = vocabulary_of(model)
-    sentence = confirmed(sentence, lambda said: plan_of(said, vocabulary))
+    sentence = confirmed(sentence, lambda said: check_sentence(said, vocabulary))
     typer.echo(plan_of(sentence, vocabulary).text())
 
 

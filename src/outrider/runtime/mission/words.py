@@ -52,7 +52,7 @@ def check_sentence(sentence: str, vocabulary: Vocabulary | None, remembers: bool
     except InstructionError as error:
         if error.meant or remembers or not _is_plan_with_memory(sentence, vocabulary):
             raise
-        told = "a robot with a memory (--store) also finds what it was told of"
+        told = "a robot with a memory (`outrider demo --store`) also finds what it was told of"
         raise InstructionError(f"{error}; {told}") from error
 
 
