@@ -305,7 +305,7 @@ def check_typed(command: Any, context: Any, args: list[str]) -> None:
 def _refusal(parameter: Any, kind: Any, word: str) -> str:
     """Why a word is no value of a parameter; empty where it may be one."""
     if word == "" and (_has(kind, Path) or _must_be_named(parameter, kind)):
-        return "it is empty: " + ("give a path" if _has(kind, Path) else "give a value, or leave it away")
+        return "it is empty: " + ("give a path" if _has(kind, Path) else "give a value, or leave it out")
     if _has(kind, float) and not _is_finite(word) and word != str(parameter.default):
         return f"{word} is no finite number: give another"
     return ""

@@ -64,7 +64,8 @@ class WholeCommand(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Returns what the command does. Raises ConfigError where --json names what it reads."""
-        check_not_read(ctx.params.get("json_file"), [ctx.params[n] for n in ctx.params if n != "json_file"])
+        read = [value for name, value in ctx.params.items() if name != "json_file"]
+        check_not_read(ctx.params.get("json_file"), read)
         return super().invoke(ctx)
 
     def get_help(self, ctx: Any) -> str:

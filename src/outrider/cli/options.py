@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -14,9 +13,6 @@ from outrider.cli import given as checks
 from outrider.cli.given import given
 from outrider.core.files.terminal import Pulse
 from outrider.core.files.writing import checked_folder, checked_replaced
-
-# Files carry the time of the kernel's last tick.
-CLOCK_S = 0.1
 
 
 def _kept(
@@ -30,10 +26,10 @@ def _kept(
     def tell(context: typer.Context, path: Path | None) -> None:
         if path is None or context.resilient_parsing:
             return
-        began_s = time.time()
+        before_s = newest_s(path)
 
         def end() -> None:
-            if newest_s(path) >= began_s - CLOCK_S:
+            if newest_s(path) > before_s:
                 if complete is not None:
                     complete(context, path)
                 typer.echo(f"{what}: {path}")

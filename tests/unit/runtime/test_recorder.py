@@ -13,6 +13,7 @@ from outrider.core.values import Pose2D, RoundStats
 from outrider.navigation.motion.step_motions import Ending, MotionEnd
 from outrider.runtime.mission.robot_side import GoalError, GoalResult, StepState, StepUpdate
 from outrider.runtime.plans.progress import Progress
+from outrider.runtime.reports.left_report import leave_report
 from outrider.runtime.reports.live_view import LiveState, LiveView
 from outrider.runtime.reports.recorder import Recorder, Truth
 from outrider.runtime.reports.verdict import Judgement, Verdict
@@ -156,3 +157,12 @@ def test_a_report_holds_nothing_of_what_was_told_in_private(sentence: str) -> No
     record = recorder.finish(GoalResult(True, GoalError.NONE, told.message, 0, private=True), told, 1.0, None)
     assert "keys" not in repr(record) and "lamp" not in repr(record)
     assert (record.outcome, record.success) == ("done", True)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "private"), [("remember that my bag is here", True), ("find the cup", False)]
+)
+def test_a_report_that_a_mission_could_not_write_is_as_discreet(sentence, private, tmp_path) -> None:
+    report = tmp_path / "report.json"
+    leave_report(report, "interrupted", sentence, "ar", {})
+    assert (sentence in report.read_text()) is not private and ("bag" in report.read_text()) is False

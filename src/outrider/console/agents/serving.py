@@ -29,7 +29,7 @@ from outrider.core.errors import ConfigError
 
 
 def serve_pipe(settings: AgentSettings, note: Note) -> None:
-    """One agent on standard input and output, until it closes them. Raises ConfigError where they are."""
+    """One agent on standard input and output, until it closes them. Raises ConfigError for closed ones."""
     if sys.stdin is None or sys.stdout is None:
         raise ConfigError("standard input or output is closed: let the agent start this, or add --http")
     asyncio.run(_serve_pipe(settings, note))

@@ -32,6 +32,7 @@ SPIN_TIMEOUT_S = 0.1
 LEAVE_S = 5.0
 # What rcl says of an entity, such as an action server, that is destroyed between two looks at it.
 GONE = "pointer is invalid"
+# What rcl says where the folder of the log files cannot be made.
 NO_LOG = "Failed to create log directory"
 SHUTDOWN_POLL_S = 0.005
 

@@ -9,7 +9,7 @@ from outrider.navigation.limits import MotionLimits
 from outrider.navigation.motion.anchoring import seconds_left
 
 FULL_SPEED = MotionLimits()
-"""A base that is set to another speed is asked a little earlier or later than would be best."""
+"""What motions are timed by. On a base with other limits the next frame is taken a little early or late."""
 
 
 class LookAhead:

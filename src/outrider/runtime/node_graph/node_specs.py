@@ -253,7 +253,7 @@ ACTION = NodeSpec(
             read_only=True,
         ),
         Parameter("max_frame_age_s", 10.0, "older frames move nothing", 0.1, 60.0),
-        Parameter("max_forward_mps", 0.6, "hard clamp ahead (Nav2: its own)", 0.05, 1.0, read_only=True),
+        Parameter("max_forward_mps", 0.6, "hard clamp ahead; Nav2 has its own", 0.05, 1.0, read_only=True),
         Parameter("max_lateral_mps", 0.3, "hard clamp sideways", 0.05, 0.4, read_only=True),
         Parameter("max_yaw_rps", 1.0, "hard clamp of turning", 0.1, 1.5, read_only=True),
     ),

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from outrider.core.errors import InstructionError
 from outrider.core.language.plan import Ask, Find, Follow, Forget, Plan, Remember, Step, Where
+from outrider.core.language.sentences.planner import plan_of
 
 REMEMBERED_PLACE = "go to a remembered place"
 _PRIVATE: dict[type[Step], str] = {
@@ -45,6 +47,14 @@ class Progress:
             return ""
         several = len(self.steps) > 1
         return f"{f'step {self.current + 1} of {len(self.steps)}: ' * several}{self.steps[self.current]}"
+
+
+def tells_private(sentence: str) -> bool:
+    """Whether a sentence asks for a step that concerns what a person has told the robot."""
+    try:
+        return Progress.of(plan_of(sentence, None), 0).is_private
+    except InstructionError:
+        return False
 
 
 def public_words(step: Step) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from outrider.core.language.sentences.planner import brief
+from outrider.runtime.plans.progress import tells_private
 from outrider.runtime.reports.conditions import host, versions
 
 BEFORE_A_GOAL = "interrupted before there was a goal"
@@ -15,11 +17,12 @@ BEFORE_A_GOAL = "interrupted before there was a goal"
 def leave_report(
     report: Path, reason: str, instruction: str, strategy: str, conditions: Mapping[str, Any]
 ) -> None:
-    """Write the report of a run whose mission left none; does nothing where it did."""
+    """Write the report of a run whose mission left none, without private words; does nothing where it did."""
     if report.is_file():
         return
     from outrider.runtime.reports.report import RunRecord, write_summary  # draws pictures too: slow to import
 
     known = {**conditions, "versions": versions(), "host": host()}
-    record = RunRecord(instruction, False, "cancelled", reason, strategy, 0.0, conditions=known)
+    told = brief(instruction) if tells_private(instruction) else instruction
+    record = RunRecord(told, False, "cancelled", reason, strategy, 0.0, conditions=known)
     print(f"report: {write_summary(record, report.parent)}", flush=True)

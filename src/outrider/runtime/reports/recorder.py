@@ -12,7 +12,7 @@ from outrider.core.language.sentences.planner import brief
 from outrider.core.values import Pose2D, RoundStats, TokenFate
 from outrider.navigation.motion.step_motions import MotionEnd
 from outrider.runtime.mission.robot_side import GoalResult, StepState, StepUpdate
-from outrider.runtime.plans.progress import Progress
+from outrider.runtime.plans.progress import Progress, tells_private
 from outrider.runtime.reports.report import PoseRecord, RoundRecord, RunRecord, Shot, StepRecord
 from outrider.runtime.reports.verdict import Judgement, judge
 from outrider.simulation.homes.home import Home
@@ -124,7 +124,7 @@ class Recorder:
         """The record of a run that ended with `result` and was judged so; without private words."""
         done = "arrived" if judgement.checked else "done"
         outcome = done if result.success else result.error.name.lower()
-        private = self.progress.is_private
+        private = self.progress.is_private or tells_private(self.instruction)
         return RunRecord(
             instruction=brief(self.instruction) if private else self.instruction,
             success=judgement.verdict.is_reached,

@@ -1,0 +1,81 @@
+"""How a command ends where the system refuses a path, closes what it reads from, or asks it to end."""
+
+import errno
+import os
+import subprocess
+import sys
+
+import pytest
+
+from outrider import cli
+
+
+@pytest.mark.parametrize("number", sorted(cli.UNUSABLE), ids=errno.errorcode.get)
+def test_a_path_that_the_system_refuses_is_an_error_without_a_trace(number, monkeypatch, capsys):
+    def fail() -> None:
+        raise OSError(number, os.strerror(number), "/locked/run.mcap")
+
+    monkeypatch.setattr(cli, "app", fail)
+    with pytest.raises(SystemExit) as ending:
+        cli.main()
+    told = capsys.readouterr().err
+    assert ending.value.code == 1 and told.count("\n") == 1
+    assert told.startswith(f"error: /locked/run.mcap: {os.strerror(number)}: ")
+
+
+@pytest.mark.parametrize(
+    "error", [PermissionError(1, "no such right"), OSError(9, "bad descriptor", "x"), BlockingIOError()]
+)
+def test_an_error_of_the_system_without_a_path_or_advice_is_a_defect(error, monkeypatch):
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr(cli, "app", fail)
+    with pytest.raises(type(error)):
+        cli.main()
+
+
+def test_a_current_folder_that_is_gone_is_said(tmp_path):
+    (tmp_path / "gone").mkdir()
+    ending = 'cd "$0" && rmdir "$0" && exec "$1" -m outrider words'
+    command = ["sh", "-c", ending, str(tmp_path / "gone"), sys.executable]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and done.stderr.startswith("error: the current folder is gone")
+    assert "Traceback" not in done.stderr
+
+
+def test_nobody_is_asked_where_standard_input_is_closed():
+    command = ["sh", "-c", 'exec "$0" -m outrider plan "turnn left" <&-', sys.executable]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and "did you mean" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_an_agent_without_standard_input_is_told_so():
+    pytest.importorskip("mcp")
+    command = ["sh", "-c", 'exec "$0" -m outrider mcp <&-', sys.executable]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and "is closed" in done.stderr and "Traceback" not in done.stderr
+
+
+ENDED = """
+import os, signal, sys, tempfile, time, typer
+from outrider import cli
+command = leaf = typer.main.get_command(cli.app)
+for word in sys.argv[1:]:
+    leaf = leaf.commands[word]
+def work(**_):
+    with tempfile.TemporaryDirectory(dir="."):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(20.0)
+leaf.callback = work
+command(sys.argv[1:])
+"""
+"""A command that makes a folder for a while, and is told to end."""
+
+
+@pytest.mark.parametrize("words", ["bench relay", "bench idle", "eval agents", "doctor"])
+def test_a_command_that_is_told_to_end_cleans_up_as_at_an_interrupt(words, tmp_path):
+    command = [sys.executable, "-c", ENDED, *words.split()]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 130 and "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())
