@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-WINDOW_S = 10.0
-MAX_DELAY_S = 1.0
+# How fast two clocks may drift apart, as NTP may slew one, and what no message that still comes is late by.
+DRIFT, MAX_DELAY_S = 5e-4, 5.0
+# Stamps that go back by more than this, or on by so much more or less than time, are of a clock that was set.
+BACKWARDS_S, CLOCK_JUMP_S = 0.1, 1.0
 # Simulated seconds in a second at most, and what may come at once beside them.
 MAX_PACE, JUMP_S = 20.0, 1.0
 # Real seconds after which a clock stands still: three of the longest pauses seen, within these.
@@ -104,34 +106,37 @@ class Arrivals:
 class ClockMapping:
     """Stamps of a remote clock as local times: the local time of arrival less the delay beyond the shortest.
 
-    The shortest of `received - stamp` over the last one to two windows is the clocks' offset plus the
-    unavoidable delay. A clock that jumps or restarts begins a new mapping. Where time is simulated there is
-    one clock alone: what comes before its stamp has overtaken the clock's own message, and the next, which
-    has not, is no older for that.
+    The shortest of `received - stamp` is the clocks' offset plus the unavoidable delay. It may grow by DRIFT
+    alone, as clocks drift apart: a delay that comes and stays remains one. What would be later than
+    MAX_DELAY_S is of a clock that was set, and begins a new mapping, as does a local clock that goes back.
+    Where time is simulated there is one clock alone: what comes before its stamp has overtaken the clock's own
+    message, and the next, which has not, is no older for that.
     """
 
-    def __init__(self, window_s: float = WINDOW_S, is_simulated: bool = False) -> None:
-        self._window_s = window_s
-        self._least_s = 0.0 if is_simulated else -math.inf
-        self._started_s = -math.inf
-        self._smallest_s = self._before_s = math.inf
+    def __init__(self, is_simulated: bool = False) -> None:
+        self._least_s, self._drift = (0.0, 0.0) if is_simulated else (-math.inf, DRIFT)
+        self._received_s = -math.inf
+        self._shortest_s = math.inf
 
     def local_s(self, remote_s: float, received_s: float) -> float:
         """When something stamped `remote_s` and received at `received_s` happened, on the local clock."""
-        offset_s = received_s - remote_s
-        if received_s < self._started_s:
-            self._restart(received_s, math.inf)
-        elif received_s - self._started_s > self._window_s:
-            self._restart(received_s, self._smallest_s)
-        self._smallest_s = min(self._smallest_s, offset_s)
-        shortest_s = max(self._least_s, min(self._smallest_s, self._before_s))
-        if offset_s - shortest_s > MAX_DELAY_S:
-            self._restart(received_s, math.inf)
-            self._smallest_s = shortest_s = offset_s
-        return remote_s + shortest_s
+        offset_s, elapsed_s = received_s - remote_s, received_s - self._received_s
+        grown_s = self._shortest_s + self._drift * elapsed_s if elapsed_s >= 0.0 else math.inf
+        if offset_s - grown_s > MAX_DELAY_S:
+            grown_s = math.inf
+        self._received_s = received_s
+        self._shortest_s = max(self._least_s, min(offset_s, grown_s))
+        return remote_s + self._shortest_s
 
-    def _restart(self, started_s: float, before_s: float) -> None:
-        self._started_s, self._before_s, self._smallest_s = started_s, before_s, math.inf
+
+def is_clock_jump(stamped_s: float, arrived_s: float) -> bool:
+    """Whether a source's clock was set between two messages, by their stamps and their arrivals.
+
+    Stamps that have gone on by less than the time since are late where that was long: the messages waited.
+    """
+    if 0.0 <= stamped_s <= arrived_s <= MAX_DELAY_S:
+        return False
+    return abs(stamped_s - arrived_s) > CLOCK_JUMP_S
 
 
 def clock_off(frame_age_s: float) -> str:

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 
 from outrider.core.values import STANDSTILL, Odometry, Pose2D, Velocity, wrap_angle
-from outrider.navigation.clocks import ClockMapping
+from outrider.navigation.clocks import BACKWARDS_S, ClockMapping, is_clock_jump
 
 # Of the squared norm, as tf2 has it.
 UNIT_TOLERANCE = 0.01
@@ -25,7 +25,7 @@ SLACK_M, SLACK_RAD = 0.05, math.radians(8.0)
 ABSURD_MPS, ABSURD_RPS = 6.0, 12.0
 # After a longer silence the next sample is a new beginning.
 SILENCE_S = 0.5
-CLOCK_JUMP_S, BACKWARDS_S, STILL_S = 1.0, 0.1, 0.2
+STILL_S = 0.2
 # Without a fault for this long, odometry counts again.
 SETTLE_S = 1.0
 DEFAULT_FRAME = "odom"
@@ -121,10 +121,11 @@ class OdometryCheck:
         assert self._last is not None
         if stamped_s == 0.0 and received_s - self._last.stamp_changed_s > STILL_S:
             return "odometry's stamps stand still: restart its source"
-        if stamped_s != 0.0 and abs(stamped_s - arrived_s) > CLOCK_JUMP_S:
+        if stamped_s != 0.0 and is_clock_jump(stamped_s, arrived_s):
             self._clock = ClockMapping(is_simulated=self._is_simulated)
             return f"odometry's clock jumped by {stamped_s - arrived_s:+.1f} s"
         if stamped_s < -BACKWARDS_S:
+            self._clock = ClockMapping(is_simulated=self._is_simulated)
             return "odometry's stamps go back: let one source alone publish it"
         return ""
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from outrider.core.errors import TransformError
 from outrider.core.values import Odometry, Pose2D, RangeScan, wrap_angle
-from outrider.navigation.clocks import ClockMapping
+from outrider.navigation.clocks import BACKWARDS_S, ClockMapping, is_clock_jump
 from outrider.navigation.sensing.clearance import NEAREST_M, hit_points
 from outrider.navigation.sensing.odometry_track import OdometryTrack
 from outrider.navigation.sensing.transforms import Matrix, TransformTree
@@ -26,7 +26,7 @@ MAX_STEP_RAD = 0.2
 LEAST_REACH_M = 1.0
 MAX_TILT_RAD = math.radians(10.0)
 MAX_MOUNT_M = 2.0
-STILL_S, CLOCK_JUMP_S, BACKWARDS_S = 0.2, 1.0, 0.1
+STILL_S = 0.2
 # Without a fault for this long, scans count again.
 SETTLE_S = 1.0
 # How far, across their surface, points must have moved, and how many, for a repeated scan to be a frozen one.
@@ -110,10 +110,11 @@ class ScanCheck:
         if not (sample.stamp_s and before.stamp_s) or sample.stamp_s == before.stamp_s:
             return ""
         stamped_s, arrived_s = sample.stamp_s - before.stamp_s, received_s - before_s
-        if abs(stamped_s - arrived_s) > CLOCK_JUMP_S or arrived_s < 0.0:
+        if is_clock_jump(stamped_s, arrived_s) or arrived_s < 0.0:
             self._clock = ClockMapping(is_simulated=self._is_simulated)
             return f"the scan's clock jumped by {stamped_s - arrived_s:+.1f} s"
         if stamped_s < -BACKWARDS_S:
+            self._clock = ClockMapping(is_simulated=self._is_simulated)
             return "the scan's stamps go back: let one lidar alone publish it"
         return ""
 
