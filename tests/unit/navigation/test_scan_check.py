@@ -188,6 +188,92 @@ def test_a_clock_of_the_lidar_that_is_set_back_a_little_makes_nothing_old_for_lo
     assert 5.0 + 0.04 * 59 - scan.stamp_s < 0.01
 
 
+class Lidar:
+    """Sends scans every 0.1 s."""
+
+    def __init__(self, **changes):
+        self.check, self.now_s = check_with(), 5.0
+        self.send(10, **changes)
+
+    def send(self, times=1, after_s=0.1, **changes):
+        """Why the last of these is no scan, or an empty text."""
+        for _ in range(times):
+            self.now_s += after_s
+            scan = self.check.take(sample(stamp_s=95.0 + self.now_s, **changes), self.now_s)
+        assert (scan is None) == bool(self.check.fault)
+        return self.check.fault
+
+
+def holed(share, value=math.inf, ranges=3.0):
+    """Ranges of which the first share are a value."""
+    return np.where(np.arange(RAYS) < share * RAYS, value, ranges)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"angle_min": 0.0, "angle_max": math.tau - STEP},
+        {"angle_min": math.pi, "angle_max": -math.pi + STEP, "angle_step": -STEP},
+        {"range_max": 4.0},
+        {"angle_min": -math.pi / 2, "angle_max": math.pi / 2 - STEP / 2, "angle_step": STEP / 2},
+    ],
+)
+def test_a_scan_of_another_geometry_is_refused_until_it_is_that_of_the_first_again(changes):
+    lidar = Lidar()
+    assert "one lidar alone" in lidar.send(**changes)
+    assert "one lidar alone" in lidar.send(100, **changes)
+    lidar.send(5)
+    assert lidar.send(10) == ""
+
+
+def test_a_lidar_that_was_started_anew_may_have_another_geometry():
+    lidar = Lidar()
+    turned = {"angle_min": 0.0, "angle_max": math.tau - STEP}
+    assert lidar.send(1, 3.0, **turned) == lidar.send(10, **turned) == ""
+
+
+@pytest.mark.parametrize("number", [170, 181, 190, 36])
+def test_the_number_of_rays_may_vary(number):
+    lidar = Lidar()
+    step = math.tau / number
+    ranges = np.full(number, 3.0)
+    assert lidar.send(3, ranges=ranges, angle_step=step, angle_max=math.pi - step) == ""
+
+
+@pytest.mark.parametrize("share", [1.0, 0.6, 0.33])
+def test_surroundings_that_turn_free_at_once_are_a_fault_until_they_are_back(share):
+    lidar = Lidar()
+    assert "no longer sees what stood around" in lidar.send(ranges=holed(share))
+    assert "no longer sees" in lidar.send(100, ranges=holed(share))
+    lidar.send(5)
+    assert lidar.send(10) == ""
+
+
+@pytest.mark.parametrize(
+    "ranges",
+    [holed(0.2), holed(0.5, math.nan), holed(1.0, 7.0), holed(0.7, 1.0)],
+    ids=["an opened door", "rays that tell nothing", "farther walls", "someone near"],
+)
+def test_what_may_change_at_once_is_no_fault(ranges):
+    assert Lidar().send(ranges=ranges) == ""
+
+
+def test_what_opens_little_by_little_is_no_fault():
+    lidar = Lidar()
+    for share in np.linspace(0.0, 1.0, 30):
+        assert lidar.send(ranges=holed(share)) == ""
+
+
+def test_one_who_steps_back_on_a_free_field_is_no_fault():
+    lidar = Lidar(ranges=holed(0.8))
+    assert lidar.send(ranges=holed(1.0)) == ""
+
+
+def test_ranges_in_millimetres_are_refused_and_a_number_for_nothing_found_is_not():
+    assert "must be in metres" in Lidar().send(ranges=np.linspace(900.0, 3000.0, RAYS))
+    assert Lidar(ranges=np.full(RAYS, 65.535)).check.fault == ""
+
+
 def test_two_lidars_on_one_topic_are_refused():
     check = check_with("laser")
     check.take(sample(), 5.0)

@@ -18,6 +18,7 @@ from outrider.core.values import Odometry, Pose2D, RangeScan, wrap_angle
 from outrider.navigation.clocks import BACKWARDS_S, ClockMapping, is_clock_jump
 from outrider.navigation.sensing.clearance import NEAREST_M, hit_points
 from outrider.navigation.sensing.odometry_track import OdometryTrack
+from outrider.navigation.sensing.scan_reference import ScanReference
 from outrider.navigation.sensing.transforms import Matrix, TransformTree
 
 # Rays by which the length may differ from what the angles say: drivers round.
@@ -27,6 +28,8 @@ LEAST_REACH_M = 1.0
 MAX_TILT_RAD = math.radians(10.0)
 MAX_MOUNT_M = 2.0
 STILL_S = 0.2
+# Of range_max, past which no lidar measures, and how many numbers there may stand for nothing found.
+FAR_BEYOND, FEW = 1.5, 3
 # Without a fault for this long, scans count again.
 SETTLE_S = 1.0
 # How far, across their surface, points must have moved, and how many, for a repeated scan to be a frozen one.
@@ -66,10 +69,11 @@ class ScanCheck:
         self._last: tuple[ScanSample, float] | None = None
         self._stamp_changed_s = 0.0
         self._clock = ClockMapping(is_simulated=self._is_simulated)
+        self._reference = ScanReference()
 
     def take(self, sample: ScanSample, received_s: float) -> RangeScan | None:
         """The sample as a scan stamped on the owner's clock, or None. `received_s` is its arrival there."""
-        fault = sample_fault(sample) or self._break(sample, received_s)
+        fault = sample_fault(sample) or self._break(sample, received_s) or self._change(sample, received_s)
         if fault:
             self._lasting, self._fault_s = fault, received_s
         elif not 0.0 <= received_s - self._fault_s < SETTLE_S:
@@ -91,6 +95,10 @@ class ScanCheck:
         sense = -1.0 if flipped else 1.0
         angles = sense * sample.angle_min, sense * sample.angle_step
         return RangeScan(tuple(told_by(sample).tolist()), *angles, stamp_s, sample.range_min, mount)
+
+    def _change(self, sample: ScanSample, received_s: float) -> str:
+        geometry = sample.angle_min, sample.angle_max, sample.angle_step, sample.range_max
+        return self._reference.fault(geometry, told_by(sample), received_s)
 
     def _break(self, sample: ScanSample, received_s: float) -> str:
         """Why the sample does not go on from the last one, or an empty text."""
@@ -150,7 +158,16 @@ def _reach_fault(sample: ScanSample) -> str:
     told = told_by(sample)
     if np.all(np.isnan(told) | np.isneginf(told)):
         return "the scan measures nothing (every range is 0, NaN or too near): check the lidar"
+    if _is_in_other_units(sample):
+        return "the scan's ranges are far beyond its range_max: they must be in metres"
     return ""
+
+
+def _is_in_other_units(sample: ScanSample) -> bool:
+    """Whether half of the ranges are far beyond the reach, and differ: what stands for "free" is one number."""
+    ranges = np.asarray(sample.ranges, dtype=float)
+    beyond = ranges[np.isfinite(ranges) & (ranges > FAR_BEYOND * sample.range_max)]
+    return len(beyond) > len(ranges) / 2 and len(np.unique(beyond)) > FEW
 
 
 def told_by(sample: ScanSample) -> Matrix:

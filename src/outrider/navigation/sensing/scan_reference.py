@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a scan is of the same lidar, and of the same surroundings, as those before it. Sans-IO.
+
+A lidar stays where it is mounted, and what stands all around a robot does not vanish from one scan to the
+next: a driver that says so is broken, and its free space is none.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from outrider.navigation.sensing.transforms import Matrix
+
+# Beside an increment, what angles of drivers that round, or whose number of rays varies, differ by; and reaches.
+ANGLE_RAD, REACH_SHARE = 0.1, 0.1
+# Of all rays that hit something at least, and of these, that turn free at once.
+SURROUNDED, VANISHED = 0.25, 0.3
+# After a longer silence the lidar may have been started anew, elsewhere.
+RESTART_S = 2.0
+Geometry = tuple[float, float, float, float]
+
+
+class ScanReference:
+    """What scans are held against: the geometry of the first, and how much the last good one saw."""
+
+    def __init__(self) -> None:
+        self._geometry: Geometry | None = None
+        self._hits = 0.0
+        self._taken_s = -math.inf
+
+    def fault(self, geometry: Geometry, told: Matrix, received_s: float) -> str:
+        """Why a scan is not of what the last ones were of, or an empty text; it lasts until one is again.
+
+        `geometry`: first and last angle, increment and range_max. `told`: its ranges (N,), by the convention
+        of `RangeScan`.
+        """
+        if not 0.0 <= received_s - self._taken_s <= RESTART_S:
+            self._geometry, self._hits = geometry, 0.0
+        self._taken_s = received_s
+        assert self._geometry is not None
+        if not _is_alike(self._geometry, geometry):
+            return (
+                f"the scan's angles or reach change from {_worded(self._geometry)} to {_worded(geometry)}: "
+                "let one lidar alone publish it"
+            )
+        hits, free = float(np.mean(np.isfinite(told) | np.isneginf(told))), float(np.mean(np.isposinf(told)))
+        lost = min(self._hits - hits, free)
+        if self._hits >= SURROUNDED and lost > VANISHED * self._hits:
+            return "the scan no longer sees what stood around the robot: restart the lidar's driver"
+        self._hits = hits
+        return ""
+
+
+def _is_alike(first: Geometry, now: Geometry) -> bool:
+    rounding_rad = ANGLE_RAD + max(abs(first[2]), abs(now[2]))
+    angles = zip(first[:2], now[:2], strict=True)
+    if any(abs(before - after) > rounding_rad for before, after in angles) or first[2] * now[2] < 0.0:
+        return False
+    return first[3] == now[3] or abs(first[3] - now[3]) <= REACH_SHARE * first[3]
+
+
+def _worded(geometry: Geometry) -> str:
+    first_rad, last_rad, _, reach_m = geometry
+    return f"{first_rad:.2f} to {last_rad:.2f} rad and {reach_m:g} m"
