@@ -218,9 +218,7 @@ def test_odometry_that_comes_late_for_good_never_counts_as_new(delay_s: float) -
     source.ahead_s -= delay_s
     for _ in range(1200):
         source.now_s += PERIOD_S
-        odometry = source.check.take(
-            replace(sample(), stamp_s=source.ahead_s + source.now_s), source.now_s
-        )
+        odometry = source.check.take(replace(sample(), stamp_s=source.ahead_s + source.now_s), source.now_s)
         assert odometry is None or source.now_s - odometry.stamp_s > delay_s - 0.05
 
 
@@ -266,4 +264,6 @@ def test_one_that_overtakes_the_simulated_clock_makes_the_next_no_older(is_simul
     check = OdometryCheck(is_simulated)
     check.take(sample(stamp_s=10.0), 9.9)
     odometry = check.take(sample(stamp_s=10.05), 10.05)
-    assert odometry is not None and odometry.stamp_s == pytest.approx(10.05 if is_simulated else 9.95, abs=DRIFT)
+    assert odometry is not None and odometry.stamp_s == pytest.approx(
+        10.05 if is_simulated else 9.95, abs=DRIFT
+    )

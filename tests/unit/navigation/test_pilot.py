@@ -11,12 +11,12 @@ from outrider.navigation.limits import MotionLimits
 from outrider.navigation.motion.pilot import (
     BASE_PATIENCE_S,
     MAX_MOTION_REAL_S,
-    STOP_BURST_TICKS,
     Moment,
     Pilot,
     PilotSettings,
 )
 from outrider.navigation.motion.step_motions import Drive, Ending, StepText
+from outrider.navigation.motion.stopping import PERSIST_S, STOP_BURST_TICKS
 
 PERIOD_S = 0.04
 FREE = (math.inf,) * 36
@@ -639,3 +639,82 @@ def test_a_simulated_clock_that_comes_after_the_start_makes_no_old_frame_new() -
     assert not rig.pilot.is_moving
     rig.say(2, frame_age_s=0.0)
     assert rig.pilot.is_moving
+
+
+def test_after_a_jump_of_odometry_no_frame_from_before_it_moves_the_robot() -> None:
+    rig = Rig()
+    rig.go(10, action="turn left large")
+    frame_s = rig.now_s
+    rig.go(2, action="turn left large")
+    rig.pilot.tick(None, free_scan(rig.now_s), rig.now, "odometry jumped")
+    rig.now_s += rig.step_s
+    rig.pose = Pose2D(rig.pose.x, rig.pose.y, rig.pose.yaw + math.pi / 2)
+    rig.say(step=2, action="turn left medium", frame_age_s=rig.now_s - frame_s)
+    ends = [rig.tick().end for _ in range(3)]
+    assert not rig.pilot.is_moving
+    assert any(end and end.step == 2 and "no odometry of the moment" in end.message for end in ends)
+
+
+def test_after_a_silence_of_odometry_no_frame_from_before_it_moves_the_robot() -> None:
+    rig = Rig()
+    rig.go(10, action="turn left large")
+    frame_s = rig.now_s
+    rig.go(2, action="turn left large")
+    rig.now_s += 0.6
+    rig.pose = Pose2D(0.0, 0.0, rig.pose.yaw + math.pi / 2)
+    rig.tick()
+    rig.say(step=2, action="turn left medium", frame_age_s=rig.now_s - frame_s)
+    assert not rig.pilot.is_moving
+
+
+@pytest.mark.parametrize(
+    "pushed", [Pose2D(0.0, 0.0, math.radians(60.0)), Pose2D(0.2, 0.0, math.radians(-40.0))]
+)
+def test_a_robot_that_was_moved_while_it_stood_goes_the_way_that_its_frame_showed(pushed: Pose2D) -> None:
+    rig = Rig()
+    rig.tick()
+    frame_s = rig.now_s - rig.step_s
+    for share in (0.25, 0.5, 0.75, 1.0, 1.0):
+        rig.pose = Pose2D(share * pushed.x, 0.0, share * pushed.yaw)
+        rig.tick()
+    end = None
+    while end is None:
+        drive = rig.go(1, frame_age_s=rig.now_s - frame_s)
+        end = drive.end
+    assert end.ending is Ending.DONE
+    assert rig.pose.x == pytest.approx(0.5, abs=0.03) and rig.pose.y == pytest.approx(0.0, abs=0.08)
+
+
+@pytest.mark.parametrize("elsewhere", [Pose2D(0.0, 0.0, 2.0), Pose2D(0.0, 1.5, 0.0)])
+def test_a_robot_that_was_carried_elsewhere_does_not_move_by_its_frame(elsewhere: Pose2D) -> None:
+    rig = Rig()
+    rig.tick()
+    frame_s = rig.now_s - rig.step_s
+    rig.pose = elsewhere
+    rig.tick()
+    rig.say(frame_age_s=rig.now_s - frame_s)
+    end = rig.tick().end
+    assert end is not None and end.ending is Ending.FAILED and "was moved since its frame" in end.message
+
+
+def test_a_stop_is_told_for_as_long_as_the_base_goes_on() -> None:
+    rig = Rig()
+    rig.go(20)
+    rig.velocity, rig.holds = Velocity(vx=0.5), True
+    rig.pilot.on_emergency_stop(True, rig.now)
+    assert all(rig.tick().velocity == Velocity() for _ in range(4 * STOP_BURST_TICKS))
+    rig.velocity = Velocity(vx=0.01)
+    assert rig.tick().velocity is None
+    rig.velocity = Velocity(vx=0.5)
+    assert rig.tick().velocity is None, "others drive it"
+
+
+def test_a_base_that_others_drive_is_not_fought_for_long() -> None:
+    rig = Rig()
+    rig.go(20)
+    rig.velocity, rig.holds = Velocity(wz=0.5), True
+    rig.pilot.stop("withdrawn", rig.now)
+    begun_s = rig.now.real_s
+    while rig.tick().velocity is not None:
+        assert rig.now.real_s - begun_s < PERSIST_S + 1.0
+    assert rig.now.real_s - begun_s >= PERSIST_S - PERIOD_S

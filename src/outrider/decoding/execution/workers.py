@@ -67,7 +67,7 @@ class DraftWorker:
         )
 
     def _rows(self, prefixes: Sequence[tuple[int, ...]], pause: Pause | None) -> list[Array]:
-        """What follows each prefix: in one forward, after Venkatesha et al. (FSD), appendix C. In turn where
+        """What follows each prefix: in one forward, as FSD's appendix C suggests. In turn where
         the model gains nothing by it, and for the rest of a text for whose branches there is no room.
         """
         if not self._in_turn:

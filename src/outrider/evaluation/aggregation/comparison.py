@@ -37,7 +37,7 @@ MEANING = {
     "dragon-device": "Algorithm 1, always aggregated on the device",
     "dragon-cloud": "Algorithm 1, always aggregated in the cloud",
     "dragon-random": "Algorithm 1, aggregated on a random side",
-    "dragon": "Algorithm 1, scheduled by eq. 8",
+    "dragon": "Algorithm 1, scheduled by eq. 8 less what the rates are uncertain by",
     "coupled": "ours: owners' drafts stand, common random numbers, ids only",
 }
 

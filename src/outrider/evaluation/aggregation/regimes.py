@@ -45,7 +45,6 @@ class AggregationRegime(Struct, frozen=True, forbid_unknown_fields=True, kw_only
     further_token_share: Annotated[float, Meta(ge=0.0, le=1.0)]
     device_prefill_ms: _Milliseconds
     cloud_prefill_ms: _Milliseconds
-    long_context_prefill_ms: _Milliseconds
     acceptance: Annotated[float, Meta(ge=0.5, le=1.0)]
     contexts: _Whole
     vocab_size: _Whole

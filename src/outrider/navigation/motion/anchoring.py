@@ -16,6 +16,9 @@ from outrider.navigation.motion.controller import Command
 LEAST_M, LEAST_RAD = 0.03, math.radians(2.0)
 # How far a move ahead may be off the heading that its frame was taken at, to be begun without a turn first.
 ALIGNED_RAD = math.radians(6.0)
+# How far odometry of a robot that stands may wander, and from where a frame says nothing any more.
+SWAY_M = 0.10
+ELSEWHERE_M, ELSEWHERE_RAD = 1.0, math.radians(90.0)
 # The momentum of the motion before that the next one can take over, and how long it is waited for.
 ROLLING_MPS, TURNING_RPS, CALM_S = 0.10, 0.20, 1.0
 # History counts a motion as done from here on.
@@ -56,6 +59,34 @@ def seconds_left(motion: Motion, anchor: Pose2D, pose: Pose2D, limits: MotionLim
     if abs(part) > (1.0 - LEAST_SHARE) * abs(whole):
         return math.inf
     return rest.forward_m / limits.forward_mps + abs(rest.turn_rad) / limits.yaw_rps
+
+
+def executor_from(
+    motion: Motion,
+    anchor: Pose2D | None,
+    pose: Pose2D | None,
+    was_moving: bool,
+    make: Callable[[Motion], MotionExecutor],
+) -> MotionExecutor | str:
+    """What carries out a motion meant from `anchor`, where its frame was taken, or why nothing does.
+
+    `pose`: where the robot is. `was_moving`: by a motion, since the frame. One that stood and was moved by
+    others goes where the frame showed too, unless it was taken elsewhere.
+    """
+    if was_moving:
+        if anchor is None:
+            return "no odometry of the moment of its frame"
+        return AnchoredMotion(motion, anchor, make)
+    if anchor is None or pose is None or not _is_beyond(anchor, pose, SWAY_M, ALIGNED_RAD):
+        return make(motion)
+    if _is_beyond(anchor, pose, ELSEWHERE_M, ELSEWHERE_RAD):
+        return "the robot was moved since its frame"
+    return AnchoredMotion(motion, anchor, make)
+
+
+def _is_beyond(anchor: Pose2D, pose: Pose2D, most_m: float, most_rad: float) -> bool:
+    turned_rad = abs(wrap_angle(pose.yaw - anchor.yaw))
+    return anchor.distance_to(pose.x, pose.y) > most_m or turned_rad > most_rad
 
 
 class AnchoredMotion:

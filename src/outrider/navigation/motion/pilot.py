@@ -22,14 +22,14 @@ from outrider.core.language.actions import ActionTable, Motion
 from outrider.core.values import STANDSTILL, Odometry, Pose2D, RangeScan, Velocity, wrap_angle
 from outrider.navigation.clocks import ClockWatch, Moment, clock_off
 from outrider.navigation.limits import MotionLimits
-from outrider.navigation.motion.anchoring import AnchoredMotion, MotionExecutor
+from outrider.navigation.motion.anchoring import MotionExecutor, executor_from
 from outrider.navigation.motion.controller import MotionController
 from outrider.navigation.motion.safety import Deadman, clamp
 from outrider.navigation.motion.step_motions import Drive, Ending, MotionEnd, StepLedger, StepText, ending_of
+from outrider.navigation.motion.stopping import Stopping
 from outrider.navigation.sensing.odometry_track import OdometryTrack
 from outrider.navigation.sensing.scan_check import FROZEN, FrozenScan
 
-STOP_BURST_TICKS = 10
 BASE_PATIENCE_S = 5.0
 # Real seconds of the longest motion in a simulation that runs at a tenth of real time, with room.
 MAX_MOTION_REAL_S = 240.0
@@ -90,7 +90,7 @@ class Pilot:
         self._track = OdometryTrack()
         self._started_s: float | None = -math.inf
         self._ends: list[MotionEnd] = []
-        self._burst_ticks, self._stop_due = 0, False
+        self._stopping = Stopping()
         self._trouble, self._trouble_s = "", 0.0
         self._clock_watch, self.clock_fault = ClockWatch(), ""
 
@@ -169,13 +169,13 @@ class Pilot:
         if engaged:
             self._hands.clear()
             self._finish(Ending.EMERGENCY_STOP, "emergency stop", now)
-            self._order_stop()
+            self._stopping.order(now)
 
     def stop(self, reason: str, now: Moment) -> None:
         """End any motion and stop the base, moving or not."""
         self._hands.clear()
         self._finish(Ending.STOPPED, reason, now)
-        self._order_stop()
+        self._stopping.order(now)
 
     def tick(
         self, odometry: Odometry | None, scan: RangeScan | None, now: Moment, missing: str = ""
@@ -186,15 +186,15 @@ class Pilot:
         self.clock_fault = self._clock_watch.fault(now)
         if self._started_s is None and now.motion_s > 0.0:
             self._started_s = now.motion_s
-        if odometry is not None:
+        if odometry is None:
+            self._track = OdometryTrack()  # poses from before a break are of another frame
+        else:
             self._track.take(odometry)
         velocity = self._advance(odometry, scan, now, missing) if self._running else self._by_hand(now)
-        if velocity is None and self._burst_ticks > 0:
-            self._burst_ticks -= 1
+        if velocity is None and self._stopping.is_due(odometry, now):
             velocity = STANDSTILL
-        stop, self._stop_due = self._stop_due, False
         end = self._ends.pop(0) if self._ends else None
-        return Drive(velocity, end, stop)
+        return Drive(velocity, end, self._stopping.take_order())
 
     def _waits_for_base(self, text: StepText, now: Moment) -> bool:
         """Only what moves the robot waits: a stop, and what is no action, counts at once."""
@@ -209,7 +209,7 @@ class Pilot:
         self._driven_s = now.motion_s
         self._hands = {name: hand for name, hand in self._hands.items() if not hand.expired(now.real_s)}
         if not self._hands:
-            self._order_stop()
+            self._stopping.order(now)
             return None
         hand, *others = self._hands.values()
         return STANDSTILL if others else hand.velocity(now.real_s)
@@ -223,18 +223,17 @@ class Pilot:
             return
         self._finish(Ending.STOPPED, TAKEN_OVER, now)
         if refusal is None or refusal[0] is Ending.REFUSED:
-            self._order_stop()
+            self._stopping.order(now)
         self._report(text, *(refusal or (Ending.DONE, "")))
 
     def _move(self, text: StepText, motion: Motion, now: Moment) -> None:
-        """Begin a motion, from the pose of its frame where the robot has been under way since."""
-        executor: MotionExecutor | None = self._make_executor(motion)
-        if self._is_from_before(self._moved_s, text, now):
-            anchor = self._track.pose_at(now.motion_s - text.frame_age_s)
-            executor = AnchoredMotion(motion, anchor, self._make_executor) if anchor else None
-        if executor is None:
+        """Begin a motion, from the pose of its frame where the robot has moved, or was moved, since."""
+        anchor = self._track.pose_at(now.motion_s - text.frame_age_s)
+        was_moving = self._is_from_before(self._moved_s, text, now)
+        executor = executor_from(motion, anchor, self._track.newest, was_moving, self._make_executor)
+        if isinstance(executor, str):
             self._finish(Ending.STOPPED, TAKEN_OVER, now)
-            self._report(text, Ending.FAILED, "discarded: no odometry of the moment of its frame")
+            self._report(text, Ending.FAILED, f"discarded: {executor}")
             return
         if self._running and self._running.text.session_id == text.session_id:
             self._end(Ending.STOPPED, TAKEN_OVER, now)  # without a stop: the robot goes on
@@ -322,7 +321,7 @@ class Pilot:
     def _finish(self, ending: Ending, message: str, now: Moment) -> None:
         """End the running motion, if any, with a stop."""
         if self._running is not None:
-            self._order_stop()
+            self._stopping.order(now)
         self._end(ending, message, now)
 
     def _end(self, ending: Ending, message: str, now: Moment) -> None:
@@ -336,9 +335,6 @@ class Pilot:
             turned_rad = wrap_angle(latest.yaw - start.yaw)
         duration_s = now.motion_s - running.started.motion_s
         self._report(running.text, ending, message, distance_m, turned_rad, duration_s)
-
-    def _order_stop(self) -> None:
-        self._burst_ticks, self._stop_due = STOP_BURST_TICKS, True
 
     def _report(self, text: StepText, ending: Ending, message: str = "", *measures: float) -> None:
         # What the joystick took over counts as not done, here as in the search's history.

@@ -21,11 +21,18 @@ class OdometryTrack:
         self._track: deque[Odometry] = deque(maxlen=KEPT)
 
     def take(self, odometry: Odometry) -> None:
-        """A new measurement. One from before the last begins a new track: the clock went back."""
-        if self._track and odometry.stamp_s < self._track[-1].stamp_s - GAP_S:
+        """A new measurement. One after a gap begins a new track, for its source may have begun anew, and so
+        does one from before the last: the clock went back.
+        """
+        if self._track and abs(odometry.stamp_s - self._track[-1].stamp_s) > GAP_S:
             self._track.clear()
         if not self._track or odometry.stamp_s >= self._track[-1].stamp_s + PERIOD_S:
             self._track.append(odometry)
+
+    @property
+    def newest(self) -> Pose2D | None:
+        """The last pose; None where there is none yet."""
+        return self._track[-1].pose if self._track else None
 
     def pose_at(self, time_s: float) -> Pose2D | None:
         """The pose at a time, between the measurements before and after it; None where nothing tells it."""
