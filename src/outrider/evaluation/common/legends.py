@@ -41,7 +41,7 @@ LEGENDS: Mapping[str, Mapping[str, str]] = {
     },
     "bench decoding": {
         "conditions": "regime of benchmarks/regimes.yaml; its assumptions and notes stand there",
-        "texts": "synthetic: with the paper's acceptance, and exits right as often as its cache hits; shipped pair: its own texts",
+        "texts": "synthetic: accepted and predicted as often as in the paper; shipped pair: its own",
         "strategy": "of decoding; outrider is ours",
         "tokens/s": "verified tokens a second on the virtual clock, the prompt left out",
         "over ar": OVER_AR,

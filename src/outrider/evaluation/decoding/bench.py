@@ -2,7 +2,8 @@
 """`outrider bench decoding`: every strategy under the conditions of the papers, on the virtual clock.
 
 Synthetic texts have the paper's acceptance length, and exits that predict as often as its cache hits: a
-pre-draft that is not begun in time counts as a miss too. Replayed ones are those of the shipped pair. Beside each figure stand the paper's own formula and the speed that it measured.
+pre-draft that is not begun in time counts as a miss too. Replayed ones are those of the shipped pair. Beside
+each figure stand the paper's own formula and the speed that it measured.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ _Whole = Annotated[int, Meta(ge=1, le=1 << 20)]
 class Exits(Struct, frozen=True, forbid_unknown_fields=True):
     """Early exits as the papers describe them. `average` counts from 1; `workers`: pre-drafts at a time.
 
-    `in_verification`: whether `verify_ms` is taken to have their time in it. `assumed`: whether the paper has none.
+    `in_verification`: whether `verify_ms` is taken to have their time in it. `assumed`: the paper has none.
     """
 
     number: Annotated[int, Meta(ge=0, le=1 << 20)]
