@@ -109,8 +109,8 @@ class ClockMapping:
     The shortest of `received - stamp` is the clocks' offset plus the unavoidable delay. It may grow by DRIFT
     alone, as clocks drift apart: a delay that comes and stays remains one. What would be later than
     MAX_DELAY_S is of a clock that was set, and begins a new mapping, as does a local clock that goes back.
-    Where time is simulated there is one clock alone: what comes before its stamp has overtaken the clock's own
-    message, and the next, which has not, is no older for that.
+    Where time is simulated there is one clock alone: what comes before its stamp has overtaken the clock's
+    own message, and the next, which has not, is no older for that.
     """
 
     def __init__(self, is_simulated: bool = False) -> None:

@@ -288,3 +288,43 @@ def test_a_robot_that_goes_elsewhere_than_commanded_is_stopped_whatever_moves_it
     assert command.done and command.velocity == Velocity()
     assert math.hypot(robot.pose.x, robot.pose.y) < motion.forward_m + 0.35
     assert abs(robot.pose.yaw) < abs(motion.turn_rad) + math.radians(25.0)
+
+
+@pytest.mark.parametrize("motion", [Motion(forward_m=0.75), Motion(turn_rad=math.radians(45.0))])
+@pytest.mark.parametrize(
+    "place", [(0.37, -0.05), (0.1, -0.2), (0.36, 0.21), (0.3, 0.21), (0.8, 0.0), (0.2, 0.2)]
+)
+def test_nothing_that_appears_or_goes_makes_a_base_speed_up_beyond_the_limits(motion, place):
+    limits, period_s = MotionLimits(), 1.0 / 30.0
+    robot = Flatland(walls=box(*place, 0.01), lag_s=0.05)
+    controller, last = MotionController(motion, period_s=period_s), Velocity()
+    controller.start(robot.odometry(), 0.0)
+    while True:
+        if robot.time_s > 0.8:
+            robot.walls = np.zeros((0, 4))
+        command = controller.update(robot.odometry(), robot.scan(), robot.time_s)
+        if command.done:
+            break
+        for part, most in (
+            ("vx", limits.acceleration_mps2),
+            ("vy", limits.acceleration_mps2),
+            ("wz", limits.yaw_acceleration_rps2),
+        ):
+            gain = abs(getattr(command.velocity, part)) - abs(getattr(last, part))
+            assert gain <= most * 0.035 + 1e-9, (part, robot.time_s)
+        last = command.velocity
+        robot.drive(command.velocity, period_s)
+
+
+@pytest.mark.parametrize("motion", [Motion(forward_m=0.75), Motion(turn_rad=math.radians(45.0))])
+@pytest.mark.parametrize(("share", "words"), [(0.4, "far less than commanded"), (2.0, "at most")])
+def test_a_base_that_is_slower_or_faster_than_commanded_is_named(motion, share, words):
+    robot, period_s = Flatland(lag_s=0.0), 1.0 / 30.0
+    controller = MotionController(motion, period_s=period_s)
+    controller.start(robot.odometry(), 0.0)
+    command = Command()
+    while not command.done:
+        asked = command.velocity
+        robot.drive(Velocity(share * asked.vx, share * asked.vy, share * asked.wz), period_s)
+        command = controller.update(robot.odometry(), robot.scan(), robot.time_s)
+    assert command.error is not None and words in command.error

@@ -10,10 +10,10 @@ import math
 from dataclasses import dataclass, field
 
 from outrider.core.language.actions import Motion
-from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity, wrap_angle
+from outrider.core.values import STANDSTILL, Odometry, Pose2D, RangeScan, Velocity, wrap_angle
 from outrider.navigation.limits import SETTLED_MPS, SETTLED_RPS, Footprint, MotionLimits
-from outrider.navigation.motion.motion_bounds import MotionBounds
-from outrider.navigation.motion.safety import clamp
+from outrider.navigation.motion.motion_bounds import MotionBounds, speed_exceeded
+from outrider.navigation.motion.safety import clamp, sped_up
 from outrider.navigation.sensing.clearance import (
     MAX_SIDE_STEP_M,
     Points,
@@ -38,7 +38,7 @@ CREEP_MPS, CREEP_RPS = 0.04, 0.10
 PUSH_MPS = 0.30
 # What odometry must report at least to contradict a pose that stands still.
 MOVING_MPS, MOVING_RPS = 0.10, 0.20
-ALMOST = 0.05
+ALMOST, LEAST_STEP_S = 0.05, 0.02
 
 
 @dataclass(frozen=True)
@@ -79,11 +79,10 @@ class MotionController:
         """Begin from where the robot is, at the speed that it has. Call once, before the first update."""
         self._start = self._last_pose = odometry.pose
         self._repeated = odometry
-        self._commands_motion = False
         self._turned_rad = 0.0
         self._updated_s = self._progress_s = self._changed_s = now_s
         self._best = 0.0
-        self._speed = self._momentum(odometry.velocity)
+        self._commanded = self._momentum(odometry.velocity)
         self._bounds = MotionBounds(self.motion, odometry.pose, now_s)
         self._deadline_s = now_s + self._allowance_s()
 
@@ -100,19 +99,19 @@ class MotionController:
             carry_on = self._advance if self.motion.forward_m else self._turn
             self._coverage = EVERYWHERE if scan is None else coverage(scan, self.footprint)
             command = carry_on(odometry, NOTHING_SEEN if scan is None else scan_points(scan, self.footprint))
-            self._commands_motion = command.velocity != Velocity()
+            self._commanded = command.velocity
             self._bounds.command(command.velocity)
             if not command.done:
                 return command
             self._end = command
         return self._end
 
-    def _momentum(self, velocity: Velocity) -> float:
+    def _momentum(self, velocity: Velocity) -> Velocity:
         """The speed of the motion's own kind and sense, within the limits, that need not be gained anew."""
         if self.motion.forward_m:
-            return min(self.limits.forward_mps, max(0.0, velocity.vx))
+            return Velocity(vx=min(self.limits.forward_mps, max(0.0, velocity.vx)))
         sense = math.copysign(1.0, self.motion.turn_rad)
-        return min(self.limits.yaw_rps, max(0.0, sense * velocity.wz))
+        return Velocity(wz=sense * min(self.limits.yaw_rps, max(0.0, sense * velocity.wz)))
 
     def _allowance_s(self) -> float:
         nominal_s = abs(self.motion.forward_m) / self.limits.forward_mps
@@ -140,12 +139,16 @@ class MotionController:
         """The command that ends a motion which went further or elsewhere than commanded, or None."""
         ahead_m, aside_m = self._along()
         exceeded = self._bounds.exceeded(ahead_m, aside_m, self._turned_rad)
+        exceeded = exceeded or speed_exceeded(odometry.velocity, self.limits)
         if exceeded:
             return Command(done=True, error=f"{exceeded}: check odometry, and what moves the robot")
         if not self._bounds.is_behind(ahead_m, self._turned_rad):
             return None
-        if _moves(odometry.velocity):
+        if self._bounds.lags(ahead_m, aside_m, self._turned_rad):
             return Command(done=True, error="odometry's pose lags behind its velocity: check its source")
+        if _moves(odometry.velocity):
+            error = f"the base covers {self._covered()}, far less than commanded: check it, and odometry"
+            return Command(done=True, error=error)
         return self._give_up()
 
     def _is_frozen(self, odometry: Odometry, now_s: float) -> bool:
@@ -155,7 +158,7 @@ class MotionController:
         """
         first = self._repeated
         changed = (odometry.pose, odometry.velocity) != (first.pose, first.velocity)
-        if changed or not self._commands_motion:
+        if changed or self._commanded == STANDSTILL:
             self._repeated, self._changed_s = odometry, now_s
         limit_s = self.limits.stale_after_s - 2 * self._period_s
         repeated_s = odometry.stamp_s - self._repeated.stamp_s
@@ -166,7 +169,7 @@ class MotionController:
         pose = odometry.pose
         self._turned_rad += wrap_angle(pose.yaw - self._last_pose.yaw)
         self._last_pose = pose
-        self._bounds.advance(self._turned_rad, now_s)
+        self._bounds.advance(odometry.velocity, self._turned_rad, now_s)
         self._step_s = min(0.2, max(0.0, now_s - self._updated_s))
         self._updated_s = now_s
         along, aside = self._along()
@@ -214,7 +217,7 @@ class MotionController:
             return self._give_up()
         free_m = free_ahead(points, self.footprint)
         ahead_m = min(remaining_m, free_m) - BASE_LAG_S * speed_mps
-        vx = self._ramp(self._braking_speed(ahead_m, self.limits.acceleration_mps2, CREEP_MPS), forward=True)
+        vx = self._braking_speed(ahead_m, self.limits.acceleration_mps2, CREEP_MPS)
         aside_m = self._along()[1]
         seen = self._coverage
         right_m = -MAX_SIDE_STEP_M - aside_m if seen.right else 0.0
@@ -231,9 +234,7 @@ class MotionController:
             return self._give_up()
         sense = math.copysign(1.0, self.motion.turn_rad * remaining_rad)
         ahead_rad = abs(remaining_rad) - TURN_LAG_S * abs(odometry.velocity.wz)
-        rate = self._ramp(
-            self._braking_speed(ahead_rad, self.limits.yaw_acceleration_rps2, CREEP_RPS), forward=False
-        )
+        rate = self._braking_speed(ahead_rad, self.limits.yaw_acceleration_rps2, CREEP_RPS)
         push_x, push_y = push_away(points, self.footprint)
         tightness = math.hypot(push_x, push_y)
         rate = sense * min(rate, self.limits.yaw_rps) * (1.0 - 0.7 * tightness)
@@ -241,24 +242,16 @@ class MotionController:
 
     def _settle(self, speed: float, settled: float) -> Command:
         """Stand still before the motion counts as done, so that the next frame is sharp."""
-        self._speed = 0.0
         return Command(done=speed < settled or self._stuck())
 
     def _braking_speed(self, ahead: float, acceleration: float, creep: float) -> float:
         """The speed from which the rest can be braked at half the acceleration limit; never below a creep."""
         return max(creep, math.sqrt(max(0.0, ahead) * acceleration))
 
-    def _ramp(self, wanted: float, forward: bool) -> float:
-        """Speed up within the acceleration limit; slowing down is immediate."""
-        limits = self.limits
-        acceleration = limits.acceleration_mps2 if forward else limits.yaw_acceleration_rps2
-        top = limits.forward_mps if forward else limits.yaw_rps
-        self._speed = min(wanted, top, self._speed + acceleration * max(self._step_s, 0.02))
-        return self._speed
-
     def _command(self, wanted: Velocity, points: Points) -> Command:
-        seen = seen_part(clamp(wanted, self.limits), self._coverage)
-        return Command(safe_velocity(seen, points, self.footprint))
+        elapsed_s = max(self._step_s, LEAST_STEP_S)
+        gained = sped_up(self._commanded, clamp(wanted, self.limits), self.limits, elapsed_s)
+        return Command(safe_velocity(seen_part(gained, self._coverage), points, self.footprint))
 
 
 def _moves(velocity: Velocity) -> bool:

@@ -10,6 +10,7 @@ import math
 
 from outrider.core.language.actions import Motion
 from outrider.core.values import Pose2D, Velocity
+from outrider.navigation.limits import MotionLimits
 
 # Beyond what was commanded, in any direction.
 OVER_M, OVER_RAD = 0.12, math.radians(10.0)
@@ -18,6 +19,8 @@ ASIDE_M, HEADING_RAD = 0.20, math.radians(20.0)
 SLIP, LAG_M, LAG_RAD = 1.25, 0.15, math.radians(12.0)
 # How much more may be covered than commanded so far: a base has momentum.
 AHEAD_M, AHEAD_RAD = 0.25, math.radians(20.0)
+# What a base that sways on its legs may be faster by.
+OVER_MPS, OVER_RPS = 0.05, 0.3
 # How long a base obeys a command that nobody repeats.
 HELD_S = 0.3
 
@@ -29,15 +32,18 @@ class MotionBounds:
         self._motion, self._start = motion, start
         self._velocity, self._now_s = Velocity(), now_s
         self._ahead_m = self._aside_m = self._turned_rad = 0.0
+        self._told_m = self._told_rad = 0.0
 
-    def advance(self, turned_rad: float, now_s: float) -> None:
-        """Add what was commanded until now; `turned_rad` since the start, by odometry."""
+    def advance(self, told: Velocity, turned_rad: float, now_s: float) -> None:
+        """Add what was commanded until now. By odometry: the velocity `told`, and what it has turned by."""
         elapsed_s = min(HELD_S, max(0.0, now_s - self._now_s))
         self._now_s = now_s
         cos, sin = math.cos(turned_rad), math.sin(turned_rad)
         self._ahead_m += (self._velocity.vx * cos - self._velocity.vy * sin) * elapsed_s
         self._aside_m += (self._velocity.vx * sin + self._velocity.vy * cos) * elapsed_s
         self._turned_rad += self._velocity.wz * elapsed_s
+        self._told_m += math.hypot(told.vx, told.vy) * elapsed_s
+        self._told_rad += abs(told.wz) * elapsed_s
 
     def command(self, velocity: Velocity) -> None:
         """Set the velocity that the base is commanded from now on."""
@@ -65,6 +71,12 @@ class MotionBounds:
             return sense * self._turned_rad > SLIP * max(0.0, sense * turned_rad) + LAG_RAD
         return self._ahead_m > SLIP * max(0.0, ahead_m) + LAG_M
 
+    def lags(self, ahead_m: float, aside_m: float, turned_rad: float) -> bool:
+        """Whether odometry's pose shows far less of a motion than its velocity does."""
+        if self._motion.turn_rad:
+            return self._told_rad > SLIP * abs(turned_rad) + LAG_RAD
+        return self._told_m > SLIP * math.hypot(ahead_m, aside_m) + LAG_M
+
     def _turn_exceeded(self, drift_m: float, turned_rad: float) -> str:
         sense = math.copysign(1.0, self._motion.turn_rad)
         turned, commanded = sense * turned_rad, abs(self._motion.turn_rad)
@@ -74,6 +86,16 @@ class MotionBounds:
         if turned < -OVER_RAD:
             return f"turned {math.degrees(-turned):.0f} deg to the wrong side"
         return f"moved {drift_m:.2f} m while turning" if drift_m > ASIDE_M else ""
+
+
+def speed_exceeded(velocity: Velocity, limits: MotionLimits) -> str:
+    """How the base is faster by odometry than any command, or an empty text."""
+    mps = math.hypot(velocity.vx, velocity.vy)
+    if mps > SLIP * math.hypot(limits.forward_mps, limits.lateral_mps) + OVER_MPS:
+        return f"moves at {mps:.2f} m/s, at most {limits.forward_mps:.2f} commanded"
+    if abs(velocity.wz) > SLIP * limits.yaw_rps + OVER_RPS:
+        return f"turns at {abs(velocity.wz):.2f} rad/s, at most {limits.yaw_rps:.2f} commanded"
+    return ""
 
 
 def _heading_exceeded(turned_rad: float, commanded_rad: float) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last things a velocity passes before it reaches the base: a clamp and a deadman."""
+"""The last things a velocity passes before it reaches the base: limits, and a deadman."""
 
 from __future__ import annotations
 
@@ -18,6 +18,20 @@ def clamp(velocity: Velocity, limits: MotionLimits) -> Velocity:
         _clip(velocity.vy, limits.lateral_mps),
         _clip(velocity.wz, limits.yaw_rps),
     )
+
+
+def sped_up(last: Velocity, wanted: Velocity, limits: MotionLimits, elapsed_s: float) -> Velocity:
+    """What is wanted, gained from the last velocity within the limits; to slow down takes no time."""
+    gain_mps, gain_rps = limits.acceleration_mps2 * elapsed_s, limits.yaw_acceleration_rps2 * elapsed_s
+    return Velocity(
+        _gained(last.vx, wanted.vx, gain_mps),
+        _gained(last.vy, wanted.vy, gain_mps),
+        _gained(last.wz, wanted.wz, gain_rps),
+    )
+
+
+def _gained(last: float, wanted: float, gain: float) -> float:
+    return _clip(wanted, gain + (abs(last) if last * wanted > 0.0 else 0.0))
 
 
 def _clip(value: float, bound: float) -> float:

@@ -14,7 +14,7 @@ MOVING_MPS, MOVING_RPS, PERSIST_S = 0.06, 0.15, 5.0
 
 
 class Stopping:
-    """Whether a zero velocity is due. A base that moves for longer is driven by others, who are not fought."""
+    """Whether a zero velocity is due. A base that moves for longer is driven by others: none is fought."""
 
     def __init__(self) -> None:
         self._ticks, self._ordered_s = 0, -math.inf

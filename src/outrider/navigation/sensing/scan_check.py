@@ -164,7 +164,7 @@ def _reach_fault(sample: ScanSample) -> str:
 
 
 def _is_in_other_units(sample: ScanSample) -> bool:
-    """Whether half of the ranges are far beyond the reach, and differ: what stands for "free" is one number."""
+    """Whether half of the ranges are far beyond the reach, and differ: "free" would be one number."""
     ranges = np.asarray(sample.ranges, dtype=float)
     beyond = ranges[np.isfinite(ranges) & (ranges > FAR_BEYOND * sample.range_max)]
     return len(beyond) > len(ranges) / 2 and len(np.unique(beyond)) > FEW

@@ -13,7 +13,7 @@ import numpy as np
 
 from outrider.navigation.sensing.transforms import Matrix
 
-# Beside an increment, what angles of drivers that round, or whose number of rays varies, differ by; and reaches.
+# What angles of drivers that round, or vary their number of rays, differ by beside an increment; and reaches.
 ANGLE_RAD, REACH_SHARE = 0.1, 0.1
 # Of all rays that hit something at least, and of these, that turn free at once.
 SURROUNDED, VANISHED = 0.25, 0.3
