@@ -28,8 +28,8 @@ from .schedules import SEED, frame_bytes, toy_pair
 FILE = Path(__file__).parent / "frames.json"
 TOKENS = 16
 BY_HAND = "one of every kind"
-GREEDY = frames.Rules("wait", "greedy", 0.0, 1.0, 0, 0, True, "none", "confidence")
-SAMPLED = frames.Rules("adaptive", "coupled", 0.7, 0.9, 40, -(1 << 63), False, "useful", "fifo")
+GREEDY = frames.Rules("wait", "greedy", 0.0, 1.0, 0, 0, True, "none")
+SAMPLED = frames.Rules("adaptive", "coupled", 0.7, 0.9, 40, -(1 << 63), False, "useful")
 PEERS = frames.AggregationRules("speculative", "coupled", "scheduled", 8, 1.0, 0.95, 40, 99)
 UP: tuple[frames.EdgeFrame, ...] = (
     frames.Open(1, 2, 3, "find the bottle", b"\xff\xd8 jpeg", (), 96, "fingerprint", GREEDY),

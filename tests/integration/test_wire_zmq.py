@@ -40,7 +40,7 @@ from outrider.wire.keys import create_keys, load_client_keys, load_server_keys, 
 from outrider.wire.server import RouterServer
 
 TARGET, DRAFT = toy_pair(3, 0.7, eos_bias=-9.0)
-RULES = Rules("wait", "greedy", 0.0, 1.0, 0, 0, True, "none", "confidence")
+RULES = Rules("wait", "greedy", 0.0, 1.0, 0, 0, True, "none")
 OPENING = Open(1, 4, 0, "find it", b"", (), 8, "toy", RULES)
 NO_LIMIT = GateLimits(units_per_s=1e9, burst_units=1e9)
 NEWS_MS = 20_000

@@ -72,7 +72,10 @@ class Round:
         return rejection.resample(target_row, draft_row, position, chance)
 
     def _rows_up(self, rows: Array) -> Array:
-        return packing.unpack_draft_rows(packing.pack_draft_rows(rows), *rows.shape) if self.packed else rows
+        if not self.packed or not len(rows):
+            return rows
+        arrived = packing.unpack_draft_rows(packing.pack_draft_rows(rows), *rows.shape)
+        return torch.stack([row.dense() for row in arrived])
 
     def _scalars_up(self, probs: Sequence[float]) -> Sequence[float]:
         return (

@@ -13,7 +13,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta, Struct
 
-PROTOCOL_VERSION = 8
+PROTOCOL_VERSION = 9
 MAX_FRAME_BYTES = 2 * 1024 * 1024
 MAX_PROMPT_CHARS = 16 * 1024
 MAX_JPEG_BYTES = 1024 * 1024
@@ -78,8 +78,7 @@ class Rules(Schema, frozen=True):
     """How a text is decoded. `when_idle`: what the cloud does while no draft fits.
 
     `bonus`: a wholly accepted chunk is followed by a token of the target's own, for an edge that waits.
-    `hints`: those that are sent; `useful` ones say something new that has often been right. `hint_order` is
-    that of their queue.
+    `hints`: those that are sent; `useful` ones say something new that has often been right.
     """
 
     when_idle: IdlePolicy
@@ -90,7 +89,6 @@ class Rules(Schema, frozen=True):
     seed_bits: SeedBits
     bonus: bool
     hints: HintPolicy
-    hint_order: HintOrder
 
     @property
     def seed(self) -> int:

@@ -61,7 +61,7 @@ def opening(
         tokens,
         values["max_new_tokens"],
         values.get("tokenizer", "toy-32"),
-        Rules(when_idle, acceptance, values.get("temperature", 0.0), 1.0, 0, 7, True, hints, "confidence"),
+        Rules(when_idle, acceptance, values.get("temperature", 0.0), 1.0, 0, 7, True, hints),
         values.get("model", ""),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from support.toys import JPEG
 
-from outrider.core.frames import Draft, Hint, Verdict
+from outrider.core.frames import Draft, Hint, Opened, Verdict
 from outrider.core.values import Prompt
 from outrider.decoding.acceptance.schemes import Choices
 from outrider.decoding.config import DecodingConfig
@@ -20,9 +20,13 @@ TOKENIZER = ToyTokenizer(32)
 
 
 def edge(max_new_tokens: int = 20, **options) -> EdgeMachine:
-    """A machine that has sent its Open at 0 s; greedy `sd` where nothing else is asked for."""
+    """A machine that has sent its second Open at 0 s, and knows the target's end tokens from the first text;
+    greedy `sd` where nothing else is asked for.
+    """
     options = {"strategy": "sd", "acceptance": "greedy", **options}
-    machine = EdgeMachine(5, DecodingConfig(**options), TOKENIZER)
+    machine = EdgeMachine(5, DecodingConfig(**options), TOKENIZER, epoch=-1)
+    machine.begin(PROMPT, max_new_tokens, 0.0)
+    machine.receive(Opened(5, 0, 0, ROOT, 0, tuple(TOKENIZER.end_ids)), 0.0)
     machine.begin(PROMPT, max_new_tokens, 0.0)
     return machine
 

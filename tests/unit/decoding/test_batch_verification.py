@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -11,6 +12,7 @@ from outrider.core.errors import ModelError
 from outrider.core.frames import Peer
 from outrider.core.ports import Chunk, ExitInfo
 from outrider.decoding.acceptance.coupled import decide
+from outrider.decoding.acceptance.packing import SparseRow
 from outrider.decoding.acceptance.schemes import SCHEMES, AcceptanceScheme
 from outrider.decoding.execution import batch_verification
 from outrider.decoding.execution.batch_verification import VerificationBatch
@@ -28,7 +30,7 @@ def job(
     number: int, scheme: AcceptanceScheme, sampling: Sampling, draft: tuple[int, ...], hints: bool = True
 ) -> Verify:
     key = SessionKey(Peer("", bytes([number])), number)
-    evidence = torch.eye(VOCABULARY, dtype=torch.float64)[list(draft)].unbind()
+    evidence = tuple(SparseRow(np.array([token]), np.ones(1), VOCABULARY) for token in draft)
     return Verify(key, 1, (3,) * number, draft, evidence, scheme, sampling, True, hints)
 
 

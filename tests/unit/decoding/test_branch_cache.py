@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from outrider.decoding.acceptance.packing import SparseRow
 from outrider.decoding.acceptance.schemes import Choices
 from outrider.decoding.cloud import branch_cache
-from outrider.decoding.cloud.branch_cache import MAX_TOKENS, MOST_CHOICES, ROW_TOKENS, BranchCache
+from outrider.decoding.cloud.branch_cache import (
+    MAX_TOKENS,
+    MOST_CHOICES,
+    ROW_TOKENS,
+    TOKEN_ENTRIES,
+    BranchCache,
+)
 from outrider.decoding.protocol.branch_codec import Run
 from outrider.decoding.protocol.prefix_digest import extend_digest
 
@@ -140,12 +147,13 @@ def test_what_a_peer_offers_after_one_text_is_bounded_too():
     assert ends(pool) == [(7777,), *[(token,) for token in range(MOST_CHOICES - 1)]]
 
 
-def test_tokens_with_distributions_take_more_room():
-    pool = BranchCache()
+@pytest.mark.parametrize(("entries", "room"), [(1, ROW_TOKENS), (100 * TOKEN_ENTRIES, ROW_TOKENS + 100)])
+def test_tokens_with_distributions_take_more_room(entries, room):
+    pool, row = BranchCache(), SparseRow(np.arange(entries), np.full(entries, 1.0 / entries), 2**17)
     for number in range(MAX_TOKENS):
-        pool.add_branch(0, number << 8, (5,), (torch.ones(1),))
-        pool.add_branch(0, number << 8, (5,), (torch.zeros(1),))
-    assert sum(bool(pool.best(number << 8, 1)[0]) for number in range(MAX_TOKENS)) == MAX_TOKENS // ROW_TOKENS
+        pool.add_branch(0, number << 8, (5,), (row,))
+        pool.add_branch(0, number << 8, (5,), (row,))
+    assert sum(bool(pool.best(number << 8, 1)[0]) for number in range(MAX_TOKENS)) == MAX_TOKENS // room
     pool.keep_after(1, after(9))
     add(pool, (1, 2))
     assert pool._size == 2

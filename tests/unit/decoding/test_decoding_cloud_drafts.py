@@ -104,13 +104,23 @@ def test_an_empty_draft_asks_for_a_step():
     assert step(cloud) == [], "one step, not more"
 
 
-def test_a_settled_token_counts_only_where_the_text_waits_for_it():
+def test_a_settled_token_counts_at_a_verifier_that_has_lost_what_was_unsettled():
+    """After a restart, and an Open from before the token was settled, no other frame would name it."""
+    cloud = service()
+    text = own()
+    opened(cloud, acceptance="split")
+    assert cloud.receive(ALICE, proposal((), text[1:3], settled=text[0])) == []
+    [verdict] = frames(step(cloud))
+    assert (verdict.base, verdict.tokens) == (1, text[1:4])
+
+
+def test_a_settled_token_counts_only_after_the_text_that_it_follows():
     cloud = service()
     text = own()
     wrong = text[1] % 31 + 1
     opened(cloud, acceptance="split")
-    cloud.receive(ALICE, proposal((), (text[2],), settled=text[0]))
-    assert step(cloud) == [], "nothing is unsettled yet"
+    cloud.receive(ALICE, proposal((9,), (text[2],), settled=text[0]))
+    assert step(cloud) == [], "that was another text"
     cloud.receive(ALICE, proposal((), (text[0], wrong)))
     [verdict] = frames(step(cloud))
     assert isinstance(verdict, Unsettled)
@@ -126,7 +136,7 @@ def test_a_settled_token_counts_only_where_the_text_waits_for_it():
     assert isinstance(verdict, Verdict)
     assert (verdict.base, verdict.tokens) == (2, text[2:5])
     assert step(cloud) == []
-    cloud.receive(ALICE, proposal(text[:5], (), settled=7))
+    cloud.receive(ALICE, proposal(text[:4], (), settled=7))
     [verdict] = frames(cloud.receive(ALICE, Resume(5, 1, 0, ROOT)))
     assert verdict.tokens == text[:5]
 

@@ -229,7 +229,6 @@ any_rules = st.builds(
     small,
     st.booleans(),
     st.sampled_from(["none", "all", "useful"]),
-    st.sampled_from(["confidence", "fifo", "random"]),
 )
 any_frame = st.one_of(
     st.builds(

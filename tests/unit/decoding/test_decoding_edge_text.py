@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 from edge_machine import PROMPT, ROOT, TOKENIZER, draft, drafted, edge, grow, hint, prefill, verdict
-from support.toys import JPEG
+from support.toys import JPEG, own_text, request
 
-from outrider.core.errors import ProtocolError
-from outrider.core.frames import Cancel, Open, Opened, PrefillAgain, Refused, Rules, Verdict
+from outrider.core.errors import ConfigError, ProtocolError
+from outrider.core.frames import (
+    MAX_JPEG_BYTES,
+    MAX_NEW_TOKENS,
+    MAX_PROMPT_CHARS,
+    Cancel,
+    Open,
+    Opened,
+    PrefillAgain,
+    Refused,
+    Rules,
+    Verdict,
+)
+from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.acceptance.schemes import Choices
 from outrider.decoding.config import DecodingConfig
+from outrider.decoding.drivers.linked_decoder import LinkedDecoder
+from outrider.decoding.drivers.local_link import LocalLink
+from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.edge.actions import Commit, Send
 from outrider.decoding.edge.machine import EdgeMachine
+from outrider.decoding.fakes.toy import ToyModel, ToySettings
 
 
 def test_open_carries_the_prompt_and_a_whole_chunk_is_sent_once():
     config = DecodingConfig(strategy="sd", acceptance="greedy", num_draft_tokens=2, wanted_model="large")
     machine = EdgeMachine(5, config, TOKENIZER)
-    rules = Rules("wait", "greedy", 0.0, 1.0, 0, config.sampling_for(PROMPT).seed, True, "none", "confidence")
+    rules = Rules("wait", "greedy", 0.0, 1.0, 0, config.sampling_for(PROMPT).seed, True, "none")
     assert machine.begin(PROMPT, 20, 0.0) == [
         Send(Open(5, 1, ROOT, PROMPT.text, JPEG, (), 20, TOKENIZER.fingerprint, rules, "large"))
     ]
@@ -132,3 +150,22 @@ def test_sd_drafts_whole_chunks_and_is_silent_until_the_verdict():
     assert len(machine.receive(verdict((3, 4, 5, 6), 0, drafted=3), 1.0)) == 1
     assert machine.next_job().prefixes == ((3, 4, 5, 6),)
     assert machine.next_job().num_choices == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "max_new_tokens", "words"),
+    [
+        (Prompt("x" * (MAX_PROMPT_CHARS + 1), JPEG), 20, "16385 characters: 16384 are the most"),
+        (Prompt("find", b"x" * (MAX_JPEG_BYTES + 1)), 20, "the picture has 1048577 bytes"),
+        (Prompt("find \ud800", JPEG), 20, "the prompt is no text"),
+        (PROMPT, 0, "max_new_tokens=0 must lie between 1 and 4096"),
+        (PROMPT, MAX_NEW_TOKENS + 1, "max_new_tokens=4097"),
+    ],
+)
+def test_what_no_frame_may_hold_is_refused_at_once_and_the_next_text_is_written(asked, max_new_tokens, words):
+    target = ToyModel(ToySettings(seed=3))
+    link = LocalLink(VerifierService(target))
+    with closing(LinkedDecoder(link, target, target.tokenizer, DecodingConfig("sd"), 1, "here")) as decoder:
+        with pytest.raises(ConfigError, match=words):
+            decoder.decode(DecodeRequest(asked, max_new_tokens, 1e3))
+        assert decoder.decode(request()).token_ids == own_text(target, request())

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 from edge_machine import ROOT, edge, grow, prefill
 from support.toys import own_text, request
 
 from outrider.core.endings import has_ended, until_end
 from outrider.core.errors import ConfigError
-from outrider.core.frames import Opened
+from outrider.core.frames import CloudFrame, Opened
 from outrider.core.link_profile import LinkProfile
 from outrider.decoding.config import STRATEGIES, DecodingConfig
+from outrider.decoding.drivers.linked_decoder import LinkedDecoder
+from outrider.decoding.drivers.local_link import LocalLink
+from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.fakes.toy import ToyModel, ToySettings
 from outrider.decoding.protocol.prefix_digest import extend_digest
 from outrider.decoding.simulation.decoder import VirtualDecoder
@@ -45,6 +50,38 @@ def test_every_strategy_and_scheme_ends_by_the_targets_end_tokens(strategy: str,
         ends.add(text[-1])
         assert decoder.decode(asked).token_ids == text
     assert {3, 7, 11} <= ends, "texts must end by each of them"
+
+
+class LosesTheFirst(LocalLink):
+    """Loses, or delays by a frame, the first word of the verifier on a text."""
+
+    def __init__(self, service: VerifierService, comes_late: bool) -> None:
+        super().__init__(service)
+        self._comes_late = comes_late
+        self._held: list[tuple[CloudFrame, int]] = []
+        self._has_lost = False
+
+    def receive(self, timeout_s: float) -> tuple[CloudFrame, int] | None:
+        received = super().receive(timeout_s)
+        if received is not None and isinstance(received[0], Opened) and not self._has_lost:
+            self._has_lost, self._held = True, [received]
+            return None
+        if received is None and self._held and self._comes_late:
+            return self._held.pop()
+        return received
+
+
+@pytest.mark.parametrize("comes_late", [False, True])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_text_ends_by_the_targets_end_tokens_though_its_word_on_them_is_lost(
+    strategy: str, comes_late: bool
+) -> None:
+    config = DecodingConfig(strategy, silence_s=0.02)
+    for number in range(6):
+        link = LosesTheFirst(VerifierService(TARGET), comes_late)
+        with closing(LinkedDecoder(link, DRAFT, DRAFT.tokenizer, config, 1, "here")) as decoder:
+            asked = request(f"text {number}", deadline_s=20.0)
+            assert decoder.decode(asked).token_ids == own_text(TARGET, asked)
 
 
 def test_a_text_that_went_on_alone_past_the_targets_end_token_is_complete_once_that_is_known() -> None:

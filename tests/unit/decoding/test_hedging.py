@@ -256,7 +256,7 @@ class Refusing:
 
 ASKED = request().prompt
 ROOT = prompt_digest(ASKED)
-RULES = Rules("wait", "greedy", 0.0, 1.0, 0, 7, True, "none", "confidence")
+RULES = Rules("wait", "greedy", 0.0, 1.0, 0, 7, True, "none")
 OPENING = Open(1, 1, ROOT, ASKED.text, ASKED.jpeg, (), 20, "toy-32", RULES)
 
 
@@ -305,6 +305,29 @@ def test_one_that_is_unknown_or_down_is_never_asked() -> None:
     hedge.receive(1, Pong(1, 1, "target", 100, 1, 8), 9.0)
     assert hedge.watch([True, False], [1, 1], 9.1) == []
     assert hedge.due_s() is None
+
+
+def test_one_that_refused_and_serves_the_text_after_all_leads() -> None:
+    hedge, _ = opened_hedge()
+    for number in (0, 1):
+        hedge.receive(number, Refused(1, 1, "busy", "full"), 0.1)
+    assert hedge.watch([True, True], [1, 1], 0.2) == []
+    assert hedge.send(Draft(1, 1, 0, ROOT, b"\x01\x05"), 0.2) == [], "nobody serves it"
+    opening = hedge.watch([True, True], [2, 1], 0.3)
+    assert (0, Open) in [(number, type(frame)) for number, frame in opening]
+    hedge.receive(0, Opened(1, 1, 0, ROOT, 10, (2,)), 0.4)
+    hedge.watch([True, True], [2, 1], 0.41)
+    assert {number for number, _ in hedge.send(Draft(1, 1, 0, ROOT, b"\x01\x06"), 0.5)} == {0}
+
+
+@pytest.mark.parametrize("word", [Verdict(1, 1, 0, ROOT, (5,), 0, 1, 0), Opened(1, 1, 0, ROOT, 10, (2,))])
+def test_a_refusal_that_comes_twice_leaves_out_nobody_who_answers(word: CloudFrame) -> None:
+    hedge, _ = opened_hedge()
+    for number in (0, 1):
+        hedge.receive(number, Refused(1, 1, "busy", "full"), 0.1)
+    hedge.receive(0, word, 0.2)
+    hedge.watch([True, True], [1, 1], 0.3)
+    assert {number for number, _ in hedge.send(Draft(1, 1, 0, ROOT, b"\x01\x06"), 0.4)} == {0}
 
 
 def test_a_verifier_that_is_back_is_given_the_text_so_far() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -102,7 +103,11 @@ def test_what_no_draft_can_have_drawn_is_not_packed(prob):
 
 @given(draft_chunks)
 def test_draft_rows_come_back(chunk):
-    assert torch.equal(packing.unpack_draft_rows(packing.pack_draft_rows(chunk), *chunk.shape), chunk)
+    rows = packing.unpack_draft_rows(packing.pack_draft_rows(chunk), *chunk.shape)
+    assert all(torch.equal(row.dense(), sent) for row, sent in zip(rows, chunk, strict=True))
+    assert all(
+        row.has(token) == bool(row.dense()[token] > 0.0) for row in rows for token in range(len(chunk[0]))
+    )
 
 
 @given(target_rows)
@@ -175,10 +180,27 @@ def test_each_of_several_distributions_must_be_one(numbers, reason):
 
 def test_distributions_lie_end_to_end():
     rows = packing.unpack_draft_rows(packed(2, 0, VOCABULARY - 1, FULL, FULL), 2, VOCABULARY)
-    assert rows[0, 0] == rows[1, 0] == 1.0
-    assert packing.unpack_draft_rows(b"", 0, VOCABULARY).shape == (0, VOCABULARY)
+    assert rows[0].dense()[0] == rows[1].dense()[0] == 1.0
+    assert packing.unpack_draft_rows(b"", 0, VOCABULARY) == ()
     with pytest.raises(ProtocolError, match="more bytes"):
         packing.unpack_draft_rows(packed(1), 0, VOCABULARY)
+
+
+@pytest.mark.parametrize("num_rows", [1, 64, 4096])
+def test_few_bytes_take_little_memory_whatever_the_vocabulary(num_rows):
+    size = 151_936
+    row = torch.zeros(1, size, dtype=torch.float64)
+    row[0, 7] = 1.0
+    one = packing.pack_draft_rows(row)
+    gaps = [7, *[size - 1] * (num_rows - 1)]
+    payload = packed(num_rows, *gaps, *[FULL] * num_rows)
+    assert num_rows > 1 or payload == one
+    tracemalloc.start()
+    rows = packing.unpack_draft_rows(payload, num_rows, size)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(rows) == num_rows and all(row.has(7) and not row.has(8) for row in rows)
+    assert peak < 200_000 + 2_000 * num_rows
 
 
 @pytest.mark.parametrize(

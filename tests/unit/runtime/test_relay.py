@@ -12,7 +12,7 @@ from outrider.decoding.cloud.machine import Reply
 from outrider.runtime.wiring.relay import RelayService
 
 ALICE, BOB = Peer("", b"alice"), Peer("", b"bob")
-RULES = Rules("wait", "greedy", 0.0, 1.0, 0, 0, True, "none", "confidence")
+RULES = Rules("wait", "greedy", 0.0, 1.0, 0, 0, True, "none")
 OPEN = Open(1, 3, 0, "go", b"", (), 9, "toy", RULES)
 
 

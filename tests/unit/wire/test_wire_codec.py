@@ -16,8 +16,8 @@ from outrider.core.errors import ProtocolError
 from outrider.decoding.protocol.branch_codec import Run, pack_runs
 from outrider.wire.codec import decode_cloud_frame, decode_edge_frame, encode, wire_bytes
 
-RULES = f.Rules("adaptive", "coupled", 0.7, 0.9, f.MAX_VOCABULARY, -(1 << 63), True, "useful", "confidence")
-PLAIN_RULES = ["wait", "greedy", 0.0, 1.0, 0, 0, True, "none", "fifo"]
+RULES = f.Rules("adaptive", "coupled", 0.7, 0.9, f.MAX_VOCABULARY, -(1 << 63), True, "useful")
+PLAIN_RULES = ["wait", "greedy", 0.0, 1.0, 0, 0, True, "none"]
 EDGE_FRAMES = [
     f.Open(1, 2, 3, "find the chair", JPEG, (1, 2), 40, "toy", RULES),
     f.Resume(1, 2, 3, 4, 5),
@@ -77,13 +77,12 @@ def test_cloud_frames_survive_and_are_no_edge_frames(frame):
         [1, 1, 2, 3, "x" * (16 * 1024 + 1), b"", [], 4, "toy", PLAIN_RULES],
         [1, 1, 2, 3, "x", b"", [], 0, "toy", PLAIN_RULES],
         [1, 1, 2, 3, "x", b"", [], 4, "toy", ["hurry", *PLAIN_RULES[1:]]],
-        [1, 1, 2, 3, "x", b"", [], 4, "toy", [*PLAIN_RULES[:-1], "lifo"]],
+        [1, 1, 2, 3, "x", b"", [], 4, "toy", [*PLAIN_RULES[:-1], "many"]],
         [1, 1, 2, 3, "x", b"", [], 4, "toy", [*PLAIN_RULES[:1], "magic", *PLAIN_RULES[2:]]],
         [1, 1, 2, 3, "x", b"", [], 4, "toy", [*PLAIN_RULES[:4], -1, *PLAIN_RULES[5:]]],
         [1, 1, 2, 3, "x", b"", [], 4, "toy", [*PLAIN_RULES[:4], (1 << 20) + 1, *PLAIN_RULES[5:]]],
         [1, 1, 2, 3, "x", b"", [], 4, "toy", [*PLAIN_RULES[:5], 1 << 63, *PLAIN_RULES[6:]]],
         [1, 1, 2, 3, "x", b"", [], 4, "toy", [*PLAIN_RULES[:5], 1.0, *PLAIN_RULES[6:]]],
-        [1, 1, 2, 3, "x", b"", [], 4, "toy", [*PLAIN_RULES[:7], "many", *PLAIN_RULES[8:]]],
         [1, 1, 2, 3, "x", b"", [], 4, "toy", PLAIN_RULES[:-1]],
         {"session": 1},
         7,

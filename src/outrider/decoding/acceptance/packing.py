@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -22,8 +24,31 @@ from outrider.decoding.acceptance.quantized import DRAFT_BITS, PEER_BITS, TARGET
 from outrider.decoding.acceptance.sparse import SparseResidue, TailDraws
 from outrider.decoding.acceptance.varints import decode_varints, encode_varints
 
+_NOTHING = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
 _TARGET_UNIT = 2.0**-TARGET_BITS
 _TARGET_TOTAL = 1 << TARGET_BITS
+
+
+class SparseRow(NamedTuple):
+    """A distribution as it arrived: the ids (K,) of the tokens with mass, ascending, and their probabilities.
+
+    So few bytes take little memory: a whole row of a large vocabulary takes a thousand times as much.
+    """
+
+    ids: np.ndarray
+    probs: np.ndarray
+    vocab_size: int
+
+    def dense(self) -> Array:
+        """Return all of it, float64 (vocab_size,)."""
+        row = np.zeros(self.vocab_size)
+        row[self.ids] = self.probs
+        return torch.from_numpy(row)
+
+    def has(self, token: int) -> bool:
+        """Whether a token has any mass."""
+        at = int(np.searchsorted(self.ids, token))
+        return at < len(self.ids) and int(self.ids[at]) == token
 
 
 def pack_token_probs(draft_token_probs: Sequence[float]) -> bytes:
@@ -47,8 +72,8 @@ def pack_draft_rows(draft_probs: Array) -> bytes:
     return _pack_rows(draft_probs, DRAFT_BITS)
 
 
-def unpack_draft_rows(payload: bytes, num_tokens: int, vocab_size: int) -> Array:
-    """float64 (num_tokens, vocab_size). Raises ProtocolError for anything but gridded distributions."""
+def unpack_draft_rows(payload: bytes, num_tokens: int, vocab_size: int) -> tuple[SparseRow, ...]:
+    """The distribution of each token. Raises ProtocolError for anything but gridded distributions."""
     return _unpack_rows(payload, num_tokens, vocab_size, DRAFT_BITS)
 
 
@@ -59,7 +84,7 @@ def pack_target_row(target_row: Array) -> bytes:
 
 def unpack_target_row(payload: bytes, vocab_size: int) -> Array:
     """float64 (vocab_size,). Raises ProtocolError for anything but a gridded distribution."""
-    return _unpack_rows(payload, 1, vocab_size, TARGET_BITS)[0]
+    return _unpack_rows(payload, 1, vocab_size, TARGET_BITS)[0].dense()
 
 
 def pack_peer_rows(rows: Sequence[Array]) -> bytes:
@@ -67,9 +92,9 @@ def pack_peer_rows(rows: Sequence[Array]) -> bytes:
     return _pack_rows(torch.stack(list(rows)), PEER_BITS) if rows else b""
 
 
-def unpack_peer_rows(payload: bytes, num_rows: int, vocab_size: int) -> tuple[Array, ...]:
-    """float64 (vocab_size,) each. Raises ProtocolError for anything but gridded distributions."""
-    return tuple(_unpack_rows(payload, num_rows, vocab_size, PEER_BITS))
+def unpack_peer_rows(payload: bytes, num_rows: int, vocab_size: int) -> tuple[SparseRow, ...]:
+    """Each distribution. Raises ProtocolError for anything but gridded ones."""
+    return _unpack_rows(payload, num_rows, vocab_size, PEER_BITS)
 
 
 def pack_residue(residue: SparseResidue) -> bytes:
@@ -149,19 +174,21 @@ def _pack_rows(rows: Array, bits: int) -> bytes:
     return encode_varints(_entry_numbers(ids, counts[ids]))
 
 
-def _unpack_rows(payload: bytes, num_rows: int, vocab_size: int, bits: int) -> Array:
-    """float64 (num_rows, vocab_size). Raises ProtocolError for anything but distributions on that grid."""
+def _unpack_rows(payload: bytes, num_rows: int, vocab_size: int, bits: int) -> tuple[SparseRow, ...]:
+    """Raises ProtocolError for anything but distributions on that grid."""
     reader = _Reader(payload)
-    probs = np.zeros(num_rows * vocab_size)
-    if num_rows:
-        ids, counts = reader.entries(len(probs))
-        probs[ids] = counts * 2.0**-bits
+    ids, counts = reader.entries(num_rows * vocab_size) if num_rows else _NOTHING
     reader.finish()
-    rows = probs.reshape(num_rows, vocab_size)
-    totals = rows.sum(1)
-    if not (totals == 1.0).all():
-        raise ProtocolError(f"a packed distribution sums to {totals[totals != 1.0][0]:g}, not to 1")
-    return torch.from_numpy(rows)
+    probs = counts * 2.0**-bits
+    bounds = np.searchsorted(ids, np.arange(num_rows + 1) * vocab_size).tolist()
+    rows = []
+    for number, (start, end) in enumerate(pairwise(bounds)):
+        total = float(probs[start:end].sum())
+        if total != 1.0:
+            raise ProtocolError(f"a packed distribution sums to {total:g}, not to 1")
+        # Copies, so that a row that is kept keeps no other.
+        rows.append(SparseRow(ids[start:end] - number * vocab_size, probs[start:end].copy(), vocab_size))
+    return tuple(rows)
 
 
 def _entry_numbers(ids: np.ndarray, counts: np.ndarray) -> np.ndarray:

@@ -193,8 +193,8 @@ class RejectionScheme(AcceptanceScheme):
         return pack_draft_rows(torch.stack(list(draft_rows))) if tokens else b""
 
     def unpack_evidence(self, payload: bytes, num_tokens: int, vocab_size: int) -> tuple[Evidence, ...]:
-        """Return the distribution (V,) of each token."""
-        return tuple(unpack_draft_rows(payload, num_tokens, vocab_size))
+        """Return the distribution of each token, as it arrived."""
+        return unpack_draft_rows(payload, num_tokens, vocab_size)
 
     def judge(
         self,
@@ -207,7 +207,7 @@ class RejectionScheme(AcceptanceScheme):
     ) -> Outcome:
         """Test each token; after a rejection draw from what P has more than Q."""
         target, chance = target_distribution(logits, sampling), CounterChance(sampling.seed)
-        rows = torch.stack(list(evidence)) if draft else target[:0]
+        rows = torch.stack([row.dense() for row in evidence]) if draft else target[:0]
         return judge_rejection(target, rows, draft, position, chance, with_bonus)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from outrider.core.errors import ProtocolError
 from outrider.core.frames import Drafted
-from outrider.core.ports import Array
-from outrider.decoding.acceptance.packing import unpack_peer_rows
+from outrider.decoding.acceptance.packing import SparseRow, unpack_peer_rows
 from outrider.decoding.aggregation.rule import PeerDraft
 from outrider.decoding.protocol.prefix_digest import extend_digest
 
 _RIVALS_PER_POSITION = 4
+_Heard = tuple[int, SparseRow | None]
 
 
 class HeardDrafts:
@@ -19,25 +19,25 @@ class HeardDrafts:
     def __init__(self, vocab_size: int, has_rows: bool) -> None:
         self._vocab_size = vocab_size
         self._has_rows = has_rows
-        self._drafts: dict[int, dict[int, PeerDraft]] = {}
+        self._drafts: dict[int, dict[int, _Heard]] = {}
 
     def add(self, frame: Drafted, length: int) -> None:
         """Keep the drafts of a frame that are for positions from `length` on.
 
         Raises ProtocolError for a token that its own distribution excludes.
         """
-        rows: tuple[Array | None, ...] = (None,) * len(frame.tokens)
+        rows: tuple[SparseRow | None, ...] = (None,) * len(frame.tokens)
         if self._has_rows:
             rows = unpack_peer_rows(frame.evidence, len(frame.tokens), self._vocab_size)
         digest = frame.digest
         for position, (token, row) in enumerate(zip(frame.tokens, rows, strict=True), frame.base):
-            if row is not None and not float(row[token]) > 0.0:
+            if row is not None and not row.has(token):
                 raise ProtocolError(f"a draft at position {position} has probability 0")
             if position >= length:
-                self._keep(position, digest, PeerDraft(token, row))
+                self._keep(position, digest, (token, row))
             digest = extend_digest(digest, (token,))
 
-    def _keep(self, position: int, digest: int, draft: PeerDraft) -> None:
+    def _keep(self, position: int, digest: int, draft: _Heard) -> None:
         rivals = self._drafts.setdefault(position, {})
         rivals.pop(digest, None)
         rivals[digest] = draft
@@ -46,8 +46,15 @@ class HeardDrafts:
 
     def at(self, position: int, digest: int) -> PeerDraft | None:
         """Return the draft at a position after the prefix of this digest."""
-        return self._drafts.get(position, {}).get(digest)
+        return _as_draft(self._drafts.get(position, {}).get(digest))
 
     def take(self, position: int, digest: int) -> PeerDraft | None:
         """Return the same, and drop all drafts at the position: it is final."""
-        return self._drafts.pop(position, {}).get(digest)
+        return _as_draft(self._drafts.pop(position, {}).get(digest))
+
+
+def _as_draft(heard: _Heard | None) -> PeerDraft | None:
+    if heard is None:
+        return None
+    token, row = heard
+    return PeerDraft(token, None if row is None else row.dense())

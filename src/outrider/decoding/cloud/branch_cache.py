@@ -17,8 +17,9 @@ from outrider.decoding.protocol.prefix_digest import next_digest
 MAX_TOKENS = 4096
 MOST_CHOICES = 16
 """Tokens that are kept after one text, the likeliest."""
-ROW_TOKENS = 8
-"""A token with the distribution that it was drawn from counts as so many."""
+ROW_TOKENS, TOKEN_ENTRIES = 8, 256
+"""A token with the distribution that it was drawn from counts as so many, and one more for each TOKEN_ENTRIES
+of that."""
 
 
 @dataclass
@@ -157,4 +158,6 @@ class BranchCache:
 
 
 def _room(evidence: Evidence) -> int:
-    return 1 if evidence is None or isinstance(evidence, float) else ROW_TOKENS
+    if evidence is None or isinstance(evidence, float):
+        return 1
+    return ROW_TOKENS + len(evidence.ids) // TOKEN_ENTRIES

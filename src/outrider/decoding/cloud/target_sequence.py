@@ -137,7 +137,10 @@ class TargetSequence:
         base, digest = frame.base, frame.digest
         if frame.settled is not None:
             self._check_tokens((frame.settled,))
-            if self._residue is not None and (base, digest) == (len(self._text), self._text.digest):
+            if (base, digest) == (
+                len(self._text),
+                self._text.digest,
+            ):  # with no residue left by a restart, too
                 self._drafts.extend((frame.settled,))
                 self._residue = None
             base, digest = base + 1, extend_digest(digest, (frame.settled,))

@@ -40,7 +40,6 @@ class FrameBuilder:
             signed(self.sampling.seed),
             plan.bonus,
             plan.hints,
-            config.cloud_hint_order,
         )
         return Open(
             self.session,

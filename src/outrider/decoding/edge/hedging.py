@@ -118,6 +118,8 @@ class Hedge:
         opened = self._open
         if opened is None or (frame.session, frame.epoch) != (opened.session, opened.epoch):
             return News(None, [])
+        if isinstance(frame, (Opened, Verdict, Unsettled)):
+            self._verifiers[number].refused = False  # whatever it has said before, it serves the text now
         if isinstance(frame, (Verdict, Unsettled)):
             return self._on_verdict(number, frame, now_s)
         if isinstance(frame, PrefillAgain):

@@ -35,6 +35,7 @@ from outrider.decoding.edge.send_policy import send_policy_of
 from outrider.decoding.edge.verdicts import commit_of, last_sent_s
 from outrider.decoding.jobs import DraftTokens, EdgeJob, EdgeResult, NoRoom, PrefillDraft
 from outrider.decoding.protocol.branch_codec import token_bytes
+from outrider.decoding.protocol.limits import check_request
 from outrider.decoding.protocol.prefix_digest import DigestedText, prompt_digest
 from outrider.decoding.protocol.refusals import error_of
 
@@ -50,7 +51,7 @@ class EdgeMachine:
         self._session = session
         self._config = config
         self._vocab_size = tokenizer.vocab_size
-        self._end_ids = tokenizer.end_ids
+        self._end_ids, self._knows_ends = tokenizer.end_ids, False
         """The target's, once it has told them."""
         self._fingerprint = tokenizer.fingerprint
         self._policy = send_policy_of(config, EdgeEstimator(config, token_bytes(tokenizer.vocab_size)))
@@ -59,7 +60,11 @@ class EdgeMachine:
         self.done = True
 
     def begin(self, prompt: Prompt, max_new_tokens: int, now_s: float) -> list[EdgeAction]:
-        """Start the next text; whatever belongs to an earlier one is stale from here on."""
+        """Start the next text; whatever belongs to an earlier one is stale from here on.
+
+        Raises ConfigError for a request that is too large, and changes nothing then.
+        """
+        check_request(prompt, max_new_tokens)
         self._epoch += 1
         self._prompt = prompt
         self._max_new_tokens = max_new_tokens
@@ -206,7 +211,7 @@ class EdgeMachine:
         self.target_prefill_s = frame.prefill_us / 1e6
         self._policy.estimates.round_trip.add(now_s - self._opened_at_s, self.target_prefill_s)
         self._policy.estimates.on_opened(now_s)
-        self._end_ids = frozenset(frame.end_ids)
+        self._end_ids, self._knows_ends = frozenset(frame.end_ids), True
         self._drafting.end_with(self._end_ids)
         self.done = self._is_complete  # it may have gone on alone past the target's end token
 
@@ -243,6 +248,8 @@ class EdgeMachine:
     def _on_verdict(self, verdict: Verdict | Unsettled, now_s: float) -> list[EdgeAction]:
         """Commit what is new in it; after a gap or a contradiction tell the cloud where this side stands."""
         text = self._text
+        if not self._knows_ends:  # the target's word on where its texts end was lost, or is still to come
+            return self._contradict(now_s)
         if verdict.base > len(text):
             return self._on_gap(verdict, now_s)
         overlap = len(text) - verdict.base

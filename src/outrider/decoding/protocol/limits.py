@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a verifier serves at most, as data."""
+"""What a verifier serves at most: sessions and batches as data, and what a text may ask for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import math
 from dataclasses import dataclass, replace
 
 from outrider.core.errors import ConfigError
+from outrider.core.frames import MAX_JPEG_BYTES, MAX_NEW_TOKENS, MAX_PROMPT_CHARS
 from outrider.core.model_options import ROWS_OF_A_BATCH, ROWS_TOGETHER
+from outrider.core.values import Prompt
 
 
 @dataclass(frozen=True)
@@ -47,3 +49,17 @@ class CloudLimits:
         rows = ROWS_OF_A_BATCH.get(kind, self.batch_tokens)
         together = ROWS_TOGETHER.get(kind, self.shared_tokens)
         return replace(self, batch_tokens=rows, shared_tokens=together)
+
+
+def check_request(prompt: Prompt, max_new_tokens: int) -> None:
+    """Raises ConfigError for what no frame may hold, so that it is told here and not left unanswered."""
+    if not 1 <= max_new_tokens <= MAX_NEW_TOKENS:
+        raise ConfigError(f"max_new_tokens={max_new_tokens} must lie between 1 and {MAX_NEW_TOKENS}")
+    if len(prompt.text) > MAX_PROMPT_CHARS:
+        raise ConfigError(f"the prompt has {len(prompt.text)} characters: {MAX_PROMPT_CHARS} are the most")
+    if len(prompt.jpeg) > MAX_JPEG_BYTES:
+        raise ConfigError(f"the picture has {len(prompt.jpeg)} bytes: {MAX_JPEG_BYTES} are the most")
+    try:
+        prompt.text.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(f"the prompt is no text: {error.reason} at character {error.start}") from error

@@ -157,7 +157,7 @@ def test_theorem_1_holds_of_what_was_never_sent(shape, share):
     def compressed(chance):
         offset, _ = pieces[chance.pick(lengths, Purpose.ROUNDING, 0)]
         rows = tuple(unbiased_grid(row, 3, offset) for row in full)
-        rows = unpack_peer_rows(pack_peer_rows(rows), 2, len(rows[0]))
+        rows = tuple(row.dense() for row in unpack_peer_rows(pack_peer_rows(rows), 2, len(rows[0])))
         return aggregate(drawn(rows, 0, chance), share, 0, chance)
 
     assert difference(outcomes(compressed), mixture(full, share)) < 1e-9

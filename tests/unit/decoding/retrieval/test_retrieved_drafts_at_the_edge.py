@@ -6,7 +6,7 @@ import pytest
 from support.toys import JPEG
 
 from outrider.core.errors import ConfigError
-from outrider.core.frames import Draft, Verdict
+from outrider.core.frames import Draft, Opened, Verdict
 from outrider.core.values import DecodeRequest, Prompt, Successors
 from outrider.decoding.acceptance.schemes import GREEDY, Choices
 from outrider.decoding.config import DecodingConfig, drafter_names
@@ -27,7 +27,10 @@ TEXT = (11, 12, 13, 14, 15, 16)
 
 def edge(*drafters: str, **options) -> EdgeMachine:
     config = DecodingConfig(strategy="sd", acceptance="greedy", drafters=drafters, **options)
-    return EdgeMachine(5, config, ToyTokenizer(32))
+    machine = EdgeMachine(5, config, ToyTokenizer(32), epoch=-1)
+    machine.begin(Prompt("another", JPEG), 20, 0.0)
+    machine.receive(Opened(5, 0, 0, ROOT, 0, tuple(ToyTokenizer(32).end_ids)), 0.0)  # the target's end tokens
+    return machine
 
 
 def begin(machine: EdgeMachine, prompt: Prompt = PROMPT) -> list[EdgeAction]:
