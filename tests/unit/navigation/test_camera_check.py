@@ -12,6 +12,7 @@ from outrider.core.values import Odometry, Pose2D, Velocity
 from outrider.navigation.sensing.camera_check import (
     FOCAL_PX,
     HEIGHT_PX,
+    UNMOVED,
     WIDTH_PX,
     MirrorCheck,
     RepeatWatch,
@@ -51,6 +52,71 @@ def test_a_picture_in_which_left_is_right_is_noticed(
     flip: Callable[..., Picture], seed: int, sense: float
 ) -> None:
     assert pan(flip, seed, 0.6, sense).mirrored
+
+
+NOISE = np.random.default_rng(5).integers(0, 255, (HEIGHT_PX, WIDTH_PX, 3)).astype(np.uint8)
+
+
+class Dying:
+    """A camera that shows `number` pictures more, and then the last of them with something that changes."""
+
+    def __init__(self, number: int, change: Callable[[Picture, int], Picture]) -> None:
+        self._left, self._change = number, change
+        self._last, self._count = NOISE, 0
+
+    def __call__(self, picture: Picture) -> Picture:
+        self._left, self._count = self._left - 1, self._count + 1
+        if self._left >= 0:
+            self._last = picture
+        return self._change(self._last.copy(), self._count) if self._left < 0 else picture
+
+
+def with_clock(picture: Picture, count: int) -> Picture:
+    picture[:10, : 10 + count % 20] = 255
+    return picture
+
+
+def with_noise(picture: Picture, count: int) -> Picture:
+    rng = np.random.default_rng(count)
+    return np.clip(picture + rng.normal(0.0, 3.0, picture.shape), 0, 255).astype(np.uint8)
+
+
+@pytest.mark.parametrize("change", [with_clock, with_noise])
+@pytest.mark.parametrize("number", [0, 15])
+def test_a_picture_that_shows_no_turn_is_noticed_though_it_changes(
+    change: Callable[[Picture, int], Picture], number: int
+) -> None:
+    for seed in (1, 4, 6):
+        assert pan(Dying(number, change), seed, 0.6).fault == UNMOVED
+
+
+def test_static_noise_is_noticed() -> None:
+    assert pan(lambda _: NOISE, 1, 0.6).unmoved
+
+
+@pytest.mark.parametrize("look", ["textured", "dim", "washed", "noisy"])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_no_look_of_a_home_is_taken_for_a_camera_that_is_dead(look: str, seed: int) -> None:
+    simulator = Simulator(generate_home(seed, placement="hidden"), seed, 0.02, look=draw_look(look, seed))
+    check = MirrorCheck()
+    try:
+        for _ in range(50):
+            picture = simulator.render_camera()
+            check.see(lambda picture=picture: picture, simulator.odometry().pose)
+            simulator.drive(Velocity(wz=0.6), 0.1)
+            assert not check.fault
+    finally:
+        simulator.close()
+
+
+def test_a_plain_wall_behind_a_lens_that_darkens_its_corners_is_no_evidence() -> None:
+    check, rng = MirrorCheck(), np.random.default_rng(3)
+    y, x = np.mgrid[-1 : 1 : HEIGHT_PX * 1j, -1 : 1 : WIDTH_PX * 1j]
+    shade = 170.0 - 60.0 * (x * x + y * y)
+    for index in range(60):
+        picture = np.clip(shade[..., None] + rng.normal(0.0, 2.0, (HEIGHT_PX, WIDTH_PX, 3)), 0, 255)
+        check.see(lambda picture=picture: picture.astype(np.uint8), Pose2D(0.0, 0.0, 0.06 * index))
+    assert not check.fault
 
 
 def test_without_turning_nothing_is_judged() -> None:
@@ -128,6 +194,16 @@ def test_a_wall_of_one_colour_is_no_repetition() -> None:
         assert not watch.is_repeated(wall, odometry(x=x))
     assert not watch.is_repeated(b"picture one", odometry(x=0.6))
     assert watch.is_repeated(b"picture one", odometry(x=0.9))
+
+
+@pytest.mark.parametrize("colour", [(0, 135, 0), (255, 255, 255)])
+def test_one_colour_for_long_is_no_wall(colour: tuple[int, int, int]) -> None:
+    """What a decoder shows of a stream that is cut off, or a sensor that is flooded."""
+    picture = bytes(colour) * 100
+    for far in (odometry(x=1.2), odometry(yaw=1.2)):
+        watch = RepeatWatch()
+        assert not watch.is_repeated(picture, odometry())
+        assert watch.is_repeated(picture, far)
 
 
 def test_black_is_no_wall() -> None:

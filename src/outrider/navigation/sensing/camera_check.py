@@ -24,8 +24,12 @@ from outrider.core.values import Odometry, Pose2D, Velocity, wrap_angle
 from outrider.navigation.limits import SETTLED_MPS, SETTLED_RPS
 
 MIRRORED = (
-    "the picture is mirrored or upside down: turning left shows as turning right; mount the camera upright, "
-    "or switch off the flip in its driver, then give the goal again"
+    "the picture is mirrored or upside down, or late by a turn: turning left shows as turning right; mount "
+    "the camera upright, switch off the flip in its driver, or stamp its pictures, then give the goal again"
+)
+UNMOVED = (
+    "the picture does not follow the robot as it turns: it is frozen, or comes late; restart the camera's "
+    "driver, or stamp its pictures, then give the goal again"
 )
 REPEATED = (
     "the camera repeats one picture while the robot moves: restart its driver, then give the goal again"
@@ -39,12 +43,17 @@ RESPONSE = 0.15
 # How much of the highest peak any other may have, and how far apart (pixels) they are two.
 RIVAL, APART_PX = 0.6, 3
 TOLERANCE, SLACK_PX = 0.4, 1.0
-VOTES, NEEDED = 12, 4
+VOTES, NEEDED, UNMOVED_VOTES = 12, 4, 6
+# How much a picture must differ (of 255) from its own blur over so many columns, to be more than a wall, its
+# level edges, and the lens's own shading: those look the same to a robot that turns.
+TEXTURE, BLUR_PX = 3.0, 15
 LOOKED_AT_BYTES = 1_000_000
 COLOUR_BYTES, BLACK = 4, 24
 # Of a picture, what a lamp behind a lens cap, or dead pixels, may light.
 LIT_PERCENT = 1.0
 MOVED_M, MOVED_RAD = 0.02, math.radians(0.7)
+# No wall stays one colour, bit for bit, for so long.
+PLAIN_M, PLAIN_RAD = 1.0, math.radians(60.0)
 
 
 class RepeatWatch:
@@ -57,16 +66,18 @@ class RepeatWatch:
     def is_repeated(self, picture: bytes | array[int], odometry: Odometry | None) -> bool:
         """Whether it is, bit for bit, the last one, while the robot moves or is no longer where that came.
 
-        Of a large picture every so many bytes are looked at. One of a single colour, a wall near by, tells
-        nothing: it stays the same while the robot moves. Black is no colour: so look many dead cameras.
+        Of a large picture every so many bytes are looked at. One of a single colour, a wall near by, stays
+        the same while the robot moves a little. Black is no colour: so look many dead cameras.
         """
         content = np.frombuffer(picture, np.uint8)
         content = content[:: 1 + content.size // LOOKED_AT_BYTES]
         digest = zlib.crc32(content.tobytes())
-        if odometry is None or digest != self._digest or self._pose is None or _is_plain(content):
+        if odometry is None or digest != self._digest or self._pose is None:
             self._digest, self._pose = digest, odometry.pose if odometry else None
             return False
-        return _moves(odometry.velocity) or _has_moved(self._pose, odometry.pose)
+        if _is_plain(content):
+            return _has_moved(self._pose, odometry.pose, PLAIN_M, PLAIN_RAD)
+        return _moves(odometry.velocity) or _has_moved(self._pose, odometry.pose, MOVED_M, MOVED_RAD)
 
 
 def is_black(rgb: np.ndarray[Any, Any]) -> bool:
@@ -76,7 +87,8 @@ def is_black(rgb: np.ndarray[Any, Any]) -> bool:
 
 
 class MirrorCheck:
-    """Compares the picture's motion with odometry's turning, and counts votes.
+    """Compares the picture's motion with odometry's turning, and counts votes: for the camera, against it,
+    and that it shows no turn.
 
     A turn votes only as it goes on in one sense: a picture that comes late shows what was before it.
     """
@@ -93,6 +105,18 @@ class MirrorCheck:
     def mirrored(self) -> bool:
         """Whether enough votes say that the picture is mirrored."""
         return -sum(self._votes) >= NEEDED
+
+    @property
+    def unmoved(self) -> bool:
+        """Whether picture after picture shows no turn, though the robot turns."""
+        return self._votes.count(0) >= UNMOVED_VOTES and not self._votes.count(1)
+
+    @property
+    def fault(self) -> str:
+        """Why the pictures may move nothing, or an empty text."""
+        if self.mirrored:
+            return MIRRORED
+        return UNMOVED if self.unmoved else ""
 
     @property
     def votes(self) -> tuple[int, int]:
@@ -125,6 +149,8 @@ class MirrorCheck:
             self._votes.append(1)
         elif abs(shift_px + expected_px) <= limit_px:
             self._votes.append(-1)
+        elif abs(shift_px) <= SLACK_PX and _has_texture(now):
+            self._votes.append(0)
 
 
 def _rival_share(before: np.ndarray[Any, Any], now: np.ndarray[Any, Any]) -> float:
@@ -143,6 +169,10 @@ def _rival_share(before: np.ndarray[Any, Any], now: np.ndarray[Any, Any]) -> flo
     return float(centred.max()) / peak if peak > 0.0 else 1.0
 
 
+def _has_texture(grey: np.ndarray[Any, Any]) -> bool:
+    return float(np.std(grey - cv2.blur(grey, (BLUR_PX, 1)))) > TEXTURE
+
+
 def _is_plain(content: np.ndarray[Any, Any]) -> bool:
     """Whether a picture's bytes hold no more values than one colour has, and that is not black."""
     seen = np.flatnonzero(np.bincount(content, minlength=256))
@@ -158,5 +188,5 @@ def _moves(velocity: Velocity) -> bool:
     return math.hypot(velocity.vx, velocity.vy) > SETTLED_MPS or abs(velocity.wz) > SETTLED_RPS
 
 
-def _has_moved(before: Pose2D, now: Pose2D) -> bool:
-    return before.distance_to(now.x, now.y) > MOVED_M or abs(wrap_angle(now.yaw - before.yaw)) > MOVED_RAD
+def _has_moved(before: Pose2D, now: Pose2D, most_m: float, most_rad: float) -> bool:
+    return before.distance_to(now.x, now.y) > most_m or abs(wrap_angle(now.yaw - before.yaw)) > most_rad

@@ -22,7 +22,6 @@ from outrider.core.values import Decoded, DecodeRequest, LinkState, Odometry, Po
 from outrider.navigation.motion.step_motions import MotionEnd
 from outrider.navigation.sensing.camera_check import (
     DARK,
-    MIRRORED,
     REPEATED,
     MirrorCheck,
     RepeatWatch,
@@ -305,7 +304,7 @@ class RosRobotSide:
 
     def _untrue(self) -> str:
         """Why what comes in may not move the robot, however fresh it is; an empty text where it may."""
-        return MIRRORED if self._mirror.mirrored else self._node.watch.fault()
+        return self._mirror.fault or self._node.watch.fault()
 
     def _publish(self, update: StepUpdate) -> None:
         link = self._link_state()
