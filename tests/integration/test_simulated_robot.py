@@ -78,6 +78,18 @@ def test_a_stop_that_is_released_at_once_ends_a_plan_all_the_same_and_says_so(ro
     assert ends == [GoalEnd(False, E_STOPPED)] * 2
 
 
+def test_what_is_told_while_the_robot_is_held_is_refused_though_it_is_released_at_once(
+    robot: SimulatedRobot,
+) -> None:
+    ends: list[GoalEnd] = []
+    robot.send_goal("wait 60 seconds", ends.append)
+    robot.set_e_stop(True)
+    robot.send_goal("turn left 90 degrees", ends.append)
+    robot.set_e_stop(False)
+    wait_until(lambda: len(ends) == 2, "both end", WAIT_S)
+    assert not any(end.success for end in ends) and "emergency stop" in ends[1].message
+
+
 def test_it_waits_as_long_as_it_is_told_and_goes_on_without_delay(robot: SimulatedRobot) -> None:
     ends: list[GoalEnd] = []
     began_s = time.monotonic()

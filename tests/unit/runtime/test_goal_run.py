@@ -182,6 +182,14 @@ def test_motions_that_fail_for_a_moment_end_no_goal() -> None:
     assert result.error is GoalError.MOTION_FAILED and "motions failed" in result.message
 
 
+def test_a_base_that_no_motion_moves_ends_the_goal_and_one_that_is_blocked_at_times_does_not() -> None:
+    blocked = Ending.BLOCKED
+    result = run(FakeRobot([blocked] * 20), Script(*[LEFT] * 20))
+    assert result.error is GoalError.MOTION_FAILED and result.steps < 20
+    assert "10 motions in a row covered nothing" in result.message
+    assert run(FakeRobot([*[blocked] * 5, Ending.DONE, *[blocked] * 3]), Script(*[LEFT] * 9)).success
+
+
 def test_while_a_person_drives_steps_do_not_count_and_then_the_search_goes_on() -> None:
     by_hand = [Ending.OVERRIDDEN] * 12
     robot, decoder = FakeRobot([Ending.DONE, *by_hand, Ending.DONE]), Script(*[LEFT] * 14)

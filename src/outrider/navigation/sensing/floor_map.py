@@ -17,7 +17,7 @@ from typing import Any
 import cv2
 import numpy as np
 
-from outrider.core.values import Pose2D, RangeScan
+from outrider.core.values import Pose2D, RangeScan, wrap_angle
 from outrider.navigation.sensing.clearance import NEAREST_M
 
 CELL_M = 0.1
@@ -31,6 +31,8 @@ SIGHT_M = 4.0
 """How far a thing is recognised in the camera's picture."""
 OUT_OF_SIGHT_M = (0.8, 0.3)
 """How far beyond what was in sight a place is to lie; nearer to it only where none lies as far."""
+# What no base that a text drives exceeds from scan to scan.
+FASTEST_MPS, FASTEST_RPS, SLACK_M, SLACK_RAD = 0.8, 1.2, 0.25, math.radians(15.0)
 _CELLS = round(2 * HALF_EXTENT_M / CELL_M)
 _STEPS_M = np.arange(0.0, MAX_RANGE_M, CELL_M * 0.7)
 _MOVES = tuple((dx, dy, math.hypot(dx, dy)) for dx in (-1, 0, 1) for dy in (-1, 0, 1) if dx or dy)
@@ -48,9 +50,16 @@ class FloorMap:
         self._evidence = np.zeros((_CELLS, _CELLS), dtype=np.int8)
         self._origin: Point | None = None
         self._lock = threading.Lock()
+        self._last: tuple[Pose2D, float] | None = None
+        self.num_breaks = 0
+        """How often the frame of odometry has changed: what was known of places before is none of it."""
 
     def see(self, pose: Pose2D, scan: RangeScan) -> None:
-        """Take in a scan made at a pose of the base. A range of -inf is too near (REP 117), not free."""
+        """Take in a scan made at a pose of the base. A range of -inf is too near (REP 117), not free.
+
+        Where the robot cannot have come from the last pose, the map begins anew.
+        """
+        self._begin_anew_after_a_break(pose, scan.stamp_s)
         ranges, lidar = np.asarray(scan.ranges, dtype=float), pose.compose(scan.mount)
         angles = lidar.yaw + scan.angle_min + np.arange(len(ranges)) * scan.angle_step
         rays = np.stack([np.cos(angles), np.sin(angles)], axis=1)
@@ -65,6 +74,18 @@ class FloorMap:
             self._mark(seen, here + rays[ray] * _STEPS_M[step, None], -1)
             self._mark(seen, here + rays[hit] * ranges[hit, None], 2)
             self._evidence = np.clip(self._evidence + seen, -MAX_EVIDENCE, MAX_EVIDENCE)
+
+    def _begin_anew_after_a_break(self, pose: Pose2D, stamp_s: float) -> None:
+        last, self._last = self._last, (pose, stamp_s)
+        if last is None:
+            return
+        before, before_s = last
+        elapsed_s = max(0.0, stamp_s - before_s)
+        jumped = before.distance_to(pose.x, pose.y) > FASTEST_MPS * elapsed_s + SLACK_M
+        if jumped or abs(wrap_angle(pose.yaw - before.yaw)) > FASTEST_RPS * elapsed_s + SLACK_RAD:
+            with self._lock:
+                self._evidence[:], self._origin = 0, None
+                self.num_breaks += 1
 
     def way(self, start: Pose2D, goal: Point, reach_m: float) -> list[Point] | None:
         """The cheapest way to within `reach_m` of a goal, `start` not included; None where all are blocked.

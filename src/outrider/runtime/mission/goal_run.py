@@ -7,6 +7,7 @@ behind `RobotSide`, so that the ROS node and the tests' fakes drive the same loo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -29,7 +30,9 @@ from outrider.runtime.mission.robot_side import Frame, GoalError, GoalResult, Ro
 
 ODOMETRY_POLL_S, ODOMETRY_PATIENCE_S = 0.01, 0.4
 OVERRIDE_PAUSE_S = 0.5
-MAX_FAILED_MOTIONS = 3
+MAX_FAILED_MOTIONS, MAX_IDLE_MOTIONS = 3, 10
+# What a motion covers at least that is not idle.
+IDLE_M, IDLE_RAD = 0.02, math.radians(1.0)
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ class GoalRun:
         self.forgotten = forgotten
         self._step = steps_before
         self._seen_s = robot.now_s()
-        self._failed_motions = 0
+        self._failed_motions = self._idle_motions = 0
         self._failing_since_s = 0.0
         self._trouble_since_s: float | None = None
         self._look_ahead = LookAhead()
@@ -254,8 +257,13 @@ class GoalRun:
         # A stopped one had its cause in link or camera, which have a patience of their own.
         if end.ending is Ending.FAILED:
             self._heed_failure(end.message)
-        else:
-            self._failed_motions = 0
+            return True
+        self._failed_motions = 0
+        is_idle = end.ending is Ending.BLOCKED and end.distance_m < IDLE_M and abs(end.turned_rad) < IDLE_RAD
+        self._idle_motions = self._idle_motions + 1 if is_idle else 0
+        if self._idle_motions >= MAX_IDLE_MOTIONS:
+            idle = f"{self._idle_motions} motions in a row covered nothing"
+            raise _End(GoalError.MOTION_FAILED, f"{idle}: is the robot free, and does its base obey?")
         return True
 
     def _heed_failure(self, message: str) -> None:

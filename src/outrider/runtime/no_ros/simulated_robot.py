@@ -50,6 +50,8 @@ class _Goal:
     instruction: str
     on_end: Callable[[GoalEnd], None]
     number: int
+    refused: bool = False
+    """Given while the robot was held."""
 
 
 @dataclass(frozen=True)
@@ -119,10 +121,10 @@ class SimulatedRobot:
         return True
 
     def send_goal(self, instruction: str, on_end: Callable[[GoalEnd], None]) -> None:
-        """Run a goal once those before it have ended."""
+        """Run a goal once those before it have ended; none that is given while the robot is held."""
         with self._lock:
             self._newest += 1
-            self._goals.put(_Goal(instruction, on_end, self._newest))
+            self._goals.put(_Goal(instruction, on_end, self._newest, self._stopped))
 
     def cancel_goal(self) -> None:
         """End the goal that runs, and those that wait."""
@@ -187,7 +189,7 @@ class SimulatedRobot:
         def is_over() -> bool:
             return self._stopped or goal.number <= self._ended_before
 
-        if self._stopped:
+        if self._stopped or goal.refused:
             return GoalEnd(False, STOPPED)
         watch = _Watch(self._console, world.simulator, is_over)
         told = _Told(goal.instruction, self._console)

@@ -17,7 +17,7 @@ from outrider.navigation.goal.exploring import ExploringDecoder
 from outrider.navigation.goal.guide import Destination, Guide, LedDecoder
 from outrider.navigation.goal.told import ToldMotion
 from outrider.navigation.sensing.floor_map import FloorMap
-from outrider.runtime.mission.bounded_waits import POLL_S
+from outrider.runtime.mission.bounded_waits import POLL_S, polls
 from outrider.runtime.mission.goal_run import GoalRun, GoalSettings
 from outrider.runtime.mission.memory_queries import Recollection
 from outrider.runtime.mission.robot_side import GoalError, GoalResult, RobotSide
@@ -25,6 +25,8 @@ from outrider.runtime.plans.run_log import RunLog
 
 RETURN_REACH_M, POINT_REACH_M = 0.4, 0.3
 ENDS_A_FIND = (GoalError.CANCELLED, GoalError.EMERGENCY_STOP, GoalError.NO_SENSOR)
+LOST_START = "cannot come back: odometry has jumped since, and where it began is not known any more"
+CLOCK_STANDS = "the robot's clock stands still, or nearly: is the simulation paused?"
 HALF_TURN = Motion(turn_rad=math.pi)
 Cancelling = Callable[[], bool]
 
@@ -47,6 +49,7 @@ class Moves:
     _led: LedDecoder | None = field(default=None, init=False)
     _exploring: ExploringDecoder | None = field(default=None, init=False)
     _began_at: Pose2D | None = field(default=None, init=False)
+    _breaks_before: int = field(default=0, init=False)
     _steps: int = field(default=0, init=False)
 
     @property
@@ -56,7 +59,7 @@ class Moves:
 
     def begin(self, pose: Pose2D | None) -> None:
         """A plan begins here: this is where it comes back to."""
-        self._began_at = pose
+        self._began_at, self._breaks_before = pose, self.floor.num_breaks if self.floor else 0
         self.log.stood(pose)
         self._steps = 0
 
@@ -79,12 +82,12 @@ class Moves:
 
     def come_back(self, step: Return, cancelled: Cancelling) -> GoalResult:
         """Back to where the plan began."""
-        return self._lead_back(self._began_at, cancelled)
+        return self._lead_back(self._began_at, self._breaks_before, cancelled)
 
     def home(self, step: Home, cancelled: Cancelling) -> GoalResult:
         """To the place that somebody has told as home, else to where the robot started."""
         told = self._told_place("home")
-        return self._lead(told, cancelled) if told else self._lead_back(self.log.start, cancelled)
+        return self._lead(told, cancelled) if told else self._lead_back(self.log.start, 0, cancelled)
 
     def go(self, step: Go, cancelled: Cancelling) -> GoalResult:
         """To a point of the floor that the robot has seen."""
@@ -109,10 +112,12 @@ class Moves:
     def wait(self, step: Wait, cancelled: Cancelling) -> GoalResult:
         """Stands for a time on the robot's clock."""
         began_s = self.robot.now_s()
-        while abs(self.robot.now_s() - began_s) < step.seconds:
+        for _ in polls(self.robot, step.seconds, POLL_S):
             if cancelled():
                 raise Cancelled("cancelled")
             self.robot.pause(POLL_S)
+        if abs(self.robot.now_s() - began_s) < step.seconds:
+            return GoalResult(False, GoalError.NO_SENSOR, CLOCK_STANDS, 0)
         return GoalResult(True, GoalError.NONE, f"waited {step.seconds:g} s", 0)
 
     def _search(self, step: Find, cancelled: Cancelling) -> GoalResult:
@@ -121,7 +126,7 @@ class Moves:
         first = self._search_from_here(step, cancelled)
         if first.error is not GoalError.NOT_FOUND or not is_elsewhere:
             return first
-        back = self._lead_back(self._began_at, cancelled)
+        back = self._lead_back(self._began_at, self._breaks_before, cancelled)
         if not back.success:
             ended = back if back.error in ENDS_A_FIND else first
             return replace(ended, steps=first.steps + back.steps)
@@ -145,8 +150,11 @@ class Moves:
         result = self._run_alone("turn or move as told", told, cancelled)
         return replace(result, message=told.words) if result.success else result
 
-    def _lead_back(self, pose: Pose2D | None, cancelled: Cancelling) -> GoalResult:
+    def _lead_back(self, pose: Pose2D | None, breaks_before: int, cancelled: Cancelling) -> GoalResult:
+        """`breaks_before`: of odometry, before the robot was at that pose."""
         assert pose is not None, "a plan that moves begins once there is odometry"
+        if self.floor is not None and self.floor.num_breaks != breaks_before:
+            return GoalResult(False, GoalError.MOTION_FAILED, LOST_START, 0)
         return self._lead(Destination(pose.x, pose.y, RETURN_REACH_M), cancelled, "stands where it began")
 
     def _lead(
