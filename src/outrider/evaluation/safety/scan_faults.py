@@ -6,6 +6,7 @@ due, to what arrives instead.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -38,6 +39,28 @@ def _behind_only(sample: ScanSample) -> ScanSample:
     return replace(sample, ranges=sample.ranges[:number], angle_max=last_rad)
 
 
+class Delayed:
+    """Scans that come `delay_s` after they were made, with the stamps of then."""
+
+    def __init__(self, delay_s: float) -> None:
+        self._delay_s = delay_s
+        self._held: deque[ScanSample] = deque()
+
+    def __call__(self, first: ScanSample, now: ScanSample) -> tuple[ScanSample, ...]:
+        """What arrives as a scan is made; the queue of another trial is dropped."""
+        if self._held and not 0.0 <= now.stamp_s - self._held[-1].stamp_s <= self._delay_s:
+            self._held.clear()
+        self._held.append(now)
+        arrived: list[ScanSample] = []
+        while self._held and self._held[0].stamp_s <= now.stamp_s - self._delay_s:
+            arrived.append(self._held.popleft())
+        return tuple(arrived[-1:])
+
+
+def _turned_round(sample: ScanSample) -> ScanSample:
+    return replace(sample, angle_min=sample.angle_min + math.pi, angle_max=sample.angle_max + math.pi)
+
+
 SCAN_SILENT: ScanDistortion = lambda first, now: ()  # noqa: E731
 
 # What every scan shows: the robot must stand within the time limit, for as long as it lasts.
@@ -56,7 +79,12 @@ SCAN_FAULTS: dict[str, ScanDistortion] = {
     "behind only": lambda first, now: (_behind_only(now),),
     "stamps stand still": lambda first, now: (replace(now, stamp_s=first.stamp_s),),
     "from two lidars": lambda first, now: (now, replace(now, frame_id="other_lidar")),
-    "late": lambda first, now: (replace(now, stamp_s=now.stamp_s - 0.6),),
+    "late by 0.6 s": Delayed(0.6),
+    "late by 1.3 s": Delayed(1.3),
+    "free all around": lambda first, now: (replace(now, ranges=np.full(len(now.ranges), math.inf)),),
+    "free ahead": lambda first, now: (_with_ahead(now, math.inf),),
+    "in millimetres": lambda first, now: (replace(now, ranges=1000.0 * now.ranges),),
+    "turned round": lambda first, now: (_turned_round(now),),
 }
 
 # What shows only while the robot moves.

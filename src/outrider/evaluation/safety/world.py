@@ -235,26 +235,26 @@ class SafetyWorld:
         switches = self.switches
         if not switches.base:
             return
-        for sample in self._samples(now_s):
+        for sample in self._samples():
             self._odometry = self._odometry_check.take(sample, self._motion_s())
             if self._odometry is not None:
                 self._known = replace(self._odometry, stamp_s=now_s)
         if switches.transforms:
-            self._transforms.put(replace(LIDAR_ON_BASE, stamp_s=ROBOT_S + now_s))
-        for scan in self._scans(now_s):
+            self._transforms.put(replace(LIDAR_ON_BASE, stamp_s=ROBOT_S + self._motion_s()))
+        for scan in self._scans():
             self._scan = self._scan_check.take(scan, self._motion_s())
 
-    def _scans(self, now_s: float) -> tuple[ScanSample, ...]:
+    def _scans(self) -> tuple[ScanSample, ...]:
         """What the lidar's driver sends."""
-        scan = scan_sample_of(self.simulator.scan(), SCAN_RANGE_M, ROBOT_S + now_s)
+        scan = scan_sample_of(self.simulator.scan(), SCAN_RANGE_M, ROBOT_S + self._motion_s())
         if self.switches.scan is None:
             self._last_scan = scan
             return (scan,)
         return self.switches.scan(self._last_scan or scan, scan)
 
-    def _samples(self, now_s: float) -> tuple[OdometrySample, ...]:
-        """What odometry's source sends, stamped by a clock of its own."""
-        sample = sample_of(self.simulator.odometry(), ROBOT_S + now_s)
+    def _samples(self) -> tuple[OdometrySample, ...]:
+        """What odometry's source sends, stamped by a clock that is as far off as its own for ever."""
+        sample = sample_of(self.simulator.odometry(), ROBOT_S + self._motion_s())
         if self.switches.odometry is None:
             self._last_sound = sample
             return (sample,)
