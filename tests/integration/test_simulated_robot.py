@@ -90,6 +90,16 @@ def test_what_is_told_while_the_robot_is_held_is_refused_though_it_is_released_a
     assert not any(end.success for end in ends) and "emergency stop" in ends[1].message
 
 
+def test_after_a_turn_that_a_stop_broke_off_it_truly_stands(robot: SimulatedRobot) -> None:
+    ends: list[GoalEnd] = []
+    robot.send_goal("turn left 180 degrees", ends.append)
+    wait_until(lambda: abs(robot.truth()[1].wz) > 0.5, "it turns", WAIT_S)
+    robot.set_e_stop(True)
+    wait_until(lambda: len(ends) == 1, "it ends", WAIT_S)
+    assert abs(robot.truth()[1].wz) < 0.05
+    robot.set_e_stop(False)
+
+
 def test_it_waits_as_long_as_it_is_told_and_goes_on_without_delay(robot: SimulatedRobot) -> None:
     ends: list[GoalEnd] = []
     began_s = time.monotonic()

@@ -10,7 +10,8 @@ from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity
 from outrider.navigation.clocks import DRIFT
 from outrider.navigation.limits import Footprint
 from outrider.navigation.sensing.clearance import free_ahead, scan_points
-from outrider.navigation.sensing.scan_check import FrozenScan, ScanCheck, ScanSample
+from outrider.navigation.sensing.frozen_scan import FrozenScan
+from outrider.navigation.sensing.scan_check import ScanCheck, ScanSample
 from outrider.navigation.sensing.transforms import StampedTransform, TransformTree
 
 RAYS = 180
@@ -325,6 +326,45 @@ def test_a_scan_that_repeats_itself_while_the_robot_turns_is_frozen():
     watch = FrozenScan()
     frozen = [watch.sees(wall_scan(2.0, 0.04 * i), at(0.0, 0.02 * i, 0.04 * i)) for i in range(12)]
     assert frozen[-1]
+
+
+@pytest.mark.parametrize("part", [slice(0, 60), slice(40, 140), slice(0, RAYS - 1)])
+@pytest.mark.parametrize(("mps", "rps"), [(0.5, 0.0), (0.2, 0.9), (0.0, 0.9)])
+def test_a_part_of_a_scan_that_repeats_itself_is_noticed_and_no_scan_that_changes(part, mps, rps):
+    """A square room, 3 m to each wall, with 1 cm of the lidar's own rounding."""
+
+    def room(x, yaw, stamp_s):
+        bearings = yaw - math.pi + STEP * np.arange(RAYS)
+        with np.errstate(divide="ignore"):
+            to_x = np.where(np.cos(bearings) > 0, 3.0 - x, -3.0 - x) / np.cos(bearings)
+            ranges = np.minimum(np.abs(to_x), np.abs(3.0 / np.sin(bearings)))
+        return np.round(ranges, 2), stamp_s
+
+    sound, broken, first = FrozenScan(), FrozenScan(), None
+    seen = []
+    for index in range(30):
+        x, yaw, stamp_s = 0.04 * index * mps, 0.04 * index * rps, 0.04 * index
+        ranges, _ = room(x, yaw, stamp_s)
+        first = ranges if first is None else first
+        odometry = at(x, yaw, stamp_s)
+        assert not sound.sees(RangeScan(tuple(ranges), -math.pi, STEP, stamp_s), odometry)
+        kept = ranges.copy()
+        kept[part] = first[part]
+        seen.append(broken.sees(RangeScan(tuple(kept), -math.pi, STEP, stamp_s), odometry))
+    assert seen[-1] and not seen[0]
+
+
+def test_a_robot_that_slips_on_the_spot_is_tried_again():
+    watch, seen = FrozenScan(), []
+    for index in range(120):
+        jitter = 0.001 * (index % 2)
+        scan = wall_scan(2.0, 0.04 * index)
+        middle = RAYS // 2
+        ranges = (*scan.ranges[:middle], scan.ranges[middle] + jitter, *scan.ranges[middle + 1 :])
+        seen.append(
+            watch.sees(replace(scan, ranges=ranges), at(min(0.2, 0.02 * index), stamp_s=0.04 * index))
+        )
+    assert any(seen) and not seen[-1]
 
 
 def test_scans_that_come_later_than_odometry_are_compared_with_that_of_their_own_moment():

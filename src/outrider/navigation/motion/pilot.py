@@ -27,8 +27,8 @@ from outrider.navigation.motion.controller import MotionController
 from outrider.navigation.motion.safety import Deadman, clamp
 from outrider.navigation.motion.step_motions import Drive, Ending, MotionEnd, StepLedger, StepText, ending_of
 from outrider.navigation.motion.stopping import Stopping
+from outrider.navigation.sensing.frozen_scan import FROZEN, FrozenScan
 from outrider.navigation.sensing.odometry_track import OdometryTrack
-from outrider.navigation.sensing.scan_check import FROZEN, FrozenScan
 
 BASE_PATIENCE_S = 5.0
 # Real seconds of the longest motion in a simulation that runs at a tenth of real time, with room.
@@ -187,7 +187,7 @@ class Pilot:
         if self._started_s is None and now.motion_s > 0.0:
             self._started_s = now.motion_s
         if odometry is None:
-            self._track = OdometryTrack()  # poses from before a break are of another frame
+            self._track, self._frozen_scan = OdometryTrack(), FrozenScan()  # poses are of another frame then
         else:
             self._track.take(odometry)
         velocity = self._advance(odometry, scan, now, missing) if self._running else self._by_hand(now)

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from outrider.core.errors import TransformError
-from outrider.core.values import Odometry, Pose2D, RangeScan, wrap_angle
+from outrider.core.values import Pose2D, RangeScan
 from outrider.navigation.clocks import BACKWARDS_S, ClockMapping, is_clock_jump
-from outrider.navigation.sensing.clearance import NEAREST_M, hit_points
-from outrider.navigation.sensing.odometry_track import OdometryTrack
+from outrider.navigation.sensing.clearance import NEAREST_M
 from outrider.navigation.sensing.scan_reference import ScanReference
 from outrider.navigation.sensing.transforms import Matrix, TransformTree
 
@@ -32,11 +31,6 @@ STILL_S = 0.2
 FAR_BEYOND, FEW = 1.5, 3
 # Without a fault for this long, scans count again.
 SETTLE_S = 1.0
-# How far, across their surface, points must have moved, and how many, for a repeated scan to be a frozen one.
-MOVED_M, MOVED_POINTS, NEIGHBOURS_M = 0.01, 3, 0.5
-# Some drivers send each sweep twice.
-REPEATED_S = 0.1
-FROZEN = "the scan repeats itself while the robot moves: restart the lidar's driver"
 
 
 @dataclass(frozen=True)
@@ -199,52 +193,3 @@ def planar(matrix: Matrix, frame_id: str) -> tuple[Pose2D, bool]:
         )
     yaw = math.atan2(float(matrix[1, 0]), float(matrix[0, 0]))
     return Pose2D(float(place[0]), float(place[1]), yaw), upright < 0.0
-
-
-class FrozenScan:
-    """Tells a scan that repeats itself, bit for bit, though the robot's motion must have changed it.
-
-    Walls along the way, and free space, stay as they are: they contradict nothing. Nor does odometry that is
-    newer than the scan: the robot may have moved since. Where the scan is newer, its pose is known once
-    odometry has caught up.
-    """
-
-    def __init__(self) -> None:
-        self._first: RangeScan | None = None
-        self._before: Pose2D | None = None
-        self._track = OdometryTrack()
-
-    def sees(self, scan: RangeScan, odometry: Odometry) -> bool:
-        """Whether this scan is a frozen one. Asked at every use of a scan."""
-        self._track.take(odometry)
-        if self._first is None or not _is_same(self._first, scan):
-            self._first, self._before = scan, None
-        if self._before is None and self._first.stamp_s <= odometry.stamp_s:
-            self._before = self._track.pose_at(self._first.stamp_s) or odometry.pose
-        pose = self._track.pose_at(scan.stamp_s)
-        if pose is None or self._before is None or scan.stamp_s - self._first.stamp_s <= REPEATED_S:
-            return False
-        return _must_differ(scan, self._before, pose)
-
-
-def _is_same(first: RangeScan, scan: RangeScan) -> bool:
-    if first.ranges is scan.ranges:
-        return True
-    return np.array_equal(np.array(first.ranges), np.array(scan.ranges), equal_nan=True)
-
-
-def _must_differ(scan: RangeScan, before: Pose2D, now: Pose2D) -> bool:
-    """Whether points of a scan would have moved across the surface that they lie on."""
-    points, rays = hit_points(scan)
-    if len(points) < 2:
-        return False
-    along = np.diff(points, axis=0)
-    length = np.hypot(along[:, 0], along[:, 1])
-    surface = (np.diff(rays) == 1) & (length < NEIGHBOURS_M) & (length > 0.0)
-    ahead_m, left_m = now.x - before.x, now.y - before.y
-    cos, sin = math.cos(before.yaw), math.sin(before.yaw)
-    moved = np.array([ahead_m * cos + left_m * sin, left_m * cos - ahead_m * sin])
-    turned = wrap_angle(now.yaw - before.yaw)
-    moves = moved + turned * np.stack([-points[:-1, 1], points[:-1, 0]], axis=1)
-    across = np.abs(along[:, 0] * moves[:, 1] - along[:, 1] * moves[:, 0])[surface] / length[surface]
-    return int(np.sum(across > MOVED_M)) >= MOVED_POINTS

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 import time
@@ -20,9 +21,10 @@ from outrider.core.errors import Cancelled, OutriderError, SimulationError
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.ports import TextDecoder
 from outrider.core.sensors.camera import SIM_CAMERA
-from outrider.core.values import Pose2D, Velocity, Visibility
+from outrider.core.values import STANDSTILL, Pose2D, Velocity, Visibility
 from outrider.decoding.config import DecodingConfig
 from outrider.memory.store.records import RecordFilter
+from outrider.navigation.limits import SETTLED_MPS, SETTLED_RPS
 from outrider.navigation.motion.step_motions import MotionEnd
 from outrider.navigation.sensing.floor_map import FloorMap
 from outrider.runtime.mission.goal_run import GoalSettings
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 
 START_S = 600.0
 PICTURE_PERIOD_S, IDLE_PERIOD_S, STOP_PERIOD_S = 0.1, 0.1, 0.02
+# How long a broken off motion's momentum takes to be gone, at most.
+REST_STEPS, REST_STEP_S = 20, 0.05
 MEMORIES = 40
 SHAREABLE = RecordFilter(visibility=Visibility.SHAREABLE)
 STOPPED = "the emergency stop is engaged: a person releases it at the console"
@@ -211,6 +215,7 @@ class SimulatedRobot:
         except OutriderError as error:
             return self._end_of(goal, GoalEnd(False, str(error)))
         finally:
+            _come_to_rest(world.simulator)
             self.collisions = world.simulator.collisions
             watch.stand()
             self._show_memories(world.recollection)
@@ -242,6 +247,15 @@ class _Told(Recorder):
         if self._console is not None:
             outcome = end.ending.name.lower().replace("_", " ")
             self._console.show(m.Motion(end.session_id, end.step, end.action, outcome, end.message))
+
+
+def _come_to_rest(simulator: Simulator) -> None:
+    """A motion that was broken off leaves momentum: nothing steps the simulation on until the next one."""
+    for _ in range(REST_STEPS):
+        velocity = simulator.odometry().velocity
+        if math.hypot(velocity.vx, velocity.vy) < SETTLED_MPS and abs(velocity.wz) < SETTLED_RPS:
+            return
+        simulator.drive(STANDSTILL, REST_STEP_S)
 
 
 @dataclass
