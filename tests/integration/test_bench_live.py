@@ -1,7 +1,5 @@
 """The live benchmark and the engine's overhead over real sockets, with toy models and short times."""
 
-import cProfile
-
 import msgspec
 import pytest
 from support.served_verifier import serving
@@ -61,11 +59,9 @@ def test_overhead_of_rounds_over_sockets() -> None:
         waiting = overhead.measure_overhead(endpoint, "sd", texts=1)
         streaming = overhead.measure_overhead(endpoint, "outrider", texts=1)
         sampled = overhead.measure_overhead(endpoint, "dssd", texts=1, temperature=1.0)
-        lines = overhead.profile_edge(endpoint, texts=1)
     assert sampled.rounds >= 40 and sampled.median_ms > 0.0
     assert waiting.rounds >= 40 and waiting.p90_ms >= waiting.median_ms > 0.0
     assert streaming.rounds >= 40 and streaming.edge_cpu_ms > 0.0
-    assert any(line.function.startswith("decoding/edge/machine.py") for line in lines)
 
 
 def test_only_what_has_to_follow_one_another_is_taken_off_a_round() -> None:
@@ -75,10 +71,3 @@ def test_only_what_has_to_follow_one_another_is_taken_off_a_round() -> None:
     text = Decoded("", (), True, 1.0, 0.0, 2, (first, second), LinkState.CONNECTED)
     assert overhead.round_overheads_ms(text, waits=True) == pytest.approx([30.0])
     assert overhead.round_overheads_ms(text, waits=False) == pytest.approx([50.0])
-
-
-def test_profile_shows_our_own_functions_only() -> None:
-    profile = cProfile.Profile()
-    profile.runcall(load_regimes)
-    lines = overhead.own_lines(profile)
-    assert any(line.function == "evaluation/decoding/regimes.py:load_regimes" for line in lines)

@@ -16,7 +16,6 @@ from outrider.core.values import (
     Prompt,
     RangeScan,
     Recalled,
-    Sighting,
     Successors,
     Velocity,
     Verified,
@@ -315,13 +314,3 @@ class Corpus(Protocol):
 
     def close(self) -> None:
         """Closes the store."""
-
-
-class SharedMemory(Protocol):
-    """The part of the memory that may leave the robot: sightings, which hold no text of a person."""
-
-    def sightings(self, what: str, home: str, limit: int = 3) -> list[Sighting]:
-        """Where the robot saw a thing in a home, newest last; shareable records only.
-
-        Raises MemoryStoreError.
-        """

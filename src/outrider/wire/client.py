@@ -62,7 +62,6 @@ class DealerLink:
             end.setblocking(False)
         for source in (self._socket, self._woken):
             self._poller.register(source, zmq.POLLIN)
-        self.malformed_frames = 0
         self._has_dropped = False
         self._num_lapses = 0
         """How often the connection has taken frames again after it had not, though it was up."""
@@ -116,7 +115,6 @@ class DealerLink:
                 raise ProtocolError("a frame has one part")
             return decode_cloud_frame(parts[0]), wire_bytes(parts[0])
         except ProtocolError:
-            self.malformed_frames += 1
             return None
 
     def _keep_trying(self) -> None:

@@ -95,11 +95,6 @@ class ReplayModel(UnbatchedModel):
         """Returns the tokenizer of the replayed model."""
         return self._model.tokenizer
 
-    @property
-    def num_rows(self) -> int:
-        """Texts remembered so far."""
-        return len(self._runner.rows)
-
     def open_session(self) -> ReplaySession:
         """Returns a new session with an empty cache."""
         return ReplaySession(self._runner, self._prompt_parts, self.has_exits)

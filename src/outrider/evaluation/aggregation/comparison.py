@@ -29,17 +29,6 @@ METHODS: dict[str, AggregationConfig] = {
     "dragon": AggregationConfig(rule="rejection", temperature=1.0),
     "coupled": AggregationConfig(rule="coupled", temperature=1.0),
 }
-MEANING = {
-    "crcg": "CRCG/Device: one context with the device's documents, no cloud",
-    "device": "the device alone, its documents aggregated",
-    "sequence": "DRDG/SW: two texts, joined at the end",
-    "token": "DRDG/TW (VDRAG): joined at every token, on the device",
-    "dragon-device": "Algorithm 1, always aggregated on the device",
-    "dragon-cloud": "Algorithm 1, always aggregated in the cloud",
-    "dragon-random": "Algorithm 1, aggregated on a random side",
-    "dragon": "Algorithm 1, scheduled by eq. 8 less what the rates are uncertain by",
-    "coupled": "ours: owners' drafts stand, common random numbers, ids only",
-}
 
 
 @dataclass(frozen=True)

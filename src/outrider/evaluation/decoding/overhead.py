@@ -3,15 +3,11 @@
 
 from __future__ import annotations
 
-import cProfile
-import pstats
 import statistics
 import time
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-import outrider
 from outrider.core.values import Decoded, DecodeRequest, Prompt
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.drivers.verifier_service import VerifierService
@@ -30,9 +26,7 @@ is left.
 TEXT_TOKENS = 200
 SAMPLED = 1.0
 """A temperature at which schemes test distributions."""
-PROFILE_LINES = 12
 TEXT_S = 600.0
-_PACKAGE = str(Path(outrider.__file__).parent)
 
 
 @dataclass(frozen=True)
@@ -45,16 +39,6 @@ class Overhead:
     median_ms: float
     p90_ms: float
     edge_cpu_ms: float
-
-
-@dataclass(frozen=True)
-class ProfileLine:
-    """One of our functions: calls, and seconds in itself and in all it called."""
-
-    function: str
-    calls: int
-    own_s: float
-    total_s: float
 
 
 def round_overheads_ms(text: Decoded, waits: bool) -> list[float]:
@@ -76,24 +60,6 @@ def measure_overhead(endpoint: str, strategy: str, texts: int, temperature: floa
     left_ms = sorted(ms for text in decoded for ms in round_overheads_ms(text, waits))
     p90_ms = left_ms[int(0.9 * (len(left_ms) - 1))]
     return Overhead(strategy, rounds, statistics.median(left_ms), p90_ms, cpu_s / rounds * 1e3)
-
-
-def profile_edge(endpoint: str, texts: int) -> list[ProfileLine]:
-    """Our own functions at the edge with `outrider`, by the time they take."""
-    profile = cProfile.Profile(time.process_time)
-    profile.runcall(_decode, endpoint, "outrider", texts)
-    return own_lines(profile)
-
-
-def own_lines(profile: cProfile.Profile) -> list[ProfileLine]:
-    """The functions of this package by their own time, the longest first."""
-    entries: dict[tuple[str, int, str], Any] = pstats.Stats(profile).stats  # type: ignore[attr-defined]
-    lines = [
-        ProfileLine(f"{Path(file).relative_to(_PACKAGE)}:{name}", calls, own_s, total_s)
-        for (file, _, name), (_, calls, own_s, total_s, _) in entries.items()
-        if file.startswith(_PACKAGE)
-    ]
-    return sorted(lines, key=lambda line: -line.own_s)
 
 
 def _decode(endpoint: str, strategy: str, texts: int, temperature: float = 0.0) -> list[Decoded]:
@@ -126,10 +92,8 @@ def bench_overhead(texts: int = 5) -> dict[str, Any]:
             ]
             for temperature in (0.0, SAMPLED)
         }
-        lines = profile_edge(endpoint, texts)[:PROFILE_LINES]
     return {
         "strategies": {row.strategy: asdict(row) for row in rows[0.0]},
         "sampled": {row.strategy: asdict(row) for row in rows[SAMPLED]},
-        "profile": [asdict(line) for line in lines],
         "seconds": time.monotonic() - started_s,
     }

@@ -84,7 +84,7 @@ class MemoryReader:
         ]
 
     def sightings(self, what: str, home: str, limit: int = 3) -> list[Sighting]:
-        """Where a thing was seen in a home, newest last. Implements `core.ports.SharedMemory`.
+        """Where a thing was seen in a home, newest last.
 
         What people say is out of reach of this query, whatever its visibility.
         """

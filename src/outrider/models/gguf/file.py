@@ -58,11 +58,6 @@ class StoredTensor:
     kind: str
     rows: NDArray[np.uint8]
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether its numbers are kept with 32 bits."""
-        return self.kind == "F32"
-
 
 @dataclass(frozen=True)
 class GgufFile:

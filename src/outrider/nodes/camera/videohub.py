@@ -9,7 +9,7 @@ from outrider.core.errors import FrameError
 from outrider.nodes.common.convert import Time
 from outrider.nodes.common.picture_encodings import Picture, decode_picture
 from outrider.nodes.go2 import go2_api
-from outrider.nodes.go2.go2_client import Answer, Calls
+from outrider.nodes.go2.go2_client import Answer, ServiceClient
 
 DEADLINE_S = 1.0
 # A request is repeated when no answer has come in twice the time of the last one, and no earlier than this.
@@ -24,7 +24,7 @@ class Videohub:
 
     def __init__(
         self,
-        calls: Calls,
+        calls: ServiceClient,
         relay: Callable[[Callable[[], Picture], Time], None],
         warn: Callable[[str], None],
         stamp: Callable[[], Time],

@@ -30,7 +30,7 @@ class TwistInput:
         self,
         node: OutriderNode,
         topic: str,
-        callback: Callable[[Twist, dict[str, Any]], None],
+        callback: OnTwist,
         qos: QoSProfile,
     ) -> None:
         self._node, self._topic, self._callback, self._qos = node, topic, callback, qos

@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from outrider.nodes.common import qos
 from outrider.nodes.common.node import OutriderNode
@@ -29,33 +29,6 @@ class Answer:
     def is_ok(self) -> bool:
         """Whether the robot reported success."""
         return self.code == go2_api.CODE_OK
-
-
-class Calls(Protocol):
-    """What a command needs of a service; `topic` takes its requests, `clock` is that of the deadlines."""
-
-    service: str
-    topic: str
-    clock: Callable[[], float]
-
-    def is_connected(self) -> bool:
-        """Whether the service's topics are matched."""
-
-    def call(
-        self,
-        api_id: int,
-        parameter: str,
-        deadline_s: float,
-        then: Callable[[Answer], None],
-        must_answer: bool = False,
-    ) -> None:
-        """Sends a request; `then` receives its answer or the end of its deadline."""
-
-    def expire(self) -> None:
-        """Ends the calls whose deadlines have passed."""
-
-    def settle(self, timeout_s: float) -> None:
-        """Waits up to `timeout_s` for the open calls."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from outrider.core.errors import ConfigError
 from outrider.core.values import Velocity
 from outrider.nodes.go2 import go2_api
-from outrider.nodes.go2.go2_client import Answer, Calls
+from outrider.nodes.go2.go2_client import Answer, ServiceClient
 from outrider.nodes.go2.go2_condition import Go2Condition
 
 START_DEADLINE_S = 5.0
@@ -29,7 +29,7 @@ REPEAT_S = 30.0
 class _Step:
     """A call of the way to readiness, the time to give it once answered, and what its answer is for."""
 
-    calls: Calls
+    calls: ServiceClient
     api_id: int
     parameter: str = ""
     settle_s: float = GAP_S
@@ -50,8 +50,8 @@ class Go2Command:
 
     def __init__(
         self,
-        sport: Calls,
-        avoidance: Calls | None,
+        sport: ServiceClient,
+        avoidance: ServiceClient | None,
         warn: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
         condition: Go2Condition | None = None,
@@ -225,27 +225,27 @@ class Go2Command:
             self._command(self._sport, go2_api.MOVE, go2_api.move_parameter(velocity), self._on_move)
 
     def _command(
-        self, calls: Calls, api_id: int, parameter: str, then: Callable[[Calls, Answer], None]
+        self, calls: ServiceClient, api_id: int, parameter: str, then: Callable[[ServiceClient, Answer], None]
     ) -> None:
         calls.call(api_id, parameter, COMMAND_DEADLINE_S, lambda answer: then(calls, answer))
 
-    def _on_move(self, calls: Calls, answer: Answer) -> None:
+    def _on_move(self, calls: ServiceClient, answer: Answer) -> None:
         if not answer.is_ok:
             self._doubt_robot(calls, answer)
 
-    def _on_stop(self, calls: Calls, answer: Answer) -> None:
+    def _on_stop(self, calls: ServiceClient, answer: Answer) -> None:
         if answer.is_ok:
             self._doubt = False
         elif not self._steps:
             self._doubt_robot(calls, answer)
 
-    def _doubt_robot(self, calls: Calls, answer: Answer) -> None:
+    def _doubt_robot(self, calls: ServiceClient, answer: Answer) -> None:
         """The robot may or may not be moving: stop it, until it says that it has."""
         self._complain(calls, answer)
         if not self._doubt:
             self._doubt, self._next_s = True, self._clock()
 
-    def _complain(self, calls: Calls, answer: Answer) -> None:
+    def _complain(self, calls: ServiceClient, answer: Answer) -> None:
         name = go2_api.name_of(calls.service, answer.api_id)
         if answer.code is None:
             self.overdue += 1
