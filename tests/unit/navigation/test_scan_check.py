@@ -244,7 +244,7 @@ def test_the_number_of_rays_may_vary(number):
 @pytest.mark.parametrize("share", [1.0, 0.6, 0.33])
 def test_surroundings_that_turn_free_at_once_are_a_fault_until_they_are_back(share):
     lidar = Lidar()
-    assert "no longer sees what stood around" in lidar.send(ranges=holed(share))
+    assert "no longer sees what stood around" in lidar.send(2, ranges=holed(share))
     assert "no longer sees" in lidar.send(100, ranges=holed(share))
     lidar.send(5)
     assert lidar.send(10) == ""
@@ -256,7 +256,14 @@ def test_surroundings_that_turn_free_at_once_are_a_fault_until_they_are_back(sha
     ids=["an opened door", "rays that tell nothing", "farther walls", "someone near"],
 )
 def test_what_may_change_at_once_is_no_fault(ranges):
-    assert Lidar().send(ranges=ranges) == ""
+    assert Lidar().send(2, ranges=ranges) == ""
+
+
+def test_a_lidar_that_scatters_its_rays_sees_now_less_and_now_more():
+    lidar, rng = Lidar(ranges=holed(0.6)), np.random.default_rng(7)
+    for _ in range(2000):
+        seen = rng.random(RAYS) < 0.4
+        assert lidar.send(ranges=np.where(seen, 3.0, math.inf)) == ""
 
 
 def test_what_opens_little_by_little_is_no_fault():
@@ -267,7 +274,7 @@ def test_what_opens_little_by_little_is_no_fault():
 
 def test_one_who_steps_back_on_a_free_field_is_no_fault():
     lidar = Lidar(ranges=holed(0.8))
-    assert lidar.send(ranges=holed(1.0)) == ""
+    assert lidar.send(2, ranges=holed(1.0)) == ""
 
 
 def test_ranges_in_millimetres_are_refused_and_a_number_for_nothing_found_is_not():

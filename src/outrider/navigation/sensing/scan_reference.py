@@ -15,19 +15,20 @@ from outrider.navigation.sensing.transforms import Matrix
 
 # What angles of drivers that round, or vary their number of rays, differ by beside an increment; and reaches.
 ANGLE_RAD, REACH_SHARE = 0.1, 0.1
-# Of all rays that hit something at least, and of these, that turn free at once.
-SURROUNDED, VANISHED = 0.25, 0.3
+# Of all rays that hit something at least, and of these, that turn free at once, for so many scans: lidars
+# that scatter their rays see less in some.
+SURROUNDED, VANISHED, LOST_SCANS = 0.25, 0.3, 2
 # After a longer silence the lidar may have been started anew, elsewhere.
 RESTART_S = 2.0
 Geometry = tuple[float, float, float, float]
 
 
 class ScanReference:
-    """What scans are held against: the geometry of the first, and how much the last good one saw."""
+    """What scans are held against: the geometry of the first, and how much the last good ones saw."""
 
     def __init__(self) -> None:
         self._geometry: Geometry | None = None
-        self._hits = 0.0
+        self._hits, self._num_lost = 0.0, 0
         self._taken_s = -math.inf
 
     def fault(self, geometry: Geometry, told: Matrix, received_s: float) -> str:
@@ -37,7 +38,7 @@ class ScanReference:
         of `RangeScan`.
         """
         if not 0.0 <= received_s - self._taken_s <= RESTART_S:
-            self._geometry, self._hits = geometry, 0.0
+            self._geometry, self._hits, self._num_lost = geometry, 0.0, 0
         self._taken_s = received_s
         assert self._geometry is not None
         if not _is_alike(self._geometry, geometry):
@@ -47,10 +48,13 @@ class ScanReference:
             )
         hits, free = float(np.mean(np.isfinite(told) | np.isneginf(told))), float(np.mean(np.isposinf(told)))
         lost = min(self._hits - hits, free)
-        if self._hits >= SURROUNDED and lost > VANISHED * self._hits:
-            return "the scan no longer sees what stood around the robot: restart the lidar's driver"
-        self._hits = hits
-        return ""
+        if self._hits < SURROUNDED or lost <= VANISHED * self._hits:
+            self._hits, self._num_lost = (self._hits + hits) / 2.0 if self._hits else hits, 0
+            return ""
+        self._num_lost += 1
+        if self._num_lost < LOST_SCANS:
+            return ""
+        return "the scan no longer sees what stood around the robot: restart the lidar's driver"
 
 
 def _is_alike(first: Geometry, now: Geometry) -> bool:
