@@ -9,7 +9,7 @@ from outrider.core.errors import Cancelled, FrameError, LinkError
 from outrider.core.values import Decoded, DecodeRequest, Odometry, Pose2D, Velocity, Verified
 from outrider.navigation.goal.navigator import NavigatorSettings
 from outrider.navigation.motion.step_motions import Ending, MotionEnd
-from outrider.runtime.mission.goal_run import GoalRun, GoalSettings
+from outrider.runtime.mission.goal_run import MAX_IDLE_MOTIONS, GoalRun, GoalSettings
 from outrider.runtime.mission.robot_side import Frame, GoalError, GoalResult, StepState, StepUpdate
 
 LEFT = "turn left small\nlook: nothing yet"
@@ -88,8 +88,11 @@ class Script:
         self.script.clear()
 
 
-def run(robot: FakeRobot, decoder: Script, cancelled: Callable[[], bool] = lambda: False) -> GoalResult:
-    settings = GoalSettings(link_patience_s=5.0, navigator=NavigatorSettings(max_steps=10))
+def run(
+    robot: FakeRobot, decoder: Script, cancelled: Callable[[], bool] = lambda: False, max_steps: int = 10
+) -> GoalResult:
+    navigator = NavigatorSettings(max_steps=max_steps, max_turning_deg=1e6)
+    settings = GoalSettings(link_patience_s=5.0, navigator=navigator)
     result = GoalRun("find the cup", "goal", robot, decoder, settings, cancelled).run()
     assert robot.told[-1].state is StepState.WITHDRAWN, "the last word takes everything back"
     return result
@@ -184,10 +187,11 @@ def test_motions_that_fail_for_a_moment_end_no_goal() -> None:
 
 def test_a_base_that_no_motion_moves_ends_the_goal_and_one_that_is_blocked_at_times_does_not() -> None:
     blocked = Ending.BLOCKED
-    result = run(FakeRobot([blocked] * 20), Script(*[LEFT] * 20))
-    assert result.error is GoalError.MOTION_FAILED and result.steps < 20
-    assert "10 motions in a row covered nothing" in result.message
-    assert run(FakeRobot([*[blocked] * 5, Ending.DONE, *[blocked] * 3]), Script(*[LEFT] * 9)).success
+    result = run(FakeRobot([blocked] * 80), Script(*[LEFT] * 80), max_steps=200)
+    assert result.error is GoalError.MOTION_FAILED and result.steps < 80
+    assert f"{MAX_IDLE_MOTIONS} motions in a row covered nothing" in result.message
+    at_times = [*[blocked] * (MAX_IDLE_MOTIONS - 1), Ending.DONE] * 2
+    assert run(FakeRobot(at_times), Script(*[LEFT] * len(at_times)), max_steps=200).success
 
 
 def test_while_a_person_drives_steps_do_not_count_and_then_the_search_goes_on() -> None:

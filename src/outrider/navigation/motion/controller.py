@@ -13,7 +13,7 @@ from outrider.core.language.actions import Motion
 from outrider.core.values import STANDSTILL, Odometry, Pose2D, RangeScan, Velocity, wrap_angle
 from outrider.navigation.limits import SETTLED_MPS, SETTLED_RPS, Footprint, MotionLimits
 from outrider.navigation.motion.motion_bounds import MotionBounds, speed_exceeded
-from outrider.navigation.motion.safety import clamp, sped_up
+from outrider.navigation.motion.safety import clamp
 from outrider.navigation.sensing.clearance import (
     MAX_SIDE_STEP_M,
     Points,
@@ -217,7 +217,9 @@ class MotionController:
             return self._give_up()
         free_m = free_ahead(points, self.footprint)
         ahead_m = min(remaining_m, free_m) - BASE_LAG_S * speed_mps
-        vx = self._braking_speed(ahead_m, self.limits.acceleration_mps2, CREEP_MPS)
+        acceleration = self.limits.acceleration_mps2
+        vx = self._braking_speed(ahead_m, acceleration, CREEP_MPS)
+        vx = self._ramp(vx, self._commanded.vx, acceleration, self.limits.forward_mps)
         aside_m = self._along()[1]
         seen = self._coverage
         right_m = -MAX_SIDE_STEP_M - aside_m if seen.right else 0.0
@@ -234,7 +236,9 @@ class MotionController:
             return self._give_up()
         sense = math.copysign(1.0, self.motion.turn_rad * remaining_rad)
         ahead_rad = abs(remaining_rad) - TURN_LAG_S * abs(odometry.velocity.wz)
-        rate = self._braking_speed(ahead_rad, self.limits.yaw_acceleration_rps2, CREEP_RPS)
+        acceleration = self.limits.yaw_acceleration_rps2
+        rate = self._braking_speed(ahead_rad, acceleration, CREEP_RPS)
+        rate = self._ramp(rate, sense * self._commanded.wz, acceleration, self.limits.yaw_rps)
         push_x, push_y = push_away(points, self.footprint)
         tightness = math.hypot(push_x, push_y)
         rate = sense * min(rate, self.limits.yaw_rps) * (1.0 - 0.7 * tightness)
@@ -248,10 +252,13 @@ class MotionController:
         """The speed from which the rest can be braked at half the acceleration limit; never below a creep."""
         return max(creep, math.sqrt(max(0.0, ahead) * acceleration))
 
+    def _ramp(self, wanted: float, last: float, acceleration: float, top: float) -> float:
+        """Speed up within the acceleration limit from what was last commanded; slowing down is immediate."""
+        return min(wanted, top, max(0.0, last) + acceleration * max(self._step_s, LEAST_STEP_S))
+
     def _command(self, wanted: Velocity, points: Points) -> Command:
-        elapsed_s = max(self._step_s, LEAST_STEP_S)
-        gained = sped_up(self._commanded, clamp(wanted, self.limits), self.limits, elapsed_s)
-        return Command(safe_velocity(seen_part(gained, self._coverage), points, self.footprint))
+        seen = seen_part(clamp(wanted, self.limits), self._coverage)
+        return Command(safe_velocity(seen, points, self.footprint))
 
 
 def _moves(velocity: Velocity) -> bool:

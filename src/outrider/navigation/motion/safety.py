@@ -20,20 +20,6 @@ def clamp(velocity: Velocity, limits: MotionLimits) -> Velocity:
     )
 
 
-def sped_up(last: Velocity, wanted: Velocity, limits: MotionLimits, elapsed_s: float) -> Velocity:
-    """What is wanted, gained from the last velocity within the limits; to slow down takes no time."""
-    gain_mps, gain_rps = limits.acceleration_mps2 * elapsed_s, limits.yaw_acceleration_rps2 * elapsed_s
-    return Velocity(
-        _gained(last.vx, wanted.vx, gain_mps),
-        _gained(last.vy, wanted.vy, gain_mps),
-        _gained(last.wz, wanted.wz, gain_rps),
-    )
-
-
-def _gained(last: float, wanted: float, gain: float) -> float:
-    return _clip(wanted, gain + (abs(last) if last * wanted > 0.0 else 0.0))
-
-
 def _clip(value: float, bound: float) -> float:
     return max(-bound, min(bound, value))
 

@@ -30,7 +30,7 @@ from outrider.runtime.mission.robot_side import Frame, GoalError, GoalResult, Ro
 
 ODOMETRY_POLL_S, ODOMETRY_PATIENCE_S = 0.01, 0.4
 OVERRIDE_PAUSE_S = 0.5
-MAX_FAILED_MOTIONS, MAX_IDLE_MOTIONS = 3, 10
+MAX_FAILED_MOTIONS, MAX_IDLE_MOTIONS = 3, 40
 # What a motion covers at least that is not idle.
 IDLE_M, IDLE_RAD = 0.02, math.radians(1.0)
 
