@@ -30,6 +30,10 @@ class Pose2D:
         """Returns the distance in metres from this position to (x, y)."""
         return math.hypot(x - self.x, y - self.y)
 
+    def is_beyond(self, other: Pose2D, metres: float, radians: float) -> bool:
+        """Returns whether another pose is farther away, or turned further from this one, than that."""
+        return self.distance_to(other.x, other.y) > metres or abs(wrap_angle(other.yaw - self.yaw)) > radians
+
     def compose(self, offset: Pose2D) -> Pose2D:
         """The pose that `offset` is when seen from this one."""
         cos, sin = math.cos(self.yaw), math.sin(self.yaw)
@@ -56,6 +60,10 @@ class Velocity:
     vx: float = 0.0
     vy: float = 0.0
     wz: float = 0.0
+
+    def exceeds(self, mps: float, rps: float) -> bool:
+        """Returns whether the speed over the floor, or the rate of turning, is above that."""
+        return math.hypot(self.vx, self.vy) > mps or abs(self.wz) > rps
 
 
 STANDSTILL = Velocity()

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.core.sensors.camera import GO2_FRONT_CAMERA, SIM_CAMERA
-from outrider.core.values import Decoded, Pose2D, RoundStats, wrap_angle
+from outrider.core.values import Decoded, Pose2D, RoundStats, Velocity, wrap_angle
 
 
 @given(st.floats(-1e4, 1e4))
@@ -35,3 +35,31 @@ def test_rates_of_a_text():
     assert text.tokens_per_round == pytest.approx(2.5)
     empty = Decoded("", (), False, 0.0, 0.0, 0)
     assert empty.tokens_per_s == 0.0 and empty.tokens_per_round == 0.0
+
+
+@pytest.mark.parametrize(
+    ("velocity", "is_above"),
+    [
+        (Velocity(), False),
+        (Velocity(0.3, 0.3, 0.0), False),
+        (Velocity(-0.4, 0.4, 0.0), True),
+        (Velocity(0.0, 0.0, 0.9), False),
+        (Velocity(0.0, 0.0, -1.1), True),
+    ],
+)
+def test_a_velocity_exceeds_a_speed_in_any_direction(velocity, is_above):
+    assert velocity.exceeds(0.5, 1.0) is is_above
+
+
+@pytest.mark.parametrize(
+    ("other", "is_beyond"),
+    [
+        (Pose2D(1.0, 1.0, 3.1), False),
+        (Pose2D(1.3, 0.6, 3.1), False),
+        (Pose2D(1.5, 1.5, 3.1), True),
+        (Pose2D(1.0, 1.0, -3.1), False),
+        (Pose2D(1.0, 1.0, -2.9), True),
+    ],
+)
+def test_a_pose_is_beyond_by_distance_or_by_the_shorter_turn(other, is_beyond):
+    assert Pose2D(1.0, 1.0, 3.1).is_beyond(other, 0.6, 0.2) is is_beyond

@@ -32,7 +32,7 @@ _TARGET_TOTAL = 1 << TARGET_BITS
 class SparseRow(NamedTuple):
     """A distribution as it arrived: the ids (K,) of the tokens with mass, ascending, and their probabilities.
 
-    So few bytes take little memory: a whole row of a large vocabulary takes a thousand times as much.
+    A few bytes on the wire stay a few bytes in memory; a whole row of a large vocabulary is a megabyte.
     """
 
     ids: np.ndarray

@@ -137,10 +137,8 @@ class TargetSequence:
         base, digest = frame.base, frame.digest
         if frame.settled is not None:
             self._check_tokens((frame.settled,))
-            if (base, digest) == (
-                len(self._text),
-                self._text.digest,
-            ):  # with no residue left by a restart, too
+            # Also without a residue: a verifier that was restarted has lost it.
+            if (base, digest) == (len(self._text), self._text.digest):
                 self._drafts.extend((frame.settled,))
                 self._residue = None
             base, digest = base + 1, extend_digest(digest, (frame.settled,))

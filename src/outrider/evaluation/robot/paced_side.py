@@ -117,8 +117,7 @@ class PacedSide:
         if drive.end is not None:
             self._ends[drive.end.step] = drive.end
         self.robot.drive(drive.velocity or STANDSTILL, CONTROL_PERIOD_S)
-        velocity = odometry.velocity
-        stands = math.hypot(velocity.vx, velocity.vy) < STANDS_MPS and abs(velocity.wz) < STANDS_RPS
+        stands = not odometry.velocity.exceeds(STANDS_MPS, STANDS_RPS)
         self.standing_s += CONTROL_PERIOD_S if stands else 0.0
         self._on_tick()
 

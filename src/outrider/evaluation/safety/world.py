@@ -150,7 +150,7 @@ class SafetyWorld:
     def is_at_speed(self) -> bool:
         """Whether the robot moves by its odometry, and not just barely."""
         velocity = self._odometry.velocity if self._odometry else STANDSTILL
-        return math.hypot(velocity.vx, velocity.vy) > SPEED_MPS or abs(velocity.wz) > SPEED_RPS
+        return velocity.exceeds(SPEED_MPS, SPEED_RPS)
 
     def pause(self, duration_s: float) -> None:
         """Advances the world by a time in seconds, at least one step."""
@@ -253,7 +253,7 @@ class SafetyWorld:
         return self.switches.scan(self._last_scan or scan, scan)
 
     def _samples(self) -> tuple[OdometrySample, ...]:
-        """What odometry's source sends, stamped by a clock that is as far off as its own for ever."""
+        """What odometry's source sends, stamped by a clock ROBOT_S ahead of that of motions."""
         sample = sample_of(self.simulator.odometry(), ROBOT_S + self._motion_s())
         if self.switches.odometry is None:
             self._last_sound = sample

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from outrider.core.language.actions import ACTION_TEXTS, Motion, split_answer
@@ -91,7 +90,7 @@ class WitnessedSide(PacedSide):
 
     def _see_stop(self) -> None:
         velocity = self._simulator.odometry().velocity
-        if math.hypot(velocity.vx, velocity.vy) > STANDS_MPS or abs(velocity.wz) > STANDS_RPS:
+        if velocity.exceeds(STANDS_MPS, STANDS_RPS):
             self.moved_last_s = self.now_s()
         is_due = self._stop_after_s is not None and self.stopped_at_s is None and self._watched is not None
         if is_due and self.now_s() - self._began_s >= (self._stop_after_s or 0.0):

@@ -77,16 +77,11 @@ def executor_from(
         if anchor is None:
             return "no odometry of the moment of its frame"
         return AnchoredMotion(motion, anchor, make)
-    if anchor is None or pose is None or not _is_beyond(anchor, pose, SWAY_M, ALIGNED_RAD):
+    if anchor is None or pose is None or not anchor.is_beyond(pose, SWAY_M, ALIGNED_RAD):
         return make(motion)
-    if _is_beyond(anchor, pose, ELSEWHERE_M, ELSEWHERE_RAD):
+    if anchor.is_beyond(pose, ELSEWHERE_M, ELSEWHERE_RAD):
         return "the robot was moved since its frame"
     return AnchoredMotion(motion, anchor, make)
-
-
-def _is_beyond(anchor: Pose2D, pose: Pose2D, most_m: float, most_rad: float) -> bool:
-    turned_rad = abs(wrap_angle(pose.yaw - anchor.yaw))
-    return anchor.distance_to(pose.x, pose.y) > most_m or turned_rad > most_rad
 
 
 class AnchoredMotion:

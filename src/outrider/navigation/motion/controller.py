@@ -146,7 +146,7 @@ class MotionController:
             return None
         if self._bounds.lags(ahead_m, aside_m, self._turned_rad):
             return Command(done=True, error="odometry's pose lags behind its velocity: check its source")
-        if _moves(odometry.velocity):
+        if odometry.velocity.exceeds(MOVING_MPS, MOVING_RPS):
             error = f"the base covers {self._covered()}, far less than commanded: check it, and odometry"
             return Command(done=True, error=error)
         return self._give_up()
@@ -259,10 +259,6 @@ class MotionController:
     def _command(self, wanted: Velocity, points: Points) -> Command:
         seen = seen_part(clamp(wanted, self.limits), self._coverage)
         return Command(safe_velocity(seen, points, self.footprint))
-
-
-def _moves(velocity: Velocity) -> bool:
-    return math.hypot(velocity.vx, velocity.vy) > MOVING_MPS or abs(velocity.wz) > MOVING_RPS
 
 
 def measurement_fault(odometry: Odometry, scan: RangeScan | None, now_s: float, max_age_s: float) -> str:

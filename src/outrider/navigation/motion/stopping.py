@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a stop is told: at least so many times, and for as long as the base has not heard it. Sans-IO."""
+"""How often a stop is sent: for STOP_BURST_TICKS ticks, and on while the base still moves. Sans-IO."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from outrider.core.values import Odometry
 from outrider.navigation.clocks import Moment
 
 STOP_BURST_TICKS = 10
-# Past these a base has not stopped, whatever sways on legs; and how long a stop is told to one that goes on.
+# Above these a base has not stopped, though one on legs sways; for so long a stop is repeated to it.
 MOVING_MPS, MOVING_RPS, PERSIST_S = 0.06, 0.15, 5.0
 
 
 class Stopping:
-    """Whether a zero velocity is due. A base that moves for longer is driven by others: none is fought."""
+    """Says when a zero velocity is due. A base that moves for longer than PERSIST_S is driven by others."""
 
     def __init__(self) -> None:
         self._ticks, self._ordered_s = 0, -math.inf
@@ -34,13 +34,8 @@ class Stopping:
         if self._ticks > 0:
             self._ticks -= 1
             return True
-        persists = now.real_s - self._ordered_s < PERSIST_S
-        if not persists or odometry is None or not _moves(odometry):
-            self._ordered_s = -math.inf
-            return False
-        return True
-
-
-def _moves(odometry: Odometry) -> bool:
-    velocity = odometry.velocity
-    return math.hypot(velocity.vx, velocity.vy) > MOVING_MPS or abs(velocity.wz) > MOVING_RPS
+        moves = odometry is not None and odometry.velocity.exceeds(MOVING_MPS, MOVING_RPS)
+        if moves and now.real_s - self._ordered_s < PERSIST_S:
+            return True
+        self._ordered_s = -math.inf
+        return False

@@ -20,7 +20,7 @@ import cv2
 import numpy as np
 
 from outrider.core.sensors.camera import GO2_FRONT_CAMERA
-from outrider.core.values import Odometry, Pose2D, Velocity, wrap_angle
+from outrider.core.values import Odometry, Pose2D, wrap_angle
 from outrider.navigation.limits import SETTLED_MPS, SETTLED_RPS
 
 MIRRORED = (
@@ -76,8 +76,9 @@ class RepeatWatch:
             self._digest, self._pose = digest, odometry.pose if odometry else None
             return False
         if _is_plain(content):
-            return _has_moved(self._pose, odometry.pose, PLAIN_M, PLAIN_RAD)
-        return _moves(odometry.velocity) or _has_moved(self._pose, odometry.pose, MOVED_M, MOVED_RAD)
+            return self._pose.is_beyond(odometry.pose, PLAIN_M, PLAIN_RAD)
+        moves = odometry.velocity.exceeds(SETTLED_MPS, SETTLED_RPS)
+        return moves or self._pose.is_beyond(odometry.pose, MOVED_M, MOVED_RAD)
 
 
 def is_black(rgb: np.ndarray[Any, Any]) -> bool:
@@ -182,11 +183,3 @@ def _is_plain(content: np.ndarray[Any, Any]) -> bool:
 def _small_grey(rgb: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     small = cv2.resize(rgb, (WIDTH_PX, HEIGHT_PX), interpolation=cv2.INTER_AREA)
     return cv2.cvtColor(small, cv2.COLOR_RGB2GRAY).astype(np.float32)
-
-
-def _moves(velocity: Velocity) -> bool:
-    return math.hypot(velocity.vx, velocity.vy) > SETTLED_MPS or abs(velocity.wz) > SETTLED_RPS
-
-
-def _has_moved(before: Pose2D, now: Pose2D, most_m: float, most_rad: float) -> bool:
-    return before.distance_to(now.x, now.y) > most_m or abs(wrap_angle(now.yaw - before.yaw)) > most_rad

@@ -17,7 +17,7 @@ from typing import Any
 import cv2
 import numpy as np
 
-from outrider.core.values import Pose2D, RangeScan, wrap_angle
+from outrider.core.values import Pose2D, RangeScan
 from outrider.navigation.sensing.clearance import NEAREST_M
 
 CELL_M = 0.1
@@ -52,7 +52,7 @@ class FloorMap:
         self._lock = threading.Lock()
         self._last: tuple[Pose2D, float] | None = None
         self.num_breaks = 0
-        """How often the frame of odometry has changed: what was known of places before is none of it."""
+        """How often odometry has jumped: places that were known before are not places of this map."""
 
     def see(self, pose: Pose2D, scan: RangeScan) -> None:
         """Take in a scan made at a pose of the base. A range of -inf is too near (REP 117), not free.
@@ -81,8 +81,7 @@ class FloorMap:
             return
         before, before_s = last
         elapsed_s = max(0.0, stamp_s - before_s)
-        jumped = before.distance_to(pose.x, pose.y) > FASTEST_MPS * elapsed_s + SLACK_M
-        if jumped or abs(wrap_angle(pose.yaw - before.yaw)) > FASTEST_RPS * elapsed_s + SLACK_RAD:
+        if before.is_beyond(pose, FASTEST_MPS * elapsed_s + SLACK_M, FASTEST_RPS * elapsed_s + SLACK_RAD):
             with self._lock:
                 self._evidence[:], self._origin = 0, None
                 self.num_breaks += 1

@@ -157,7 +157,7 @@ def sample_fault(sample: OdometrySample) -> str:
         return f"odometry's quaternion has the norm {norm:.2f}: {hint}"
     if max(map(abs, sample.position)) > MAX_COORDINATE_M:
         return "odometry's position is beyond 100 km: it must be in metres"
-    if math.hypot(velocity.vx, velocity.vy) > ABSURD_MPS or abs(velocity.wz) > ABSURD_RPS:
+    if velocity.exceeds(ABSURD_MPS, ABSURD_RPS):
         return "odometry's velocity is beyond any robot's: it must be in m/s and rad/s"
     return _tilt_fault(sample.quaternion) or _frame_fault(sample)
 

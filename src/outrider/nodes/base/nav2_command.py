@@ -238,7 +238,7 @@ class Nav2Motion:
 
     def _arrived(self, odometry: Odometry) -> Command:
         velocity = odometry.velocity
-        if math.hypot(velocity.vx, velocity.vy) > SETTLED_MPS or abs(velocity.wz) > SETTLED_RPS:
+        if velocity.exceeds(SETTLED_MPS, SETTLED_RPS):
             return Command()
         share = covered_share(self._start, odometry.pose, self._motion)
         if share < LEAST_SHARE:

@@ -160,7 +160,7 @@ class Go2StateNode(OutriderNode):
             return
         pose = measured.pose
         odometry = replace(measured, velocity=self._speed.velocity(pose, robot_s, measured.velocity.wz))
-        if _moves(odometry.velocity):
+        if odometry.velocity.exceeds(STILL_MPS, STILL_RPS):
             self._moved_s = time.monotonic()
         if 0.0 <= robot_s - self._published_s < 1.0 / MAX_RATE_HZ:
             return
@@ -178,10 +178,6 @@ class Go2StateNode(OutriderNode):
         state.header.stamp = self.get_clock().now().to_msg()
         state.percentage, state.present = self._battery_percent / 100.0, True
         self._battery.publish(state)
-
-
-def _moves(velocity: Velocity) -> bool:
-    return math.hypot(velocity.vx, velocity.vy) > STILL_MPS or abs(velocity.wz) > STILL_RPS
 
 
 def main() -> int:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import queue
 import threading
 import time
@@ -252,8 +251,7 @@ class _Told(Recorder):
 def _come_to_rest(simulator: Simulator) -> None:
     """A motion that was broken off leaves momentum: nothing steps the simulation on until the next one."""
     for _ in range(REST_STEPS):
-        velocity = simulator.odometry().velocity
-        if math.hypot(velocity.vx, velocity.vy) < SETTLED_MPS and abs(velocity.wz) < SETTLED_RPS:
+        if not simulator.odometry().velocity.exceeds(SETTLED_MPS, SETTLED_RPS):
             return
         simulator.drive(STANDSTILL, REST_STEP_S)
 
