@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from outrider.core.errors import LinkError
+from outrider.core.errors import Cancelled, LinkError
 from outrider.core.values import (
     Decoded,
     DecodeRequest,
@@ -19,7 +19,7 @@ from outrider.core.values import (
     Verified,
     wrap_angle,
 )
-from outrider.evaluation.robot.paced_side import AnswerTimes, PacedDecoder, PacedSide
+from outrider.evaluation.robot.paced_side import CAMERA_PERIOD_S, AnswerTimes, PacedDecoder, PacedSide
 from outrider.runtime.mission.goal_run import GoalRun, GoalSettings
 from outrider.runtime.mission.robot_side import (
     Frame,
@@ -136,6 +136,33 @@ def test_frames_are_taken_under_way_but_for_the_first() -> None:
     flow, step = run([AHEAD] * 5, True), run([AHEAD] * 5, False)
     assert flow.script.speeds[0] == 0.0 and min(flow.script.speeds[1:]) > 0.1
     assert max(step.script.speeds) < 0.05
+
+
+def test_the_next_picture_is_taken_as_soon_as_it_is_due() -> None:
+    floor = Floor()
+    side, script = PacedSide(floor), Script(floor, [LEFT] * 6)
+    frames_s, cuts_s = [], []
+
+    class Noting(PacedDecoder):
+        def decode(
+            self,
+            request: DecodeRequest,
+            on_verified: Callable[[Verified], None] = lambda _: None,
+            cancelled: Callable[[], bool] = lambda: False,
+        ) -> Decoded:
+            frames_s.append(floor.time_s)
+            try:
+                return super().decode(request, on_verified, cancelled)
+            except Cancelled:
+                cuts_s.append(floor.time_s)
+                raise
+
+    decoder = Noting(script, side, AnswerTimes().over(0.3))
+    settings = GoalSettings(continuous=True)
+    assert GoalRun("find the cup", "goal", side, decoder, settings, lambda: False).run().success
+    assert cuts_s, "a text is cut off where the next picture is due before its end"
+    for cut_s in cuts_s:
+        assert min(taken for taken in frames_s if taken > cut_s) - cut_s < CAMERA_PERIOD_S + 1e-6
 
 
 def test_a_text_of_no_action_stops_the_robot_under_way() -> None:
