@@ -205,3 +205,15 @@ def test_a_store_whose_making_was_broken_off_is_made_by_the_next_process(tmp_pat
     with open_store(path) as store:
         store.add("my passport lies in the drawer")
         assert store.count() == 1
+
+
+def test_a_text_that_the_disk_has_changed_is_damage_and_not_an_error_of_ours(tmp_path: Path) -> None:
+    path = tmp_path / "m.db"
+    with open_store(path) as store:
+        store.add("the window is open")
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"the window is open", b"the window is ope\xee"))
+    with open_store(path) as store:
+        for look in (store.newest, lambda: store.recall("window"), lambda: list(store.export())):
+            with pytest.raises(MemoryStoreError, match="is damaged"):
+                look()

@@ -220,6 +220,8 @@ def translated(path: Path) -> Iterator[None]:
         raise kind(f"{path}: {_advice(error)}") from error
     except MemoryStoreError:
         raise
+    except UnicodeDecodeError as error:  # SQLite keeps no sums of its pages: a text may have changed
+        raise MemoryStoreError(f"{path}: {_advice(apsw.CorruptError())}") from error
     except ConfigError as error:
         raise StoreInputError(f"{path} cannot be opened: {error}") from error
     except OSError as error:
