@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import logging
 import os
 import re
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,7 +18,7 @@ from zmq.utils import z85
 
 from outrider.core.errors import ConfigError
 from outrider.core.files.private_files import make_private_folder, open_private, read_private
-from outrider.core.files.writing import replace_file
+from outrider.core.files.writing import alone_in, replace_file
 
 SERVER_KEY_FILE = "verifier.key"
 _KEY_BYTES = 32
@@ -78,7 +77,7 @@ def add_robots(folder: Path, robots: tuple[str, ...]) -> list[Path]:
     Raises ConfigError, and changes nothing, where one is known already or a file is in the way.
     """
     known = folder / SERVER_KEY_FILE
-    with _alone_in(folder):
+    with alone_in(folder):
         server = load_server_keys(known)
         for name in robots:
             _check_name(name)
@@ -106,7 +105,7 @@ def revoke_robots(folder: Path, robots: tuple[str, ...]) -> None:
     Raises ConfigError, and changes nothing, where one is not on the list.
     """
     known = folder / SERVER_KEY_FILE
-    with _alone_in(folder):
+    with alone_in(folder):
         server = load_server_keys(known)
         for name in robots:
             if name not in server.robots:
@@ -116,17 +115,6 @@ def revoke_robots(folder: Path, robots: tuple[str, ...]) -> None:
         _replace(known, msgspec.structs.replace(server, robots=kept))
         for name in robots:
             _remove(folder / f"{name}.key")
-
-
-@contextlib.contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """Whoever else changes the folder's list waits: of two changes at once neither is lost."""
-    with contextlib.ExitStack() as opened:
-        with contextlib.suppress(OSError):  # there is no folder, or its file system has no locks
-            descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-            opened.callback(os.close, descriptor)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
 
 
 class KnownRobots:
