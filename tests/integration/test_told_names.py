@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from outrider.core.language.grammar import Vocabulary
-from outrider.core.language.plan import Find, Forget, Remember, Where
+from outrider.core.language.plan import Ask, Find, Forget, Remember, Where
 from outrider.core.language.sentences.planner import plan_of
 from outrider.core.values import Pose2D
 from outrider.memory.embedding import MiniLmEmbedder
@@ -87,3 +87,38 @@ def test_a_question_is_answered_by_what_was_told(recollection: Recollection, tol
     (step,) = plan_of(asked, WORDS).steps
     assert isinstance(step, Where)
     assert "i was told" in recollection.reply(step, HERE)
+
+
+def test_what_was_told_last_is_said_first_and_gone_to(recollection: Recollection) -> None:
+    (said,) = plan_of("remember that my bag is here", WORDS).steps
+    assert isinstance(said, Remember)
+    for day in range(7):
+        recollection.remember(said, Pose2D(3.0 * day, 1.0, 0.0))
+    found = recollection.destination("bag")
+    assert found is not None and (found.x, found.y) == (18.0, 1.0)
+    first, second = recollection.reply(Where("bag"), Pose2D(0.0, 0.0, 0.0)).split("; ")
+    assert "x 18.0, y 1.0" in first and "x 15.0, y 1.0" in second
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "question"),
+    [
+        ("my keys are in the kitchen", "i moved my keys to the bedroom", "where are my keys?"),
+        ("the wifi password is blue4", "the wifi password was changed to red9", "what is the wifi password?"),
+        ("the postman comes at nine", "the postman comes at eleven now", "when does the postman come?"),
+    ],
+)
+def test_of_two_answers_the_newer_comes_first(
+    recollection: Recollection, before: str, now: str, question: str
+) -> None:
+    for text in (before, now, "the dentist lives in the blue house"):
+        recollection.remember(Remember(text), None)
+    first, second = recollection.reply(Ask(question), None).split("; ")
+    assert now in first and before in second
+
+
+def test_what_holds_only_some_words_of_a_question_is_no_newer_answer(recollection: Recollection) -> None:
+    for text in ("Anna likes tea", "Anna has moved to Rome"):
+        recollection.remember(Remember(text), None)
+    reply = recollection.reply(Ask("what does Anna like?"), None)
+    assert "tea" in reply and "Rome" not in reply

@@ -21,7 +21,7 @@ from support.hostile import hostile_payloads
 from support.toys import own_text, request, toy_pair
 
 from outrider.core.errors import LinkError
-from outrider.core.frames import PROTOCOL_VERSION, Cancel, Close, Open, Peer, Ping, Refused, Rules
+from outrider.core.frames import PROTOCOL_VERSION, Cancel, Close, Open, Peer, Ping, Pong, Refused, Rules
 from outrider.core.values import LinkState
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.drivers.serving import serve_frames
@@ -520,6 +520,35 @@ def test_the_log_tells_what_has_changed(endpoint, peer_sockets, caplog):
         log_figures(verifier, stop)
     assert "malformed 1" in caplog.text and "refused_protocol 1" in caplog.text
     assert "flooded" not in caplog.text
+
+
+def test_a_verifier_of_another_version_is_named(endpoint, peer_sockets, caplog):
+    older = peer_sockets.socket(zmq.ROUTER)
+    older.bind(endpoint)
+
+    def answer(*payloads):
+        assert older.poll(NEWS_MS)
+        route, _ = older.recv_multipart()
+        for payload in payloads:
+            older.send_multipart([route, payload])
+
+    other, deadline_s = bytes([PROTOCOL_VERSION - 1]) + b"an answer", time.monotonic() + NEWS_MS / 1000
+    with closing(DealerLink(endpoint)) as link:
+        while not link.send(Ping(0, 0)):
+            assert time.monotonic() < deadline_s
+        answer(other, other, other, encode(Pong(0, 0, "toy", 8, 0, 1)))
+        faults = []
+        while (received := link.receive(1.0)) is None:
+            assert time.monotonic() < deadline_s
+            faults.append(link.fault)
+        assert received[0].model == "toy" and link.fault == ""
+    said = f"protocol version {PROTOCOL_VERSION - 1}, this side speaks {PROTOCOL_VERSION}"
+    assert said in faults[-1] and caplog.text.count(said) == 1
+    answering = threading.Thread(target=answer, args=(other,))
+    answering.start()
+    with pytest.raises(LinkError, match=r"is not understood: protocol version .* update the older one"):
+        probe_verifier(endpoint, NEWS_MS / 1000)
+    answering.join()
 
 
 class _Oversized(socketserver.BaseRequestHandler):

@@ -105,8 +105,8 @@ def test_verified_texts_and_odometry_become_sightings(
         client.publish(convert.odometry_message(odometry, convert.time_of(x)), "odom", qos.SENSOR)
         wait_until(lambda: node._pose is not None and node._pose.x == x, "the odometry")
 
-    def say(state: int, text: str) -> None:
-        message = VerifiedText(session_id="s", step=1, state=state, text=text)
+    def say(state: int, text: str, step: int = 1, link: str = "connected") -> None:
+        message = VerifiedText(session_id="s", step=step, state=state, text=text, link_state=link)
         client.publish(message, "verified_text", qos.EVENTS)
 
     stand_at(1.0)
@@ -122,6 +122,8 @@ def test_verified_texts_and_odometry_become_sightings(
         (ball,) = memory.sightings("red ball", HOME)
         assert (ball.x, ball.y) == pytest.approx((4.0, 0.0))
         say(VerifiedText.FINISHED, "move forward large\napproach: red ball ahead at 3.0 m.")
+        say(VerifiedText.FINISHED, "stop\napproach: green vase ahead at 3.0 m.", step=2, link="local")
+        wait_until(lambda: node._observer._alone, "what the draft model wrote alone")
         assert memory.count() == 2
 
 

@@ -303,8 +303,11 @@ def check_certificate(settings: ConsoleSettings) -> None:
     try:
         for file in files:
             read_file(Path(file))
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*files)
+        # Not asked for a pass phrase: whoever starts a server is often no person.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*files, password="")
     except ssl.SSLError as error:
-        raise ConfigError(f"{' and '.join(files)} are no certificate and its key in PEM: {error}") from None
+        raise ConfigError(
+            f"{' and '.join(files)} are no certificate and its key in PEM without a pass phrase: {error}"
+        ) from None
     except OSError as error:
         raise ConfigError(f"tls_cert and tls_key cannot be read: {error}") from None

@@ -80,7 +80,9 @@ def passages_of(text: str) -> Iterator[str]:
 
 
 def read_folder(folder: Path) -> Iterator[str]:
-    """The passages of every text file in a folder and below, or of one file. Raises StoreInputError."""
+    """The passages of every text file in a folder and below, or of one file. Raises StoreInputError, for a
+    file that is no plain text and for a link to one outside the folder: what is taken in is told to others.
+    """
     files = [folder] if folder.is_file() else sorted(folder.rglob("*"))
     texts = [file for file in files if file.suffix.lower() in TEXT_SUFFIXES and file.is_file()]
     if not texts:
@@ -88,10 +90,14 @@ def read_folder(folder: Path) -> Iterator[str]:
             f"{folder} holds no text: give a folder with {' or '.join(TEXT_SUFFIXES)} files"
         )
     for file in texts:
+        if not (file is folder or file.resolve().is_relative_to(folder.resolve())):
+            raise StoreInputError(f"{file} is a link that leads out of {folder}: copy the file, or remove it")
         try:
-            yield from passages_of(read_text(file))
+            yield from map(checked_text, passages_of(read_text(file)))
         except (OSError, UnicodeDecodeError) as error:
             raise StoreInputError(f"{file} cannot be read as text ({error}): give it in UTF-8") from error
+        except StoreInputError as error:
+            raise StoreInputError(f"{file}: {error}") from error
 
 
 def _parts(sentence: str) -> Iterator[str]:

@@ -21,6 +21,7 @@ class Observer:
         self._home = home
         self._step: StepName | None = None
         self._pose: Pose2D | None = None
+        self._alone = False
         self._noted: StepName | None = None
 
     def on_text(
@@ -31,17 +32,20 @@ class Observer:
         pose: Pose2D | None,
         time_s: float,
         thumbnail: bytes = b"",
+        alone: bool = False,
     ) -> list[Record]:
         """Take a text as far as it is known; the records it has made or renewed, once finished.
 
         `pose` is that of the text's picture, None as long as it is unknown; the first known one counts.
+        `alone`: no verifier has read it so far; a text of which that was ever so is not remembered.
         Raises MemoryStoreError.
         """
         if step != self._step:
-            self._step, self._pose = step, None
+            self._step, self._pose, self._alone = step, None, False
         if self._pose is None:
             self._pose = pose
-        if not finished or step == self._noted or self._pose is None:
+        self._alone |= alone
+        if not finished or step == self._noted or self._pose is None or self._alone:
             return []
         self._noted = step
         return [

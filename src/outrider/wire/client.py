@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import socket
 import threading
@@ -32,6 +33,7 @@ _QUEUED_REPLIES = 16_384
 ends whose inbox is full.
 """
 _WAKE_BYTES = 4096
+_log = logging.getLogger(__name__)
 _READABLE, _WRITABLE = int(zmq.POLLIN), int(zmq.POLLOUT)
 _MISMATCHES = (zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL, zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL)
 _WATCHED_EVENTS = (
@@ -46,12 +48,15 @@ _WATCHED_EVENTS = (
 
 
 class DealerLink:
-    """A FrameLink to a verifier. `send`, `receive` and `close` are for one thread; the rest is for any."""
+    """A FrameLink to a verifier. `send`, `receive` and `close` are for one thread; the rest is for any.
+
+    `fault`: why what came last is no frame of this version, as from a verifier of another; empty where it is.
+    """
 
     def __init__(self, endpoint: str, keys: ClientKeys | None = None) -> None:
         """Does not wait for the verifier. Raises ConfigError for an endpoint that cannot be connected to."""
         check_endpoint(endpoint)
-        self._endpoint = endpoint
+        self._endpoint, self.fault = endpoint, ""
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.DEALER)
         configure_dealer(self._socket, endpoint, keys)
@@ -96,7 +101,9 @@ class DealerLink:
         return wire_bytes(payload)
 
     def receive(self, timeout_s: float) -> tuple[CloudFrame, int] | None:
-        """Returns the next frame and its bytes, or None after `timeout_s`. Skips malformed frames."""
+        """Returns the next frame and its bytes, or None after `timeout_s`. Skips malformed frames, of
+        which the first is logged.
+        """
         if timeout_s > 0.0:
             self._wait(timeout_s)
         self._keep_trying()
@@ -113,9 +120,14 @@ class DealerLink:
         try:
             if len(parts) != 1:
                 raise ProtocolError("a frame has one part")
-            return decode_cloud_frame(parts[0]), wire_bytes(parts[0])
-        except ProtocolError:
+            frame = decode_cloud_frame(parts[0])
+        except ProtocolError as error:
+            if not self.fault:
+                _log.warning("the verifier at %s is not understood: %s", self._endpoint, error)
+            self.fault = str(error)
             return None
+        self.fault = ""
+        return frame, wire_bytes(parts[0])
 
     def _keep_trying(self) -> None:
         """Connects anew where libzmq does not: for it, a peer that breaks the protocol is gone for good."""

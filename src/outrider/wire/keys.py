@@ -18,7 +18,7 @@ from zmq.utils import z85
 
 from outrider.core.errors import ConfigError
 from outrider.core.files.private_files import make_private_folder, open_private, read_private
-from outrider.core.files.writing import writing_to
+from outrider.core.files.writing import alone_in, replace_file
 
 SERVER_KEY_FILE = "verifier.key"
 _KEY_BYTES = 32
@@ -77,22 +77,25 @@ def add_robots(folder: Path, robots: tuple[str, ...]) -> list[Path]:
     Raises ConfigError, and changes nothing, where one is known already or a file is in the way.
     """
     known = folder / SERVER_KEY_FILE
-    server = load_server_keys(known)
-    for name in robots:
-        _check_name(name)
-        if name in server.robots:
-            raise ConfigError(f"robot {name!r} has a key already: revoke it first, or choose another name")
-    pairs = {name: _key_pair() for name in robots}
-    files = {folder / f"{name}.key": ClientKeys(*pair, server.public) for name, pair in pairs.items()}
-    for path in files:
-        if os.path.lexists(path):
-            raise _exists(path)
-    added = {name: pair[0] for name, pair in pairs.items()}
-    with contextlib.ExitStack() as undo:
-        for path, content in files.items():
-            _write(path, content, undo)
-        _replace(known, msgspec.structs.replace(server, robots={**server.robots, **added}))
-        undo.pop_all()
+    with alone_in(folder):
+        server = load_server_keys(known)
+        for name in robots:
+            _check_name(name)
+            if name in server.robots:
+                raise ConfigError(
+                    f"robot {name!r} has a key already: revoke it first, or choose another name"
+                )
+        pairs = {name: _key_pair() for name in robots}
+        files = {folder / f"{name}.key": ClientKeys(*pair, server.public) for name, pair in pairs.items()}
+        for path in files:
+            if os.path.lexists(path):
+                raise _exists(path)
+        added = {name: pair[0] for name, pair in pairs.items()}
+        with contextlib.ExitStack() as undo:
+            for path, content in files.items():
+                _write(path, content, undo)
+            _replace(known, msgspec.structs.replace(server, robots={**server.robots, **added}))
+            undo.pop_all()
     return list(files)
 
 
@@ -102,15 +105,16 @@ def revoke_robots(folder: Path, robots: tuple[str, ...]) -> None:
     Raises ConfigError, and changes nothing, where one is not on the list.
     """
     known = folder / SERVER_KEY_FILE
-    server = load_server_keys(known)
-    for name in robots:
-        if name not in server.robots:
-            on_list = ", ".join(sorted(server.robots)) or "nobody"
-            raise ConfigError(f"robot {name!r} is not on the list of {known}: it holds {on_list}")
-    kept = {name: key for name, key in server.robots.items() if name not in robots}
-    _replace(known, msgspec.structs.replace(server, robots=kept))
-    for name in robots:
-        _remove(folder / f"{name}.key")
+    with alone_in(folder):
+        server = load_server_keys(known)
+        for name in robots:
+            if name not in server.robots:
+                on_list = ", ".join(sorted(server.robots)) or "nobody"
+                raise ConfigError(f"robot {name!r} is not on the list of {known}: it holds {on_list}")
+        kept = {name: key for name, key in server.robots.items() if name not in robots}
+        _replace(known, msgspec.structs.replace(server, robots=kept))
+        for name in robots:
+            _remove(folder / f"{name}.key")
 
 
 class KnownRobots:
@@ -120,8 +124,8 @@ class KnownRobots:
 
     def __init__(self, keys: ServerKeys, path: Path | None = None) -> None:
         """`path` is the file of the keys; without one they stay as they are."""
-        self._path, self._known = path, _encoded(keys)
-        self._stamp = self._look()
+        self._path, self._known, self._fault = path, _encoded(keys), ""
+        self._stamp: tuple[int, int] | None = None  # what has changed since the keys were read counts too
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -140,10 +144,14 @@ class KnownRobots:
         if self._path is not None and stamp != self._stamp:
             try:
                 self._known = _encoded(load_server_keys(self._path))
+                self._stamp = stamp  # last: another thread that asks meanwhile reads the file too
             except ConfigError as error:  # whoever is on a list that cannot be read may have been revoked
                 self._known = {}
-                _log.error("nobody is let in any more: %s", error)
-            self._stamp = stamp  # last: another thread that asks meanwhile reads the file too
+                if str(error) != self._fault:
+                    _log.error("nobody is let in until this is mended: %s", error)
+                self._fault = str(error)
+            else:
+                self._fault = ""
         return self._known
 
     def _look(self) -> tuple[int, int] | None:
@@ -200,7 +208,7 @@ def _write(path: Path, keys: msgspec.Struct, undo: contextlib.ExitStack) -> None
     try:  # exclusively: another may have made the file since it was looked for
         with open_private(path, "xb") as file:
             undo.callback(_remove, path)
-            file.write(msgspec.json.format(msgspec.json.encode(keys)) + b"\n")
+            file.write(_content(keys))
     except FileExistsError:
         raise _exists(path) from None
     except OSError as error:
@@ -208,14 +216,12 @@ def _write(path: Path, keys: msgspec.Struct, undo: contextlib.ExitStack) -> None
 
 
 def _replace(path: Path, keys: msgspec.Struct) -> None:
-    """The file anew and whole, or as it was."""
-    partial = path.with_name(f"{path.name}.partial")
-    _remove(partial)
-    with contextlib.ExitStack() as undo:
-        _write(partial, keys, undo)
-        with writing_to(path):
-            partial.replace(path)
-        undo.pop_all()
+    """The file anew and whole, or as it was; never a link alone, whose file would keep the old list."""
+    replace_file(path, _content(keys))
+
+
+def _content(keys: msgspec.Struct) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(keys)) + b"\n"
 
 
 def _remove(path: Path) -> None:

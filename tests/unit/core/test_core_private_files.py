@@ -5,6 +5,8 @@ import os
 import stat
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +21,8 @@ from outrider.core.files.private_files import (
     tighten,
     write_private,
 )
+from outrider.core.files.secret_file import load_secret
+from outrider.core.files.writing import alone_in
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to other users")
 
@@ -176,3 +180,25 @@ def test_a_secret_is_read_only_where_it_is_one(tmp_path: Path) -> None:
         os.chown(secret, 12345, 12345)
         with pytest.raises(ConfigError, match="belongs to another user"):
             read_private(secret)
+
+
+def test_a_secret_that_several_make_at_once_is_one(tmp_path: Path) -> None:
+    for attempt in range(50):
+        path, begin, made = tmp_path / str(attempt) / "console.token", threading.Barrier(6), []
+
+        def make(path: Path = path, begin: threading.Barrier = begin, made: list[str] = made) -> None:
+            begin.wait()
+            made.append(load_secret(path, "token"))
+
+        making = [threading.Thread(target=make) for _ in range(6)]
+        for thread in making:
+            thread.start()
+        for thread in making:
+            thread.join()
+        assert made == [path.read_text().strip()] * 6
+
+
+def test_who_keeps_a_folder_locked_delays_others_only_so_long(tmp_path: Path) -> None:
+    begun_s = time.monotonic()
+    with alone_in(tmp_path), alone_in(tmp_path, wait_s=0.05), alone_in(tmp_path / "missing"):
+        assert time.monotonic() - begun_s >= 0.05

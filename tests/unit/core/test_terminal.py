@@ -7,7 +7,7 @@ import time
 import pytest
 from rich.table import Table
 
-from outrider.core.files.terminal import Pulse, loading, make_console, tracked
+from outrider.core.files.terminal import Pulse, loading, make_console, printable, tracked
 
 
 def test_a_piped_table_is_not_cut(
@@ -78,3 +78,16 @@ def test_the_innermost_work_speaks_for_all(capsys: pytest.CaptureFixture[str]) -
 def test_an_error_in_the_work_ends_the_lines(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ZeroDivisionError), Pulse("work"):
         raise ZeroDivisionError
+
+
+def test_texts_are_printed_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    table = Table("text")
+    said = "[/b] my [red]keys[/red] :smile: are by [1] the door"
+    table.add_row(said)
+    make_console().print(table)
+    make_console().print(said)
+    assert capsys.readouterr().out.count(said) == 2
+
+
+def test_a_text_of_others_steers_no_terminal() -> None:
+    assert printable("turn left\n\x1b]0;title\x07 \u202eback\x9b2J") == "turn left\n?]0;title? ?back?2J"

@@ -149,3 +149,36 @@ def test_what_is_private_is_neither_served_nor_listed(tmp_path: Path) -> None:
         with pytest.raises(StoreInputError, match="robot's memory"):
             EmbeddedCorpus(memory, WordEmbedder())
         assert store.count() == 2
+
+
+@pytest.mark.parametrize("content", [b"man page \x1b[1mbold", b"nul\0here", b"caf\xe9", b"\xff\xfeh\0i\0"])
+def test_a_file_that_is_no_plain_text_is_named(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(KEYS)
+    (tmp_path / "odd.md").write_bytes(content)
+    corpus = EmbeddedCorpus(tmp_path / "corpus.db", WordEmbedder())
+    with pytest.raises(StoreInputError, match=r"odd\.md"):
+        corpus.add(read_folder(tmp_path))
+    assert corpus.count() == 0
+    corpus.close()
+
+
+def test_a_byte_order_mark_is_no_part_of_a_text(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbf" + KEYS.encode())
+    assert list(read_folder(tmp_path)) == [KEYS]
+
+
+def test_a_link_that_leads_out_of_the_folder_is_refused_by_name(tmp_path: Path) -> None:
+    outside, folder = tmp_path / "console.token", tmp_path / "handbook"
+    (folder / "deep").mkdir(parents=True)
+    outside.write_text("a secret of the machine")
+    (folder / "a.txt").write_text(KEYS)
+    (folder / "deep" / "same.md").symlink_to("../a.txt")
+    assert list(read_folder(folder)) == [KEYS, KEYS]
+    (folder / "deep" / "notes.md").symlink_to(outside)
+    with pytest.raises(StoreInputError, match=r"notes\.md is a link that leads out"):
+        list(read_folder(folder))
+    (tmp_path / "named.txt").symlink_to(folder / "a.txt")
+    assert list(read_folder(tmp_path / "named.txt")) == [KEYS], "who names a link means its file"
+    (folder / "deep" / "notes.md").unlink()
+    (tmp_path / "books").symlink_to(folder)
+    assert list(read_folder(tmp_path / "books")) == [KEYS, KEYS]

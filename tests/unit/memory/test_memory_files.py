@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
+import os
 import sqlite3
 import subprocess
 import sys
@@ -152,6 +154,38 @@ def add_many(path: str, name: str, number: int) -> None:
             store.add(f"{name} {index}")
 
 
+FIRST = """
+import sys
+from pathlib import Path
+from support.memories import WordEmbedder
+from outrider.memory.store.store import MemoryStore
+print(flush=True)
+sys.stdin.readline()
+with MemoryStore(Path(sys.argv[1]), WordEmbedder(), key_file=Path(sys.argv[2])) as store:
+    store.add("a note")
+"""
+
+
+def test_an_encrypted_store_that_several_processes_make_at_once_is_one(tmp_path: Path) -> None:
+    """As memory node and navigator do at the first start of a robot."""
+    path, key = tmp_path / "m.db", tmp_path / "memory.key"
+    command = [sys.executable, "-c", FIRST, str(path), str(key)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with contextlib.ExitStack() as ending:
+        making = [
+            ending.enter_context(subprocess.Popen(command, env=environment, **pipes))  # type: ignore[call-overload]
+            for _ in range(5)
+        ]
+        for process in making:
+            process.stdout.readline()
+        for process in making:
+            process.stdin.close()
+    assert [process.returncode for process in making] == [0] * 5
+    with open_store(path, key) as store:
+        assert store.count() == 5
+
+
 def test_processes_share_a_store(tmp_path: Path) -> None:
     """All of them may be the first to make it."""
     path = tmp_path / "m.db"
@@ -205,3 +239,15 @@ def test_a_store_whose_making_was_broken_off_is_made_by_the_next_process(tmp_pat
     with open_store(path) as store:
         store.add("my passport lies in the drawer")
         assert store.count() == 1
+
+
+def test_a_text_that_the_disk_has_changed_is_damage_and_not_an_error_of_ours(tmp_path: Path) -> None:
+    path = tmp_path / "m.db"
+    with open_store(path) as store:
+        store.add("the window is open")
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"the window is open", b"the window is ope\xee"))
+    with open_store(path) as store:
+        for look in (store.newest, lambda: store.recall("window"), lambda: list(store.export())):
+            with pytest.raises(MemoryStoreError, match="is damaged"):
+                look()

@@ -9,7 +9,8 @@ import pytest
 from support.memories import WordEmbedder
 
 from outrider.core.errors import MemoryStoreError
-from outrider.core.values import Place, RecordKind, Sighting, Visibility
+from outrider.core.values import Place, Pose2D, RecordKind, Sighting, Visibility
+from outrider.memory.observer import Observer
 from outrider.memory.store.eviction import StoreLimits
 from outrider.memory.store.records import RecordFilter
 from outrider.memory.store.store import MemoryStore
@@ -230,3 +231,14 @@ def test_texts_are_only_ever_texts(store: MemoryStore, text: str) -> None:
 def test_a_place_must_be_finite(store: MemoryStore) -> None:
     with pytest.raises(MemoryStoreError, match="finite"):
         store.add("x", place=Place(float("nan"), 0.0))
+
+
+def test_what_no_verifier_has_read_to_its_end_is_not_remembered(store: MemoryStore) -> None:
+    observer, here = Observer(store, "home"), Pose2D(0.0, 0.0, 0.0)
+    action, text = "move forward small\n", "move forward small\napproach: red ball ahead at 2.0 m."
+    for step, (begun_alone, ended_alone) in enumerate([(True, False), (False, True), (True, True)]):
+        observer.on_text(("s", step), action, False, here, NOW_S, alone=begun_alone)
+        assert observer.on_text(("s", step), text, True, here, NOW_S, alone=ended_alone) == []
+    observer.on_text(("s", 9), action, False, here, NOW_S)
+    (seen,) = observer.on_text(("s", 9), text, True, here, NOW_S)
+    assert seen.text == "red ball" and store.count() == 1

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from outrider.console.server import ConsoleSettings, check_certificate
 from outrider.core.errors import ConfigError
 from outrider.runtime.no_ros.agents import AgentOptions, serve_agents
 from outrider.runtime.node_graph.observer_specs import CONSOLE
@@ -74,3 +77,13 @@ def test_what_can_serve_is_let_pass_and_its_port_is_free_after() -> None:
         port = server.getsockname()[1]
     check_console(CONSOLE.checked({"port": port}))
     socket.create_server(("127.0.0.1", port)).close()
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes the certificate")
+def test_a_key_with_a_pass_phrase_is_refused_and_nobody_is_asked_for_it(tmp_path: Path) -> None:
+    cert, key = str(tmp_path / "cert.pem"), str(tmp_path / "key.pem")
+    making = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -subj /CN=x -passout pass:four"
+    command = ["openssl", *making.split(), "-keyout", key, "-out", cert]
+    subprocess.run(command, check=True, capture_output=True)
+    with pytest.raises(ConfigError, match="without a pass phrase"):
+        check_certificate(ConsoleSettings(tls_cert=cert, tls_key=key))

@@ -150,3 +150,10 @@ def test_a_corpus_asks_for_words_by_what_they_are_for(word: str, wanted: str, tm
 def test_a_place_to_search_near_must_be_finite() -> None:
     with pytest.raises(StoreInputError, match="finite"):
         make_filter(near=(float("nan"), 0.0))
+
+
+def test_what_is_told_with_brackets_is_listed_and_found_as_it_was_told() -> None:
+    told = "[/b] my [spare] keys :smile: hang by the door"
+    outrider("add", told)
+    for shown in (outrider("list"), outrider("search", "where are my keys?")):
+        assert shown.exit_code == 0 and told in shown.output

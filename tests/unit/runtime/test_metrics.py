@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 import threading
-from contextlib import ExitStack
+import time
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
+from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
@@ -20,7 +23,7 @@ from outrider.decoding.protocol.limits import CloudLimits
 from outrider.runtime.common.ports import free_port
 from outrider.runtime.wiring import decoders
 from outrider.runtime.wiring.decoders import connect_decoder, serve
-from outrider.runtime.wiring.metrics import metrics_page, only
+from outrider.runtime.wiring.metrics import MOST_READERS, metrics_page, only
 from outrider.runtime.wiring.verifier import open_verifier
 from outrider.wire.server import RouterServer, ServerCounters
 
@@ -61,6 +64,25 @@ def test_the_page_tells_what_the_verifier_did() -> None:
     assert values["outrider_refusals_totalbusy"] >= 1
     assert values["outrider_bytes_up_total"] > values["outrider_bytes_down_total"] > 0
     assert values["outrider_max_sessions"] == 1
+
+
+def test_idle_connections_take_few_descriptors_and_the_page_is_there_after_them() -> None:
+    port = free_port()
+    with metrics_page(only(lambda: {"tokens": 3.0}), 1, port), ExitStack() as idle:
+        before = len(list(Path("/proc/self/fd").iterdir()))
+        opened = [idle.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(100)]
+        for connection in opened[MOST_READERS:]:
+            connection.settimeout(10.0)
+            assert connection.recv(1) == b"", "it is closed"
+        assert len(list(Path("/proc/self/fd").iterdir())) - before <= len(opened) + MOST_READERS
+        for connection in opened:
+            connection.close()
+        deadline_s = time.monotonic() + 10.0
+        while True:  # until the last of them is known to have gone
+            with suppress(OSError):
+                assert read(port)["outrider_tokens_total"] == 3
+                break
+            assert time.monotonic() < deadline_s
 
 
 def test_replicas_have_their_names_as_labels() -> None:

@@ -94,6 +94,13 @@ def test_a_terminal_shows_text_action_and_figures() -> None:
         assert part in printed.getvalue()
 
 
+def test_a_sentence_with_brackets_is_shown_as_it_was_said() -> None:
+    printed = StringIO()
+    with LiveView(Console(file=printed, force_terminal=True, width=100)) as view:
+        view.show(LiveState("find [/b] the cup", 1.0, FINISHED, "connected", 0.5, 0.83))
+    assert "find [/b] the cup" in printed.getvalue()
+
+
 def test_piped_lines_show_the_emulated_network_and_the_time_without_a_link() -> None:
     printed = StringIO()
     with LiveView(Console(file=printed, width=40)) as view:

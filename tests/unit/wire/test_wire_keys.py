@@ -6,6 +6,8 @@ import contextlib
 import errno
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -193,6 +195,73 @@ def test_where_the_list_cannot_be_read_nobody_is_let_in(tmp_path):
     assert load_client_keys(robot_key).public.encode() not in known
     server_key.unlink()
     assert load_client_keys(robot_key).public.encode() not in known
+
+
+def test_a_list_that_can_be_read_again_counts_again(tmp_path, caplog):
+    server_key, robot_key = create_keys(tmp_path)
+    key = load_client_keys(robot_key).public.encode()
+    known = KnownRobots(load_server_keys(server_key), server_key)
+    assert key in known
+    server_key.write_text(server_key.read_text() + "\n")
+    server_key.chmod(0o644)
+    assert key not in known and key not in known
+    server_key.chmod(0o600)  # as the message says: it changes neither content nor time of the file
+    assert key in known
+    assert [record.message for record in caplog.records if "nobody is let in" in record.message] == [
+        f"nobody is let in until this is mended: {server_key} is open to other users: "
+        f"run `chmod 600 {server_key}`"
+    ]
+
+
+def test_who_is_revoked_while_a_verifier_starts_is_not_let_in(tmp_path):
+    server_key, robot_key = create_keys(tmp_path, ("go2",))
+    key, read = load_client_keys(robot_key).public.encode(), load_server_keys(server_key)
+    revoke_robots(tmp_path, ("go2",))
+    assert key not in KnownRobots(read, server_key)
+
+
+CHANGE = """
+import sys
+from pathlib import Path
+from outrider.wire import keys
+print(flush=True)
+sys.stdin.readline()
+getattr(keys, sys.argv[1])(Path(sys.argv[2]), tuple(sys.argv[3:]))
+"""
+
+
+def test_of_changes_at_once_none_is_lost(tmp_path):
+    create_keys(tmp_path, ("lost",))
+    changes = [("add_robots", f"go{number}") for number in range(4)] + [("revoke_robots", "lost")]
+    with contextlib.ExitStack() as ending:
+        changing = [
+            ending.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-c", CHANGE, change, str(tmp_path), robot],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                )
+            )
+            for change, robot in changes
+        ]
+        for process in changing:
+            process.stdout.readline()
+        for process in changing:
+            process.stdin.close()
+    assert [process.returncode for process in changing] == [0] * len(changes)
+    robots = load_server_keys(tmp_path / "verifier.key").robots
+    assert sorted(robots) == ["go0", "go1", "go2", "go3"]
+
+
+def test_a_list_behind_a_link_is_not_parted_from_it(tmp_path):
+    server_key, _ = create_keys(tmp_path / "keys", ("go2",))
+    server_key.rename(tmp_path / "elsewhere.key")
+    server_key.symlink_to(tmp_path / "elsewhere.key")
+    for change in (add_robots, revoke_robots):
+        with pytest.raises(ConfigError, match="is a link"):
+            change(tmp_path / "keys", ("spare" if change is add_robots else "go2",))
+    assert list(load_server_keys(tmp_path / "elsewhere.key").robots) == ["go2"]
+    assert sorted(path.name for path in (tmp_path / "keys").iterdir()) == ["go2.key", "verifier.key"]
 
 
 def test_keys_that_cannot_be_added_or_revoked_change_nothing(tmp_path):

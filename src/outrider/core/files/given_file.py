@@ -36,10 +36,10 @@ def read_file(path: Path) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """What a file holds in UTF-8, its lines ended as Python has them. Raises OSError as `open_file` does, and
-    UnicodeDecodeError.
+    """What a file holds in UTF-8, its lines ended as Python has them, and without a byte order mark. Raises
+    OSError as `open_file` does, and UnicodeDecodeError.
     """
-    return read_file(path).decode().replace("\r\n", "\n").replace("\r", "\n")
+    return read_file(path).decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _open_descriptor(path: str, flags: int) -> int:

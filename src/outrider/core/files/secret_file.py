@@ -8,6 +8,7 @@ from pathlib import Path
 
 from outrider.core.errors import ConfigError
 from outrider.core.files.private_files import make_private_folder, open_private, read_private
+from outrider.core.files.writing import alone_in
 
 MIN_CHARACTERS = 16
 
@@ -19,8 +20,11 @@ def load_secret(path: Path, what: str) -> str:
     """
     try:
         if not path.exists():
-            _create(path)
-        secret = read_private(path).strip()
+            make_private_folder(path.parent)
+        with alone_in(path.parent):  # nobody reads what another process has only begun to write
+            if not path.exists():
+                _create(path)
+            secret = read_private(path).strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot make or read the {what} file {path} ({error}): choose another") from None
     return _checked(secret, path, what, "delete the file to have one made")
@@ -45,6 +49,5 @@ def _checked(secret: str, path: Path, what: str, advice: str) -> str:
 
 
 def _create(path: Path) -> None:
-    make_private_folder(path.parent)
     with open_private(path, "x") as file:
         file.write(secrets.token_urlsafe(32) + "\n")

@@ -21,16 +21,22 @@ _T = TypeVar("_T")
 
 
 def make_console(stderr: bool = False) -> Console:
-    """A console for tables and lines; where its output is piped, wide enough that nothing is cut.
+    """A console for tables and lines, which prints texts as they are: brackets in them are no markup. Where
+    its output is piped, it is wide enough that nothing is cut.
 
     $COLUMNS sets another width.
     """
     from rich.console import Console
 
-    console = Console(stderr=stderr)
+    console = Console(stderr=stderr, markup=False, emoji=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = PIPED_WIDTH
     return console
+
+
+def printable(text: str) -> str:
+    """A text of others without what would steer a terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
 
 
 @contextmanager
@@ -86,7 +92,7 @@ class Pulse:
         self._progress: Progress | None = None
         self._open.append(self)
         if self._console.is_terminal and self._with_bar:
-            columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+            columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
             self._progress = Progress(*columns, TimeRemainingColumn(), console=self._console)
             self._progress.start()
             self._task = self._progress.add_task(self._what, total=self._total)

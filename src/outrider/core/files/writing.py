@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import itertools
 import os
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from outrider.core.errors import ConfigError
 from outrider.core.files.private_files import keep_private, open_private
 
 ANIMATION_SUFFIX = ".webp"
+ALONE_S, LOOK_S = 5.0, 0.01
 
 
 @contextlib.contextmanager
@@ -23,6 +26,30 @@ def writing_to(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise ConfigError(f"cannot write {path} ({error.strerror}): choose another place") from error
+
+
+@contextlib.contextmanager
+def alone_in(folder: Path, wait_s: float = ALONE_S) -> Iterator[None]:
+    """Whoever else is to be alone in this folder waits meanwhile: of two changes at once neither is lost.
+
+    Waits for at most `wait_s`: in a folder that others may read, they can keep its lock for ever.
+    """
+    until_s = time.monotonic() + wait_s
+    with contextlib.ExitStack() as opened:
+        with contextlib.suppress(OSError):  # there is no folder, or its file system has no locks
+            descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+            opened.callback(os.close, descriptor)
+            while not _locked(descriptor) and time.monotonic() < until_s:
+                time.sleep(LOOK_S)
+        yield
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def replace_file(path: Path, content: bytes) -> None:

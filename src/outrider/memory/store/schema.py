@@ -18,6 +18,7 @@ import sqlite_vec
 
 from outrider.core.errors import ConfigError, MemoryStoreError, StoreInputError
 from outrider.core.files.private_files import keep_private, make_private_folder, open_private
+from outrider.core.files.writing import alone_in
 from outrider.core.ports import Embedder
 from outrider.memory.store.keyfile import make_key, read_key
 
@@ -99,18 +100,28 @@ def open_store(path: Path, key_file: Path | None, embedder: Embedder) -> apsw.Co
     """
     with translated(path):
         make_private_folder(path.parent)
-        is_new = not path.exists() or path.stat().st_size == 0
-        if not is_new:
-            _refuse_foreign(path, key_file is not None)
-        key = _key_of(key_file, is_new)
-        make_files_private(path)
-        connection = apsw.Connection(str(path))
-        try:
-            _prepare(connection, key)
-            _create_or_check(connection, path, embedder)
-        except BaseException:
-            connection.close()
-            raise
+        # A key is mixed with random bytes of the file: two that made them at once would not read each other.
+        with alone_in(path.parent) if _is_new(path) else contextlib.nullcontext():
+            return _opened(path, key_file, embedder)
+
+
+def _is_new(path: Path) -> bool:
+    return not path.exists() or path.stat().st_size == 0
+
+
+def _opened(path: Path, key_file: Path | None, embedder: Embedder) -> apsw.Connection:
+    is_new = _is_new(path)
+    if not is_new:
+        _refuse_foreign(path, key_file is not None)
+    key = _key_of(key_file, is_new)
+    make_files_private(path)
+    connection = apsw.Connection(str(path))
+    try:
+        _prepare(connection, key)
+        _create_or_check(connection, path, embedder)
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
@@ -220,6 +231,8 @@ def translated(path: Path) -> Iterator[None]:
         raise kind(f"{path}: {_advice(error)}") from error
     except MemoryStoreError:
         raise
+    except UnicodeDecodeError as error:  # SQLite keeps no sums of its pages: a text may have changed
+        raise MemoryStoreError(f"{path}: {_advice(apsw.CorruptError())}") from error
     except ConfigError as error:
         raise StoreInputError(f"{path} cannot be opened: {error}") from error
     except OSError as error:

@@ -13,7 +13,7 @@ from outrider_interfaces.srv import Forget, Recall, Remember
 from sensor_msgs.msg import Image
 
 from outrider.core.errors import FrameError, MemoryStoreError, NotErasedError
-from outrider.core.values import Place, Pose2D, Recalled, Visibility
+from outrider.core.values import LinkState, Place, Pose2D, Recalled, Visibility
 from outrider.memory.observer import Observer
 from outrider.memory.store.eviction import StoreLimits
 from outrider.memory.store.records import RecordFilter
@@ -129,7 +129,9 @@ class MemoryNode(OutriderNode):
         try:
             thumbnail = self._thumbnail() if finished else b""
             pose = self._pose_of_picture(message.header.stamp)
-            self._observer.on_text(step, message.text, finished, pose, time.time(), thumbnail)
+            # Beside its beginning: until a text is there, the state may still be that of the one before.
+            alone = bool(message.text) and message.link_state == LinkState.LOCAL.value
+            self._observer.on_text(step, message.text, finished, pose, time.time(), thumbnail, alone)
             self._warning = ""
         except MemoryStoreError as error:
             self._warning = str(error)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich.table import Table
+from rich.text import Text
 
 from outrider.core.errors import KeyRefusedError, LinkError, ModelError, OutriderError
 from outrider.core.files.terminal import Pulse, make_console
@@ -188,5 +189,5 @@ def _table(checks: list[Check]) -> Table:
     for check in checks:
         style = _STYLES[check.grade]
         advice = check.advice if check.grade is not Grade.OK else ""
-        table.add_row(f"[{style}]{check.grade.value}[/]", check.name, check.detail, advice)
+        table.add_row(Text(check.grade.value, style), check.name, check.detail, advice)
     return table

@@ -24,6 +24,7 @@ ALIKE = 0.55
 ANSWERS = 0.35
 """The likeness from which on a record is taken to answer a question."""
 MOST_TOLD = 5
+MOST_SAID = 2
 MOST_DOCUMENTS = 3
 EXACT_SCORE = 1.0
 REACH_M = 0.9
@@ -42,8 +43,7 @@ class Recollection:
         """What the robot answers to a question. Raises MemoryStoreError."""
         records = self._records(asked)
         if records:
-            told = records if isinstance(asked, Where) else records[:1]
-            return "; ".join(seen_answer(record, pose, self.home, self.now_s()) for record in told)
+            return "; ".join(seen_answer(record, pose, self.home, self.now_s()) for record in records)
         return nothing_known_answer() if isinstance(asked, Ask) else not_seen_answer(asked.what)
 
     def knows(self, asked: Where | Ask) -> bool:
@@ -91,25 +91,33 @@ class Recollection:
         return f"i will remember ({record.visibility.value}): {record.text}{where}"
 
     def _records(self, asked: Where | Ask) -> list[Record]:
-        """What answers a question, best first; where a thing is by its own eyes, else by what was told and by
-        the sight of something of the kind.
+        """What answers a question; where a thing is by its own eyes, else by what was told and by the sight
+        of something of the kind. Of what was told with the words of the question the two newest, for things
+        are moved.
         """
         if isinstance(asked, Where):
             what = asked.what
             name = seen_as(what)
             seen = self.memory.seen(name, limit=1)
             told = self._told_about(what) or self._told_about(asked.as_said or what)
-            return seen or [*told[:1], *self.memory.seen_of_kind(name, limit=1)]
-        found = self.memory.recall(asked.question, MOST_DOCUMENTS)
-        return [_matched(one) for one in found if one.similarity >= ANSWERS]
+            return seen or [*told[:MOST_SAID], *self.memory.seen_of_kind(name, limit=1)]
+        named = self.memory.holding(asked.question)
+        found = self.memory.recall(asked.question, MOST_DOCUMENTS + len(named))
+        answers = [_matched(one) for one in found if one.similarity >= ANSWERS]
+        told = [one for one in answers if one.id in named and one.kind is RecordKind.TOLD]
+        return _newest_first(told)[:MOST_SAID] or answers[:1]
 
     def _told_about(self, what: str) -> list[Record]:
-        """What was said about a thing, best first: by its name, or by others that mean nearly the same."""
+        """What was said about a thing: by its name, the newest first, and then by others that mean nearly the
+        same, best first.
+        """
         if not self.memory.newest(1, TOLD):
             return []  # nor is the embedder loaded
         named = self.memory.holding(what)
-        found = self.memory.recall(what, MOST_TOLD, TOLD)
-        return [f.record for f in found if f.record.id in named or f.similarity >= ALIKE]
+        found = self.memory.recall(what, MOST_TOLD + len(named), TOLD)
+        by_name = [one.record for one in found if one.record.id in named]
+        alike = [one.record for one in found if one.record.id not in named and one.similarity >= ALIKE]
+        return [*_newest_first(by_name), *alike]
 
     def _place_of(self, record: Record, what: str) -> Destination | None:
         if record.place is not None:
@@ -118,6 +126,11 @@ class Recollection:
         landmark = landmark_of(record.text, self.memory.seen_things(self.home), seen_as(what))
         seen = self.memory.sightings(landmark, self.home, limit=1) if landmark else []
         return Destination(seen[0].x, seen[0].y, REACH_M) if seen else None
+
+
+def _newest_first(told: list[Record]) -> list[Record]:
+    """By their numbers: a clock may have been set in between."""
+    return sorted(told, key=lambda record: -record.id)
 
 
 def _matched(found: Recalled) -> Record:

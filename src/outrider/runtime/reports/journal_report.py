@@ -9,7 +9,7 @@ from rich.table import Table
 
 from outrider.core.files.journal_files import CONTINUED, Entry
 from outrider.core.files.journal_proof import Fault, Proof, prove
-from outrider.core.files.terminal import make_console
+from outrider.core.files.terminal import make_console, printable
 from outrider.runtime.common.json_figures import write_figures
 
 SHOWN = 20
@@ -58,10 +58,5 @@ def _rest(proof: Proof) -> str:
 def _table(entries: tuple[Entry, ...]) -> Table:
     table = Table("entry", "at", "who", "did", "what")
     for entry in entries:
-        table.add_row(str(entry.n), entry.at, *map(_printable, (entry.who, entry.did, entry.what)))
+        table.add_row(str(entry.n), entry.at, *map(printable, (entry.who, entry.did, entry.what)))
     return table
-
-
-def _printable(text: str) -> str:
-    """Without what would steer a terminal, or rich."""
-    return "".join(c if c.isprintable() else "?" for c in text).replace("[", "\\[")

@@ -156,4 +156,6 @@ class LiveView:
                 )
             figures.add_row(Text(left, style="dim"), left_value, Text(right, style="dim"), value)
         action = Text(f"action: {update.action or '...'}", style="bold cyan")
-        return Panel(Group(action, Text(update.text or "..."), Text(), figures), title=state.instruction)
+        return Panel(
+            Group(action, Text(update.text or "..."), Text(), figures), title=Text(state.instruction)
+        )

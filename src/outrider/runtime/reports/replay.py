@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from outrider.core.files.terminal import loading, make_console, tracked
+from outrider.core.files.terminal import loading, make_console, printable, tracked
 from outrider.core.ports import TextDecoder
 from outrider.core.values import Decoded
 from outrider.decoding.config import DecodingConfig
@@ -142,5 +142,5 @@ def _show(figures: dict[str, Any], differences: Sequence[Comparison]) -> None:
     if differences:
         table = Table("step", "recorded", "replayed")
         for difference in differences[:SHOWN]:
-            table.add_row(str(difference.step), difference.recorded, difference.replayed)
+            table.add_row(str(difference.step), *map(printable, (difference.recorded, difference.replayed)))
         console.print(table)

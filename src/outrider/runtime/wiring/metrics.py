@@ -4,10 +4,14 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from socketserver import ThreadingMixIn
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -19,6 +23,10 @@ from prometheus_client.registry import Collector
 from outrider.core.errors import ConfigError
 
 _HOST = "127.0.0.1"
+MOST_READERS, READER_S = 8, 10.0
+"""Connections to the page at a time, and how long one may say nothing. They take descriptors, of which the
+verifier's robots need one each.
+"""
 _COUNTERS = {
     "tokens": "Tokens that became final.",
     "rounds": "Drafts that were judged.",
@@ -106,13 +114,47 @@ def metrics_page(read: Callable[[], Mapping[str, Figures]], max_sessions: int, p
     registry = CollectorRegistry()
     registry.register(VerifierCollector(read, max_sessions))
     with _naming(port):
-        server, thread = start_http_server(port, _HOST, registry)
+        server = make_server(_HOST, port, make_wsgi_app(registry), _PageServer, _PageHandler)
+    thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
+    thread.start()
     try:
         yield
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+class _PageServer(ThreadingMixIn, WSGIServer):
+    """Answers few at a time; a connection beyond is closed at once."""
+
+    daemon_threads = True
+
+    def __init__(self, *given: Any) -> None:
+        self._places = threading.Semaphore(MOST_READERS)
+        super().__init__(*given)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._places.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Says nothing of a reader that has gone."""
+
+
+class _PageHandler(WSGIRequestHandler):
+    timeout = READER_S
+
+    def log_message(self, format: str, *given: Any) -> None:
+        """Says nothing of a request."""
 
 
 @contextmanager

@@ -33,24 +33,26 @@ class VerifierCard:
 def probe_verifier(endpoint: str, timeout_s: float = 2.0, key_file: Path | None = None) -> VerifierCard:
     """Ask a verifier who it is.
 
-    Raises LinkError where none answers in time, at most CONNECT_S later, and KeyRefusedError as soon as it
-    refuses the key; ConfigError for a malformed endpoint or key file.
+    Raises LinkError where none answers in time, at most CONNECT_S later, or as soon as one of another version
+    does, and KeyRefusedError as soon as it refuses the key; ConfigError for a malformed endpoint or key file.
     """
     link = DealerLink(endpoint, load_client_keys(key_file) if key_file is not None else None)
     deadline_s = time.monotonic() + timeout_s
     sent_s = 0.0
     try:
-        while time.monotonic() < deadline_s and link.state is not LinkState.REFUSED:
+        while time.monotonic() < deadline_s and link.state is not LinkState.REFUSED and not link.fault:
             if not sent_s and link.send(Ping(0, 0)):
                 sent_s = time.monotonic()
             received = link.receive(0.01)
             if received is not None and isinstance(received[0], Pong):
                 return _card(received[0], time.monotonic() - sent_s)
-        state = link.state
+        state, fault = link.state, link.fault
     finally:
         link.close()
     if state is LinkState.REFUSED:
         raise KeyRefusedError(f"the verifier at {endpoint} refuses this key: it is not on its list")
+    if fault:
+        raise LinkError(f"what answers at {endpoint} is not understood: {fault}")
     why = _why_silent(endpoint, key_file is not None)
     raise LinkError(f"no verifier answers at {endpoint} within {timeout_s:g} s: {why}")
 
