@@ -67,7 +67,7 @@ class Nav2Command:
     def start(self) -> None:
         """Ready as it is."""
 
-    def tick(self) -> None:
+    def tick(self, held: bool = False) -> None:
         """Take nav2's answers; hold the base and cancel again while anything unwanted drives."""
         if self._goal is not None or self._unwanted:
             self._wire.take()

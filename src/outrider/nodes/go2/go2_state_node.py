@@ -175,6 +175,8 @@ class Go2StateNode(OutriderNode):
         if not self._active:
             return
         state = BatteryState(voltage=message.power_v, current=message.bms_state.current / 1000.0)
+        # By the message's own convention, what is not measured.
+        state.temperature = state.charge = state.capacity = state.design_capacity = math.nan
         state.header.stamp = self.get_clock().now().to_msg()
         state.percentage, state.present = self._battery_percent / 100.0, True
         self._battery.publish(state)
