@@ -371,6 +371,20 @@ def test_a_driver_that_comes_back_with_another_form_is_followed(
     wait_until(lambda: images, "a compressed picture")
 
 
+def test_the_camera_relays_its_own_pictures_to_nobody(
+    run_node: Callable[..., NodeThread], client: Client
+) -> None:
+    """A driver that publishes where the camera node does is named; compressed beside that name it is read."""
+    images = client.listen(Image, "camera/image_raw", qos.LATEST_SENSOR)
+    node = run_node(lambda: CameraNode({"source": "topic", "topic": "camera/image_raw"})).node
+    publisher = client.publisher(Image, "camera/image_raw", qos.EVENTS)
+    wait_until(lambda: "is where this node publishes" in node.health()[0], "the reason")
+    publisher.publish(convert.image_message(picture(), STAMP, "x"))
+    client.publish(CompressedImage(format="jpeg", data=jpeg()), "camera/image_raw/compressed", qos.EVENTS)
+    wait_until(lambda: len(images) > 1, "the compressed picture")
+    assert len(images) == 2 and node.health()[0] == ""
+
+
 RAW, PACKED = "sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"
 
 

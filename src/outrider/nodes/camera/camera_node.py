@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 LOOK_PERIOD_S = 0.5
+PICTURES = "camera/image_raw"
 
 
 class CameraNode(OutriderNode):
@@ -36,13 +37,13 @@ class CameraNode(OutriderNode):
         self._active = False
         self._published = 0
         self._trouble = ""
-        self._images = self.publisher(Image, "camera/image_raw", qos.SENSOR)
+        self._images = self.publisher(Image, PICTURES, qos.SENSOR)
         self._infos = self.publisher(CameraInfo, "camera/camera_info", qos.SENSOR)
         self._videohub: Videohub | None = None
         self._topic: PictureTopic | None = None
         source = self.value("source")
         if source == "topic":
-            self._topic = PictureTopic(self, self.value("topic"), self._on_image)
+            self._topic = PictureTopic(self, self.value("topic"), PICTURES, self._on_image)
         elif source == "videohub":
             self._videohub = _open_videohub(self, self._relay, self._warn)
         elif source == "rtp":
