@@ -10,9 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
-from rcl_interfaces.msg import (
-    SetParametersResult,
-)
+from rcl_interfaces.msg import SetParametersResult
 from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter as RosParameter
@@ -20,7 +18,7 @@ from rclpy.parameter import Parameter as RosParameter
 from outrider.core.errors import ConfigError, OutriderError
 from outrider.navigation.clocks import NO_CLOCK
 from outrider.nodes.common import qos as quality
-from outrider.nodes.common.declared_parameters import declare_parameters, ros_parameters
+from outrider.nodes.common.declared_parameters import declare_parameters, ros_parameters, topic_name
 from outrider.nodes.common.lifecycle import AnsweringNode
 from outrider.nodes.common.topic_watch import LOOK_PERIOD_S, TopicWatch, type_of
 from outrider.runtime.diagnosis.topic_health import node_name
@@ -107,7 +105,7 @@ class OutriderNode(AnsweringNode):
 
     def go2_topic(self, name: str) -> str:
         """A topic of the Go2's firmware, which is absolute, where this robot has it."""
-        return str(self.value("go2_prefix")) + name
+        return topic_name(str(self.value("go2_prefix")) + name, "go2_prefix")
 
     @property
     def is_simulated(self) -> bool:
