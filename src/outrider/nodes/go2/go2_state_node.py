@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 from nav_msgs.msg import Odometry as OdometryMsg
-from rclpy.clock import Clock, ClockType
 from sensor_msgs.msg import BatteryState
 from tf2_msgs.msg import TFMessage
 
@@ -104,7 +103,7 @@ class Go2StateNode(OutriderNode):
     def activate(self) -> None:
         self._active = True
         self._states.discard()
-        self.active_timer(STANDING_PERIOD_S, self._read, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self.active_timer(STANDING_PERIOD_S, self._read)
         if self._gives_odometry:
             stamp = self.get_clock().now().to_msg()
             fixed = convert.static_transforms(stamp, self.frame_prefix)
