@@ -333,6 +333,12 @@ def test_a_launch_without_a_folder_for_a_report_waits_for_none(tmp_path: Path) -
         assert sum(isinstance(action, TimerAction) for action in actions) == watches
 
 
+def test_a_folder_that_no_report_can_be_written_to_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(ConfigError, match="taken"):
+        sim_actions({"instruction": "find the red chair", "out": str(tmp_path / "taken" / "run")})
+
+
 def sim_actions(arguments: dict[str, str]) -> list[Any]:
     """What a launch of the simulated graph starts."""
     from outrider.nodes.bringup.launching import describe

@@ -28,7 +28,7 @@ from launch_ros.actions import Node
 from launch_ros.utilities import prefix_namespace
 
 from outrider.core.errors import ConfigError
-from outrider.core.files.writing import writing_to
+from outrider.core.files.writing import make_folder, writing_to
 from outrider.nodes.bringup.report_watch import ReportWatch
 from outrider.runtime.common.ending_signals import belonging_to_this_process
 from outrider.runtime.common.json_figures import REPORT_FILE
@@ -121,7 +121,8 @@ def _leaving_report(report: Path, instruction: str, strategy: str) -> RegisterEv
 
 
 def _watch(report: Path, others: Sequence[Any]) -> TimerAction:
-    """What stops the others once there is a report of this run."""
+    """What stops the others once there is a report of this run. Raises ConfigError where none can be."""
+    make_folder(report.parent)
     with writing_to(report):
         report.unlink(missing_ok=True)  # that of an earlier run must not pass for this one's
     processes = [one for one in others if isinstance(one, ExecuteProcess)]
