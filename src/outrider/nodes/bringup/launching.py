@@ -57,10 +57,11 @@ _NAME = r"[~/A-Za-z_][/\w]*"
 NAMESPACE, PARAMETER_FILE, REMAP = "namespace", "params_file", "remap"
 
 Parameters = dict[str, dict[str, Any]]
-Companions = Callable[[Parameters, str], list[Any]]
+Renamed = Sequence[tuple[str, str]]
+Companions = Callable[[Parameters, str, Renamed], list[Any]]
 
 
-def no_companions(parameters: Parameters, namespace: str) -> list[Any]:
+def no_companions(parameters: Parameters, namespace: str, renamed: Renamed) -> list[Any]:
     """Returns no further launch actions."""
     return []
 
@@ -68,7 +69,8 @@ def no_companions(parameters: Parameters, namespace: str) -> list[Any]:
 def describe(graph: Graph, companions: Companions = no_companions) -> LaunchDescription:
     """Every argument of the graph, unset by default so that the parameter files decide, and its nodes.
 
-    `companions` gives what else is started, for the parameters of all nodes and their namespace.
+    `companions` gives what else is started, for the parameters of all nodes, their namespace, and the other
+    names of their topics.
     """
     base = read_parameter_file(config_file(graph.parameter_file))
     helps = {name: argument_help(graph, name, base) for name in graph.arguments}
@@ -98,7 +100,7 @@ def _start(
     names = [name for name in wanted_nodes(graph, parameters) if name != "mission" or "instruction" in given]
     nodes = {name: _node(name, namespace, parameters[name], renamed) for name in names}
     followed = {name: _follow(NODES[name], node) for name, node in nodes.items()}
-    started = [*companions(parameters, namespace), *nodes.values(), *followed.values()]
+    started = [*companions(parameters, namespace, renamed), *nodes.values(), *followed.values()]
     out = str(parameters[MISSION.name]["out"]) if MISSION.name in nodes else ""
     if not out:
         return started
@@ -170,7 +172,7 @@ def remappings(text: str) -> list[tuple[str, str]]:
     return [(pair[1], pair[2]) for pair in pairs if pair]
 
 
-def _node(name: str, namespace: str, parameters: dict[str, Any], renamed: list[tuple[str, str]]) -> Node:
+def _node(name: str, namespace: str, parameters: dict[str, Any], renamed: Renamed) -> Node:
     return Node(
         package="outrider",
         executable=NODES[name].executable,
@@ -185,7 +187,7 @@ def _node(name: str, namespace: str, parameters: dict[str, Any], renamed: list[t
     )
 
 
-def gazebo_processes(parameters: Parameters, namespace: str) -> list[Any]:
+def gazebo_processes(parameters: Parameters, namespace: str, renamed: Renamed = ()) -> list[Any]:
     """Gazebo with a world made for the arguments, and its bridge. The world's folder goes with the launch.
 
     Each namespace has its own part of Gazebo's transport: its topics do not mix with another's.
@@ -206,6 +208,7 @@ def gazebo_processes(parameters: Parameters, namespace: str) -> list[Any]:
         prefix=shlex.join(tied),
         additional_env=env,
         parameters=[{"config_file": str(run.bridge_file), "use_sim_time": True}],
+        remappings=renamed,
         output="screen",
     )
     gazebo = ExecuteProcess(cmd=[*tied, *run.command], output="screen", additional_env=env)
