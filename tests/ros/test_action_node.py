@@ -14,6 +14,7 @@ from geometry_msgs.msg import Twist
 from nav_msgs.msg import Odometry as OdometryMsg
 from outrider_interfaces.msg import MotionReport
 from rclpy.lifecycle import TransitionCallbackReturn
+from rclpy.parameter import Parameter
 from rosgraph_msgs.msg import Clock
 from std_msgs.msg import Bool
 from std_srvs.srv import SetBool
@@ -110,6 +111,28 @@ def test_a_simulated_clock_that_stands_still_ends_a_motion(run_node: Run, client
     report = wait_until(lambda: base.reports, "a motion report")[0]
     assert report.outcome == MotionReport.FAILED and "stands still" in report.message
     assert base.stands_after(paused_s, within_s=1.3)
+
+
+@pytest.mark.parametrize("driver", ["text", "hand"])
+def test_a_clock_that_is_set_back_under_way_holds_up_no_stop(
+    driver: str, run_node: Run, client: Client
+) -> None:
+    """As the system's is by NTP; here it becomes a simulated one at 0, which goes back as far as one can."""
+    node, base, speaker = start(run_node, client, action=ActionNode)
+    if driver == "text":
+        speaker.say(1, "move forward large")
+    ahead = convert.twist_message(Velocity(0.2))
+
+    def is_driven() -> bool:
+        if driver == "hand":
+            client.publish(ahead, "cmd_vel_joy", qos.COMMAND)
+        return base.is_moving()
+
+    wait_until(is_driven, "motion")
+    set_s = time.monotonic()
+    assert node.set_parameters([Parameter("use_sim_time", value=True)])[0].successful
+    wait_until(lambda: not base.is_moving(), "the base to stand")
+    assert base.stands_after(set_s, within_s=1.3)
 
 
 def test_a_node_at_rest_moves_stops_and_judges_odometry_at_once(run_node: Run, client: Client) -> None:

@@ -29,6 +29,7 @@ from outrider.nodes.camera.videohub import Videohub
 from outrider.nodes.common import convert, qos
 from outrider.nodes.go2 import go2_api
 from outrider.nodes.go2.go2_client import ServiceClient
+from outrider.runtime.node_graph.parameters import Value
 
 pytestmark = pytest.mark.ros
 STAMP = convert.time_of(12.5)
@@ -369,6 +370,37 @@ def test_a_driver_that_comes_back_with_another_form_is_followed(
     images.clear()
     client.publish(CompressedImage(format="jpeg", data=jpeg()), "phone/compressed", qos.EVENTS)
     wait_until(lambda: images, "a compressed picture")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"source": "topic", "topic": "/camera/image-raw"}, "topic: '/camera/image-raw' is no topic"),
+        ({"source": "topic", "topic": ""}, "topic: '' is no topic"),
+        ({"source": "topic", "topic": "{robot}/image"}, "unknown substitution"),
+        ({"source": "videohub", "go2_prefix": "/go2/"}, "go2_prefix: '/go2//api/videohub/"),
+    ],
+)
+def test_a_parameter_that_makes_no_topic_is_named(
+    parameters: dict[str, Value], words: str, run_node: Callable[..., NodeThread]
+) -> None:
+    with pytest.raises(OutriderError) as raised:
+        run_node(lambda: CameraNode(parameters))
+    assert words in str(raised.value) and "\n" not in str(raised.value)
+
+
+def test_the_camera_relays_its_own_pictures_to_nobody(
+    run_node: Callable[..., NodeThread], client: Client
+) -> None:
+    """A driver that publishes where the camera node does is named; compressed beside that name it is read."""
+    images = client.listen(Image, "camera/image_raw", qos.LATEST_SENSOR)
+    node = run_node(lambda: CameraNode({"source": "topic", "topic": "camera/image_raw"})).node
+    publisher = client.publisher(Image, "camera/image_raw", qos.EVENTS)
+    wait_until(lambda: "is where this node publishes" in node.health()[0], "the reason")
+    publisher.publish(convert.image_message(picture(), STAMP, "x"))
+    client.publish(CompressedImage(format="jpeg", data=jpeg()), "camera/image_raw/compressed", qos.EVENTS)
+    wait_until(lambda: len(images) > 1, "the compressed picture")
+    assert len(images) == 2 and node.health()[0] == ""
 
 
 RAW, PACKED = "sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"

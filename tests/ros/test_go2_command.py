@@ -65,9 +65,9 @@ class Robot:
                 self.clients[service].on_response(go2_api.response(message, code, data))
         self.now_s += duration_s
 
-    def run(self, duration_s: float, velocity: Velocity | None = None) -> None:
+    def run(self, duration_s: float, velocity: Velocity | None = None, held: bool = False) -> None:
         for _ in range(round(duration_s / PERIOD_S)):
-            self.command.tick()
+            self.command.tick(held)
             if velocity is not None:
                 self.command.send(velocity)
             self.advance(PERIOD_S)
@@ -104,6 +104,18 @@ def test_the_first_request_waits_for_the_robot() -> None:
     robot.connected = True
     robot.run(0.1)
     assert robot.apis() == [go2_api.STAND_UP]
+
+
+def test_a_robot_held_by_the_emergency_stop_is_not_told_to_stand_up() -> None:
+    robot = Robot(avoidance=True)
+    robot.command.start()
+    robot.run(3.0, held=True)
+    assert robot.taken == [] and "waiting for sport StandUp" in robot.command.warning()
+    robot.command.stop()
+    robot.run(0.3, held=True)
+    assert robot.apis() == [go2_api.STOP_MOVE], "a stop is sent all the same"
+    robot.run(2.5)
+    assert robot.apis()[1:] == [go2_api.STAND_UP, go2_api.BALANCE_STAND] and robot.command.is_ready
 
 
 def test_a_move_is_sent_at_every_tick_and_a_zero_is_a_stop() -> None:

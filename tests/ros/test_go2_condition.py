@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 from conftest import Client, NodeThread, wait_until
+from diagnostic_msgs.msg import DiagnosticArray
 from outrider_interfaces.msg import MotionReport
+from std_msgs.msg import Bool
 from support_ros import FakeBase, PatientAction, Speaker
 from test_go2_command import AHEAD, PERIOD_S, Robot, standing
 from unitree_api.msg import Request, Response
@@ -39,7 +41,8 @@ IDLE, LOCKED, DAMPED = 0, 6, 7
         *((2, 0, "poses"), (5, 0, "lying"), (6, 0, "locked"), (7, 0, "damped"), (8, 0, "standing up")),
         *((10, 0, "sitting"), (11, 0, "trick"), (12, 0, "trick"), (13, 0, "trick"), (7, 1001, "damped")),
         *((0, 1001, "damped"), (0, 1002, "locked"), (0, 1004, "lying"), (0, 2006, "lying")),
-        *((0, 1007, "sitting"), (0, 1091, "poses"), (0, 1006, "trick")),
+        *((0, 1007, "sitting"), (0, 1091, "poses"), (0, 1006, "trick"), (0, 2004, "trick")),
+        *((0, 2011, "trick"), (0, 2012, "trick"), (0, 2013, "trick"), (0, 2014, "trick"), (0, 2017, "trick")),
     ],
 )
 def test_a_posture_that_does_not_walk_is_named(mode: int, error_code: int, word: str) -> None:
@@ -47,7 +50,8 @@ def test_a_posture_that_does_not_walk_is_named(mode: int, error_code: int, word:
 
 
 @pytest.mark.parametrize(
-    ("mode", "error_code"), [(0, 0), (1, 0), (3, 0), (4, 0), (9, 0), (99, 0), (0, 100), (1, 1013), (3, 1015)]
+    ("mode", "error_code"),
+    [(0, 0), (1, 0), (3, 0), (4, 0), (9, 0), (99, 0), (0, 100), (1, 1013), (3, 1015), (3, 2010)],
 )
 def test_one_that_walks_or_is_not_known_keeps_nothing_from_moving(mode: int, error_code: int) -> None:
     assert posture_fault(mode, error_code) == "" and mode_name(mode)
@@ -190,3 +194,17 @@ def test_the_request_of_another_program_is_named_and_a_question_is_none(
         qos.LATEST_SENSOR,
     )
     wait_until(lambda: "motion_switcher ReleaseMode" in node.health()[0], "the switch")
+
+
+def test_a_robot_lies_on_while_the_emergency_stop_is_engaged(run_node: Run, client: Client) -> None:
+    """A node that starts, or is started again, does not make it stand up before the release."""
+    node = run_node(lambda: PatientAction({"command_interface": "sport"})).node
+    client.publish(Bool(data=True), "e_stop", qos.EVENTS)
+    wait_until(lambda: node.pilot.emergency, "the emergency stop")
+    robot = AnsweringGo2(client)
+    wait_until(node._base._sport.is_connected, "the robot")
+    diagnoses = client.listen(DiagnosticArray, "/diagnostics", qos.EVENTS)
+    wait_until(lambda: len(diagnoses) == 3, "three diagnoses, a second apart")
+    assert set(robot.asked) <= {go2_api.STOP_MOVE}
+    client.publish(Bool(data=False), "e_stop", qos.EVENTS)
+    wait_until(lambda: node._base.is_ready, "a robot that stands")

@@ -204,4 +204,6 @@ def test_the_battery_and_another_source_of_odometry(run_node: Run, client: Clien
 
     wait_until(told, "the battery's state")
     assert batteries[0].percentage == pytest.approx(0.09) and batteries[0].current == pytest.approx(-2.5)
+    unmeasured = (batteries[0].temperature, batteries[0].charge, batteries[0].capacity)
+    assert all(map(math.isnan, (*unmeasured, batteries[0].design_capacity)))
     assert "9 percent" in node.health()[0] and node.health()[1]["mode"] == "unknown"

@@ -107,6 +107,23 @@ def test_gazebo_s_folder_goes_with_the_launch(monkeypatch: pytest.MonkeyPatch, t
     assert not folder.exists()
 
 
+def test_gazebo_s_bridge_gives_topics_the_names_that_the_nodes_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from launch_ros.actions import Node
+
+    from outrider.nodes.bringup.launching import gazebo_processes
+
+    install_gazebo(tmp_path, monkeypatch)
+    monkeypatch.setenv("ROS_DISTRO", "jazzy")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    renamed = [("scan", "/lidar/scan")]
+    actions = gazebo_processes(graph_parameters(GAZEBO_GRAPH, {}, {}), "", renamed)
+    (bridge,) = (action for action in actions if isinstance(action, Node))
+    bridge._perform_substitutions(launch.LaunchContext())
+    assert bridge.expanded_remapping_rules == renamed
+
+
 def test_topics_get_other_names_where_asked() -> None:
     from outrider.nodes.bringup.launching import remappings
 
@@ -131,7 +148,7 @@ def test_a_parameter_file_of_ones_own_goes_over_the_shipped_one_and_under_the_ar
     context.launch_configurations.update({"params_file": str(own), "robot_avoidance": "false"})
     started: dict = {}
 
-    def note(parameters: dict, namespace: str) -> list:
+    def note(parameters: dict, namespace: str, renamed: object) -> list:
         started.update(parameters)
         return []
 
@@ -331,6 +348,12 @@ def test_a_launch_without_a_folder_for_a_report_waits_for_none(tmp_path: Path) -
     for out, watches in (("", 0), (str(tmp_path), 1)):
         actions = sim_actions({"instruction": "find the red chair", "out": out})
         assert sum(isinstance(action, TimerAction) for action in actions) == watches
+
+
+def test_a_folder_that_no_report_can_be_written_to_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(ConfigError, match="taken"):
+        sim_actions({"instruction": "find the red chair", "out": str(tmp_path / "taken" / "run")})
 
 
 def sim_actions(arguments: dict[str, str]) -> list[Any]:

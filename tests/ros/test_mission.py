@@ -25,6 +25,7 @@ from rich.console import Console
 from support_ros import PatientAction
 from unique_identifier_msgs.msg import UUID
 
+from outrider.core.errors import ConfigError
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Verified
 from outrider.nodes.navigator.mission_node import MissionNode
 from outrider.nodes.navigator.navigator_node import NavigatorNode
@@ -247,6 +248,15 @@ def test_a_stop_far_from_the_object_is_a_failure(run_node: Callable[..., NodeThr
 
 def mission_of(out: Path) -> MissionNode:
     return MissionNode({"instruction": "find the silver bottle", "out": str(out), "time_limit_s": 90.0})
+
+
+@pytest.mark.parametrize(("name", "value"), [("out", "taken/run"), ("animation", "taken/run.webp")])
+def test_what_cannot_be_written_is_refused_before_the_robot_is_told_anything(
+    name: str, value: str, ros: None, tmp_path: Path
+) -> None:
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(ConfigError, match="taken"):
+        MissionNode({name: str(tmp_path / value)})
 
 
 def test_a_mission_that_is_ended_before_its_goal_or_breaks_leaves_a_report(

@@ -12,6 +12,7 @@ import pytest
 from conftest import WAIT_S, Client, NodeThread, wait_until
 from geometry_msgs.msg import Twist
 from nav2_msgs.action import NavigateToPose
+from nav_msgs.msg import Odometry as OdometryMsg
 from outrider_interfaces.msg import MotionReport
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.callback_groups import ReentrantCallbackGroup
@@ -110,6 +111,24 @@ def test_an_action_becomes_a_pose_and_its_success_a_report(run_node: Run, client
     report = wait_until(lambda: base.reports, "a report")[0]
     assert report.outcome == MotionReport.DONE
     assert report.distance_m == pytest.approx(base.pose.y - 2.0, abs=0.05)
+
+
+def test_a_base_that_sways_as_it_stands_has_arrived_too(run_node: Run, client: Client) -> None:
+    """As one on legs does: it is waited for, and not for as long as a motion may take."""
+    _, nav2, base, speaker = start(run_node, client)
+
+    def sway(message: OdometryMsg) -> None:
+        message.twist.twist.linear.y += 0.04
+
+    base.alter = sway
+    speaker.say(1, "turn left medium")
+    wait_until(lambda: nav2.goals, "a goal")
+    base.drive(Velocity(wz=1.0))
+    wait_until(lambda: base.pose.yaw > math.radians(28.0), "the turn")
+    base.drive(Velocity())
+    nav2.ending.set()
+    report = wait_until(lambda: base.reports, "a report", 5.0)[0]
+    assert report.outcome == MotionReport.DONE, report.message
 
 
 def test_the_pose_is_in_the_frame_of_the_odometry(run_node: Run, client: Client) -> None:

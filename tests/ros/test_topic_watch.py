@@ -13,6 +13,7 @@ from conftest import Client, NodeThread, spin_once, wait_until
 from geometry_msgs.msg import Twist, TwistStamped
 from outrider_interfaces.msg import MotionReport, VerifiedText
 from rclpy.executors import SingleThreadedExecutor
+from rclpy.lifecycle import LifecycleNode
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import Image, LaserScan, PointCloud2
 from std_msgs.msg import Bool, Empty, String
@@ -264,3 +265,26 @@ def test_types_are_watched_where_nothing_is_read_too(ros: None) -> None:
     node.destroy_publisher(publishers[0])
     wait_until(lambda: (watch.look(), not watch.fault())[1], "one publisher")
     node.destroy_node()
+
+
+@pytest.mark.parametrize("hand", ["cmd_vel_joy", "cmd_vel_console"])
+def test_a_node_that_would_drive_by_its_own_velocities_names_them_and_stands(
+    hand: str, run_node: Run, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody would let go of such a hand: what it asks for is what it was given."""
+    init = LifecycleNode.__init__
+
+    def remapped(self: LifecycleNode, name: str, **more: Any) -> None:
+        init(self, name, cli_args=["--ros-args", "-r", f"{hand}:=cmd_vel"], **more)
+
+    monkeypatch.setattr(LifecycleNode, "__init__", remapped)
+    node = run_node(PatientAction).node
+    assert f"cmd_vel is read for {hand} and published by this node itself" in node.watch.fault(hand)
+    base, speaker = FakeBase(client), Speaker(client)
+    wait_until(lambda: node._odometry and node._scan, "the robot")
+    speaker.say(1, "move forward medium")
+    report = wait_until(lambda: base.reports, "a report")[0]
+    assert report.outcome == MotionReport.FAILED and "by this node itself" in report.message
+    base.client.publish(Twist(), "cmd_vel", qos.COMMAND)
+    wait_until(lambda: (node.watch.look(), "by this node itself" in node.health()[0])[1], "the reason")
+    assert node.pilot.drivers == () and base.pose.x == 0.0

@@ -254,7 +254,7 @@ class ActionNode(OutriderNode):
         assert self._base is not None
         try:
             self._sensors.read()
-            self._base.tick()
+            self._base.tick(held=self.pilot.emergency)
             self.pilot.on_base(self._trouble(), self._now())
             missing = self._odometry_fault if self._odometry is None else self._scans.fault
             drive = self.pilot.tick(self._odometry, self._scan, self._now(), missing)

@@ -46,8 +46,10 @@ class BaseCommand(Protocol):
     def start(self) -> None:
         """Prepares the base for velocities."""
 
-    def tick(self) -> None:
-        """Does what is due between velocities, such as deadlines of calls."""
+    def tick(self, held: bool = False) -> None:
+        """Does what is due between velocities, such as deadlines of calls; nothing that moves the base while
+        the emergency stop has it `held`.
+        """
 
     def send(self, velocity: Velocity) -> None:
         """Sends a velocity to the base."""
@@ -75,7 +77,7 @@ class _Unanswered:
     def start(self) -> None:
         """Ready as it is."""
 
-    def tick(self) -> None:
+    def tick(self, held: bool = False) -> None:
         """Nothing is due."""
 
     def trouble(self) -> str:

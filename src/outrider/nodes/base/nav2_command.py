@@ -26,7 +26,7 @@ from unique_identifier_msgs.msg import UUID
 from outrider.core.language.actions import Motion
 from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity, wrap_angle
 from outrider.navigation.limits import SETTLED_MPS, SETTLED_RPS, Footprint, MotionLimits
-from outrider.navigation.motion.controller import Command, measurement_fault
+from outrider.navigation.motion.controller import STUCK_AFTER_S, Command, measurement_fault
 from outrider.navigation.sensing.coverage import blind_fault
 from outrider.nodes.base.base_command import TwistCommand
 from outrider.nodes.common import convert
@@ -67,7 +67,7 @@ class Nav2Command:
     def start(self) -> None:
         """Ready as it is."""
 
-    def tick(self) -> None:
+    def tick(self, held: bool = False) -> None:
         """Take nav2's answers; hold the base and cancel again while anything unwanted drives."""
         if self._goal is not None or self._unwanted:
             self._wire.take()
@@ -209,6 +209,7 @@ class Nav2Motion:
 
     def __init__(self, motion: Motion, nav2: Nav2Command, limits: MotionLimits) -> None:
         self._motion, self._nav2, self._limits = motion, nav2, limits
+        self._arrived_s = math.inf
 
     def start(self, odometry: Odometry, now_s: float) -> None:
         """Sends the motion's end as a goal, unless nav2 cannot take one."""
@@ -234,11 +235,13 @@ class Nav2Motion:
             return Command()
         if outcome != GoalStatus.STATUS_SUCCEEDED:
             return Command(done=True, blocked=True, note=f"nav2 gave up: {self._goal.message}")
-        return self._arrived(odometry)
+        return self._arrived(odometry, now_s)
 
-    def _arrived(self, odometry: Odometry) -> Command:
-        velocity = odometry.velocity
-        if velocity.exceeds(SETTLED_MPS, SETTLED_RPS):
+    def _arrived(self, odometry: Odometry, now_s: float) -> Command:
+        """The end, once the base stands still; one on legs may sway for as long as it stands."""
+        self._arrived_s = min(self._arrived_s, now_s)
+        sways = odometry.velocity.exceeds(SETTLED_MPS, SETTLED_RPS)
+        if sways and now_s - self._arrived_s <= STUCK_AFTER_S:
             return Command()
         share = covered_share(self._start, odometry.pose, self._motion)
         if share < LEAST_SHARE:

@@ -28,7 +28,7 @@ from launch_ros.actions import Node
 from launch_ros.utilities import prefix_namespace
 
 from outrider.core.errors import ConfigError
-from outrider.core.files.writing import writing_to
+from outrider.core.files.writing import make_folder, writing_to
 from outrider.nodes.bringup.report_watch import ReportWatch
 from outrider.runtime.common.ending_signals import belonging_to_this_process
 from outrider.runtime.common.json_figures import REPORT_FILE
@@ -57,10 +57,11 @@ _NAME = r"[~/A-Za-z_][/\w]*"
 NAMESPACE, PARAMETER_FILE, REMAP = "namespace", "params_file", "remap"
 
 Parameters = dict[str, dict[str, Any]]
-Companions = Callable[[Parameters, str], list[Any]]
+Renamed = Sequence[tuple[str, str]]
+Companions = Callable[[Parameters, str, Renamed], list[Any]]
 
 
-def no_companions(parameters: Parameters, namespace: str) -> list[Any]:
+def no_companions(parameters: Parameters, namespace: str, renamed: Renamed) -> list[Any]:
     """Returns no further launch actions."""
     return []
 
@@ -68,7 +69,8 @@ def no_companions(parameters: Parameters, namespace: str) -> list[Any]:
 def describe(graph: Graph, companions: Companions = no_companions) -> LaunchDescription:
     """Every argument of the graph, unset by default so that the parameter files decide, and its nodes.
 
-    `companions` gives what else is started, for the parameters of all nodes and their namespace.
+    `companions` gives what else is started, for the parameters of all nodes, their namespace, and the other
+    names of their topics.
     """
     base = read_parameter_file(config_file(graph.parameter_file))
     helps = {name: argument_help(graph, name, base) for name in graph.arguments}
@@ -98,7 +100,7 @@ def _start(
     names = [name for name in wanted_nodes(graph, parameters) if name != "mission" or "instruction" in given]
     nodes = {name: _node(name, namespace, parameters[name], renamed) for name in names}
     followed = {name: _follow(NODES[name], node) for name, node in nodes.items()}
-    started = [*companions(parameters, namespace), *nodes.values(), *followed.values()]
+    started = [*companions(parameters, namespace, renamed), *nodes.values(), *followed.values()]
     out = str(parameters[MISSION.name]["out"]) if MISSION.name in nodes else ""
     if not out:
         return started
@@ -121,7 +123,8 @@ def _leaving_report(report: Path, instruction: str, strategy: str) -> RegisterEv
 
 
 def _watch(report: Path, others: Sequence[Any]) -> TimerAction:
-    """What stops the others once there is a report of this run."""
+    """What stops the others once there is a report of this run. Raises ConfigError where none can be."""
+    make_folder(report.parent)
     with writing_to(report):
         report.unlink(missing_ok=True)  # that of an earlier run must not pass for this one's
     processes = [one for one in others if isinstance(one, ExecuteProcess)]
@@ -169,7 +172,7 @@ def remappings(text: str) -> list[tuple[str, str]]:
     return [(pair[1], pair[2]) for pair in pairs if pair]
 
 
-def _node(name: str, namespace: str, parameters: dict[str, Any], renamed: list[tuple[str, str]]) -> Node:
+def _node(name: str, namespace: str, parameters: dict[str, Any], renamed: Renamed) -> Node:
     return Node(
         package="outrider",
         executable=NODES[name].executable,
@@ -184,7 +187,7 @@ def _node(name: str, namespace: str, parameters: dict[str, Any], renamed: list[t
     )
 
 
-def gazebo_processes(parameters: Parameters, namespace: str) -> list[Any]:
+def gazebo_processes(parameters: Parameters, namespace: str, renamed: Renamed = ()) -> list[Any]:
     """Gazebo with a world made for the arguments, and its bridge. The world's folder goes with the launch.
 
     Each namespace has its own part of Gazebo's transport: its topics do not mix with another's.
@@ -205,6 +208,7 @@ def gazebo_processes(parameters: Parameters, namespace: str) -> list[Any]:
         prefix=shlex.join(tied),
         additional_env=env,
         parameters=[{"config_file": str(run.bridge_file), "use_sim_time": True}],
+        remappings=renamed,
         output="screen",
     )
     gazebo = ExecuteProcess(cmd=[*tied, *run.command], output="screen", additional_env=env)

@@ -14,6 +14,7 @@ from outrider.nodes.camera.live_source import open_device, open_rtp
 from outrider.nodes.camera.picture_source import PictureSource, open_file
 from outrider.nodes.camera.picture_topic import PictureTopic
 from outrider.nodes.common import convert, qos
+from outrider.nodes.common.declared_parameters import topic_name
 from outrider.nodes.common.node import OutriderNode
 from outrider.nodes.common.picture_encodings import Picture
 from outrider.nodes.common.running import run_node
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 
 LOOK_PERIOD_S = 0.5
+PICTURES = "camera/image_raw"
 
 
 class CameraNode(OutriderNode):
@@ -36,13 +38,14 @@ class CameraNode(OutriderNode):
         self._active = False
         self._published = 0
         self._trouble = ""
-        self._images = self.publisher(Image, "camera/image_raw", qos.SENSOR)
+        self._images = self.publisher(Image, PICTURES, qos.SENSOR)
         self._infos = self.publisher(CameraInfo, "camera/camera_info", qos.SENSOR)
         self._videohub: Videohub | None = None
         self._topic: PictureTopic | None = None
         source = self.value("source")
         if source == "topic":
-            self._topic = PictureTopic(self, self.value("topic"), self._on_image)
+            topic = topic_name(self.value("topic"), "topic")
+            self._topic = PictureTopic(self, topic, PICTURES, self._on_image)
         elif source == "videohub":
             self._videohub = _open_videohub(self, self._relay, self._warn)
         elif source == "rtp":

@@ -56,10 +56,14 @@ def _unreadable(name: str, transport: str, kinds: Iterable[str]) -> str:
 
 
 class PictureTopic:
-    """Subscribes to the form that is published, as long as it is; `look` follows a change."""
+    """Subscribes to the form that is published, as long as it is; `look` follows a change.
 
-    def __init__(self, node: OutriderNode, topic: str, on_picture: Callable[[Any], None]) -> None:
+    The topic `own`, on which the node publishes these pictures, is never read.
+    """
+
+    def __init__(self, node: OutriderNode, topic: str, own: str, on_picture: Callable[[Any], None]) -> None:
         self._node, self._topic, self._on_picture = node, topic, on_picture
+        self._own = node.resolve_topic_name(own)
         self._form: Form | None = None
         self._subscription: Any = None
 
@@ -88,6 +92,11 @@ class PictureTopic:
         form = readable_form(self._name, published)
         if form is not None:
             return self._node.why_silent(form.topic, READABLE[form.type_name])
+        if self._name == self._own:
+            return (
+                f"{self._own} is where this node publishes its pictures: let the driver publish elsewhere, "
+                "or give the robot a namespace, as namespace:=go2"
+            )
         unreadable = unreadable_form(self._name, published)
         return unreadable or self._node.why_silent(self._topic, self._other_kind(published), "set topic:={1}")
 
@@ -103,7 +112,7 @@ class PictureTopic:
     def _published(self) -> dict[str, list[str]]:
         """The types of each topic, of those that another node publishes."""
         names = (name for name, _ in self._node.get_topic_names_and_types())
-        return {name: kinds for name in names if (kinds := self._kinds(name))}
+        return {name: kinds for name in names if name != self._own and (kinds := self._kinds(name))}
 
     def _kinds(self, name: str) -> list[str]:
         own = self._node.get_name(), self._node.get_namespace()

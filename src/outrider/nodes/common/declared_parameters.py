@@ -6,9 +6,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
+from rclpy.exceptions import InvalidTopicNameException
+from rclpy.expand_topic_name import expand_topic_name
 from rclpy.node import Node
 from rclpy.parameter import Parameter as RosParameter
+from rclpy.validate_full_topic_name import validate_full_topic_name
+from rclpy.validate_topic_name import validate_topic_name
 
+from outrider.core.errors import ConfigError
 from outrider.runtime.node_graph.parameters import NodeSpec, Parameter, Value, is_ros_own
 
 
@@ -35,6 +40,17 @@ def declare_parameters(node: Node, spec: NodeSpec) -> dict[str, Value]:
         value = values[parameter.name]
         node.declare_parameter(parameter.name, value, _descriptor(parameter), ignore_override=True)
     return values
+
+
+def topic_name(name: str, parameter: str) -> str:
+    """A topic's name as a parameter gives it. Raises ConfigError where ROS takes no such name."""
+    try:
+        validate_topic_name(name)
+        validate_full_topic_name(expand_topic_name(name, "node", "/"))
+    except (InvalidTopicNameException, ValueError) as error:
+        reason = str(error).splitlines()[0].partition(": ")[2].partition(", at ")[0].rstrip(":")
+        raise ConfigError(f"{parameter}: {name!r} is no topic: {reason}") from error
+    return name
 
 
 def _descriptor(parameter: Parameter) -> ParameterDescriptor:

@@ -10,9 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
-from rcl_interfaces.msg import (
-    SetParametersResult,
-)
+from rcl_interfaces.msg import SetParametersResult
 from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter as RosParameter
@@ -20,7 +18,7 @@ from rclpy.parameter import Parameter as RosParameter
 from outrider.core.errors import ConfigError, OutriderError
 from outrider.navigation.clocks import NO_CLOCK
 from outrider.nodes.common import qos as quality
-from outrider.nodes.common.declared_parameters import declare_parameters, ros_parameters
+from outrider.nodes.common.declared_parameters import declare_parameters, ros_parameters, topic_name
 from outrider.nodes.common.lifecycle import AnsweringNode
 from outrider.nodes.common.topic_watch import LOOK_PERIOD_S, TopicWatch, type_of
 from outrider.runtime.diagnosis.topic_health import node_name
@@ -64,9 +62,9 @@ class OutriderNode(AnsweringNode):
         events = quality.without_events(of_publisher=True)
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10, event_callbacks=events)
         # Of real time: that a simulated clock does not run is a diagnosis too.
-        steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self.create_timer(DIAGNOSTICS_PERIOD_S, self._publish_diagnostics, clock=steady)
-        self.create_timer(self.look_period_s, self.watch.look, clock=steady)
+        self._steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self.create_timer(DIAGNOSTICS_PERIOD_S, self._publish_diagnostics, clock=self._steady)
+        self.create_timer(self.look_period_s, self.watch.look, clock=self._steady)
         self._last_warning, self._times_warned = "", 0
         self.failure = ""
         self._starting = False
@@ -107,7 +105,7 @@ class OutriderNode(AnsweringNode):
 
     def go2_topic(self, name: str) -> str:
         """A topic of the Go2's firmware, which is absolute, where this robot has it."""
-        return str(self.value("go2_prefix")) + name
+        return topic_name(str(self.value("go2_prefix")) + name, "go2_prefix")
 
     @property
     def is_simulated(self) -> bool:
@@ -182,7 +180,7 @@ class OutriderNode(AnsweringNode):
             destroy(kept)
 
     def active_timer(self, period_s: float, callback: Callable[[], None], **more: Any) -> Any:
-        """A timer that lives until deactivation."""
+        """A timer that lives until deactivation, of real time: no clock that is set back holds it up."""
         active_period = self._active_period
 
         def call() -> None:
@@ -192,18 +190,17 @@ class OutriderNode(AnsweringNode):
                 # By itself, here: cancelled by another thread, it could be one that is about to be called.
                 timer.cancel()
 
-        timer = self.create_timer(period_s, call, **more)
+        timer = self.create_timer(period_s, call, **{"clock": self._steady, **more})
         self._active_timers.append(timer)
         return timer
 
     def living_timer(self, period_s: float, callback: Callable[[], None]) -> list[Any]:
-        """An active one for what others take for a sign of life, which they count in real time: a simulated
-        clock that is slow, or stands still, does not hold it up.
+        """An active one for what others take for a sign of life; on a simulated clock that is faster than
+        real time, it comes as often.
         """
         timers = [self.active_timer(period_s, callback)]
         if self.is_simulated:
-            steady = Clock(clock_type=ClockType.STEADY_TIME)
-            timers.append(self.active_timer(period_s, callback, clock=steady))
+            timers.append(self.active_timer(period_s, callback, clock=self.get_clock()))
         return timers
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:

@@ -32,6 +32,7 @@ class _Watched:
     qos: Any
     is_publisher: bool
     alone: bool
+    of_others: bool
 
 
 class TopicWatch:
@@ -48,14 +49,18 @@ class TopicWatch:
         self._faults: dict[str, str] = {}
         self._also: list[Callable[[], None]] = []
 
-    def add(self, entity: Any, topic: str, alone: bool = False) -> None:
+    def add(self, entity: Any, topic: str, alone: bool = False, of_others: bool = False) -> None:
         """Watch a publisher or subscription. `topic` is its name before remappings, by which `fault` knows
-        it; what is read `alone` may have one publisher only.
+        it; what is read `alone` may have one publisher only, and what is read `of_others` none in this node,
+        which is judged at once.
         """
         is_publisher = hasattr(entity, "publish")
         type_name = type_of(entity.msg_type)
         name, profile = entity.topic_name, _explicit(entity.qos_profile)
-        self._watched[entity] = _Watched(topic, name, type_name, profile, is_publisher, alone)
+        watched = _Watched(topic, name, type_name, profile, is_publisher, alone, of_others)
+        self._watched[entity] = watched
+        if echo := self._echo(watched):
+            self._faults[topic] = echo
 
     def remove(self, entity: Any) -> None:
         """Watch it no more; safe for one that was never added."""
@@ -86,10 +91,20 @@ class TopicWatch:
         faults = self._faults
         return next((faults[topic] for topic in topics or faults if topic in faults), "")
 
+    def _echo(self, watched: _Watched) -> str:
+        """Whether the node would go by what it publishes itself; an empty text where it does not."""
+        own = any(one.is_publisher and one.name == watched.name for one in self._watched.values())
+        if not (watched.of_others and own):
+            return ""
+        return (
+            f"{watched.name} is read for {watched.topic} and published by this node itself: remap one of them"
+        )
+
     def _judge(self, watched: _Watched) -> str:
         publishers = self._node.get_publishers_info_by_topic(watched.name)
         role = "published" if watched.is_publisher else "read"
-        fault = wrong_publishers(watched.name, watched.type, _endpoints(publishers), role)
+        fault = self._echo(watched)
+        fault = fault or wrong_publishers(watched.name, watched.type, _endpoints(publishers), role)
         if not watched.is_publisher:
             several = several_publishers(watched.name, _endpoints(publishers)) if watched.alone else ""
             return fault or several or _misfit(watched, publishers)

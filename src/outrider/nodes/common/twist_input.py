@@ -45,7 +45,7 @@ class TwistInput:
         self._subscription = self._node.create_subscription(
             self._type, self._topic, self._take, self._qos, event_callbacks=without_events()
         )
-        self._node.watch.add(self._subscription, self._topic)
+        self._node.watch.add(self._subscription, self._topic, of_others=True)
 
     def _unsubscribe(self) -> None:
         subscription, self._subscription = self._subscription, None

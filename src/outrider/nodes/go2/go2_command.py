@@ -96,8 +96,8 @@ class Go2Command:
             _Step(self._avoidance, go2_api.AVOID_USE_API, go2_api.use_api_parameter(True)),
         ]
 
-    def tick(self) -> None:
-        """Keep the deadlines, go on standing up, repeat a stop in doubt."""
+    def tick(self, held: bool = False) -> None:
+        """Keep the deadlines, go on standing up unless `held`, repeat a stop in doubt."""
         for calls in (self._sport, self._avoidance):
             if calls is not None:
                 calls.expire()
@@ -108,7 +108,7 @@ class Go2Command:
             self._steps = self._avoidance_steps()
         if self._clock() < self._next_s or self._waiting:
             return
-        if self._steps and not others:
+        if self._steps and not (others or held):
             self._begin(self._steps[0])
         elif self._doubt:
             self._next_s = self._clock() + STOP_RETRY_S

@@ -56,7 +56,8 @@ _BY_CODE = {
     2006: _LYING,
     1007: _SITTING,
     1091: _POSING,
-    **dict.fromkeys((1006, 1008, 1009), _PERFORMS),
+    # Greets, stretches or dances, jumps, pounces, rolls over; handstand, flips, walks upright.
+    **dict.fromkeys((1006, 1008, 1009, 2004, 2011, 2012, 2013, 2014, 2017), _PERFORMS),
 }
 
 

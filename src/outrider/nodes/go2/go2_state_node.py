@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 from nav_msgs.msg import Odometry as OdometryMsg
-from rclpy.clock import Clock, ClockType
 from sensor_msgs.msg import BatteryState
 from tf2_msgs.msg import TFMessage
 
@@ -104,7 +103,7 @@ class Go2StateNode(OutriderNode):
     def activate(self) -> None:
         self._active = True
         self._states.discard()
-        self.active_timer(STANDING_PERIOD_S, self._read, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self.active_timer(STANDING_PERIOD_S, self._read)
         if self._gives_odometry:
             stamp = self.get_clock().now().to_msg()
             fixed = convert.static_transforms(stamp, self.frame_prefix)
@@ -175,6 +174,8 @@ class Go2StateNode(OutriderNode):
         if not self._active:
             return
         state = BatteryState(voltage=message.power_v, current=message.bms_state.current / 1000.0)
+        # By the message's own convention, what is not measured.
+        state.temperature = state.charge = state.capacity = state.design_capacity = math.nan
         state.header.stamp = self.get_clock().now().to_msg()
         state.percentage, state.present = self._battery_percent / 100.0, True
         self._battery.publish(state)

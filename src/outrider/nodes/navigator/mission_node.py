@@ -29,6 +29,7 @@ from sensor_msgs.msg import Image
 
 from outrider.core.errors import FrameError, LinkError, OutriderError
 from outrider.core.files.terminal import LINE_PERIOD_S
+from outrider.core.files.writing import checked_animation, checked_folder
 from outrider.navigation.sensing.odometry_check import OdometryCheck
 from outrider.nodes.common import convert, qos, step_messages
 from outrider.nodes.common.declared_parameters import declare_parameters, ros_parameters
@@ -68,6 +69,9 @@ class MissionNode(Node):
             automatically_declare_parameters_from_overrides=True,
         )
         self._values = declare_parameters(self, MISSION)
+        out, animation = (str(self._values[name]) for name in ("out", "animation"))
+        checked_folder(Path(out) if out else None)
+        checked_animation(Path(animation) if animation else None)
         self._recorder = Recorder(str(self._values["instruction"]))
         self._odometry_check = OdometryCheck(bool(self.get_parameter("use_sim_time").value))
         self._started_s: float | None = None

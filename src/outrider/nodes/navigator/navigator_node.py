@@ -22,7 +22,6 @@ from outrider_interfaces.msg import (
 )
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.callback_groups import ReentrantCallbackGroup
-from rclpy.clock import Clock, ClockType
 from sensor_msgs.msg import Image, LaserScan
 from std_msgs.msg import Bool
 
@@ -182,8 +181,7 @@ class NavigatorNode(OutriderNode):
         self._sensors.discard()
         self._beats = self.living_timer(IDLE_HEARTBEAT_PERIOD_S, self._robot.beat)
         self.active_timer(HEED_PERIOD_S, self._heed_forgetting)
-        steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self._looks = [self.active_timer(IDLE_LOOK_PERIOD_S, self._look, clock=steady)]
+        self._looks = [self.active_timer(IDLE_LOOK_PERIOD_S, self._look)]
 
     def deactivate(self) -> None:
         """End the running goal; its worker withdraws the text on its way out."""

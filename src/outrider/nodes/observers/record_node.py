@@ -10,7 +10,6 @@ from typing import Any
 
 import cv2
 from mcap.writer import CompressionType, Writer
-from rclpy.clock import Clock, ClockType
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import CompressedImage, Image
@@ -62,7 +61,7 @@ class RecordNode(OutriderNode):
         self._active = True
         for gate in (self._topics, self._pictures):
             gate.discard()
-        self.active_timer(PERIOD_S, self._look, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self.active_timer(PERIOD_S, self._look)
 
     def deactivate(self) -> None:
         if getattr(self, "_active", False):

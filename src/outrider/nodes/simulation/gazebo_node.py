@@ -13,7 +13,6 @@ from typing import Any
 from geometry_msgs.msg import Twist
 from nav_msgs.msg import Odometry as OdometryMsg
 from outrider_interfaces.msg import SimulationState
-from rclpy.clock import Clock, ClockType
 from sensor_msgs.msg import CameraInfo
 from tf2_msgs.msg import TFMessage
 
@@ -62,9 +61,8 @@ class GazeboNode(OutriderNode):
         fixed = [convert.map_transform(stamp, prefix), *convert.static_transforms(stamp, prefix)]
         fixed.append(convert.lidar_transform(stamp, prefix))
         self._tf_static.publish(TFMessage(transforms=fixed))
-        steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self.active_timer(1.0 / PHYSICS_HZ, self._command, clock=steady)
-        self.active_timer(1.0 / STATE_HZ, self._publish_state, clock=steady)
+        self.active_timer(1.0 / PHYSICS_HZ, self._command)
+        self.active_timer(1.0 / STATE_HZ, self._publish_state)
 
     def deactivate(self) -> None:
         if self._commands is not None:

@@ -7,7 +7,6 @@ import math
 import time
 
 from geometry_msgs.msg import Twist
-from rclpy.clock import Clock, ClockType
 
 from outrider.core.values import Velocity
 from outrider.nodes.common import convert, qos
@@ -34,8 +33,7 @@ class GazeboWatchdogNode(OutriderNode):
         self.subscription(Twist, "gazebo/cmd_vel", self._on_command, qos.COMMAND)
 
     def activate(self) -> None:
-        steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self.active_timer(1.0 / PHYSICS_HZ, self._look, clock=steady)
+        self.active_timer(1.0 / PHYSICS_HZ, self._look)
 
     def _on_command(self, message: Twist) -> None:
         if convert.velocity_of(message) != Velocity():

@@ -11,7 +11,6 @@ import cv2
 from geometry_msgs.msg import Twist, TwistStamped
 from nav_msgs.msg import Odometry as OdometryMsg
 from outrider_interfaces.msg import SimulationState
-from rclpy.clock import Clock, ClockType
 from rosgraph_msgs.msg import Clock as ClockMsg
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image, LaserScan
 from tf2_msgs.msg import TFMessage
@@ -86,8 +85,7 @@ class SimulationNode(OutriderNode):
         self._tf_static.publish(TFMessage(transforms=fixed))
         self._last_s = time.monotonic()
         self._due_s = 0.0
-        steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self.active_timer(1.0 / PHYSICS_HZ, self._advance, clock=steady)
+        self.active_timer(1.0 / PHYSICS_HZ, self._advance)
         factor = self.value("real_time_factor")
         for rate_hz, callback in (
             (SENSOR_HZ, self._publish_motion),
@@ -95,7 +93,7 @@ class SimulationNode(OutriderNode):
             (self.value("camera_hz"), self._publish_camera),
             (self.value("top_view_hz"), self._publish_top_view),
         ):
-            self.active_timer(1.0 / (rate_hz * factor), callback, clock=steady)
+            self.active_timer(1.0 / (rate_hz * factor), callback)
 
     def deactivate(self) -> None:
         self._base = SimulatedBase()
