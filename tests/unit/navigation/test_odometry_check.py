@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -267,3 +268,60 @@ def test_one_that_overtakes_the_simulated_clock_makes_the_next_no_older(is_simul
     assert odometry is not None and odometry.stamp_s == pytest.approx(
         10.05 if is_simulated else 9.95, abs=DRIFT
     )
+
+
+def velocities(of: Callable[[float], OdometrySample], seconds: float, period_s: float) -> list[Velocity]:
+    """What a check says of a source that sends these samples."""
+    check, found = OdometryCheck(), []
+    for step in range(round(seconds / period_s)):
+        at_s = step * period_s
+        odometry = check.take(replace(of(at_s), stamp_s=ROBOT_S + at_s), 100.0 + at_s)
+        assert odometry is not None
+        found.append(odometry.velocity)
+    return found
+
+
+@pytest.mark.parametrize("period_s", [0.004, 0.02, 0.1, 0.2])
+@pytest.mark.parametrize(
+    ("vx", "vy", "wz"), [(0.4, 0.0, 0.0), (0.0, -0.2, 0.0), (0.3, 0.0, 0.6), (0.0, 0.0, -1.0)]
+)
+def test_a_source_without_a_velocity_has_that_of_its_poses(
+    period_s: float, vx: float, vy: float, wz: float
+) -> None:
+    """On a circle, or straight ahead, from 1 s on; before that it stands."""
+
+    def at(time_s: float) -> OdometrySample:
+        moved_s = max(0.0, time_s - 1.0)
+        yaw = 0.7 + wz * moved_s
+        along = moved_s if wz == 0.0 else math.sin(wz * moved_s) / wz
+        across = 0.0 if wz == 0.0 else (1.0 - math.cos(wz * moved_s)) / wz
+        start = Pose2D(3.0, -2.0, 0.7)
+        pose = start.compose(Pose2D(vx * along - vy * across, vx * across + vy * along, 0.0))
+        return sample(pose.x, pose.y, yaw)
+
+    found = velocities(at, 3.0, period_s)
+    standing, moving = found[: int(1.0 / period_s)], found[int(1.5 / period_s) :]
+    assert all(one == Velocity() for one in standing)
+    for one in moving:
+        assert (one.vx, one.vy, one.wz) == pytest.approx((vx, vy, wz), abs=0.01)
+
+
+def test_a_source_with_a_velocity_is_believed_where_it_stands_too() -> None:
+    def at(time_s: float) -> OdometrySample:
+        moves = time_s < 1.0
+        return sample(0.3 * min(time_s, 1.0), velocity=Velocity(0.31) if moves else Velocity())
+
+    found = velocities(at, 2.0, 0.05)
+    assert found[5] == Velocity(0.31) and found[-1] == Velocity()
+    assert found[21] == Velocity()  # its poses of the last moments still move
+
+
+def test_a_jump_and_a_silence_are_no_speed() -> None:
+    source = Source()
+    source.settle(sample(0.0))
+    assert "jumped" in source.send(sample(5.0))
+    for _ in range(round(SETTLE_S / PERIOD_S) + 5):
+        source.send(sample(5.0))
+    assert source.check.take(sample(5.0, stamp_s=0.0), source.now_s + 0.05).velocity == Velocity()  # type: ignore[union-attr]
+    late = source.check.take(sample(9.0, stamp_s=0.0), source.now_s + 4.0)
+    assert late is not None and late.velocity == Velocity()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import deque
 from dataclasses import dataclass
 
 from outrider.core.values import STANDSTILL, Odometry, Pose2D, Velocity, wrap_angle
@@ -26,6 +27,8 @@ ABSURD_MPS, ABSURD_RPS = 6.0, 12.0
 # After a longer silence the next sample is a new beginning.
 SILENCE_S = 0.5
 STILL_S = 0.2
+# Of poses, over which a speed is reckoned where the source gives none.
+SPEED_S = 0.2
 # Without a fault for this long, odometry counts again.
 SETTLE_S = 1.0
 DEFAULT_FRAME = "odom"
@@ -65,8 +68,9 @@ class OdometryCheck:
     """Makes `Odometry` of samples. `fault` says why there is none at the moment, and is empty while there is.
 
     A fault lasts for SETTLE_S after the last sample that had one: a source that has jumped counts again once
-    it goes on from its new place, and two sources that take turns never do. `is_simulated`: owner and source
-    have one clock.
+    it goes on from its new place, and two sources that take turns never do. A source that has never given a
+    velocity but 0 is taken to give none: then it is that of its poses. `is_simulated`: owner and source have
+    one clock.
     """
 
     def __init__(self, is_simulated: bool = False) -> None:
@@ -75,6 +79,9 @@ class OdometryCheck:
         self._fault_s = -math.inf
         self._last: _Seen | None = None
         self._clock = ClockMapping(is_simulated=self._is_simulated)
+        self._gives_velocity = False
+        self._poses: deque[tuple[float, Pose2D]] = deque()
+        """With their times, as far as they are needed for a speed."""
 
     def take(self, sample: OdometrySample, received_s: float) -> Odometry | None:
         """The sample as odometry stamped on the owner's clock, or None. `received_s` is its arrival there."""
@@ -90,8 +97,30 @@ class OdometryCheck:
         if sample.stamp_s:
             stamp_s = min(received_s, self._clock.local_s(sample.stamp_s, received_s))
         if self.fault:
+            self._poses.clear()
             return None
-        return Odometry(sample.pose, sample.velocity, stamp_s, sample.frame_id.lstrip("/") or DEFAULT_FRAME)
+        self._gives_velocity = self._gives_velocity or sample.velocity != STANDSTILL
+        velocity = sample.velocity if self._gives_velocity else self._velocity(sample.pose, stamp_s)
+        return Odometry(sample.pose, velocity, stamp_s, sample.frame_id.lstrip("/") or DEFAULT_FRAME)
+
+    def _velocity(self, pose: Pose2D, at_s: float) -> Velocity:
+        """That of the poses of the last SPEED_S, in the robot's own frame; none after a silence."""
+        poses = self._poses
+        if poses and not 0.0 < at_s - poses[-1][0] <= SILENCE_S:
+            poses.clear()
+        poses.append((at_s, pose))
+        while len(poses) > 2 and at_s - poses[1][0] >= SPEED_S:
+            poses.popleft()
+        since_s, before = poses[0]
+        elapsed_s = at_s - since_s
+        if elapsed_s < SPEED_S / 2.0:
+            return STANDSTILL
+        speed_mps = before.distance_to(pose.x, pose.y) / elapsed_s
+        turned_rad = wrap_angle(pose.yaw - before.yaw)
+        bearing_rad = before.bearing_to(pose.x, pose.y) - turned_rad / 2.0
+        return Velocity(
+            speed_mps * math.cos(bearing_rad), speed_mps * math.sin(bearing_rad), turned_rad / elapsed_s
+        )
 
     def _remember(self, sample: OdometrySample, received_s: float) -> None:
         last = self._last
