@@ -1,9 +1,11 @@
 """How a command ends where the system refuses a path, closes what it reads from, or asks it to end."""
 
 import errno
+import fcntl
 import os
 import subprocess
 import sys
+import termios
 
 import pytest
 
@@ -79,3 +81,34 @@ def test_a_command_that_is_told_to_end_cleans_up_as_at_an_interrupt(words, tmp_p
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.returncode == 130 and "Traceback" not in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+LOST = """
+import threading
+from pathlib import Path
+from outrider.runtime.common.ending_signals import stopping_on_signals
+stopping = threading.Event()
+with stopping_on_signals(stopping):
+    print("ready", flush=True)
+    stopping.wait(60.0)
+    print("to nobody", flush=True)
+    Path("report.json").write_text("whole")
+"""
+"""What leaves a report once it is told to end."""
+
+
+def test_what_loses_its_terminal_leaves_its_report(tmp_path):
+    ours, its = os.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", LOST],
+        cwd=tmp_path,
+        stdin=its,
+        stdout=its,
+        stderr=its,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )
+    os.close(its)
+    assert b"ready" in os.read(ours, 100)
+    os.close(ours)
+    assert process.wait(60.0) == 0 and (tmp_path / "report.json").read_text() == "whole"

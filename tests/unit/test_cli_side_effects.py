@@ -120,7 +120,7 @@ def refusal(words: tuple[str, ...], parameter: Any, value: str) -> str:
     line = list(words)
     for one in COMMANDS[words].params:
         if one.name == parameter.name:
-            line += [one.opts[0]] * (one.param_type_name == "option") + [value] * one.nargs
+            line += [one.opts[0]] * (one.param_type_name == "option") + [value] * abs(one.nargs)
         elif one.param_type_name == "argument":
             line.append(WORDS.get(one.name, "x"))
     result = CliRunner().invoke(cli.app, line)
@@ -136,6 +136,14 @@ def test_a_number_that_is_not_finite_is_refused(
     if value == str(parameter.default):  # as the help page has it
         return
     assert "no finite number" in refusal(words, parameter, value)
+    assert list(empty_home.iterdir()) == []
+
+
+@pytest.mark.parametrize(("words", "parameter"), typed_alike(int), ids=str)
+def test_a_number_that_nothing_counts_up_to_is_refused(
+    words: tuple[str, ...], parameter: Any, empty_home: Path
+) -> None:
+    assert "too large" in refusal(words, parameter, "9" * 20)
     assert list(empty_home.iterdir()) == []
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
@@ -288,7 +289,8 @@ def _name(context: typer.Context, option: str) -> str:
 
 
 def check_typed(command: Any, context: Any, args: list[str]) -> None:
-    """Raises BadParameter for a number that is not finite, and for an empty value where one is needed.
+    """Raises BadParameter for a number that is not finite or that nothing counts up to, and for an empty
+    value where one is needed.
 
     An empty path would be the current folder. The default of an option may be typed whatever it is.
     """
@@ -308,6 +310,8 @@ def _refusal(parameter: Any, kind: Any, word: str) -> str:
         return "it is empty: " + ("give a path" if _has(kind, Path) else "give a value, or leave it out")
     if _has(kind, float) and not _is_finite(word) and word != str(parameter.default):
         return f"{word} is no finite number: give another"
+    if _has(kind, int) and not _is_countable(word):
+        return "it is too large: give a smaller number"
     return ""
 
 
@@ -319,6 +323,13 @@ def _must_be_named(parameter: Any, kind: Any) -> bool:
 def _has(kind: Any, wanted: type) -> bool:
     """Whether a type is the wanted one, or made of it."""
     return kind is wanted or any(_has(one, wanted) for one in get_args(kind))
+
+
+def _is_countable(word: str) -> bool:
+    try:
+        return abs(int(word)) <= sys.maxsize
+    except ValueError:  # the error for what is no number comes later
+        return True
 
 
 def _is_finite(word: str) -> bool:

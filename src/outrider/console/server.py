@@ -286,7 +286,7 @@ def listen(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         listener.bind(address)
         listener.listen(WAITING)
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, UnicodeError) as error:  # a host's name may be none, as `a..b`
         raise ConfigError(
             f"the console cannot listen at {host}, port {port} ({error}): choose another host or port"
         ) from None

@@ -6,8 +6,11 @@ from __future__ import annotations
 import multiprocessing
 import multiprocessing.connection
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from multiprocessing.pool import Pool
 from typing import TypeVar
 
@@ -17,11 +20,28 @@ Result = TypeVar("Result")
 
 def worker_pool(processes: int) -> Pool:
     """A pool of new processes, none of which outlives this one, by kill -9 too."""
-    return multiprocessing.get_context("spawn").Pool(processes, initializer=end_with_parent)
+    with deaf_to_interrupts():
+        return multiprocessing.get_context("spawn").Pool(processes, initializer=end_with_parent)
+
+
+@contextmanager
+def deaf_to_interrupts() -> Iterator[None]:
+    """Processes that are started inside do not hear Ctrl-C, which a terminal sends to all of them: it is for
+    this process, which ends them. Each would print a trace, and most of all while it still imports.
+    """
+    resource_tracker.ensure_running()  # before: some Pythons let every signal through once they start it
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def work_through(work: Callable[[Task], Result], tasks: Sequence[Task], processes: int) -> Iterator[Result]:
-    """The results as they come; in the order of the tasks, and in this process, where `processes` is 1."""
+    """The results as they come, by no more processes than tasks; where that is one, by this
+    process, in the order of the tasks.
+    """
+    processes = min(processes, len(tasks))
     if processes <= 1:
         yield from map(work, tasks)
         return

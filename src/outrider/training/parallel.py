@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import tempfile
 import time
 from dataclasses import replace
@@ -15,7 +16,7 @@ import torch.multiprocessing as multiprocessing
 from transformers import AutoTokenizer
 
 from outrider.core.files.writing import make_folder
-from outrider.core.processes import end_with_parent
+from outrider.core.processes import deaf_to_interrupts, end_with_parent
 from outrider.training.imitation import Trainer, TrainingConfig
 
 
@@ -36,7 +37,14 @@ def train(
         config, processes = replace(config, loaders=processes), 1
     with tempfile.TemporaryDirectory() as meeting:
         arguments = (config, tokenizer, data, folder, start, processes, f"file://{meeting}/ranks")
-        multiprocessing.spawn(_rank, arguments, nprocs=processes, join=True)
+        with deaf_to_interrupts():
+            ranks = multiprocessing.spawn(_rank, arguments, nprocs=processes, join=False)
+        try:
+            while not ranks.join():
+                pass
+        finally:
+            for rank in ranks.processes:  # where a signal asks for the end they would train on
+                rank.terminate()
     return folder / f"{config.role}.checkpoint.pt"
 
 
@@ -51,6 +59,7 @@ def _rank(
     meeting: str,
 ) -> None:
     end_with_parent()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that it puts the terminal in order
     torch.set_num_threads(1)
     if processes > 1:
         distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=processes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -59,6 +60,8 @@ class Synthesizer:
         self._pieces: list[Any] = []
         self._starts_s: dict[int, float] = {}
         self._callback = _Callback(self._take)
+        # In the main thread, what a signal raises amid the callback would be lost in the library.
+        self._thread = ThreadPoolExecutor(1, "synthesis")
         self._library.espeak_SetSynthCallback(self._callback)
 
     def speak(self, text: str, voice: Voice) -> Samples:
@@ -75,7 +78,8 @@ class Synthesizer:
         self._pieces.clear()
         self._starts_s = {}
         length = ctypes.c_size_t(len(said) + 1)
-        self._library.espeak_Synth(said, length, 0, 0, 0, _UTF8, None, None)
+        synth = self._library.espeak_Synth
+        self._thread.submit(synth, said, length, 0, 0, 0, _UTF8, None, None).result()
         spoken = np.concatenate([np.zeros(0, np.int16), *self._pieces]) / 32768.0
         return resampled(spoken, self._rate_hz), self._starts_s
 

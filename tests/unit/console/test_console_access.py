@@ -300,10 +300,9 @@ def test_what_cannot_be_served_is_said(robot: FakeRobot, open_to_all: ConsoleSer
         ConsoleServer(
             robot, ConsoleSettings(port=0, tls_cert=str(tmp_path / "c"), tls_key=str(tmp_path / "k"))
         )
-    with pytest.raises(ConfigError, match="host"):
-        ConsoleServer(
-            robot, ConsoleSettings(host="no such host", login=False, token_file=str(tmp_path / "t"))
-        )
+    for host in ("no such host", "127.0.0..1", "a" * 64, "\udcff"):
+        with pytest.raises(ConfigError, match="host"):
+            ConsoleServer(robot, ConsoleSettings(host=host, login=False, token_file=str(tmp_path / "t")))
 
 
 def test_nothing_of_the_page_comes_from_elsewhere(open_to_all: ConsoleServer) -> None:

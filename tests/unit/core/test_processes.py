@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.core.processes import worker_pool
+from outrider.core.processes import work_through, worker_pool
 
 POOL = """
 import os, time
@@ -50,6 +50,29 @@ def test_no_worker_is_left_behind(tmp_path: Path, number: int, busy: float) -> N
         while any(map(is_there, workers)) and time.monotonic() < deadline_s:
             os.sched_yield()
         assert not any(map(is_there, workers))
+
+
+DEAF = """
+import signal
+from outrider.core.processes import worker_pool
+
+if __name__ == "__main__":
+    with worker_pool(2) as pool:
+        deaf = pool.starmap(signal.pthread_sigmask, [(signal.SIG_BLOCK, ())] * 8)
+    assert all(signal.SIGINT in one for one in deaf)
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+"""
+
+
+def test_an_interrupt_of_the_terminal_is_for_the_first_process_alone(tmp_path: Path) -> None:
+    script = tmp_path / "deaf.py"
+    script.write_text(DEAF)
+    subprocess.run([sys.executable, script], check=True, timeout=60)
+
+
+def test_there_are_no_more_workers_than_tasks() -> None:
+    assert sorted(work_through(abs, [-1, 2], 10**20)) == [1, 2]
+    assert list(work_through(abs, [], 10**20)) == []
 
 
 def test_a_pool_works() -> None:

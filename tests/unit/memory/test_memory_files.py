@@ -101,6 +101,12 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
             open_store(path)
 
 
+def test_a_name_that_is_not_in_utf_8_is_refused_and_nothing_is_made(tmp_path: Path) -> None:
+    with pytest.raises(StoreInputError, match="UTF-8"):
+        open_store(tmp_path / os.fsdecode(b"folder\xff") / "m.db")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_store_that_may_only_be_read_refuses_to_remember(tmp_path: Path) -> None:
     with open_store(tmp_path / "m.db") as store:
         store.add("kept")

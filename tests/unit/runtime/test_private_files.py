@@ -99,6 +99,26 @@ def test_the_console_leaves_its_folder_in_the_home_private(
     assert modes(tmp_path) == {".outrider": 0o700, "console.token": 0o600}
 
 
+AS_ANOTHER = """
+import os
+from pathlib import Path
+from outrider.core.files.private_files import make_private_folder
+os.setgid(65534), os.setuid(65534)
+make_private_folder(Path("keys"))
+"""
+
+
+@as_root
+def test_a_user_with_the_home_of_another_may_write_elsewhere(tmp_path: Path) -> None:
+    home, place = tmp_path / "home", tmp_path / "place"
+    home.mkdir(0o700)
+    place.mkdir()
+    place.chmod(0o777)
+    command = [sys.executable, "-c", AS_ANOTHER]
+    subprocess.run(command, cwd=place, env={**os.environ, "HOME": str(home)}, check=True, timeout=60)
+    assert modes(place) == {"keys": 0o700}
+
+
 def test_a_report_with_its_film_and_map_is_private(tmp_path: Path, umask: None) -> None:
     shot = Shot(0.0, b"no picture")
     run = RunRecord("find my keys", False, "cancelled", "", "outrider", 1.0, shots=[shot])

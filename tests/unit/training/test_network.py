@@ -1,8 +1,11 @@
 """The packed, batched training view computes what transformers computes; a run resumes where it stopped."""
 
 import json
+import subprocess
+import sys
 from collections import Counter
 from itertools import islice, pairwise
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -97,6 +100,39 @@ def test_a_run_resumes_and_exports(tokenizer, tmp_path):
     )
     with pytest.raises(ConfigError, match="not a target"):
         export("target", run / "draft.checkpoint.pt", tmp_path / "tokenizer", tmp_path / "x", WORDS)
+
+
+ENDED = """
+import multiprocessing, os, signal, sys, threading
+from pathlib import Path
+from outrider.training.imitation import TrainingConfig
+from outrider.training.parallel import train
+
+def end_once_it_trains():
+    while not any(Path("run").glob("*.log.jsonl")):
+        threading.Event().wait(0.05)
+    Path("ranks").write_text(" ".join(str(rank.pid) for rank in multiprocessing.active_children()))
+    os.kill(os.getpid(), signal.SIGINT)
+
+if __name__ == "__main__":
+    threading.Thread(target=end_once_it_trains, daemon=True).start()
+    config = TrainingConfig("draft", vision_steps=0, steps=10**6, batch_frames=2)
+    try:
+        train(config, Path("tokenizer"), Path("data"), Path("run"), 2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+"""
+
+
+def test_a_training_that_is_told_to_end_leaves_no_process(tokenizer, tmp_path):
+    _data(tmp_path / "data")
+    tokenizer.save_pretrained(tmp_path / "tokenizer")
+    (tmp_path / "ended.py").write_text(ENDED)
+    command = [sys.executable, "ended.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 130 and "Traceback" not in done.stderr
+    ranks = (tmp_path / "ranks").read_text().split()
+    assert len(ranks) == 2 and not any(Path("/proc", rank).exists() for rank in ranks)
 
 
 def test_a_run_begins_with_the_weights_of_another(tokenizer, tmp_path):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
 import sys
 import types
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,6 +37,18 @@ def synthesizer() -> Synthesizer:
 @pytest.fixture(scope="module")
 def engine(synthesizer: Synthesizer) -> EngineProcess:
     return EngineProcess("moonshine", WORDS)
+
+
+def test_what_a_signal_raises_while_a_text_is_spoken_is_not_lost() -> None:
+    pytest.importorskip("espeakng_loader", reason="the extra speech is not installed")
+
+    class Interrupted(Synthesizer):
+        def _take(self, samples: Any, count: int, events: Any) -> int:
+            signal.raise_signal(signal.SIGINT)
+            return super()._take(samples, count, events)
+
+    with pytest.raises(KeyboardInterrupt):
+        Interrupted().speak("a chair", Voice())
 
 
 def said(synthesizer: Synthesizer, sentence: str) -> bytes:

@@ -148,7 +148,7 @@ def _open_descriptor(path: str, flags: int) -> int:
 
 
 def _is_own(folder: Path) -> bool:
-    with contextlib.suppress(RuntimeError):  # there is no home
+    with contextlib.suppress(RuntimeError, PermissionError):  # there is no home, or one of another user
         own = home_folder()
         return own.is_dir() and own.samefile(folder)
     return False

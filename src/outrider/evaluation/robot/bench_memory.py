@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -10,7 +11,6 @@ import statistics
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from rich.table import Table
 
 from outrider.core.errors import MemoryStoreError
 from outrider.core.files.terminal import tracked
+from outrider.core.processes import deaf_to_interrupts
 from outrider.core.values import Place, RecordKind
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import figure_text, in_words, print_results, results_table
@@ -77,8 +78,9 @@ def kill_writers(path: Path, kills: int, seed: int, key_file: Path | None = None
     acknowledged: set[int] = set()
     for _ in tracked(range(kills), "kills"):
         reader, writer = context.Pipe(duplex=False)
-        process = context.Process(target=_write_for_ever, args=(path, key_file, writer))
-        process.start()
+        process = context.Process(target=_write_for_ever, args=(path, key_file, writer), daemon=True)
+        with deaf_to_interrupts():
+            process.start()
         writer.close()
         wanted, pause_s = int(rng.integers(1, 30)), float(rng.uniform(0.0, 0.004))
         acknowledged |= _read_ids(reader, wanted)
@@ -92,7 +94,10 @@ def kill_writers(path: Path, kills: int, seed: int, key_file: Path | None = None
 
 
 def _write_for_ever(path: Path, key_file: Path | None, acknowledge: Connection) -> None:
-    with MemoryStore(path, FillerEmbedder(os.getpid()), key_file=key_file) as memory:
+    with (
+        MemoryStore(path, FillerEmbedder(os.getpid()), key_file=key_file) as memory,
+        contextlib.suppress(BrokenPipeError),  # whoever reads was asked to end
+    ):
         while True:
             acknowledge.send(memory.add(f"a thing of process {os.getpid()}", place=Place(1.0, 2.0)).id)
 
@@ -198,7 +203,7 @@ def _time_adding(memory: MemoryStore, number: int) -> dict[str, Any]:
     }
 
 
-@contextmanager
+@contextlib.contextmanager
 def _stopwatch(times: list[tuple[float, float]]) -> Iterator[None]:
     """Appends milliseconds that pass, and those of the processor, which a busy machine does not lengthen."""
     started_s, started_processor_s = time.perf_counter(), time.process_time()

@@ -95,9 +95,13 @@ def open_store(path: Path, key_file: Path | None, embedder: Embedder) -> apsw.Co
     """A connection to the store at `path`, which is created where it is missing, as is its key; one of an
     earlier version is brought to this one.
 
-    Raises MemoryStoreError for a folder that cannot be written, a file that is no store of this version and
-    embedder, and a missing, wrong or superfluous key.
+    Raises MemoryStoreError for a name that is not in UTF-8, a folder that cannot be written, a file that is
+    no store of this version and embedder, and a missing, wrong or superfluous key.
     """
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:  # SQLite is given its names in UTF-8
+        raise StoreInputError(f"{str(path)!r} is no name in UTF-8: give another file") from None
     with translated(path):
         make_private_folder(path.parent)
         # A key is mixed with random bytes of the file: two that made them at once would not read each other.

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
 import signal
@@ -35,13 +36,31 @@ Handler = Callable[[int, FrameType | None], Any]
 
 
 def on_ending_signals(handler: Handler) -> dict[int, Any]:
-    """Handle every signal that asks for the end; the handlers before. SIGHUP stays ignored under nohup."""
+    """Handle every signal that asks for the end; the handlers before. SIGHUP stays ignored under nohup.
+
+    What is said after a terminal has gone is said to nobody, and ends nothing that is still to be written.
+    """
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            _leave_lost_terminal()
+        handler(number, frame)
+
     before: dict[int, Any] = {number: signal.getsignal(number) for number in ENDING_SIGNALS}
     if before[signal.SIGHUP] is signal.SIG_IGN:
         del before[signal.SIGHUP]
     for number in before:
-        signal.signal(number, handler)
+        signal.signal(number, handle)
     return before
+
+
+def _leave_lost_terminal() -> None:
+    for descriptor in (1, 2):
+        try:
+            os.write(descriptor, b"")
+        except OSError as error:
+            if error.errno == errno.EIO:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
 @contextlib.contextmanager

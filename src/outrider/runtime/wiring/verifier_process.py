@@ -12,7 +12,7 @@ from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Event
 
 from outrider.core.errors import LinkError
-from outrider.core.processes import end_with_parent
+from outrider.core.processes import deaf_to_interrupts, end_with_parent
 from outrider.decoding.drivers.serving import FrameService, serve_frames
 from outrider.runtime.common.ports import free_port
 from outrider.wire.server import RouterServer
@@ -33,12 +33,15 @@ def verifier_process(make_service: Callable[..., FrameService], *arguments: obje
     process = context.Process(
         target=_serve, args=(endpoint, ready, stop, make_service, arguments), daemon=True
     )
-    process.start()
+    with deaf_to_interrupts():
+        process.start()
     try:
         _await_start(ready, process)
         yield endpoint
     finally:
         stop.set()
+        if not ready.is_set():  # it loads, and hears nothing until it has
+            process.terminate()
         process.join()
 
 
