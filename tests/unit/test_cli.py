@@ -331,6 +331,16 @@ def test_what_loads_models_says_so_before_it_loads(words, tmp_path):
     assert done.stderr.startswith("loading ")
 
 
+def test_a_model_of_the_hubs_cache_is_loaded_by_its_name(tmp_path):
+    folder = tmp_path / "models--Qwen--Tiny" / "snapshots" / "0a1b2c3d"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    command = [sys.executable, "-m", "outrider", "verifier", "--model", str(folder)]
+    command += ["--endpoint", f"tcp://127.0.0.1:{free_port()}"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and "\nloading Qwen/Tiny\n" in done.stderr, done.stderr
+
+
 SAY_IT_THEMSELVES = {"demo", "verifier", "console", "relay", "record", "mcp", "plan"}
 
 

@@ -11,8 +11,14 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
-from multiprocessing.pool import Pool
+from multiprocessing.pool import IMapIterator, Pool
+from multiprocessing.process import BaseProcess
 from typing import TypeVar
+
+from outrider.core.errors import OutriderError
+
+LOOKED_AFTER_S = 1.0
+"""So often it is seen whether workers are still there."""
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -38,15 +44,34 @@ def deaf_to_interrupts() -> Iterator[None]:
 
 
 def work_through(work: Callable[[Task], Result], tasks: Sequence[Task], processes: int) -> Iterator[Result]:
-    """The results as they come, by no more processes than tasks; where that is one, by this
-    process, in the order of the tasks.
+    """The results as they come, by no more processes than tasks; where that is one, by this process, in the
+    order of the tasks.
+
+    Raises what a task raises, and OutriderError where a worker was killed, whose task nobody would end.
     """
     processes = min(processes, len(tasks))
     if processes <= 1:
         yield from map(work, tasks)
         return
+    others = multiprocessing.active_children()
     with worker_pool(processes) as pool:
-        yield from pool.imap_unordered(work, tasks)
+        workers = [one for one in multiprocessing.active_children() if one not in others]
+        yield from _results(pool.imap_unordered(work, tasks), workers)
+
+
+def _results(coming: IMapIterator[Result], workers: Sequence[BaseProcess]) -> Iterator[Result]:
+    while True:
+        try:
+            result = coming.next(LOOKED_AFTER_S)
+        except StopIteration:
+            return
+        except multiprocessing.TimeoutError:
+            if all(worker.is_alive() for worker in workers):
+                continue
+            raise OutriderError(
+                "a worker was killed, perhaps for want of memory: use fewer processes, and run it again"
+            ) from None
+        yield result
 
 
 def end_with_parent() -> None:

@@ -11,8 +11,14 @@ import torch
 from outrider.core.errors import ConfigError
 from outrider.core.model_options import DEFAULT_MAX_LENGTH, MOST_THREADS, PRECISIONS, Precision
 from outrider.models.backbone.batch import DECODE_ROWS, next_span
-from outrider.models.backbone.draft_head import DraftHead, HeadWeights, read_head, write_head
-from outrider.models.backbone.early_exits import ExitAdapters, read_exits, write_exits
+from outrider.models.backbone.draft_head import HEAD_FILE, DraftHead, HeadWeights, read_head, write_head
+from outrider.models.backbone.early_exits import (
+    EXITS_FILE,
+    ExitAdapters,
+    is_made_for,
+    read_exits,
+    write_exits,
+)
 from outrider.models.backbone.kv_cache import CacheShape
 from outrider.models.backbone.out_of_memory import give_back_freed, tells_out_of_memory
 from outrider.models.backbone.text_stack import TextStack
@@ -265,6 +271,20 @@ def install_head(
     """Write a draft head into the folder of its target, and its figures into the card, as `install_exits`."""
     write_head(folder, weights, text or _whole_text(folder))
     write_figures(folder, "head", figures)
+
+
+def remove_outdated(folder: Path) -> None:
+    """Remove exits and a draft head that were trained for other weights than a folder has now.
+
+    Raises ModelError where the folder holds no sound model.
+    """
+    beside = [folder / name for name in (EXITS_FILE, HEAD_FILE) if (folder / name).exists()]
+    if not beside:
+        return
+    text = _whole_text(folder)
+    for path in beside:
+        if not is_made_for(path, text):
+            path.unlink()
 
 
 def _whole_text(folder: Path) -> TextStack:

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoTokenizer
+from safetensors import SafetensorError
+from transformers import PreTrainedModel
 
 from outrider.core.errors import ConfigError
 from outrider.core.language.grammar import Vocabulary
 from outrider.training.architecture import build_model
+from outrider.training.tokenizer import read_tokenizer
 
 WEIGHTS_PREFIX = "model."
 
@@ -30,12 +32,12 @@ def export(
         ) from error
     if state["config"]["role"] != role:
         raise ConfigError(f"{checkpoint} holds a {state['config']['role']}, not a {role}")
-    model = build_model(role, AutoTokenizer.from_pretrained(tokenizer_folder))
+    model = build_model(role, read_tokenizer(tokenizer_folder))
     weights = {
         k.removeprefix(WEIGHTS_PREFIX): v for k, v in state["network"].items() if k.startswith(WEIGHTS_PREFIX)
     }
     model.load_state_dict(weights)
-    model.to(torch.bfloat16).save_pretrained(folder)
+    save_weights(model, folder)
     card = _card(role, state, sum(p.numel() for p in model.parameters()), vocabulary)
     write_card(folder, card)
     return card
@@ -54,6 +56,14 @@ def _card(role: str, state: Mapping[str, Any], parameters: int, vocabulary: Voca
             "vision_steps": state["config"]["vision_steps"],
         },
     }
+
+
+def save_weights(model: PreTrainedModel, folder: Path) -> None:
+    """Write a model's configuration and its weights in bf16. Raises ConfigError where they find no room."""
+    try:
+        model.to(torch.bfloat16).save_pretrained(folder)
+    except SafetensorError as error:
+        raise ConfigError(f"cannot write {folder} ({error}): make room, or choose another place") from error
 
 
 def write_card(folder: Path, card: Mapping[str, Any]) -> None:

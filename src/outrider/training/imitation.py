@@ -102,7 +102,8 @@ class Trainer:
     """One training run in one folder; `run` yields a line of figures now and then.
 
     Under `torch.distributed` each rank takes its share of every batch and the gradients are averaged.
-    A run begins with the weights of `start`, a checkpoint or a model's folder, and goes on with its own.
+    A run begins with the weights of `start`, a checkpoint or a model's folder, and goes on with its own. One
+    that is done goes on where more steps are asked for. Raises ConfigError where fewer are, or a start.
     """
 
     def __init__(
@@ -129,6 +130,7 @@ class Trainer:
         self._start_phase("vision")
         if self._checkpoint.exists():
             self._resume()
+            self._check_asked(start)
         elif start is not None:
             self._take_weights(start)
 
@@ -148,7 +150,8 @@ class Trainer:
 
     def _phase(self, phase: str, total: int, batch_frames: int) -> Iterator[dict[str, float]]:
         seed = self.config.seed + self.progressed.frames + 7919 * self._rank
-        source = Source(self._data, seed, batch_frames // self._ranks)
+        share = batch_frames // self._ranks
+        source = Source(self._data, seed, share)
         batches = source.batches(self.packer, self.config.loaders)
         saved = reported = time.monotonic()
         with _bar(self._rank == 0) as bar:
@@ -158,7 +161,7 @@ class Trainer:
             while self.progressed.step < total:
                 figures = self._step(phase, next(batches).to(self._device), total)
                 self.progressed.step += 1
-                self.progressed.frames += batch_frames
+                self.progressed.frames += share * self._ranks
                 now = time.monotonic()
                 if now - reported < REPORT_EVERY_S and self.progressed.step < total:
                     continue
@@ -242,14 +245,30 @@ class Trainer:
     def _resume(self) -> None:
         try:
             state = torch.load(self._checkpoint, weights_only=True, map_location=self._device)
+            self.network.load_state_dict(state["network"])
+            self.progressed = Progressed(**state["progressed"])
+            for optimizer, saved in zip(self._optimizers, state["optimizers"], strict=True):
+                optimizer.load_state_dict(saved)
         except Exception as error:
             raise ConfigError(
-                f"{self._checkpoint} is no readable checkpoint; delete it to start anew"
+                f"{self._checkpoint} is no readable checkpoint of a {self.config.role} with this tokenizer; "
+                "delete it to start anew, or name another run folder"
             ) from error
-        self.network.load_state_dict(state["network"])
-        self.progressed = Progressed(**state["progressed"])
-        for optimizer, saved in zip(self._optimizers, state["optimizers"], strict=True):
-            optimizer.load_state_dict(saved)
+
+    def _check_asked(self, start: Path | None) -> None:
+        """Raises ConfigError where what is asked for is another run than the one that is there."""
+        phase, step = self.progressed.phase, self.progressed.step
+        if phase != "vision" and step > self.config.steps:
+            raise ConfigError(
+                f"{self._checkpoint} has {step} steps already: ask for more, or for another run folder"
+            )
+        if phase == "done" and start is not None:
+            raise ConfigError(
+                f"{self._checkpoint} is of a run that is done: to begin a new one with {start}, name another "
+                "run folder; to write its model again, name no start"
+            )
+        if phase == "done" and step < self.config.steps:
+            self.progressed.phase = "imitation"
 
 
 def _folder_weights(

@@ -4,20 +4,19 @@
 from __future__ import annotations
 
 import json
-import signal
 import tempfile
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 import torch.distributed as distributed
-import torch.multiprocessing as multiprocessing
-from transformers import AutoTokenizer
 
+from outrider.core.errors import ConfigError
 from outrider.core.files.writing import make_folder
-from outrider.core.processes import deaf_to_interrupts, end_with_parent
+from outrider.core.processes import work_through
 from outrider.training.imitation import Trainer, TrainingConfig
+from outrider.training.tokenizer import read_tokenizer
 
 
 def train(
@@ -30,46 +29,49 @@ def train(
 ) -> Path:
     """Train a role to the end; returns its checkpoint. Figures go to `<role>.log.jsonl` beside it.
 
-    `start`: the checkpoint whose weights a new run begins with.
+    `start`: the checkpoint whose weights a new run begins with. Raises ConfigError for more processes than
+    frames in a batch, and what a process raises.
     """
     make_folder(folder)
     if config.device != "cpu":
         config, processes = replace(config, loaders=processes), 1
+    frames = min(config.batch_frames, config.vision_batch_frames)
+    if processes > frames:
+        raise ConfigError(f"processes={processes} share batches of {frames} frames: use {frames} at most")
     with tempfile.TemporaryDirectory() as meeting:
-        arguments = (config, tokenizer, data, folder, start, processes, f"file://{meeting}/ranks")
-        with deaf_to_interrupts():
-            ranks = multiprocessing.spawn(_rank, arguments, nprocs=processes, join=False)
-        try:
-            while not ranks.join():
-                pass
-        finally:
-            for rank in ranks.processes:  # where a signal asks for the end they would train on
-                rank.terminate()
+        run = _Run(config, tokenizer, data, folder, start, processes, f"file://{meeting}/ranks")
+        for _ in work_through(run.rank, range(processes), processes):
+            pass
     return folder / f"{config.role}.checkpoint.pt"
 
 
-def _rank(
-    rank: int,
-    config: TrainingConfig,
-    tokenizer: Path,
-    data: Path,
-    folder: Path,
-    start: Path | None,
-    processes: int,
-    meeting: str,
-) -> None:
-    end_with_parent()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that it puts the terminal in order
-    torch.set_num_threads(1)
-    if processes > 1:
-        distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=processes)
-    trainer = Trainer(config, AutoTokenizer.from_pretrained(tokenizer), data, folder, start)
-    log = folder / f"{config.role}.log.jsonl"
-    began = time.monotonic()
-    for figures in trainer.run():
-        if rank == 0:
-            line = {"phase": trainer.progressed.phase, "seconds": round(time.monotonic() - began), **figures}
-            with log.open("a") as file:
-                file.write(json.dumps(line) + "\n")
-    if processes > 1:
-        distributed.destroy_process_group()
+@dataclass(frozen=True)
+class _Run:
+    """What every process of a run is told; `meeting`: where they find each other."""
+
+    config: TrainingConfig
+    tokenizer: Path
+    data: Path
+    folder: Path
+    start: Path | None
+    processes: int
+    meeting: str
+
+    def rank(self, rank: int) -> None:
+        """One process's part, from the checkpoint to the end."""
+        torch.set_num_threads(1)
+        if self.processes > 1:
+            distributed.init_process_group(
+                "gloo", init_method=self.meeting, rank=rank, world_size=self.processes
+            )
+        trainer = Trainer(self.config, read_tokenizer(self.tokenizer), self.data, self.folder, self.start)
+        log = self.folder / f"{self.config.role}.log.jsonl"
+        began = time.monotonic()
+        for figures in trainer.run():
+            if rank == 0:
+                seconds = round(time.monotonic() - began)
+                line = {"phase": trainer.progressed.phase, "seconds": seconds, **figures}
+                with log.open("a") as file:
+                    file.write(json.dumps(line) + "\n")
+        if self.processes > 1:
+            distributed.destroy_process_group()

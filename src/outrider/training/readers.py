@@ -23,10 +23,10 @@ from outrider.core.errors import ConfigError
 from outrider.core.language.prompt import END_OF_TEXT
 from outrider.training.architecture import build_model
 from outrider.training.checkpoints import save_checkpoint
-from outrider.training.export import write_card
+from outrider.training.export import save_weights, write_card
 from outrider.training.household import Lesson, make_lesson
 from outrider.training.imitation import learning_rate
-from outrider.training.tokenizer import train_tokenizer
+from outrider.training.tokenizer import read_tokenizer, train_tokenizer
 
 ROLE = "reader"
 TOKENIZER_LESSONS, VOCABULARY = 4000, 768
@@ -157,7 +157,7 @@ def _loss(model: Qwen2VLForConditionalGeneration, rows: Rows) -> torch.Tensor:
 def readers_tokenizer(folder: Path, num_lessons: int = TOKENIZER_LESSONS) -> PreTrainedTokenizerFast:
     """The tokenizer in a folder; where there is none, one learnt from so many lessons."""
     if (folder / "tokenizer.json").exists():
-        return PreTrainedTokenizerFast.from_pretrained(folder)
+        return read_tokenizer(folder)
     rng = random.Random(0)
     lessons = (make_lesson(rng) for _ in range(num_lessons))
     return train_tokenizer((f"{one.prompt} {one.answer}" for one in lessons), folder, VOCABULARY)
@@ -182,7 +182,7 @@ def _resume(path: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer
 
 
 def _write(model: Qwen2VLForConditionalGeneration, folder: Path, steps: int) -> None:
-    model.to(torch.bfloat16).save_pretrained(folder)
+    save_weights(model, folder)
     parameters = sum(part.numel() for part in model.parameters())
     figures = {"parameters": parameters, "steps": steps}
     write_card(folder, {"name": "outrider-reader", "figures": figures})

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
+from outrider.core.errors import ConfigError
 from outrider.core.files.writing import make_folder
 
 SPECIAL_TOKENS = (
@@ -52,3 +53,12 @@ def train_tokenizer(texts: Iterable[str], folder: Path, vocab_size: int = 768) -
     make_folder(folder)
     fast.save_pretrained(folder)
     return fast
+
+
+def read_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
+    """The tokenizer that was saved in a folder. Raises ConfigError where it cannot be read."""
+    try:
+        tokenizer: PreTrainedTokenizerFast = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    except Exception as error:  # the libraries raise bare Exception for every kind of bad file
+        raise ConfigError(f"{folder} holds no tokenizer that can be read ({error}): make it anew") from error
+    return tokenizer

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from outrider.core.errors import OutriderError
 from outrider.core.processes import work_through, worker_pool
 
 POOL = """
@@ -78,3 +79,14 @@ def test_there_are_no_more_workers_than_tasks() -> None:
 def test_a_pool_works() -> None:
     with worker_pool(2) as pool:
         assert pool.map(abs, [-1, 2, -3]) == [1, 2, 3]
+
+
+@pytest.mark.timeout(60)
+def test_work_whose_worker_is_killed_ends() -> None:
+    with pytest.raises(OutriderError, match="a worker was killed"):
+        list(work_through(os._exit, [9, 9, 9], 2))
+
+
+def test_an_error_of_a_worker_is_that_of_the_work() -> None:
+    with pytest.raises(FileNotFoundError):
+        list(work_through(os.stat, ["/no such file"], 2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,14 +11,16 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
-from support.tiny_models import TinySize, add_exits, build_tiny_model, random_prompt
+from support.tiny_models import TinySize, add_exits, build_tiny_model, random_head, random_prompt
 from transformers import Qwen2VLForConditionalGeneration
 
 from outrider.core.errors import ModelError
 from outrider.models import QwenModel, QwenSession, load_model
 from outrider.models.backbone.batch import DECODE_ROWS, SPAN_STEP, decode_slices
+from outrider.models.backbone.draft_head import HEAD_FILE, write_head
 from outrider.models.backbone.early_exits import EXITS_FILE, ExitAdapters, write_exits
 from outrider.models.inputs.images import Preprocessing, decode_jpeg, patchify
+from outrider.models.loading import remove_outdated
 
 LAYERS = (1, 3)
 TOKEN_IDS = torch.arange(3, 150, 4)
@@ -216,6 +219,30 @@ def test_exits_of_other_weights_are_refused(tmp_path: Path, with_exits: tuple[Pa
     write_exits(other, with_exits[1], load_model(with_exits[0]).text)
     with pytest.raises(ModelError, match="trained for other weights"):
         load_model(other)
+
+
+def test_what_was_trained_for_weights_goes_with_them(tmp_path: Path) -> None:
+    """What stays beside them would keep the folder from being loaded."""
+    folder = build_tiny_model(tmp_path / "target")
+    add_exits(folder, (1,), torch.arange(40))
+    write_head(folder, random_head(load_model(folder).text), load_model(folder).text)
+    remove_outdated(folder)
+    assert (folder / EXITS_FILE).exists() and (folder / HEAD_FILE).exists()
+    build_tiny_model(folder, seed=1)
+    remove_outdated(folder)
+    assert not (folder / EXITS_FILE).exists() and not (folder / HEAD_FILE).exists()
+    assert load_model(folder).exits is None
+
+
+def test_exits_that_may_not_be_read_are_not_called_corrupt(tmp_path: Path) -> None:
+    folder = build_tiny_model(tmp_path / "target")
+    add_exits(folder, (1,), torch.arange(40))
+    for name in (EXITS_FILE, "model.safetensors"):
+        (folder / name).chmod(0o000)
+        if os.access(folder / name, os.R_OK):
+            pytest.skip("root may read everything")
+        with pytest.raises(ModelError, match=rf"{name} may not be read \(Permission denied\)"):
+            load_model(folder)
 
 
 def test_exits_that_the_card_lists_must_be_there(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from support.text_models import PROMPT, build_text_model
-from support.tiny_models import TinySize, build_tiny_model
+from support.tiny_models import TinySize, build_tiny_model, random_prompt
 
 from outrider.core.errors import ModelError
 from outrider.core.model_options import PRECISIONS
@@ -75,6 +75,8 @@ def test_tensors_of_no_module_change_nothing(tmp_path: Path) -> None:
     [
         ({"compression_config": {"format": "pack-quantized"}}, "quantized by compressed-tensors"),
         ({"architectures": ["Qwen2ForSequenceClassification"]}, "only Qwen2ForCausalLM is run: choose"),
+        ({"architectures": 3}, "architectures is 3, and of Qwen2 only"),
+        ({"model_type": {}}, "is of model_type {}, not one of"),
         ({"architectures": ["Qwen2Model"]}, "only Qwen2ForCausalLM is run"),
         ({"is_causal": False}, "is_causal is False; only True can be run: choose"),
         (
@@ -102,6 +104,7 @@ def test_a_configuration_of_another_kind_of_model_is_refused(
     [
         ("text_config", {"rope_parameters": {"mrope_section": [9, 9, 9]}}, "mrope_section is"),
         ("vision_config", {"deepstack_visual_indexes": [0, 0]}, "names a layer twice"),
+        ("vision_config", {"num_heads": 16}, "num_heads is 16, which does not part 16 into heads"),
     ],
 )
 def test_what_cannot_be_run_is_known_before_a_weight_is_read(
@@ -116,6 +119,27 @@ def test_what_cannot_be_run_is_known_before_a_weight_is_read(
     path.write_text(json.dumps(content))
     with pytest.raises(ModelError, match=reason):
         check_model(tmp_path / "model")
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("version", ["2", "2.5", "3"])
+def test_more_layers_than_weights_are_not_made(tmp_path: Path, version: str) -> None:
+    folder = build_tiny_model(tmp_path / "model", TinySize(version=version))
+    content = json.loads((folder / "config.json").read_text())
+    content["vision_config"]["depth"] = 2**62
+    (folder / "config.json").write_text(json.dumps(content))
+    with pytest.raises(ModelError, match=r"names 46\d+ layers, and there are \d+ weights"):
+        load_model(folder)
+
+
+@pytest.mark.parametrize("name", ["qwen2", "", 3])
+def test_the_language_half_is_that_of_its_model_whatever_it_is_called(tmp_path: Path, name: object) -> None:
+    folder = build_tiny_model(tmp_path / "model")
+    before = load_model(folder).open_session().prefill(random_prompt(1))
+    content = json.loads((folder / "config.json").read_text())
+    content["text_config"]["model_type"] = name
+    (folder / "config.json").write_text(json.dumps(content))
+    assert torch.equal(load_model(folder).open_session().prefill(random_prompt(1)), before)
 
 
 def test_weights_keep_their_own_type_whatever_the_configuration_says(tmp_path: Path) -> None:

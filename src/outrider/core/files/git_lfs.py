@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that Git LFS has not fetched: a clone without it holds a few lines in place of each large file."""
+"""Files of a model that cannot be read: without the right to, or where a clone without Git LFS holds a few
+lines in their place.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,14 @@ _BEGIN = b"version https://git-lfs.github.com/spec/"
 
 
 def unreadable(path: Path, why: str) -> ModelError:
-    """The error for a model's file that cannot be read: `why`, unless it is the pointer of Git LFS to it."""
+    """The error for a model's file that cannot be read: `why`, unless this user may not read it, or it is the
+    pointer of Git LFS to it.
+    """
     try:
         with open_file(path) as file:
             is_pointer = file.read(len(_BEGIN)) == _BEGIN
+    except PermissionError as error:
+        return ModelError(f"{path} may not be read ({error.strerror}): ask its owner for the right to")
     except OSError:
         is_pointer = False
     if is_pointer:

@@ -20,6 +20,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from outrider.core.errors import ModelError
+from outrider.core.files.git_lfs import unreadable
 from outrider.core.files.writing import replace_file
 from outrider.core.ports import ExitInfo
 from outrider.models.backbone.text_stack import TextStack
@@ -127,10 +128,19 @@ def read_tensors(path: Path, text: TextStack, remedy: str) -> dict[str, Tensor]:
             backbone = (file.metadata() or {}).get(BACKBONE)
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError) as error:
-        raise ModelError(f"{path} is truncated or corrupt ({error}): {remedy}") from error
+        raise unreadable(path, f"is truncated or corrupt ({error}): {remedy}") from error
     if backbone != backbone_fingerprint(text):
         raise ModelError(f"{path} was trained for other weights than those beside it: {remedy}")
     return tensors
+
+
+def is_made_for(path: Path, text: TextStack) -> bool:
+    """Whether a file beside a model's weights is sound, and was made for these."""
+    try:
+        read_tensors(path, text, "")
+    except ModelError:
+        return False
+    return True
 
 
 _REMEDY = "restore the file, or run `outrider train exits` for this model"

@@ -56,7 +56,7 @@ def check_checkpoint(folder: Path) -> None:
         raise no_config(folder)
     settings = read_settings(path)
     model_type = settings.get("model_type")
-    if model_type not in ARCHITECTURES:
+    if not isinstance(model_type, str) or model_type not in ARCHITECTURES:
         raise ModelError(
             f"{path} is of model_type {model_type!r}, not one of "
             f"{', '.join(map(repr, ARCHITECTURES))}: choose a {families()} checkpoint"
@@ -70,7 +70,7 @@ def check_checkpoint(folder: Path) -> None:
 def _check_class(path: Path, named: Any, architecture: Architecture) -> None:
     """Raises ModelError for a model of the same layers that writes no text: one that classifies or embeds."""
     wanted = architecture.modules.__name__
-    if named and wanted not in named:
+    if named and (not isinstance(named, list) or wanted not in named):
         raise ModelError(
             f"{path}: architectures is {named!r}, and of {architecture.family} only {wanted} is "
             "run: choose a checkpoint that writes text, or restore the file"
@@ -109,17 +109,30 @@ def read_config(folder: Path) -> Any:
             config = kind.from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError, TypeError, KeyError, StrictDataclassError) as error:
         raise ModelError(f"{path} cannot be used ({error}): restore the file") from error
+    text = config.get_text_config()
+    text.model_type = type(text).model_type  # transformers runs its class, whatever the file calls it
     if architecture.pictures is None:
         _check_sizes(f"{path}: ", config.to_dict())
     else:
         for part in ("text_config", "vision_config"):
             _check_sizes(f"{path}: {part}.", getattr(config, part).to_dict())
+        _check_tower(path, config.vision_config)
         layers = getattr(config.vision_config, "deepstack_visual_indexes", ())
         if len(set(layers)) < len(layers):
             raise ModelError(
                 f"{path}: deepstack_visual_indexes, {layers}, names a layer twice: restore the file"
             )
     return config
+
+
+def _check_tower(path: Path, vision: Any) -> None:
+    """Raises ModelError for heads whose pairs do not turn by rows and columns in equal parts."""
+    width = getattr(vision, "embed_dim", vision.hidden_size)
+    if width % (4 * vision.num_heads):
+        raise ModelError(
+            f"{path}: vision_config.num_heads is {vision.num_heads}, which does not part {width} into heads "
+            "whose width is a multiple of 4: restore the file"
+        )
 
 
 def architecture_of(text_config: Any) -> Architecture:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import safe_open
@@ -63,6 +64,18 @@ def _gguf_headers(path: Path) -> Iterator[WeightHeader]:
     file = open_gguf(path)
     for one in file.tensors.values():
         yield WeightHeader(one.name, one.shape, own_dtype(file).itemsize, one.kind)
+
+
+def check_layers(config_file: Path, files: Sequence[Path], config: Any) -> None:
+    """Raises ModelError for more layers than files have weights: to make them might never end."""
+    depth = getattr(getattr(config, "vision_config", None), "depth", 0)
+    configured = config.get_text_config().num_hidden_layers + depth
+    count = sum(1 for _ in read_headers(files))
+    if configured > count:
+        raise ModelError(
+            f"{config_file} names {configured} layers, and there are {count} weights: restore both from one "
+            "checkpoint"
+        )
 
 
 def check_fit(config_file: Path, files: Sequence[Path], wanted: Mapping[str, Shape]) -> None:

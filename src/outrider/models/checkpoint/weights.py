@@ -29,7 +29,7 @@ from outrider.models.checkpoint.configuration import (
     text_shape,
 )
 from outrider.models.checkpoint.files import weight_files
-from outrider.models.checkpoint.headers import Shape, check_fit, file_dtype
+from outrider.models.checkpoint.headers import Shape, check_fit, check_layers, file_dtype
 from outrider.models.checkpoint.settings import config_file
 from outrider.models.checkpoint.torchao_format import foreign_projections, is_plain
 from outrider.models.gguf.file import gguf_of, open_gguf
@@ -73,6 +73,7 @@ def read_checkpoint(folder: Path, dtype: torch.dtype | str, with_layers: bool = 
 def _read_modules(folder: Path, config: Any, dtype: torch.dtype | str) -> Any:
     try:
         with _quiet_transformers():
+            check_layers(config_file(folder), weight_files(folder), config)
             if getattr(config, "quantization_config", None) is None:
                 check_fit(config_file(folder), weight_files(folder), _configured_shapes(config))
             modules, report = ARCHITECTURES[config.model_type].modules.from_pretrained(

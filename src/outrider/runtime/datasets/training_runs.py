@@ -21,7 +21,7 @@ from outrider.models.backbone.early_exits import ExitAdapters
 from outrider.models.backbone.text_stack import TextStack
 from outrider.models.checkpoint.card import read_card
 from outrider.models.checkpoint.configuration import check_checkpoint
-from outrider.models.loading import install_exits, install_head, load_model
+from outrider.models.loading import install_exits, install_head, load_model, remove_outdated
 from outrider.models.running_backbone import RunningBackbone
 from outrider.runtime.common.paths import check_tokenizer
 from outrider.runtime.datasets.own_answers import TOGETHER, write_answers
@@ -68,7 +68,8 @@ def make_model(
 ) -> dict[str, object]:
     """Train a role (or go on with its checkpoint in `run`) and export it to `models/<role>`; its card.
 
-    A new run begins with the weights of the checkpoint `start`, if one is given.
+    A new run begins with the weights of the checkpoint `start`, if one is given. Exits and a draft head that
+    lie there for other weights are removed.
     """
     tokenizer = models / "tokenizer"
     check_tokenizer(models, data)
@@ -76,7 +77,9 @@ def make_model(
     make_folder(run)
     make_folder(models / config.role)
     checkpoint = train(config, tokenizer, data, run, processes, start)
-    return export(config.role, checkpoint, tokenizer, models / config.role, vocabulary())
+    card = export(config.role, checkpoint, tokenizer, models / config.role, vocabulary())
+    remove_outdated(models / config.role)
+    return card
 
 
 def make_reader(run: Path, models: Path, steps: int, seed: int) -> dict[str, object]:

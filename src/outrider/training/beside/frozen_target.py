@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import AutoTokenizer, Qwen2VLForConditionalGeneration
+from transformers import Qwen2VLForConditionalGeneration
 from transformers.utils import logging as transformers_logging
 
 from outrider.core.errors import ConfigError
@@ -22,6 +22,7 @@ from outrider.training.batches import Packer, read_shard
 from outrider.training.beside.shortlist import choose_shortlist
 from outrider.training.imitation import learning_rate
 from outrider.training.network import PackedModel
+from outrider.training.tokenizer import read_tokenizer
 
 ROUND_FRAMES = 200
 FRAME_TOKENS = 160
@@ -67,7 +68,7 @@ class PackedBackbone:
     def __init__(self, folder: Path, tokenizer: Path) -> None:
         transformers_logging.disable_progress_bar()
         model = Qwen2VLForConditionalGeneration.from_pretrained(folder, dtype=torch.float32)
-        self.tokenizer = AutoTokenizer.from_pretrained(tokenizer)
+        self.tokenizer = read_tokenizer(tokenizer)
         self.norm: Any = model.model.language_model.norm
         self.head: Tensor = model.lm_head.weight.detach()[: len(self.tokenizer)]
         self.vocab_size = len(self.head)
