@@ -187,14 +187,22 @@ def far_intervals(results: Results) -> str:
 
 
 def differences(results: Results) -> str:
-    """Returns how many texts of the pair differ from the target's own."""
-    return str(len(results["lossless"]["differences"]))
+    """Returns on how many frames a text of the pair differs from the target's own."""
+    return str(_differing(results))
 
 
 def differences_interval(results: Results) -> str:
-    """Returns the interval of the share of texts that differ."""
-    result = results["lossless"]
-    return span(wilson_interval(len(result["differences"]), result["frames"]), ".3f")
+    """Returns the interval of the share of frames on which texts differ."""
+    return span(wilson_interval(_differing(results), results["lossless"]["frames"]), ".3f")
+
+
+def _differing(results: Results) -> int:
+    return len({one["frame"] for one in results["lossless"]["differences"]})
+
+
+def lossless_strategies(results: Results) -> str:
+    """Returns by which strategies texts were compared with the target's own."""
+    return " and ".join(f"`{name}`" for name in results["lossless"].get("strategies", ["sd"]))
 
 
 def exits(results: Results) -> str:
@@ -273,6 +281,7 @@ DECODING: dict[str, Callable[[Results], str]] = {
     "far_intervals": far_intervals,
     "differences": differences,
     "differences_interval": differences_interval,
+    "lossless_strategies": lossless_strategies,
     "exits": exits,
     "head": head,
     "drafting_chains": drafting_chains,
