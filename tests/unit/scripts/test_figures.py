@@ -21,6 +21,7 @@ from figure_age import outdated  # noqa: E402
 from figure_decoding import conditions_ahead, gain_span, lte_best_other  # noqa: E402
 from figure_plots import PICTURES, draw  # noqa: E402
 from figure_results import Results, formatted, value_text  # noqa: E402
+from figure_robot import records_lost  # noqa: E402
 
 RESULTS = Results()
 PICTURE_FOLDER = ROOT / "docs" / "pictures"
@@ -140,6 +141,11 @@ def test_a_lead_is_one_over_others_with_their_best_draft_length() -> None:
     assert conditions_ahead(results) == "1 of 2"
     assert gain_span(results) == "0.92 to 2.00"
     assert lte_best_other(results) == "1.20"
+
+
+def test_records_are_lost_by_kills_and_kills_are_the_trials() -> None:
+    results: Any = {"memory": {"lost_records": 0, "kills": 100, "acknowledged_records": 1395}}
+    assert records_lost(results) == "0 | 100 kills | 0.000 to 0.037"
 
 
 def test_every_picture_can_be_drawn_anew(tmp_path: Path) -> None:
