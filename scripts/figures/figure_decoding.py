@@ -83,14 +83,13 @@ def all_conditions(results: Results) -> list[Mapping[str, Any]]:
     return [row for part in ("regimes", "replayed") for row in decoding[part].values()]
 
 
-def best_other(row: Mapping[str, Any]) -> float:
-    """Returns the speed over `ar` of the best other strategy that drafts."""
-    return max(float(row[strategy]["speedup_vs_ar"]) for strategy in DRAFTING[:-1])
-
-
 def gains(results: Results) -> list[float]:
-    """Returns the speed of `outrider` over the best other drafting strategy in each condition."""
-    return [row["outrider"]["speedup_vs_ar"] / best_other(row) for row in all_conditions(results)]
+    """Returns in each condition the speed of `outrider` over that of the best other strategy that drafts on
+    the robot, which has its best draft length there.
+    """
+    rows = results["alternatives"]["conditions"].values()
+    speeds = ({name: one["speedup_vs_ar"] for name, one in row["strategies"].items()} for row in rows)
+    return [own["outrider"] / max(own[name] for name in DRAFTING[:-1] if name in own) for own in speeds]
 
 
 def conditions_ahead(results: Results) -> str:
@@ -117,8 +116,11 @@ def bound_span(results: Results) -> str:
 
 
 def lte_best_other(results: Results) -> str:
-    """Returns the best other drafting strategy's speed over `ar` on LTE, with the shipped pair."""
-    return f"{best_other(results['decoding']['replayed']['lte']):.2f}"
+    """Returns the speed over `ar` on LTE, with the shipped pair, of the best other strategy that drafts on
+    the robot, with its best draft length.
+    """
+    row = results["alternatives"]["conditions"]["lte, shipped pair"]
+    return f"{row['strategies'][row['best_paper']]['speedup_vs_ar']:.2f}"
 
 
 def lte_speeds(results: Results) -> str:
@@ -185,14 +187,22 @@ def far_intervals(results: Results) -> str:
 
 
 def differences(results: Results) -> str:
-    """Returns how many texts of the pair differ from the target's own."""
-    return str(len(results["lossless"]["differences"]))
+    """Returns on how many frames a text of the pair differs from the target's own."""
+    return str(_differing(results))
 
 
 def differences_interval(results: Results) -> str:
-    """Returns the interval of the share of texts that differ."""
-    result = results["lossless"]
-    return span(wilson_interval(len(result["differences"]), result["frames"]), ".3f")
+    """Returns the interval of the share of frames on which texts differ."""
+    return span(wilson_interval(_differing(results), results["lossless"]["frames"]), ".3f")
+
+
+def _differing(results: Results) -> int:
+    return len({one["frame"] for one in results["lossless"]["differences"]})
+
+
+def lossless_strategies(results: Results) -> str:
+    """Returns by which strategies texts were compared with the target's own."""
+    return " and ".join(f"`{name}`" for name in results["lossless"].get("strategies", ["sd"]))
 
 
 def exits(results: Results) -> str:
@@ -271,6 +281,7 @@ DECODING: dict[str, Callable[[Results], str]] = {
     "far_intervals": far_intervals,
     "differences": differences,
     "differences_interval": differences_interval,
+    "lossless_strategies": lossless_strategies,
     "exits": exits,
     "head": head,
     "drafting_chains": drafting_chains,

@@ -170,11 +170,12 @@ def hedged_kills(results: Results) -> str:
 
 
 def records_lost(results: Results) -> str:
-    """Returns the README's cells of records that were lost: figure, number and interval."""
-    confirmed = results["memory"]["acknowledged_records"]
-    return (
-        f"{results['memory']['lost_records']} | {confirmed:,} | {span(wilson_interval(0, confirmed), '.3f')}"
-    )
+    """Returns the README's cells of records that were lost: figure, number and interval.
+
+    The interval is of the share of kills that lose some: only what was written last is in danger of each.
+    """
+    lost, kills = results["memory"]["lost_records"], results["memory"]["kills"]
+    return f"{lost} | {kills} kills | {span(wilson_interval(min(lost, kills), kills), '.3f')}"
 
 
 def memory(results: Results) -> str:

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from outrider.cli.benchmarks import app
 from outrider.core.errors import ConfigError
+from outrider.core.frames import MAX_CHUNK_TOKENS
 from outrider.decoding.fakes.replay import ReplayModel
 from outrider.decoding.theory import expected_tokens
 from outrider.evaluation.alternatives import bench, measuring
@@ -63,6 +64,18 @@ def test_ssd_is_as_fast_as_its_formula(length: int, draft_token_s: float) -> Non
     expected = ssd_tokens_per_s(RATE, hits, costs, length, fan_out=1)
     assert run.tokens / run.elapsed_s == pytest.approx(expected, rel=0.02)
     assert run.device_s > run.elapsed_s
+
+
+def test_no_rival_beside_the_target_is_bound_to_shorter_chunks_than_the_engine() -> None:
+    """With texts that the draft nearly always hits, the best length lies far out and is among those tried."""
+    regime = without_exits(load_regimes(["picospec-llama-humaneval"])["picospec-llama-humaneval"])
+    costs = measuring.cloud_costs(regime, regime.cloud_draft_share)
+    best = max(range(1, MAX_CHUNK_TOKENS + 1), key=lambda n: csd_tokens_per_s(regime.rate, costs, n))
+    tried = max(measuring.CLOUD_LENGTHS, key=lambda n: csd_tokens_per_s(regime.rate, costs, n))
+    assert best > 20
+    assert max(measuring.CLOUD_LENGTHS) == MAX_CHUNK_TOKENS
+    speeds = [csd_tokens_per_s(regime.rate, costs, length) for length in (tried, best)]
+    assert speeds[0] == pytest.approx(speeds[1], rel=0.01)
 
 
 def test_what_is_foreseen_costs_no_drafting() -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from outrider.core.errors import ConfigError
 from outrider.decoding.config import DecodingConfig
-from outrider.evaluation.decoding.fleets import ONE_WAY_S, Batching, published_fleet, server_s
+from outrider.evaluation.decoding.fleets import ONE_WAY_S, Batching, published_fleet, served, server_s
 from outrider.evaluation.serving.colocated_batches import csd_fleet, fleet_ranks
-from outrider.evaluation.serving.fleets_bench import bench_fleets
+from outrider.evaluation.serving.fleets_bench import LENGTHS, bench_fleets
 
 RIGHT, WRONG = 0, 1
 
@@ -51,6 +51,17 @@ def test_every_fleet_is_compared_with_the_best_alternative(
         assert figures["over_best"][share][1] == pytest.approx(ours / best)
         assert ours > 0.9 * best > figures["fleets"]["sd"][1]["tokens_per_s"]
     assert "robots served" in capsys.readouterr().out
+
+
+def test_a_robot_alone_is_faster_with_shorter_chunks_and_they_are_tried() -> None:
+    """On a Jetson as slow as FSD's four drafts take longer than a verification."""
+    speeds = {}
+    for length in LENGTHS:
+        config = DecodingConfig("sd", num_draft_tokens=length)
+        records = published_fleet(config, 1, 60, 1, Batching(), seed=2)
+        speeds[length] = served(records, ()).tokens_per_s
+    best = max(speeds, key=lambda length: speeds[length])
+    assert best < 4
 
 
 def test_a_fleet_has_a_robot() -> None:

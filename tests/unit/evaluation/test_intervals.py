@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from outrider.evaluation.common.intervals import median_interval, speedup_interval, wilson_interval
+from outrider.evaluation.common.intervals import (
+    median_interval,
+    percentile,
+    speedup_interval,
+    wilson_interval,
+)
 
 
 @pytest.mark.parametrize(
@@ -27,6 +32,13 @@ def test_wilson_interval_is_the_published_one(
 def test_what_is_no_share_has_no_interval(successes: int, trials: int) -> None:
     with pytest.raises(ValueError, match="no share"):
         wilson_interval(successes, trials)
+
+
+def test_a_percentile_of_few_values_is_not_the_one_below() -> None:
+    """Of twelve the tenth, which was taken, has two beyond it."""
+    assert percentile(range(12, 0, -1), 0.9) == pytest.approx(10.9)
+    assert percentile([3.0], 0.9) == 3.0
+    assert percentile([1.0, 2.0, 4.0], 0.5) == 2.0
 
 
 def test_a_median_lies_in_its_interval_nearly_always() -> None:

@@ -1,15 +1,22 @@
 from dataclasses import replace
+from statistics import mean
 
 from outrider.core.values import Decoded, DecodeRequest, Prompt
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.fakes.toy import ToyModel, ToySettings
-from outrider.decoding.simulation.decoder import VirtualDecoder
 from outrider.evaluation.pair.latency import measure_compute, measure_row
-from outrider.evaluation.pair.lossless import Difference, compare, first_difference, rough_world
+from outrider.evaluation.pair.lossless import (
+    STRATEGIES,
+    Difference,
+    compare,
+    first_difference,
+    speculative_decoders,
+)
 from outrider.runtime.datasets.held_out import Pair
 from outrider.runtime.wiring.decoders import local_decoder
 
 PROMPTS = [Prompt(f"w{index}", b"\xff\xd8") for index in range(12)]
+LINKS = ("", " over a rough link")
 PAIR = Pair(ToyModel(ToySettings(seed=1)), ToyModel(ToySettings(seed=1, agreement=0.6)))
 
 
@@ -30,15 +37,19 @@ def own_decoder():
     return local_decoder(PAIR.target, None, DecodingConfig(strategy="ar"))
 
 
-def test_sd_is_lossless_here_and_over_a_rough_link():
-    config = DecodingConfig(strategy="sd", acceptance="greedy")
-    others = {
-        "sd": local_decoder(PAIR.target, PAIR.draft, config),
-        "rough": VirtualDecoder(PAIR.target, PAIR.draft, config, rough_world(3)),
-    }
+def test_every_strategy_is_lossless_here_and_over_a_rough_link():
+    """`outrider` among them, whose text the documents promise."""
+    others = speculative_decoders(PAIR, 3)
     tally = compare(PROMPTS, own_decoder(), others, max_new_tokens=24)
     assert tally.frames == len(PROMPTS) and tally.differences == []
-    assert 1.0 < sum(tally.tokens_per_round) / len(tally.tokens_per_round) < 5.0
+    assert set(tally.tokens_per_round) == {f"{name}{link}" for name in STRATEGIES for link in LINKS}
+    assert 1.0 < mean(tally.tokens_per_round["sd"]) < 5.0
+
+
+def test_a_frame_on_which_several_decoders_differ_is_one():
+    others = {"wrong": Wrong(own_decoder()), "as wrong": Wrong(own_decoder())}
+    tally = compare(PROMPTS[:3], own_decoder(), others, max_new_tokens=24)
+    assert len(tally.differences) == 6 and tally.frames_that_differ == 3
 
 
 def test_a_decoder_that_differs_is_caught_with_its_position():

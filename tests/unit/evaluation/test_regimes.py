@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from outrider.core.errors import ConfigError
-from outrider.evaluation.decoding.regimes import load_regimes
+from outrider.evaluation.decoding.regimes import exits_apart, load_regimes, varied, without_exits
 
 ENTRY = """
 one:
@@ -44,10 +44,27 @@ def test_exits_add_to_what_is_not_printed_with_them() -> None:
     assert go2.verify_s() == go2.verify_s(heard=False) == 0.62
     assert cheap.verify_s(heard=False) == cheap.step_s == 0.354
     assert cheap.verify_s() == pytest.approx((1.0 + 27 / 28 * 0.072) * cheap.step_s)
-    for regime in (go2, cheap):
-        assert regime.compute().step_exit_s == pytest.approx(1 / 28 * 0.072 * regime.step_s)
+    assert cheap.compute().step_exit_s == pytest.approx(1 / 28 * 0.072 * cheap.step_s)
     seven = regimes["dssd-ntt20-100mbps"]
     assert seven.compute().verify_exit_s == pytest.approx(1 / 32 * 0.072 * seven.step_s)
+
+
+def test_exits_take_as_long_in_a_step_as_in_a_verification() -> None:
+    """Those of FSD's verifications too, whose own heads make them long; with dear rows as without."""
+    for variant in (None, "rows"):
+        for regime in varied(load_regimes(), variant).values():
+            compute, plain = regime.compute(), without_exits(regime).compute()
+            drafted = regime.num_draft_tokens * compute.verify_token_s
+            heard_s = regime.verify_s() - drafted - plain.verify_s
+            assert heard_s == pytest.approx(regime.exits.number * compute.step_exit_s)
+
+
+def test_without_exits_each_row_still_adds_to_a_step() -> None:
+    dear = varied(load_regimes(["fsd-go2"]), "rows")["fsd-go2, rows"]
+    for regime in (without_exits(dear), exits_apart(dear)):
+        compute = regime.compute()
+        assert compute.verify_s == pytest.approx(dear.step_s)
+        assert compute.verify_token_s == pytest.approx(0.1 * dear.step_s)
 
 
 def test_a_forward_that_is_left_runs_on_for_a_part_of_a_layer() -> None:
@@ -89,6 +106,14 @@ def test_wrong_entry_is_refused(tmp_path: Path, extra: str, message: str) -> Non
     file = tmp_path / "regimes.yaml"
     file.write_text(ENTRY + extra)
     with pytest.raises(ConfigError, match=message):
+        load_regimes(file=file)
+
+
+def test_exits_within_a_verification_shorter_than_a_step_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "regimes.yaml"
+    within = ENTRY.replace("workers: 2}", "workers: 2, in_verification: true}") + "  tokens_per_round: 2\n"
+    file.write_text(within.replace("verify_ms: 60", "verify_ms: 40"))
+    with pytest.raises(ConfigError, match="no exits fit into verify_ms=40 beside step_ms=50"):
         load_regimes(file=file)
 
 

@@ -18,8 +18,10 @@ ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "scripts" / "figures"))
 
 from figure_age import outdated  # noqa: E402
+from figure_decoding import conditions_ahead, gain_span, lte_best_other  # noqa: E402
 from figure_plots import PICTURES, draw  # noqa: E402
 from figure_results import Results, formatted, value_text  # noqa: E402
+from figure_robot import records_lost  # noqa: E402
 
 RESULTS = Results()
 PICTURE_FOLDER = ROOT / "docs" / "pictures"
@@ -124,6 +126,26 @@ def test_a_picture_shows_the_results_and_is_small(name: str) -> None:
     assert RESULTS.digest(*PICTURES[name].reads) in path.read_text(), "run: make figures"
     assert path.stat().st_size < MAX_PICTURE_BYTES
     assert any(f"pictures/{name}.svg" in document.read_text() for document in DOCUMENTS)
+
+
+def test_a_lead_is_one_over_others_with_their_best_draft_length() -> None:
+    """`csd` and `ar` are none that draft on the robot."""
+    lengths = {"picospec": 1.2, "fsd": 0.9, "outrider": 1.1, "csd 5%": 3.0, "ar": 1.0}
+    behind = {"strategies": {name: {"speedup_vs_ar": speed} for name, speed in lengths.items()}}
+    behind["best_paper"] = "picospec"
+    ahead = {"strategies": {"sd": {"speedup_vs_ar": 0.5}, "outrider": {"speedup_vs_ar": 1.0}}}
+    results: Any = {
+        "alternatives": {"conditions": {"lte, shipped pair": behind, "lte": ahead}},
+        "decoding": {},  # has each with the draft length of its paper
+    }
+    assert conditions_ahead(results) == "1 of 2"
+    assert gain_span(results) == "0.92 to 2.00"
+    assert lte_best_other(results) == "1.20"
+
+
+def test_records_are_lost_by_kills_and_kills_are_the_trials() -> None:
+    results: Any = {"memory": {"lost_records": 0, "kills": 100, "acknowledged_records": 1395}}
+    assert records_lost(results) == "0 | 100 kills | 0.000 to 0.037"
 
 
 def test_every_picture_can_be_drawn_anew(tmp_path: Path) -> None:

@@ -44,6 +44,11 @@ def bootstrap_interval(
     return float(low), float(high)
 
 
+def percentile(values: Sequence[float], share: float) -> float:
+    """Returns what a share of 0 to 1 of the values lies below: between the two nearest by a straight line."""
+    return float(np.quantile(values, share))
+
+
 def median_interval(values: Sequence[float]) -> Interval:
     """Returns the bootstrap interval of the median."""
     return bootstrap_interval(values, lambda samples: np.median(samples, axis=1))

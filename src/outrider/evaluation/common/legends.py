@@ -182,8 +182,8 @@ LEGENDS: Mapping[str, Mapping[str, str]] = {
     "eval lossless": {
         "frames": "held-out pictures",
         "tokens": "compared, token for token",
-        "tokens a round": "verified tokens for one verification",
-        "texts that differ": "from the target's own; exit status 1 if any does",
+        "tokens a round": "verified tokens for one verification of `sd`",
+        "texts that differ": "by `sd` or `outrider`, on a good or a rough link; exit status 1 if any does",
         "95 % interval": f"{INTERVAL} of the share of differing texts, by Wilson's formula",
     },
     "eval weights": {

@@ -12,6 +12,7 @@ from outrider.core.values import Decoded, DecodeRequest, Prompt
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.fakes.synthetic import SyntheticSettings, synthetic_pair
+from outrider.evaluation.common.intervals import percentile
 from outrider.runtime.wiring.decoders import connect_decoder
 from outrider.runtime.wiring.verifier_process import verifier_process
 
@@ -57,9 +58,10 @@ def measure_overhead(endpoint: str, strategy: str, texts: int, temperature: floa
     cpu_s = time.process_time() - cpu_s
     rounds = sum(len(text.rounds) for text in decoded)
     waits = strategy in WAITING
-    left_ms = sorted(ms for text in decoded for ms in round_overheads_ms(text, waits))
-    p90_ms = left_ms[int(0.9 * (len(left_ms) - 1))]
-    return Overhead(strategy, rounds, statistics.median(left_ms), p90_ms, cpu_s / rounds * 1e3)
+    left_ms = [ms for text in decoded for ms in round_overheads_ms(text, waits)]
+    return Overhead(
+        strategy, rounds, statistics.median(left_ms), percentile(left_ms, 0.9), cpu_s / rounds * 1e3
+    )
 
 
 def _decode(endpoint: str, strategy: str, texts: int, temperature: float = 0.0) -> list[Decoded]:

@@ -42,7 +42,8 @@ _Whole = Annotated[int, Meta(ge=1, le=1 << 20)]
 class Exits(Struct, frozen=True, forbid_unknown_fields=True):
     """Early exits as the papers describe them. `average` counts from 1; `workers`: pre-drafts at a time.
 
-    `in_verification`: whether `verify_ms` is taken to have their time in it. `assumed`: the paper has none.
+    `in_verification`: whether `verify_ms` is taken to have their time in it; asked in a step they then take
+    as long. `assumed`: the paper has none.
     """
 
     number: Annotated[int, Meta(ge=0, le=1 << 20)]
@@ -172,18 +173,26 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             draft_token_s=self.draft_token_ms / 1e3,
             draft_branch_s=self.branch_cost * self.draft_token_ms / 1e3,
             target_prefill_s=0.0,
-            verify_s=self.verify_s(heard=False) - self.num_draft_tokens * token_s,
+            verify_s=self.verify_s(heard=False) - self.rows_ms / 1e3,
             verify_token_s=token_s,
             step_s=self.step_s,
-            step_exit_s=self._exit_s,
+            step_exit_s=self.exit_ms / 1e3,
             verify_exit_s=self._verify_exit_s,
             draft_queue=self._queue(self.layers.draft),
             target_queue=self._queue(self.layers.target),
         )
 
     @property
-    def _exit_s(self) -> float:
-        return self.exit_layer_share / self.layers.target * self.step_s
+    def rows_ms(self) -> float:
+        """What the drafts of a round add to a verification."""
+        return self.num_draft_tokens * self.verify_token_ms
+
+    @property
+    def exit_ms(self) -> float:
+        """What asking an exit adds to a forward, to a step as much as to a verification."""
+        if self.exits.in_verification:
+            return (self.verify_ms - self.rows_ms - self.step_ms) / self.exits.number
+        return self.exit_layer_share / self.layers.target * self.step_ms
 
     def _queue(self, layers: int) -> DeviceQueue:
         """How a forward ends that is left: between two parts of a layer, or at its own end."""
@@ -191,7 +200,7 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def _verify_exit_s(self) -> float:
-        return 0.0 if self.exits.in_verification else self._exit_s
+        return 0.0 if self.exits.in_verification else self.exit_ms / 1e3
 
     def directions(self) -> tuple[LinkProfile, LinkProfile]:
         """Uplink and downlink. Raises ConfigError for a link that is not in config/links.yaml."""
@@ -229,10 +238,10 @@ def with_dear_rows(regime: Regime) -> Regime:
 
 
 def without_exits(regime: Regime) -> Regime:
-    """The same with a target that has no exits. A verification with exits in it then takes as long as a step:
-    no paper prints the time without them."""
+    """The same with a target that has no exits. A verification with exits in it then takes as long as a step
+    and what its rows add: no paper prints the time without them."""
     exits = msgspec.structs.replace(regime.exits, number=0, in_verification=False)
-    verify_ms = regime.step_ms if regime.exits.in_verification else regime.verify_ms
+    verify_ms = regime.step_ms + regime.rows_ms if regime.exits.in_verification else regime.verify_ms
     return msgspec.structs.replace(regime, exits=exits, verify_ms=verify_ms)
 
 
@@ -240,12 +249,11 @@ def exits_apart(regime: Regime) -> Regime:
     """The same where a verification that reads no exits takes the time without them (`without_exits`)."""
     if not regime.exits.in_verification:
         return regime
-    exit_ms = (regime.verify_ms - regime.step_ms) / regime.exits.number
     return msgspec.structs.replace(
         regime,
         exits=msgspec.structs.replace(regime.exits, in_verification=False),
-        verify_ms=regime.step_ms,
-        exit_layer_share=exit_ms * regime.layers.target / regime.step_ms,
+        verify_ms=regime.step_ms + regime.rows_ms,
+        exit_layer_share=regime.exit_ms * regime.layers.target / regime.step_ms,
     )
 
 
@@ -285,6 +293,11 @@ def load_regimes(names: Sequence[str] = (), file: Path | None = None) -> dict[st
 def _check(name: str, regime: Regime) -> None:
     if (regime.tokens_per_round is None) == (regime.acceptance_rate is None):
         raise ConfigError(f"regime {name}: give either tokens_per_round or acceptance_rate")
+    if regime.exits.in_verification and (regime.exits.number < 1 or regime.exit_ms < 0.0):
+        raise ConfigError(
+            f"regime {name}: no exits fit into verify_ms={regime.verify_ms:g} beside "
+            f"step_ms={regime.step_ms:g}"
+        )
     longest = regime.num_draft_tokens + 1
     if regime.tokens_per_round is not None and not 1.0 <= regime.tokens_per_round <= longest:
         raise ConfigError(

@@ -23,7 +23,7 @@ from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.simulation.compute import ComputeProfile
 from outrider.decoding.simulation.decoder import VirtualDecoder
 from outrider.decoding.simulation.virtual_verifier import VirtualWorld
-from outrider.evaluation.common.intervals import Interval, median_interval
+from outrider.evaluation.common.intervals import Interval, median_interval, percentile
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.ratios import branch_seconds, cpu_seconds
 from outrider.evaluation.common.tables import print_results, results_table
@@ -106,13 +106,13 @@ def measure_row(
     draft = pair.draft if strategy != "ar" else None
     decoder = VirtualDecoder(pair.target, draft, DecodingConfig(strategy=strategy), world)
     runs = [_decode(decoder, prompt) for prompt in prompts]
-    decisions = sorted(decision_s for decision_s, _ in runs)
+    decisions = [decision_s for decision_s, _ in runs]
     texts = [decoded for _, decoded in runs]
     return LatencyRow(
         strategy=strategy,
         one_way_s=one_way_s,
         decision_s=statistics.median(decisions),
-        decision_p90_s=decisions[int(0.9 * (len(decisions) - 1))],
+        decision_p90_s=percentile(decisions, 0.9),
         decision_interval_s=median_interval(decisions),
         finish_s=statistics.median(text.elapsed_s for text in texts),
         finish_interval_s=median_interval([text.elapsed_s for text in texts]),

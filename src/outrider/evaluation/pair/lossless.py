@@ -26,6 +26,11 @@ from outrider.runtime.datasets.held_out import Pair, check_frames, held_out_prom
 from outrider.runtime.wiring.decoders import local_decoder
 from outrider.wire.codec import encode, wire_bytes
 
+STRATEGIES = {
+    "sd": DecodingConfig(strategy="sd", acceptance="greedy"),
+    "outrider": DecodingConfig(strategy="outrider", drafters=("model", "suffix")),
+}
+"""The textbook's, and the robot's own with what a robot drafts from."""
 ROUGH_LINK = LinkProfile(delay_s=0.03, jitter_s=0.08, loss=0.05, retransmit_s=0.1, ordered=False)
 """Frames overtake each other and some are sent twice before they arrive."""
 
@@ -41,19 +46,24 @@ class Difference:
 
 @dataclass
 class Tally:
-    """What has been compared so far."""
+    """What has been compared so far; of `tokens_per_round` each decoder's."""
 
     frames: int
     differences: list[Difference]
     tokens: list[int]
-    tokens_per_round: list[float]
+    tokens_per_round: dict[str, list[float]]
+
+    @property
+    def frames_that_differ(self) -> int:
+        """On how many frames some decoder's text is not the target's own."""
+        return len({difference.frame for difference in self.differences})
 
 
 def compare(
     prompts: Iterable[Prompt], own: TextDecoder, others: dict[str, TextDecoder], max_new_tokens: int = 96
 ) -> Tally:
     """Decode every prompt with every decoder and note where one differs from `own`."""
-    tally = Tally(0, [], [], [])
+    tally = Tally(0, [], [], {name: [] for name in others})
     for frame, prompt in enumerate(prompts):
         request = DecodeRequest(prompt, max_new_tokens)
         expected = own.decode(request).token_ids
@@ -61,7 +71,7 @@ def compare(
         tally.tokens.append(len(expected))
         for name, decoder in others.items():
             decoded = decoder.decode(request)
-            tally.tokens_per_round.append(decoded.tokens_per_round)
+            tally.tokens_per_round[name].append(decoded.tokens_per_round)
             if decoded.token_ids != expected:
                 tally.differences.append(
                     Difference(frame, name, first_difference(expected, decoded.token_ids))
@@ -83,6 +93,17 @@ def rough_world(seed: int) -> VirtualWorld:
     )
 
 
+def speculative_decoders(pair: Pair, seed: int) -> dict[str, TextDecoder]:
+    """Every one of STRATEGIES over a good link and over a rough one, by name."""
+    decoders: dict[str, TextDecoder] = {}
+    for name, config in STRATEGIES.items():
+        decoders[name] = local_decoder(pair.target, pair.draft, config)
+        decoders[f"{name} over a rough link"] = VirtualDecoder(
+            pair.target, pair.draft, config, rough_world(seed)
+        )
+    return decoders
+
+
 def evaluate_lossless(
     frames: int,
     seed: int,
@@ -93,35 +114,33 @@ def evaluate_lossless(
     """Compare, print, write JSON; `lossless`: whether nothing differed. Raises ModelError without models."""
     check_frames(frames, seed)
     pair = pair or load_pair(models)
-    speculative = DecodingConfig(strategy="sd", acceptance="greedy")
-    others: dict[str, TextDecoder] = {
-        "sd": local_decoder(pair.target, pair.draft, speculative),
-        "sd over a rough link": VirtualDecoder(pair.target, pair.draft, speculative, rough_world(seed)),
-    }
+    others = speculative_decoders(pair, seed)
     own = local_decoder(pair.target, None, DecodingConfig(strategy="ar"))
     prompts = tracked(held_out_prompts(frames, seed), "frames", total=frames)
     tally = compare(prompts, own, others)
     figures = {
         "frames": tally.frames,
+        "strategies": list(STRATEGIES),
         "tokens": sum(tally.tokens),
-        "tokens_per_round": statistics.mean(tally.tokens_per_round),
+        "tokens_per_round": statistics.mean(tally.tokens_per_round["sd"]),
         "lossless": not tally.differences,
+        "frames_that_differ": tally.frames_that_differ,
         "differences": [asdict(difference) for difference in tally.differences],
     }
-    print_results(_table(figures, len(others)))
+    print_results(_table(figures))
     write_figures(json_file, {"seed": seed, **figures})
     return figures
 
 
-def _table(figures: dict[str, Any], decoders: int) -> Table:
+def _table(figures: dict[str, Any]) -> Table:
     table = results_table("texts beside the target's own", *LEGENDS["eval lossless"])
-    texts, differences = decoders * figures["frames"], len(figures["differences"])
-    low, high = wilson_interval(differences, texts)
+    frames, differing = figures["frames"], figures["frames_that_differ"]
+    low, high = wilson_interval(differing, frames)
     table.add_row(
-        str(figures["frames"]),
+        str(frames),
         str(figures["tokens"]),
         f"{figures['tokens_per_round']:.2f}",
-        f"{differences} of {texts}",
+        f"{differing} of {frames}",
         f"{low:.3f} to {high:.3f}",
     )
     return table

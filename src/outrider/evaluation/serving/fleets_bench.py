@@ -34,7 +34,7 @@ from outrider.runtime.common.json_figures import write_figures
 ROBOTS = (1, 8, 16, 24, 32, 48, 64)
 TOKENS, TEXTS = 100, 2
 NEEDED_TOKENS_PER_S = (20.0, 10.0)
-LENGTHS = (4, 6, 8)
+LENGTHS = (2, 3, 4, 6, 8)
 CSD_LENGTHS = tuple(range(1, 9))
 CSD_SIZES = (4, 8, 12, 16, 24, 32, 64)
 CLOUD_SHARES = {"5%": 0.05, "10%": 0.10}
