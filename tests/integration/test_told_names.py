@@ -122,3 +122,11 @@ def test_what_holds_only_some_words_of_a_question_is_no_newer_answer(recollectio
         recollection.remember(Remember(text), None)
     reply = recollection.reply(Ask("what does Anna like?"), None)
     assert "tea" in reply and "Rome" not in reply
+
+
+def test_what_has_another_name_answers_only_where_nothing_has_this_one(recollection: Recollection) -> None:
+    recollection.remember(Remember("the sofa"), None)
+    assert "the sofa" in recollection.reply(Where("couch"), HERE)
+    recollection.remember(Remember("the couch is broken"), None)
+    reply = recollection.reply(Where("couch"), HERE)
+    assert "the couch is broken" in reply and "sofa" not in reply

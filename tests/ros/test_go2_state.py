@@ -17,7 +17,7 @@ from tf2_msgs.msg import TFMessage
 from outrider.core.values import Odometry, Pose2D, Velocity
 from outrider.nodes.common import convert, qos
 from outrider.nodes.go2.go2_condition import LOW_STATE_TOPIC, STATE_TOPIC
-from outrider.nodes.go2.go2_state_node import Go2StateNode, Speedometer, sample_of
+from outrider.nodes.go2.go2_state_node import Go2StateNode, sample_of
 
 unitree_go = pytest.importorskip("unitree_go.msg")
 
@@ -53,15 +53,6 @@ def test_a_leaning_robot_has_the_same_yaw() -> None:
     )
     message.imu_state.quaternion = array("f", parts)
     assert math.degrees(sample_of(message).pose.yaw) == pytest.approx(40.0, abs=1e-3)
-
-
-def test_the_velocity_is_the_body_s() -> None:
-    speed = Speedometer()
-    for number in range(20):
-        time_s = number * 0.002
-        velocity = speed.velocity(Pose2D(0.0, 0.5 * time_s, math.pi / 2), time_s, 0.1)
-    assert (velocity.vx, velocity.vy, velocity.wz) == pytest.approx((0.5, 0.0, 0.1), abs=1e-9)
-    assert speed.velocity(Pose2D(9.0, 9.0, 0.0), 1000.0, 0.0) == Velocity(), "a gap is no motion"
 
 
 def test_odometry_and_tf_are_stamped_by_the_clock_of_this_computer(run_node: Run, client: Client) -> None:

@@ -9,16 +9,14 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
-from multiprocessing.pool import IMapIterator, Pool
-from multiprocessing.process import BaseProcess
+from multiprocessing.pool import Pool
 from typing import TypeVar
 
 from outrider.core.errors import OutriderError
-
-LOOKED_AFTER_S = 1.0
-"""So often it is seen whether workers are still there."""
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -54,24 +52,22 @@ def work_through(work: Callable[[Task], Result], tasks: Sequence[Task], processe
         yield from map(work, tasks)
         return
     others = multiprocessing.active_children()
-    with worker_pool(processes) as pool:
-        workers = [one for one in multiprocessing.active_children() if one not in others]
-        yield from _results(pool.imap_unordered(work, tasks), workers)
-
-
-def _results(coming: IMapIterator[Result], workers: Sequence[BaseProcess]) -> Iterator[Result]:
-    while True:
-        try:
-            result = coming.next(LOOKED_AFTER_S)
-        except StopIteration:
-            return
-        except multiprocessing.TimeoutError:
-            if all(worker.is_alive() for worker in workers):
-                continue
-            raise OutriderError(
-                "a worker was killed, perhaps for want of memory: use fewer processes, and run it again"
-            ) from None
-        yield result
+    pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), end_with_parent)
+    with deaf_to_interrupts():  # they are started as the tasks are handed in
+        coming = {pool.submit(work, task) for task in tasks}
+    workers = [one for one in multiprocessing.active_children() if one not in others]
+    try:
+        for done in as_completed(coming):
+            coming.discard(done)
+            yield done.result()
+    except BrokenProcessPool:
+        raise OutriderError(
+            "a worker was killed, perhaps for want of memory: use fewer processes, and run it again"
+        ) from None
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for worker in workers:
+            worker.terminate()
 
 
 def end_with_parent() -> None:

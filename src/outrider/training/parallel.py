@@ -13,6 +13,7 @@ import torch
 import torch.distributed as distributed
 
 from outrider.core.errors import ConfigError
+from outrider.core.files.terminal import make_console
 from outrider.core.files.writing import make_folder
 from outrider.core.processes import work_through
 from outrider.training.imitation import Trainer, TrainingConfig
@@ -40,8 +41,11 @@ def train(
         raise ConfigError(f"processes={processes} share batches of {frames} frames: use {frames} at most")
     with tempfile.TemporaryDirectory() as meeting:
         run = _Run(config, tokenizer, data, folder, start, processes, f"file://{meeting}/ranks")
-        for _ in work_through(run.rank, range(processes), processes):
-            pass
+        try:
+            for _ in work_through(run.rank, range(processes), processes):
+                pass
+        finally:
+            make_console().show_cursor()  # the bar of a process that was ended has left it hidden
     return folder / f"{config.role}.checkpoint.pt"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -85,6 +86,24 @@ def test_a_pool_works() -> None:
 def test_work_whose_worker_is_killed_ends() -> None:
     with pytest.raises(OutriderError, match="a worker was killed"):
         list(work_through(os._exit, [9, 9, 9], 2))
+
+
+def kill_the_other_once_it_idles(shared: str) -> int:
+    """Two tasks wait until two processes have them; one is done then, and the other kills its process."""
+    (Path(shared) / str(os.getpid())).touch()
+    while len(pids := sorted(int(noted.name) for noted in Path(shared).iterdir())) < 2:
+        time.sleep(0.01)
+    if os.getpid() == pids[0]:
+        return 0
+    time.sleep(0.3)  # it has given its result and waits for another task
+    os.kill(pids[0], signal.SIGKILL)
+    return 1
+
+
+@pytest.mark.timeout(60)
+def test_work_ends_where_an_idle_worker_is_killed(tmp_path: Path) -> None:
+    with contextlib.suppress(OutriderError):
+        list(work_through(kill_the_other_once_it_idles, [str(tmp_path)] * 2, 2))
 
 
 def test_an_error_of_a_worker_is_that_of_the_work() -> None:

@@ -241,3 +241,31 @@ def test_the_verified_text_grows_by_whole_tokens_and_hides_the_end_token():
     assert decoded.text == target.tokenizer.decode(decoded.token_ids[:-1]) == seen[-1].text
     assert all(later.text.startswith(earlier.text) for earlier, later in pairwise(seen))
     assert [item.elapsed_s for item in seen] == sorted(item.elapsed_s for item in seen)
+
+
+class Unanswered(LocalLink):
+    """A link that never came up, to a verifier that lost its key or is full, until it `answers`."""
+
+    answers = False
+
+    def send(self, frame):
+        return super().send(frame) if self.answers else 0
+
+
+@pytest.mark.parametrize("state", [LinkState.CONNECTING, LinkState.REFUSED, LinkState.LOST])
+def test_what_is_written_without_a_verifier_is_said_to_be_so_whatever_the_link_is_called(state):
+    target, draft = toy_pair(3, 0.8, eos_bias=-3.0)
+    link = Unanswered(VerifierService(target))
+    link.state = state
+    config = DecodingConfig(strategy="sd", link_loss="draft_only", link_grace_s=0.01)
+    decoder = LinkedDecoder(link, draft, target.tokenizer, config, 1, "the target")
+    assert not decoder.wrote_alone
+    told = []
+    decoded = decoder.decode(request(max_new_tokens=12), lambda _: told.append(decoder.wrote_alone))
+    assert decoded.unverified_tokens and all(told) and decoder.wrote_alone
+    link.state, link.answers = LinkState.CONNECTED, True
+    told.clear()
+    assert not decoder.decode(
+        request("second", max_new_tokens=12), lambda _: told.append(decoder.wrote_alone)
+    ).unverified_tokens
+    assert told and not any(told)

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from outrider.core.values import Odometry, Pose2D, Velocity
-from outrider.navigation.sensing.odometry_track import KEPT, OdometryTrack
+from outrider.navigation.sensing.odometry_track import KEPT, OdometryTrack, Speedometer
 
 
 def at(time_s: float, x: float, yaw: float = 0.0) -> Odometry:
@@ -49,3 +49,21 @@ def test_a_clock_that_went_back_begins_a_new_track() -> None:
     track.take(at(100.0, 1.0))
     track.take(at(5.0, 2.0))
     assert track.pose_at(100.0) is None and track.pose_at(5.0) == Pose2D(2.0, 0.0, 0.0)
+
+
+def test_a_velocity_is_that_of_the_poses_in_the_robots_own_frame() -> None:
+    speed = Speedometer(0.1)
+    for number in range(20):
+        time_s = number * 0.002
+        velocity = speed.velocity(Pose2D(0.0, 0.5 * time_s, math.pi / 2), time_s)
+    assert (velocity.vx, velocity.vy, velocity.wz) == pytest.approx((0.5, 0.0, 0.0), abs=1e-9)
+    assert speed.velocity(Pose2D(9.0, 9.0, 0.0), 1000.0) == Velocity(), "a gap is no motion"
+
+
+def test_a_clock_that_is_coarser_than_the_poses_hides_no_motion() -> None:
+    speed = Speedometer(0.2)
+    for number in range(100):
+        at_s = 0.02 * number
+        velocity = speed.velocity(Pose2D(0.3 * at_s, 0.0, 0.0), math.floor(at_s / 0.05) * 0.05)
+        if at_s > 0.3:
+            assert 0.2 < velocity.vx < 0.45

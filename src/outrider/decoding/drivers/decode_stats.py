@@ -30,6 +30,11 @@ class DecodeRecorder:
         self._hit_exits: list[int] = []
         self._words: dict[int, str] = {}
 
+    @property
+    def wrote_alone(self) -> bool:
+        """Whether the edge has written part of the text by itself."""
+        return self._unverified_tokens > 0
+
     def on_drafted(self, num_tokens: int, compute_s: float, now_s: float) -> None:
         """It took until now; no tokens come of a draft that was left. A round has what is since its start."""
         self._drafted_tokens += num_tokens

@@ -37,7 +37,7 @@ def never_cancelled() -> bool:
 class LinkedDecoder:
     """A TextDecoder. `where` names the verifier in messages.
 
-    For one thread, but for `link_state`, `strategy` and `use`.
+    For one thread, but for `link_state`, `wrote_alone`, `strategy` and `use`.
     """
 
     def __init__(
@@ -59,6 +59,12 @@ class LinkedDecoder:
         self._machine = EdgeMachine(session, config, tokenizer)
         self._where = where
         self._clock = clock
+        self._transcript = DecodeRecorder(tokenizer, ignore_verified)
+
+    @property
+    def wrote_alone(self) -> bool:
+        """Whether part of the text that is being decoded, or of the last one, was not verified."""
+        return self._transcript.wrote_alone
 
     @property
     def link_state(self) -> LinkState:

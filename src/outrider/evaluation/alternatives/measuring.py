@@ -19,7 +19,7 @@ from outrider.runtime.datasets.held_out import Pair
 PAPERS = ("sd", "dssd", "fsd", "picospec")
 PAPER_LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 CLOUD_LENGTHS = (*range(1, 25), 28, 32, 40, 48, 64)
-"""The longest is the engine's own, so that no rival is bound where `outrider` is not."""
+"""The longest is the engine's own, so that no draft in the cloud is bound where `outrider` is not."""
 FAN_OUTS = (1, 2, 3, 4, 6, 8, 12)
 CLOUD_SHARES = {"5%": 0.05, "10%": 0.10}
 """What a draft token beside the target takes, of a step, besides what a paper prints or sizes imply."""

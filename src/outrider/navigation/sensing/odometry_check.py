@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections import deque
 from dataclasses import dataclass
 
 from outrider.core.values import STANDSTILL, Odometry, Pose2D, Velocity, wrap_angle
 from outrider.navigation.clocks import BACKWARDS_S, ClockMapping, is_clock_jump
+from outrider.navigation.sensing.odometry_track import Speedometer
 
 # Of the squared norm, as tf2 has it.
 UNIT_TOLERANCE = 0.01
@@ -80,8 +80,7 @@ class OdometryCheck:
         self._last: _Seen | None = None
         self._clock = ClockMapping(is_simulated=self._is_simulated)
         self._gives_velocity = False
-        self._poses: deque[tuple[float, Pose2D]] = deque()
-        """With their times, as far as they are needed for a speed."""
+        self._speed = Speedometer(SPEED_S)
 
     def take(self, sample: OdometrySample, received_s: float) -> Odometry | None:
         """The sample as odometry stamped on the owner's clock, or None. `received_s` is its arrival there."""
@@ -97,30 +96,11 @@ class OdometryCheck:
         if sample.stamp_s:
             stamp_s = min(received_s, self._clock.local_s(sample.stamp_s, received_s))
         if self.fault:
-            self._poses.clear()
+            self._speed.forget()
             return None
         self._gives_velocity = self._gives_velocity or sample.velocity != STANDSTILL
-        velocity = sample.velocity if self._gives_velocity else self._velocity(sample.pose, stamp_s)
+        velocity = sample.velocity if self._gives_velocity else self._speed.velocity(sample.pose, stamp_s)
         return Odometry(sample.pose, velocity, stamp_s, sample.frame_id.lstrip("/") or DEFAULT_FRAME)
-
-    def _velocity(self, pose: Pose2D, at_s: float) -> Velocity:
-        """That of the poses of the last SPEED_S, in the robot's own frame; none after a silence."""
-        poses = self._poses
-        if poses and not 0.0 < at_s - poses[-1][0] <= SILENCE_S:
-            poses.clear()
-        poses.append((at_s, pose))
-        while len(poses) > 2 and at_s - poses[1][0] >= SPEED_S:
-            poses.popleft()
-        since_s, before = poses[0]
-        elapsed_s = at_s - since_s
-        if elapsed_s < SPEED_S / 2.0:
-            return STANDSTILL
-        speed_mps = before.distance_to(pose.x, pose.y) / elapsed_s
-        turned_rad = wrap_angle(pose.yaw - before.yaw)
-        bearing_rad = before.bearing_to(pose.x, pose.y) - turned_rad / 2.0
-        return Velocity(
-            speed_mps * math.cos(bearing_rad), speed_mps * math.sin(bearing_rad), turned_rad / elapsed_s
-        )
 
     def _remember(self, sample: OdometrySample, received_s: float) -> None:
         last = self._last

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the robot was: odometry of the last while, to be asked for the moment of a picture."""
+"""Where the robot was: odometry of the last while, to be asked for the moment of a picture, and its speed."""
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections import deque
 
-from outrider.core.values import Odometry, Pose2D, wrap_angle
+from outrider.core.values import STANDSTILL, Odometry, Pose2D, Velocity, wrap_angle
 
 KEPT = 4000
 PERIOD_S = 0.01
@@ -50,3 +51,35 @@ def _between(before: Odometry, after: Odometry, time_s: float) -> Pose2D:
     start, end = before.pose, after.pose
     yaw = start.yaw + share * wrap_angle(end.yaw - start.yaw)
     return Pose2D(start.x + share * (end.x - start.x), start.y + share * (end.y - start.y), wrap_angle(yaw))
+
+
+class Speedometer:
+    """Body velocity from the poses of the last `window_s`: 0 as long as they span less than a quarter of it,
+    and after a gap.
+    """
+
+    def __init__(self, window_s: float) -> None:
+        self._window_s = window_s
+        self._poses: deque[tuple[float, Pose2D]] = deque()
+
+    def forget(self) -> None:
+        """Reckon from no pose before now."""
+        self._poses.clear()
+
+    def velocity(self, pose: Pose2D, time_s: float) -> Velocity:
+        """That at a pose, in the robot's own frame; of several of one time the first is kept."""
+        poses = self._poses
+        if poses and not 0.0 <= time_s - poses[-1][0] <= GAP_S:
+            poses.clear()
+        if not poses or time_s > poses[-1][0]:
+            poses.append((time_s, pose))
+        while len(poses) > 2 and time_s - poses[1][0] >= self._window_s:
+            poses.popleft()
+        then_s, then = poses[0]
+        elapsed_s = time_s - then_s
+        if elapsed_s < self._window_s / 4.0:
+            return STANDSTILL
+        speed_mps = then.distance_to(pose.x, pose.y) / elapsed_s
+        turned_rad = wrap_angle(pose.yaw - then.yaw)
+        way_rad = then.bearing_to(pose.x, pose.y) - turned_rad / 2.0
+        return Velocity(speed_mps * math.cos(way_rad), speed_mps * math.sin(way_rad), turned_rad / elapsed_s)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections import deque
 from dataclasses import replace
 from typing import Any
 
@@ -14,8 +13,9 @@ from sensor_msgs.msg import BatteryState
 from tf2_msgs.msg import TFMessage
 
 from outrider.core.errors import ConfigError
-from outrider.core.values import Pose2D, Velocity
+from outrider.core.values import Velocity
 from outrider.navigation.sensing.odometry_check import OdometryCheck, OdometrySample
+from outrider.navigation.sensing.odometry_track import Speedometer
 from outrider.nodes.common import convert, qos
 from outrider.nodes.common.gate import Gate
 from outrider.nodes.common.node import OutriderNode
@@ -44,28 +44,6 @@ def sample_of(state: Any) -> OdometrySample:
     return OdometrySample(position, (x, y, z, w), Velocity(wz=float(state.yaw_speed)), stamp_s=stamp_s)
 
 
-class Speedometer:
-    """Body velocity from positions over SPEED_WINDOW_S: the frame of the robot's own is not documented."""
-
-    def __init__(self) -> None:
-        self._poses: deque[tuple[float, Pose2D]] = deque()
-
-    def velocity(self, pose: Pose2D, time_s: float, yaw_rps: float) -> Velocity:
-        """The velocity at a pose; `time_s` is the robot's clock."""
-        poses = self._poses
-        if poses and not 0.0 < time_s - poses[-1][0] < 1.0:
-            poses.clear()
-        poses.append((time_s, pose))
-        while len(poses) > 2 and time_s - poses[1][0] >= SPEED_WINDOW_S:
-            poses.popleft()
-        then_s, then = poses[0]
-        if time_s == then_s:
-            return Velocity(0.0, 0.0, yaw_rps)
-        vx, vy = (pose.x - then.x) / (time_s - then_s), (pose.y - then.y) / (time_s - then_s)
-        ahead, left = math.cos(pose.yaw), math.sin(pose.yaw)
-        return Velocity(vx * ahead + vy * left, vy * ahead - vx * left, yaw_rps)
-
-
 class Go2StateNode(OutriderNode):
     """A state whose stamp does not advance is frozen and goes no further, so that odometry becomes stale."""
 
@@ -78,7 +56,9 @@ class Go2StateNode(OutriderNode):
         self._heard_s = self._published_s = self._moved_s = -math.inf
         self._stamp_s = -math.inf
         self._active = False
-        self._check, self._speed = OdometryCheck(), Speedometer()
+        self._check = OdometryCheck()
+        # From positions: the frame of the robot's own velocity is not documented.
+        self._speed = Speedometer(SPEED_WINDOW_S)
         self._states, self._low_states = Gate(self), Gate(self)
         try:
             from unitree_go.msg import LowState, SportModeState
@@ -158,7 +138,8 @@ class Go2StateNode(OutriderNode):
             self.get_logger().warning(self._check.fault, throttle_duration_sec=1.0)
             return
         pose = measured.pose
-        odometry = replace(measured, velocity=self._speed.velocity(pose, robot_s, measured.velocity.wz))
+        velocity = replace(self._speed.velocity(pose, robot_s), wz=measured.velocity.wz)
+        odometry = replace(measured, velocity=velocity)
         if odometry.velocity.exceeds(STILL_MPS, STILL_RPS):
             self._moved_s = time.monotonic()
         if 0.0 <= robot_s - self._published_s < 1.0 / MAX_RATE_HZ:

@@ -169,12 +169,14 @@ class NavigatorNode(OutriderNode):
                 self._floor.see(odometry.pose, scan)
 
     def _link_state(self) -> LinkState:
-        """As the edge sees it; an edge that goes on alone does not depend on the link."""
+        """As the edge sees it; an edge that goes on alone does not depend on the link. A text that it has
+        written alone, if only in part, stays marked so, whatever the link does meanwhile.
+        """
         if self._errand is not None and self._errand.leading:
             return LinkState.LOCAL
         state = self._edge.link_state
-        alone = state is LinkState.LOST and self.value("link_loss") == "draft_only"
-        return LinkState.LOCAL if alone else state
+        may_go_alone = state is LinkState.LOST and self.value("link_loss") == "draft_only"
+        return LinkState.LOCAL if may_go_alone or self._edge.wrote_alone else state
 
     def activate(self) -> None:
         self._active = True

@@ -10,6 +10,7 @@ import select
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -60,7 +61,8 @@ def _leave_lost_terminal() -> None:
             os.write(descriptor, b"")
         except OSError as error:
             if error.errno == errno.EIO:
-                os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+                with Path(os.devnull).open("wb") as nowhere:
+                    os.dup2(nowhere.fileno(), descriptor)
 
 
 @contextlib.contextmanager

@@ -70,7 +70,8 @@ class Recollection:
 
     def destination(self, thing: str) -> Destination | None:
         """Where somebody has said that a thing is, if that is a place known here."""
-        for record in self._told_about(thing):
+        named, alike = self._told_about(thing)
+        for record in (*named, *alike):
             found = self._place_of(record, thing)
             if found is not None:
                 return found
@@ -78,7 +79,8 @@ class Recollection:
 
     def hint(self, thing: str) -> str:
         """What is missing for a destination, or an empty text where nothing was told."""
-        told = self._told_about(thing)
+        named, alike = self._told_about(thing)
+        told = [*named, *alike]
         if not told:
             return ""
         return f'i was told "{told[0].text}", but have not seen that place in this home yet'
@@ -99,25 +101,28 @@ class Recollection:
             what = asked.what
             name = seen_as(what)
             seen = self.memory.seen(name, limit=1)
-            told = self._told_about(what) or self._told_about(asked.as_said or what)
-            return seen or [*told[:MOST_SAID], *self.memory.seen_of_kind(name, limit=1)]
-        named = self.memory.holding(asked.question)
-        found = self.memory.recall(asked.question, MOST_DOCUMENTS + len(named))
+            named, alike = self._told_about(what)
+            if not (named or alike):
+                named, alike = self._told_about(asked.as_said or what)
+            told = named[:MOST_SAID] or alike[:1]
+            return seen or [*told, *self.memory.seen_of_kind(name, limit=1)]
+        holding = self.memory.holding(asked.question)
+        found = self.memory.recall(asked.question, MOST_DOCUMENTS + len(holding))
         answers = [_matched(one) for one in found if one.similarity >= ANSWERS]
-        told = [one for one in answers if one.id in named and one.kind is RecordKind.TOLD]
+        told = [one for one in answers if one.id in holding and one.kind is RecordKind.TOLD]
         return _newest_first(told)[:MOST_SAID] or answers[:1]
 
-    def _told_about(self, what: str) -> list[Record]:
-        """What was said about a thing: by its name, the newest first, and then by others that mean nearly the
-        same, best first.
+    def _told_about(self, what: str) -> tuple[list[Record], list[Record]]:
+        """What was said about a thing: by its name, the newest first; and by names that mean nearly the same,
+        best first.
         """
         if not self.memory.newest(1, TOLD):
-            return []  # nor is the embedder loaded
-        named = self.memory.holding(what)
-        found = self.memory.recall(what, MOST_TOLD + len(named), TOLD)
-        by_name = [one.record for one in found if one.record.id in named]
-        alike = [one.record for one in found if one.record.id not in named and one.similarity >= ALIKE]
-        return [*_newest_first(by_name), *alike]
+            return [], []  # nor is the embedder loaded
+        holding = self.memory.holding(what)
+        found = self.memory.recall(what, MOST_TOLD + len(holding), TOLD)
+        named = [one.record for one in found if one.record.id in holding]
+        alike = [one.record for one in found if one.record.id not in holding and one.similarity >= ALIKE]
+        return _newest_first(named), alike
 
     def _place_of(self, record: Record, what: str) -> Destination | None:
         if record.place is not None:

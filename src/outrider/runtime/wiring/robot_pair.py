@@ -56,6 +56,11 @@ class Edge:
         """Returns the state of the link; LOCAL without a verifier."""
         return self.decoder.link_state if isinstance(self.decoder, LinkedDecoder) else LinkState.LOCAL
 
+    @property
+    def wrote_alone(self) -> bool:
+        """Whether the draft model has written part of the text at hand by itself, with `draft_only`."""
+        return isinstance(self.decoder, LinkedDecoder) and self.decoder.wrote_alone
+
 
 def open_edge(settings: EdgeSettings) -> Edge:
     """Load the draft model and prepare the link, which need not be up.
