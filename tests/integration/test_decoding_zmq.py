@@ -52,6 +52,7 @@ from outrider.decoding.fakes.toy import ToyModel, ToySettings
 models = types.ModuleType("outrider.models")
 models.load_model = lambda *_, **__: ToyModel(ToySettings(seed={SEED}, eos_bias=-9.0))
 models.constrain = None
+models.model_name = lambda folder: folder.name
 sys.modules["outrider.models"] = models
 from outrider.runtime.wiring.decoders import serve
 serve(sys.argv[1])

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from outrider.models.checkpoint.card import ModelCard, read_card
     from outrider.models.checkpoint.configuration import check_sees
+    from outrider.models.checkpoint.hub import model_name
     from outrider.models.constrained import ConstrainedModel, constrain
     from outrider.models.loading import (
         check_model,
@@ -41,11 +42,13 @@ __all__ = [
     "load_head",
     "load_model",
     "load_tokenizer",
+    "model_name",
     "read_card",
 ]
 _MODULES = {
     "checkpoint.card": ("ModelCard", "read_card"),
     "checkpoint.configuration": ("check_sees",),
+    "checkpoint.hub": ("model_name",),
     "constrained": ("ConstrainedModel", "constrain"),
     "loading": ("check_model", "load_exact_model", "load_graph_model", "load_head", "load_model"),
     "reference": ("ReferenceGenerator",),

@@ -25,7 +25,6 @@ from outrider.decoding.drivers.linked_decoder import LinkedDecoder
 from outrider.decoding.drivers.local_link import LocalLink
 from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.protocol.limits import CloudLimits
-from outrider.models.checkpoint.absent import hub_name
 from outrider.runtime.common.cloud_drafts import CloudDrafts, check_cloud_draft, load_cloud_drafts
 from outrider.runtime.common.ending_signals import on_ending_signals
 from outrider.runtime.common.process_memory import keep_loaded
@@ -161,7 +160,7 @@ def serve(
         check_replicas(folder, replicas, **options)
         _serve_replicas(load, endpoint, replicas, device, stop, limits, key_file, metrics_port)
         return
-    with loading(hub_name(folder) or folder.name):
+    with loading(_name_of(folder)):
         model = load()
         drafts = load_cloud_drafts(draft_model, draft_device, model, folder, partial(_load, **options))
         knowledge = open_knowledge(corpus, answer_model, threads) if corpus else None
@@ -214,6 +213,12 @@ def _load_target(folder: Path, constrained: bool, **options: Any) -> LanguageMod
 
     model = _load(folder, role="target", **options)
     return constrain(model) if constrained else model
+
+
+def _name_of(folder: Path) -> str:
+    from outrider.models import model_name
+
+    return model_name(folder)
 
 
 def _load(folder: Path, **options: Any) -> LanguageModel:
