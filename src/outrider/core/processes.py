@@ -24,14 +24,14 @@ Result = TypeVar("Result")
 
 def worker_pool(processes: int) -> Pool:
     """A pool of new processes, none of which outlives this one, by kill -9 too."""
-    with deaf_to_interrupts():
+    with interrupts_blocked():
         return multiprocessing.get_context("spawn").Pool(processes, initializer=end_with_parent)
 
 
 @contextmanager
-def deaf_to_interrupts() -> Iterator[None]:
-    """Processes that are started inside do not hear Ctrl-C, which a terminal sends to all of them: it is for
-    this process, which ends them. Each would print a trace, and most of all while it still imports.
+def interrupts_blocked() -> Iterator[None]:
+    """Processes that are started inside block SIGINT, which Ctrl-C sends to every process of a terminal: this
+    process alone handles it, and ends them. Each would print a trace else, most of all while it imports.
     """
     resource_tracker.ensure_running()  # before: some Pythons let every signal through once they start it
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -53,7 +53,7 @@ def work_through(work: Callable[[Task], Result], tasks: Sequence[Task], processe
         return
     others = multiprocessing.active_children()
     pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), end_with_parent)
-    with deaf_to_interrupts():  # they are started as the tasks are handed in
+    with interrupts_blocked():  # they are started as the tasks are handed in
         coming = {pool.submit(work, task) for task in tasks}
     workers = [one for one in multiprocessing.active_children() if one not in others]
     try:

@@ -21,7 +21,7 @@ from rich.table import Table
 
 from outrider.core.errors import MemoryStoreError
 from outrider.core.files.terminal import tracked
-from outrider.core.processes import deaf_to_interrupts
+from outrider.core.processes import interrupts_blocked
 from outrider.core.values import Place, RecordKind
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import figure_text, in_words, print_results, results_table
@@ -79,7 +79,7 @@ def kill_writers(path: Path, kills: int, seed: int, key_file: Path | None = None
     for _ in tracked(range(kills), "kills"):
         reader, writer = context.Pipe(duplex=False)
         process = context.Process(target=_write_for_ever, args=(path, key_file, writer), daemon=True)
-        with deaf_to_interrupts():
+        with interrupts_blocked():
             process.start()
         writer.close()
         wanted, pause_s = int(rng.integers(1, 30)), float(rng.uniform(0.0, 0.004))

@@ -12,7 +12,7 @@ from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Event
 
 from outrider.core.errors import LinkError
-from outrider.core.processes import deaf_to_interrupts, end_with_parent
+from outrider.core.processes import end_with_parent, interrupts_blocked
 from outrider.decoding.drivers.serving import FrameService, serve_frames
 from outrider.runtime.common.ports import free_port
 from outrider.wire.server import RouterServer
@@ -33,7 +33,7 @@ def verifier_process(make_service: Callable[..., FrameService], *arguments: obje
     process = context.Process(
         target=_serve, args=(endpoint, ready, stop, make_service, arguments), daemon=True
     )
-    with deaf_to_interrupts():
+    with interrupts_blocked():
         process.start()
     try:
         _await_start(ready, process)
