@@ -18,9 +18,12 @@ AHEAD = Velocity(0.3, 0.0, 0.0)
 
 
 class Robot:
-    """Answers with `codes`, or not at all where a code is None; keeps one request between two looks."""
+    """Answers with `codes`, or not at all where a code is None; keeps one request between two looks.
 
-    def __init__(self, avoidance: bool = False, enabled: bool = False) -> None:
+    `mode`: the state that it has told; None for none.
+    """
+
+    def __init__(self, avoidance: bool = False, enabled: bool = False, mode: int | None = 0) -> None:
         self.now_s = 100.0
         self.connected = True
         self.enabled = enabled
@@ -31,6 +34,8 @@ class Robot:
         self._unread: dict[str, Any] = {}
         self.clients = {name: self._client(name) for name in (go2_api.SPORT, go2_api.OBSTACLES_AVOID)}
         self.condition = Go2Condition(min_battery_percent=8, clock=lambda: self.now_s)
+        if mode is not None:
+            self.condition.on_state(mode, 0)
         self.command = Go2Command(
             self.clients[go2_api.SPORT],
             self.clients[go2_api.OBSTACLES_AVOID] if avoidance else None,
@@ -116,6 +121,31 @@ def test_a_robot_held_by_the_emergency_stop_is_not_told_to_stand_up() -> None:
     assert robot.apis() == [go2_api.STOP_MOVE], "a stop is sent all the same"
     robot.run(2.5)
     assert robot.apis()[1:] == [go2_api.STAND_UP, go2_api.BALANCE_STAND] and robot.command.is_ready
+
+
+def test_a_damped_robot_is_not_told_to_stand_up_until_a_person_has() -> None:
+    robot = Robot(mode=7)
+    robot.command.start()
+    robot.run(3.0, AHEAD)
+    assert robot.taken == [] and "damped" in robot.command.warning() and "remote" in robot.command.trouble()
+    robot.command.stop()
+    robot.run(0.3)
+    assert robot.apis() == [go2_api.STOP_MOVE], "a stop is sent all the same"
+    robot.condition.on_state(1, 0)
+    robot.run(2.5)
+    assert robot.apis()[1:] == [go2_api.STAND_UP, go2_api.BALANCE_STAND] and robot.command.is_ready
+
+
+@pytest.mark.parametrize("code", [7, None])
+def test_a_robot_that_has_told_no_state_is_given_time_to_tell_it(code: int | None) -> None:
+    robot = Robot(mode=None)
+    robot.command.start()
+    robot.run(0.6)
+    assert robot.taken == []
+    if code is not None:
+        robot.condition.on_state(code, 0)
+    robot.run(2.5)
+    assert robot.apis() == ([go2_api.STAND_UP, go2_api.BALANCE_STAND] if code is None else [])
 
 
 def test_a_move_is_sent_at_every_tick_and_a_zero_is_a_stop() -> None:

@@ -19,6 +19,8 @@ GIVE_BACK_S = 0.3
 # The robot takes requests one at a time: a second one within this time may overwrite the first.
 GAP_S = 0.02
 STAND_UP_S = 1.5
+# How long the state of the robot is waited for before it is told to stand up.
+STATE_PATIENCE_S = 1.0
 RETRY_S = 1.0
 STOP_RETRY_S = 0.1
 WARNING_S = 5.0
@@ -41,7 +43,8 @@ class Go2Command:
 
     `tick` is called at the rate of the commands. Before the robot stands, and in doubt (a Move or StopMove
     unanswered or refused), no velocity is sent: only StopMove, until one is answered. Nor is one while the
-    robot's `condition` has a fault. With `avoidance` the velocities go through the robot's own obstacle
+    robot's `condition` has a fault. A damped robot is told to stand up by its remote alone: a person may have
+    damped it because something went wrong. With `avoidance` the velocities go through the robot's own obstacle
     avoidance, which `close` leaves as `start` found it; what another program took is taken anew once that is
     quiet.
     """
@@ -61,7 +64,7 @@ class Go2Command:
         self._warn, self._clock = warn, clock
         self._steps: list[_Step] = []
         self._waiting = self._stop_due = False
-        self._next_s, self._begun_s = 0.0, -GAP_S
+        self._next_s, self._begun_s, self._started_s = 0.0, -GAP_S, -STATE_PATIENCE_S
         self._avoided_before: bool | None = None
         self._doubt = self._moving = False
         self._warning, self._warned_s, self._told_s = "", -WARNING_S, -REPEAT_S
@@ -85,6 +88,7 @@ class Go2Command:
         ]
         self._steps += self._avoidance_steps()
         self._waiting, self._next_s, self._doubt = False, self._clock(), False
+        self._started_s = self._clock()
 
     def _avoidance_steps(self) -> list[_Step]:
         """What takes the obstacle avoidance, where velocities go through it."""
@@ -108,7 +112,7 @@ class Go2Command:
             self._steps = self._avoidance_steps()
         if self._clock() < self._next_s or self._waiting:
             return
-        if self._steps and not (others or held):
+        if self._steps and not (others or held or self._stays_down()):
             self._begin(self._steps[0])
         elif self._doubt:
             self._next_s = self._clock() + STOP_RETRY_S
@@ -179,6 +183,14 @@ class Go2Command:
         if not self.is_ready:
             return self.warning() or "the base is not ready"
         return self._condition.battery_fault()
+
+    def _stays_down(self) -> bool:
+        """Whether the robot is not to be told to stand up: it is damped, or may yet say that it is."""
+        if self._steps[0].api_id != go2_api.STAND_UP:
+            return False
+        if self._condition.is_known:
+            return self._condition.is_damped
+        return self._clock() - self._started_s < STATE_PATIENCE_S
 
     def _begin(self, step: _Step) -> None:
         if not step.calls.is_connected():

@@ -83,12 +83,19 @@ class Go2Condition:
     def __init__(self, min_battery_percent: int = 0, clock: Callable[[], float] = time.monotonic) -> None:
         self._min_battery_percent, self._clock = min_battery_percent, clock
         self._posture = self._others = ""
+        self.is_known = False
+        """Whether the robot has told its state."""
         self._battery_percent: int | None = None
         self._others_s = -math.inf
 
     def on_state(self, mode: int, error_code: int) -> None:
         """Take a SportModeState."""
-        self._posture = posture_fault(mode, error_code)
+        self._posture, self.is_known = posture_fault(mode, error_code), True
+
+    @property
+    def is_damped(self) -> bool:
+        """Whether its joints are soft, as after the remote's L2+B: only a person ends that."""
+        return self._posture == _DAMPED
 
     def on_battery(self, percent: int) -> None:
         """Records the charge of the battery in per cent."""
