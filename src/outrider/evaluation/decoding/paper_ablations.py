@@ -137,7 +137,5 @@ def bench_ablations(
 
 
 def _table(title: str, heading: str, values: Sequence[int], curves: dict[str, list[float]]) -> Table:
-    table = results_table(title, heading, *map(str, values))
-    for name, curve in curves.items():
-        table.add_row(name, *(f"{value:.2f}" for value in curve))
-    return table
+    rows = ((name, *(f"{value:.2f}" for value in curve)) for name, curve in curves.items())
+    return results_table(title, heading, *map(str, values), rows=rows)

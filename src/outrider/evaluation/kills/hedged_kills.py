@@ -198,9 +198,8 @@ def hedged_tables(figures: dict[str, Any]) -> tuple[Table, str]:
     """Returns the table and what is said below it."""
     keys = ("times", "moving", "stands", "median_s", "longest_s")
     columns = ("verifier killed", "times", "moving", "stands", "median s", "longest s")
-    table = results_table("kill -9 of one of two verifiers", *columns)
-    for name, row in figures["rows"].items():
-        table.add_row(name, *(str(row[key]) for key in keys))
+    rows = ((name, *(str(row[key]) for key in keys)) for name, row in figures["rows"].items())
+    table = results_table("kill -9 of one of two verifiers", *columns, rows=rows)
     note = (
         f"{figures['tokens_lost']} of {figures['tokens']} tokens lost: {figures['different']} of "
         f"{figures['texts']} texts differ from the target's own, {figures['ended_early']} ended early; "

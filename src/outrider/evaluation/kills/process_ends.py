@@ -95,11 +95,11 @@ def _row(end: End, trials: Sequence[Trial]) -> dict[str, Any]:
 def ends_table(rows: dict[str, dict[str, Any]]) -> Table:
     """Returns the table of every kind of end."""
     columns = ("trials", "median s", "worst s", "bound", "outlived", "failed")
-    table = results_table("ends of processes under way", "end", *columns)
     keys = ("trials", "median_to_zero_s", "worst_to_zero_s", "bound", "outlived", "failed")
-    for kind, row in rows.items():
-        table.add_row(kind, *("" if row[key] is None else str(row[key]) for key in keys))
-    return table
+    cells = (
+        (kind, *("" if row[key] is None else str(row[key]) for key in keys)) for kind, row in rows.items()
+    )
+    return results_table("ends of processes under way", "end", *columns, rows=cells)
 
 
 def reasons(rows: dict[str, dict[str, Any]]) -> list[str]:

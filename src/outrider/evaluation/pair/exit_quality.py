@@ -165,12 +165,12 @@ def evaluate_exits(
 
 
 def _print(exits: Iterable[ExitQuality], figures: dict[str, Any]) -> None:
-    table = results_table("early exits of the target, per cent", *LEGENDS["eval exits"])
-    for one in exits:
-        layer, *shares = asdict(one).values()
-        table.add_row(f"{layer} of {figures['num_layers']}", *(f"{100 * value:.1f}" for value in shares))
+    rows = (
+        (f"{layer} of {figures['num_layers']}", *(f"{100 * value:.1f}" for value in shares))
+        for layer, *shares in (asdict(one).values() for one in exits)
+    )
     print_results(
-        table,
+        results_table("early exits of the target, per cent", *LEGENDS["eval exits"], rows=rows),
         f"{figures['frames']} frames, {figures['tokens']} tokens, {figures['tokens_per_round']:.2f} a round "
         f"of {NUM_DRAFT_TOKENS} drafted; shortlist of {figures['shortlist']}; all exits together cost "
         f"{100 * figures['cost_of_all']:.1f}% of a verification ({figures['verify_ms']:.2f} ms)",

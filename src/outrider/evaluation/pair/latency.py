@@ -13,8 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
 from outrider.core.files.terminal import tracked
 from outrider.core.link_profile import LinkProfile
 from outrider.core.ports import Array, ModelSession, OnExit
@@ -149,7 +147,8 @@ def bench_latency(
     cases = [(strategy, delay_s) for delay_s in ONE_WAY_DELAYS_S for strategy in STRATEGIES]
     progress = tracked(cases, "cases")
     rows = [measure_row(pair, prompts, strategy, delay_s, compute) for strategy, delay_s in progress]
-    print_results(_table(rows, frames))
+    title = f"latency over {frames} frames; this machine's compute, a virtual network"
+    print_results(results_table(title, *LEGENDS["bench latency"], rows=map(_cells, rows)))
     figures = {
         "frames": frames,
         "seed": seed,
@@ -160,19 +159,15 @@ def bench_latency(
     return figures
 
 
-def _table(rows: Sequence[LatencyRow], frames: int) -> Table:
-    title = f"latency over {frames} frames; this machine's compute, a virtual network"
-    table = results_table(title, *LEGENDS["bench latency"])
-    for row in rows:
-        low_s, high_s = row.decision_interval_s
-        table.add_row(
-            f"{row.one_way_s * 1e3:.0f} ms",
-            row.strategy,
-            f"{row.decision_s * 1e3:.0f} ms",
-            f"{low_s * 1e3:.0f} to {high_s * 1e3:.0f}",
-            *(f"{value * 1e3:.0f} ms" for value in (row.decision_p90_s, row.finish_s)),
-            f"{row.tokens_per_s:.1f}",
-            f"{row.tokens_per_round:.2f}",
-            f"{row.target_passes_per_token:.2f}",
-        )
-    return table
+def _cells(row: LatencyRow) -> tuple[str, ...]:
+    low_s, high_s = row.decision_interval_s
+    return (
+        f"{row.one_way_s * 1e3:.0f} ms",
+        row.strategy,
+        f"{row.decision_s * 1e3:.0f} ms",
+        f"{low_s * 1e3:.0f} to {high_s * 1e3:.0f}",
+        *(f"{value * 1e3:.0f} ms" for value in (row.decision_p90_s, row.finish_s)),
+        f"{row.tokens_per_s:.1f}",
+        f"{row.tokens_per_round:.2f}",
+        f"{row.target_passes_per_token:.2f}",
+    )

@@ -18,11 +18,11 @@ from rich.table import Table
 
 from outrider.core.errors import ConfigError
 from outrider.core.language.words.things import Thing
-from outrider.evaluation.common.intervals import mean_difference_interval, wilson_interval
+from outrider.evaluation.common.intervals import mean_difference_interval
 from outrider.evaluation.common.kept_homes import HomeOutcome, KeptHomes
 from outrider.evaluation.common.legends import LEGENDS
-from outrider.evaluation.common.tables import print_results, results_table
-from outrider.evaluation.robot.navigation import PLACEMENT_CYCLE, decoder_of
+from outrider.evaluation.common.tables import interval_text, print_results, results_table
+from outrider.evaluation.robot.navigation import PLACEMENT_CYCLE, decoder_of, share_cells
 from outrider.models.checkpoint.card import read_card
 from outrider.navigation.goal.navigator import NavigatorSettings
 from outrider.runtime.common.json_figures import write_figures
@@ -211,12 +211,9 @@ def evaluate_plans(
 
 def _table(figures: dict[str, Any]) -> Table:
     title = f"plans of finds, {figures['model']}, {figures['homes']} homes, seed {figures['seed']}"
-    table = results_table(title, *LEGENDS["eval plans"])
-    for name, (meaning, count) in SHARES.items():
-        low, high = wilson_interval(round(figures[name] * figures[count]), figures[count])
-        table.add_row(meaning, f"{figures[name]:.3f} of {figures[count]}", f"{low:.2f} to {high:.2f}")
-    low, high = figures["difference_interval"]
-    table.add_row(
-        "lost by plans, of the homes", f"{figures['difference']:+.3f}", f"{low:+.2f} to {high:+.2f}"
-    )
-    return table
+    rows = [
+        (meaning, *share_cells(figures[name], figures[count])) for name, (meaning, count) in SHARES.items()
+    ]
+    lost = f"{figures['difference']:+.3f}", interval_text(figures["difference_interval"], "+.2f")
+    rows.append(("lost by plans, of the homes", *lost))
+    return results_table(title, *LEGENDS["eval plans"], rows=rows)

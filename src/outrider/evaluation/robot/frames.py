@@ -17,7 +17,7 @@ from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.config import DecodingConfig
 from outrider.evaluation.common.intervals import wilson_interval
 from outrider.evaluation.common.legends import LEGENDS
-from outrider.evaluation.common.tables import print_results, results_table
+from outrider.evaluation.common.tables import interval_text, optional, print_results, results_table
 from outrider.evaluation.robot.frame_tasks import FrameTask, chosen_tasks, read_tasks
 from outrider.memory.language.scene import DOOR
 from outrider.runtime.common.json_figures import write_figures
@@ -121,11 +121,13 @@ def evaluate_frames(
     decoder = local_decoder(loaded, None, DecodingConfig(strategy="ar"))
     answers = [Answer(task, decoder.decode(_request(task)).text) for task in tracked(tasks, "answers")]
     sets = dict.fromkeys(task.picture_set for task in tasks)
-    figures = {
+    figures: dict[str, Any] = {
         "model": model,
         "sets": {name: summarise([one for one in answers if one.task.picture_set == name]) for name in sets},
     }
-    _print(figures)
+    title = f"answers of the {model} beside the expert's"
+    rows = (_cells(name, one) for name, one in figures["sets"].items())
+    print_results(results_table(title, *LEGENDS["eval frames"], rows=rows))
     write_figures(json_file, figures)
     return figures
 
@@ -140,20 +142,13 @@ def _request(task: FrameTask) -> DecodeRequest:
     return DecodeRequest(Prompt(PROMPT_PREFIX + task.user_text + PROMPT_SUFFIX, task.jpeg()))
 
 
-def _print(figures: dict[str, Any]) -> None:
-    title = f"answers of the {figures['model']} beside the expert's"
-    table = results_table(title, *LEGENDS["eval frames"])
-    for name, one in figures["sets"].items():
-        shares = [_share_text(one[key]) for key in ("action_agreement", "agreement_target_in_view")]
-        ratios = [
-            "-" if one[key] is None else f"{one[key]:.2f}" for key in ("object_precision", "object_recall")
-        ]
-        table.add_row(name, str(one["answers"]), *shares, *ratios, _share_text(one["quoted_right"]))
-    print_results(table)
+def _cells(name: str, one: dict[str, Any]) -> tuple[str, ...]:
+    shares = [_share_text(one[key]) for key in ("action_agreement", "agreement_target_in_view")]
+    ratios = [optional(one[key], ".2f") for key in ("object_precision", "object_recall")]
+    return name, str(one["answers"]), *shares, *ratios, _share_text(one["quoted_right"])
 
 
 def _share_text(share: dict[str, Any] | None) -> str:
     if share is None:
         return "-"
-    low, high = share["interval"]
-    return f"{share['share']:.2f} ({low:.2f} to {high:.2f}) of {share['n']}"
+    return f"{share['share']:.2f} ({interval_text(share['interval'])}) of {share['n']}"

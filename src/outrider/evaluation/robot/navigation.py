@@ -23,7 +23,7 @@ from outrider.decoding.config import DecodingConfig
 from outrider.evaluation.common.intervals import wilson_interval
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.motions import check_motion, check_paced
-from outrider.evaluation.common.tables import print_results, results_table
+from outrider.evaluation.common.tables import interval_text, optional, print_results, results_table
 from outrider.evaluation.robot.paced_episode import Pace, run_paced_episode
 from outrider.evaluation.robot.paced_side import AnswerTimes
 from outrider.navigation.goal.navigator import NavigatorSettings
@@ -289,19 +289,16 @@ def _table(figures: dict[str, Any]) -> Table:
         f"{figures['episodes']} episodes, seed {figures['seed']}"
         + (f", {figures['motion']}, {figures['round_trip_ms']:.0f} ms" if "motion" in figures else "")
     )
-    table = results_table(title, *LEGENDS["eval navigation"])
-    for name, (meaning, count) in SHARES.items():
-        table.add_row(meaning, *_share_cells(figures[name], figures[count]))
-    for name, meaning in MEDIANS.items():
-        table.add_row(meaning, "-" if figures[name] is None else f"{figures[name]:.3g}", "")
-    for name, meaning in TIMES.items():
-        if name in figures:
-            table.add_row(meaning, f"{figures[name]:.3g}", "")
-    return table
+    rows = [
+        (meaning, *share_cells(figures[name], figures[count])) for name, (meaning, count) in SHARES.items()
+    ]
+    others = {name: meaning for name, meaning in (MEDIANS | TIMES).items() if name in figures}
+    rows += [(meaning, optional(figures[name], ".3g"), "") for name, meaning in others.items()]
+    return results_table(title, *LEGENDS["eval navigation"], rows=rows)
 
 
-def _share_cells(share: float | None, episodes: int) -> tuple[str, str]:
+def share_cells(share: float | None, number: int) -> tuple[str, str]:
+    """A share of so many as a table has it, and its interval."""
     if share is None:
         return "-", ""
-    low, high = wilson_interval(round(share * episodes), episodes)
-    return f"{share:.3f} of {episodes}", f"{low:.2f} to {high:.2f}"
+    return f"{share:.3f} of {number}", interval_text(wilson_interval(round(share * number), number))

@@ -15,7 +15,7 @@ from outrider.core.errors import ConfigError
 from outrider.evaluation.common.intervals import mean_difference_interval, wilson_interval
 from outrider.evaluation.common.kept_homes import KeptHomes
 from outrider.evaluation.common.legends import LEGENDS
-from outrider.evaluation.common.tables import print_results, results_table
+from outrider.evaluation.common.tables import interval_text, optional, print_results, results_table
 from outrider.evaluation.robot.navigation import PLACEMENT_CYCLE
 from outrider.evaluation.signs.trials import SignOutcome, SignRun, SignTask, run_task
 from outrider.navigation.goal.navigator import NavigatorSettings
@@ -119,21 +119,20 @@ def _table(figures: dict[str, Any]) -> Table:
     table = results_table(title, *LEGENDS["eval signs"])
     sides = (figures["without"], figures["with"])
     for name, meaning in (("success", "object found"), ("collision", "something touched")):
-        table.add_row(meaning, *(_share(side[f"{name}_rate"], side[f"{name}_interval"]) for side in sides))
+        shares = (
+            f"{side[f'{name}_rate']:.3f} ({interval_text(side[f'{name}_interval'], '.3f')})" for side in sides
+        )
+        table.add_row(meaning, *shares)
     for name, meaning in COUNTS.items():
         table.add_row(meaning, *(str(side[name]) for side in sides))
     for name, meaning in (("stop_median_s", "median"), ("stop_worst_s", "worst")):
-        cells = ("-" if side[name] is None else f"{side[name]:.2f}" for side in sides)
+        cells = (optional(side[name], ".2f") for side in sides)
         table.add_row(f"seconds from an emergency stop to a stand, {meaning}", *cells)
-    low, high = figures["success_difference_interval"]
-    difference = f"{figures['success_difference']:+.3f} ({low:+.3f} to {high:+.3f})"
+    interval = interval_text(figures["success_difference_interval"], "+.3f")
+    difference = f"{figures['success_difference']:+.3f} ({interval})"
     table.add_row("success with signs, less without", "", difference)
     table.add_row("homes with a sign in the first picture", "", str(figures["sign_in_first_picture"]))
     return table
-
-
-def _share(share: float, interval: tuple[float, float]) -> str:
-    return f"{share:.3f} ({interval[0]:.3f} to {interval[1]:.3f})"
 
 
 def _remarkable(outcomes: Sequence[SignOutcome]) -> Iterator[str]:

@@ -22,7 +22,7 @@ from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.fakes.replay import ReplayModel
 from outrider.decoding.simulation.compute import ComputeProfile
 from outrider.evaluation.common.legends import LEGENDS
-from outrider.evaluation.common.tables import print_results, results_table
+from outrider.evaluation.common.tables import interval_text, print_results, results_table
 from outrider.evaluation.pair.latency import measure_compute
 from outrider.evaluation.weights.figures import PairFigures, measure_pair
 from outrider.evaluation.weights.journal import Journal, KeptText
@@ -208,17 +208,17 @@ def _pair_lines(measured: PairFigures, figures: dict[str, Any]) -> list[str]:
 
 
 def _print(title: str, rows: Sequence[SpeedRow], *notes: str) -> None:
-    table = results_table(title, *LEGENDS["bench weights"])
-    for row in rows:
-        low, high = row.speedup_interval
-        table.add_row(
-            row.network,
-            row.strategy,
-            f"{row.tokens_per_s:.2f}",
-            f"{row.speedup_vs_ar:.2f}",
-            f"{low:.2f} to {high:.2f}",
-            *(f"{one:.2f}" for one in (row.over_colocated, row.tokens_per_round, row.passes_per_token)),
-            *(f"{one:.0f}" for one in (row.bytes_up_per_token, row.bytes_down_per_token)),
-            f"{row.different} of {row.texts}",
-        )
-    print_results(table, *notes)
+    print_results(results_table(title, *LEGENDS["bench weights"], rows=map(_cells, rows)), *notes)
+
+
+def _cells(row: SpeedRow) -> tuple[str, ...]:
+    return (
+        row.network,
+        row.strategy,
+        f"{row.tokens_per_s:.2f}",
+        f"{row.speedup_vs_ar:.2f}",
+        interval_text(row.speedup_interval),
+        *(f"{one:.2f}" for one in (row.over_colocated, row.tokens_per_round, row.passes_per_token)),
+        *(f"{one:.0f}" for one in (row.bytes_up_per_token, row.bytes_down_per_token)),
+        f"{row.different} of {row.texts}",
+    )
