@@ -38,7 +38,6 @@ from outrider.evaluation.aggregation.question_corpus import GainFigures, measure
 from outrider.evaluation.aggregation.regimes import (
     PLACES,
     AggregationRegime,
-    frame_bytes,
     load_aggregation_regimes,
 )
 from outrider.evaluation.aggregation.row_sizes import zipf_row_bytes
@@ -47,6 +46,7 @@ from outrider.evaluation.common.plots import draw_ablation
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.datasets.held_out import Pair, held_out_prompts, load_pair, load_reader_model
+from outrider.wire.codec import frame_bytes
 
 SCHEDULED_TOKENS = 100
 SCHEDULED_WINDOW = 10

@@ -19,7 +19,6 @@ from outrider.core.errors import ConfigError
 from outrider.core.files.terminal import tracked
 from outrider.decoding.config import STRATEGIES, DecodingConfig, drafter_names
 from outrider.decoding.drafting.retrieval.drafts import MODEL
-from outrider.decoding.fakes.replay import ReplayModel
 from outrider.decoding.simulation.timeline import TimelineEvent
 from outrider.evaluation.common.choices import chosen_mechanisms
 from outrider.evaluation.common.plots import draw_speeds, draw_speedups, draw_timelines
@@ -29,6 +28,7 @@ from outrider.evaluation.decoding.comparison import (
     configuration,
     decode_all,
     measure_regime,
+    replayed,
     replayed_requests,
     schedule_bound,
     synthetic_models,
@@ -122,14 +122,14 @@ def measure_all(
     regimes: Mapping[str, Regime], pair: Pair, texts: int, seed: int, drafters: Sequence[str] = (MODEL,)
 ) -> dict[str, Any]:
     """Each regime with synthetic and with replayed texts, printed as one table."""
-    replayed = Pair(ReplayModel(pair.target), ReplayModel(pair.draft))
+    shipped = replayed(pair)
     frames = replayed_requests(REPLAYED_FRAMES, seed)
     requests = synthetic_requests(texts)
     result: dict[str, dict[str, Any]] = {"regimes": {}, "replayed": {}, "bounds": {}}
     measured: dict[str, Measured] = {}
     for name, regime in tracked(regimes.items(), "regimes"):
         made_up = measure_regime(regime, synthetic_models(regime, seed), requests, seed)
-        own = measure_regime(regime, replayed, frames, seed, drafters)
+        own = measure_regime(regime, shipped, frames, seed, drafters)
         result["regimes"][name] = {strategy: asdict(row) for strategy, row in made_up.items()}
         result["replayed"][name] = {strategy: asdict(row) for strategy, row in own.items()}
         limit = limit_of(regime, "outrider", made_up["sd"].tokens_per_round)

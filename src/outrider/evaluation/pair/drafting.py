@@ -25,6 +25,7 @@ from outrider.decoding.fakes.replay import ReplayModel
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.plots import draw_ablation
 from outrider.evaluation.common.tables import print_results, results_table
+from outrider.evaluation.decoding.comparison import replayed
 from outrider.evaluation.pair.retrieval_yield import MODEL, Drafting, TreeDrafting, Yield
 from outrider.evaluation.robot.navigation import ODOMETRY_NOISE, PLACEMENT_CYCLE
 from outrider.navigation.goal.navigator import Navigator, NavigatorSettings
@@ -112,7 +113,7 @@ def bench_drafting(
     if min(episodes, frames, questions, num_draft_tokens) < 1:
         raise ConfigError("episodes, frames, questions and num_draft_tokens must be at least 1")
     pair, reader = load_pair(models), ReplayModel(load_reader_model(models))
-    pair = Pair(ReplayModel(pair.target), ReplayModel(pair.draft))
+    pair = replayed(pair)
     table, notes = results_table("drafts from earlier text", *LEGENDS["bench drafting"]), list[str]()
     result: dict[str, Any] = {}
     for texts in (*text_sets(pair, episodes, frames, seed), *question_sets(reader, questions, seed)):

@@ -27,7 +27,7 @@ from outrider.evaluation.common.ratios import branch_seconds, cpu_seconds
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.datasets.held_out import Pair, check_frames, held_out_prompts, load_pair
-from outrider.wire.codec import encode, wire_bytes
+from outrider.wire.codec import frame_bytes
 
 ONE_WAY_DELAYS_S = (0.0, 0.02, 0.1)
 REPEATS = 15
@@ -100,7 +100,7 @@ def measure_row(
 ) -> LatencyRow:
     """Decode every prompt with one strategy over a link of one delay."""
     link = LinkProfile(delay_s=one_way_s)
-    world = VirtualWorld(lambda frame: wire_bytes(encode(frame)), compute=compute, uplink=link, downlink=link)
+    world = VirtualWorld(frame_bytes, compute=compute, uplink=link, downlink=link)
     draft = pair.draft if strategy != "ar" else None
     decoder = VirtualDecoder(pair.target, draft, DecodingConfig(strategy=strategy), world)
     runs = [_decode(decoder, prompt) for prompt in prompts]

@@ -22,7 +22,7 @@ from outrider.evaluation.common.tables import interval_text, print_results, resu
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.datasets.held_out import Pair, check_frames, held_out_prompts, load_pair
 from outrider.runtime.wiring.decoders import local_decoder
-from outrider.wire.codec import encode, wire_bytes
+from outrider.wire.codec import frame_bytes
 
 STRATEGIES = {
     "sd": DecodingConfig(strategy="sd", acceptance="greedy"),
@@ -86,9 +86,7 @@ def first_difference(expected: tuple[int, ...], actual: tuple[int, ...]) -> int:
 
 def rough_world(seed: int) -> VirtualWorld:
     """A link with delay, jitter, loss and reordering both ways."""
-    return VirtualWorld(
-        lambda frame: wire_bytes(encode(frame)), uplink=ROUGH_LINK, downlink=ROUGH_LINK, seed=seed
-    )
+    return VirtualWorld(frame_bytes, uplink=ROUGH_LINK, downlink=ROUGH_LINK, seed=seed)
 
 
 def speculative_decoders(pair: Pair, seed: int) -> dict[str, TextDecoder]:

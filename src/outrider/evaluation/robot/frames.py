@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from outrider.core.errors import ConfigError
 from outrider.core.files.terminal import tracked
 from outrider.core.language.prompt import PROMPT_PREFIX, PROMPT_SUFFIX
 from outrider.core.language.words.things import Thing
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.config import DecodingConfig
+from outrider.evaluation.common.choices import check_choice
 from outrider.evaluation.common.intervals import wilson_interval
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import interval_text, optional, print_results, results_table
@@ -111,8 +111,7 @@ def evaluate_frames(
 
     Raises ConfigError or ModelError where that cannot be.
     """
-    if model not in MODELS:
-        raise ConfigError(f"model={model!r} is not one of {', '.join(MODELS)}")
+    check_choice("model", model, MODELS)
     tasks = _homes(looks, poses or POSES, seed) if folder is None else chosen_tasks(read_tasks(folder), poses)
     from outrider.models import load_model  # seconds to import
     from outrider.runtime.wiring.decoders import local_decoder

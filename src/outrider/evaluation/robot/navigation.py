@@ -20,9 +20,9 @@ from outrider.core.ports import TextDecoder
 from outrider.core.processes import work_through
 from outrider.core.values import Sighting
 from outrider.decoding.config import DecodingConfig
+from outrider.evaluation.common.choices import check_choice, check_paced
 from outrider.evaluation.common.intervals import wilson_interval
 from outrider.evaluation.common.legends import LEGENDS
-from outrider.evaluation.common.motions import check_motion, check_paced
 from outrider.evaluation.common.tables import interval_text, optional, print_results, results_table
 from outrider.evaluation.robot.paced_episode import Pace, run_paced_episode
 from outrider.evaluation.robot.paced_side import AnswerTimes
@@ -38,6 +38,7 @@ from outrider.runtime.mission.episode import (
     led_answerer,
     run_episode,
 )
+from outrider.runtime.node_graph.node_specs import MOTIONS
 from outrider.runtime.wiring.decoders import local_decoder
 from outrider.simulation.contexts import instruction_for, true_sighting
 from outrider.simulation.homes.home import Home, generate_home
@@ -236,10 +237,8 @@ def evaluate_navigation(
 
     With `motion` answers take their time (`AnswerTimes`, and a round trip).
     """
-    if model not in MODELS:
-        raise ConfigError(f"model={model!r} is not one of {', '.join(MODELS)}")
-    if memory not in MEMORY:
-        raise ConfigError(f"memory={memory!r} is not one of {', '.join(MEMORY)}")
+    check_choice("model", model, MODELS)
+    check_choice("memory", memory, MEMORY)
     if episodes < 1 or processes < 1 or seed < 0:
         raise ConfigError("episodes and processes must be at least 1 and seed at least 0")
     checked_looks([look])
@@ -263,7 +262,7 @@ def _pace(motion: str, round_trip_ms: float, model: str, memory: str) -> Pace | 
     check_paced(motion, round_trip_ms, model, memory)
     if not motion:
         return None
-    check_motion(motion)
+    check_choice("motion", motion, MOTIONS)
     return Pace(motion == "continuous", AnswerTimes().over(round_trip_ms / 1000.0))
 
 

@@ -23,8 +23,8 @@ from outrider.core.errors import OutriderError
 from outrider.core.files.terminal import tracked
 from outrider.core.language.actions import Motion
 from outrider.core.values import STANDSTILL, Velocity
+from outrider.evaluation.common.choices import check_choice
 from outrider.evaluation.common.legends import LEGENDS
-from outrider.evaluation.common.motions import check_motion
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.common.trials import run_trials
 from outrider.evaluation.safety.base_wires import DirectWire, OpenWire
@@ -212,7 +212,7 @@ def run_safety(injections: int, seed: int, json_file: Path | None, motion: str =
 
     Raises ConfigError for an unknown motion, OutriderError where they did not come to their end.
     """
-    check_motion(motion)
+    check_choice("motion", motion, MOTIONS)
     path = str(json_file.resolve()) if json_file else ""
     status = run_trials("outrider.evaluation.safety.trials", str(injections), str(seed), path, motion)
     if status not in (0, 1):

@@ -30,7 +30,7 @@ from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.plots import draw_ablation
 from outrider.evaluation.common.ratios import branch_seconds, cpu_seconds, forward_seconds
 from outrider.evaluation.common.tables import print_results, results_table
-from outrider.evaluation.decoding.comparison import measure_regime, replayed_requests
+from outrider.evaluation.decoding.comparison import measure_regime, replayed, replayed_requests
 from outrider.evaluation.decoding.fleets import (
     FLOOD_TOKENS,
     NUM_DRAFT_TOKENS,
@@ -41,7 +41,6 @@ from outrider.evaluation.decoding.fleets import (
     capacity,
     published_fleet,
     real_world,
-    replayed,
     row_of,
     run_fleet,
     served,

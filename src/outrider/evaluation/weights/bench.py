@@ -19,10 +19,10 @@ from outrider.core.link_profile import Network
 from outrider.core.model_options import Precision
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.config import STRATEGIES, DecodingConfig
-from outrider.decoding.fakes.replay import ReplayModel
 from outrider.decoding.simulation.compute import ComputeProfile
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import interval_text, print_results, results_table
+from outrider.evaluation.decoding.comparison import replayed
 from outrider.evaluation.pair.latency import measure_compute
 from outrider.evaluation.weights.figures import PairFigures, measure_pair
 from outrider.evaluation.weights.journal import Journal, KeptText
@@ -107,7 +107,7 @@ def bench_weights(bench: WeightsBench, json_file: Path | None = None, pair: Pair
     memory_bytes = peak_bytes()
     compute = measure_compute(pair, asked[:TIMED_PROMPTS], NUM_DRAFT_TOKENS)
     texts = target_texts(pair.target, asked, bench.configs[0], bench.tokens)
-    remembered = Pair(ReplayModel(pair.target), ReplayModel(pair.draft))
+    remembered = replayed(pair)
     measured = measure_pair(remembered, list(zip(asked, texts, strict=True)), bench.configs[0], compute)
     rows, beside = replay_all(remembered, bench, compute)
     figures = {

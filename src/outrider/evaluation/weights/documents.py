@@ -28,7 +28,6 @@ from outrider.decoding.aggregation.virtual import PeerCompute, PeerWorld, Virtua
 from outrider.decoding.aggregation.worker import Context, Retrieve
 from outrider.decoding.fakes.replay import ReplayModel
 from outrider.evaluation.aggregation.question_corpus import log_probabilities
-from outrider.evaluation.aggregation.regimes import frame_bytes
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import optional, print_results, results_table
 from outrider.evaluation.pair.latency import measure_compute
@@ -40,6 +39,7 @@ from outrider.runtime.datasets.held_out import Pair
 from outrider.runtime.datasets.published_weights import Size
 from outrider.runtime.datasets.two_sided_questions import TwoSided, holds, two_sided_questions
 from outrider.runtime.wiring.knowledge import fitting_context
+from outrider.wire.codec import frame_bytes
 
 ANSWER_TOKENS = 32
 DOCUMENTS = 2

@@ -17,7 +17,7 @@ from outrider.evaluation.decoding.live import Stopwatch
 from outrider.evaluation.weights.journal import KeptText
 from outrider.evaluation.weights.speeds import kept_text
 from outrider.runtime.datasets.held_out import Pair
-from outrider.wire.codec import encode, wire_bytes
+from outrider.wire.codec import frame_bytes
 
 OUTAGES = 1000
 """How many times a network's outages are repeated: for hours of virtual time."""
@@ -41,9 +41,7 @@ def virtual_world(network: Network, compute: ComputeProfile, seed: int) -> Virtu
         for turn in range(OUTAGES if network.repeat_s else 1)
         for one in network.outages
     )
-    return VirtualWorld(
-        lambda frame: wire_bytes(encode(frame)), compute, network.uplink, network.downlink, outages, seed
-    )
+    return VirtualWorld(frame_bytes, compute, network.uplink, network.downlink, outages, seed)
 
 
 def virtual_texts(
