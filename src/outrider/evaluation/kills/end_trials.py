@@ -33,7 +33,7 @@ from outrider.evaluation.kills.ends import (
     End,
 )
 from outrider.evaluation.kills.gazebo_stage import GazeboStage
-from outrider.evaluation.kills.kill_scene import Sample
+from outrider.evaluation.kills.kill_scene import Sample, run_to_the_end
 from outrider.evaluation.kills.kill_trials import (
     HELD_UP_S,
     IN_FLIGHT_S,
@@ -43,8 +43,6 @@ from outrider.evaluation.kills.kill_trials import (
     to_zero_s,
 )
 from outrider.evaluation.kills.process_ends import Trial, trial_line, write_trials
-from outrider.nodes.common.process_exit import BROKEN, Ending
-from outrider.nodes.common.running import leave_ros
 
 # What an active node's lifecycle does not have, and what it has.
 NOT_FOR_ACTIVE, DEACTIVATION, ACTIVE_SHUTDOWN = (1, 2, 3, 5, 6, 99), 4, 7
@@ -212,24 +210,9 @@ def _make_good(stage: Stage, end: End) -> None:
 def main() -> int:
     """Arguments: folder, result file, trials of each kind, seed, models, motion, kinds."""
     folder, file, trials, seed, models, motion, *kinds = sys.argv[1:]
-    ending, status = Ending(), BROKEN
-    try:
-        with ending.interrupting():
-            run_ends(
-                Path(folder),
-                [ENDS[kind] for kind in kinds],
-                int(trials),
-                int(seed),
-                Path(models),
-                Path(file),
-                motion,
-            )
-        status = 0
-    except (OutriderError, KeyboardInterrupt) as error:
-        print(f"error: {str(error) or 'interrupted'}", file=sys.stderr)
-    finally:
-        leave_ros(status)
-    return status
+    ends = [ENDS[kind] for kind in kinds]
+    given = Path(folder), ends, int(trials), int(seed), Path(models), Path(file), motion
+    return run_to_the_end(lambda: run_ends(*given))
 
 
 if __name__ == "__main__":
