@@ -20,7 +20,7 @@ from outrider.navigation.motion.driving import CONTROL_PERIOD_S
 from outrider.navigation.motion.pilot import Pilot, PilotSettings
 from outrider.navigation.motion.step_motions import MotionEnd, StepText
 from outrider.runtime.mission.episode import decode_action
-from outrider.runtime.mission.robot_side import Frame, StepState, StepUpdate
+from outrider.runtime.mission.robot_side import Frame, RobotSide, StepState, StepUpdate
 
 CAMERA_PERIOD_S = 0.1
 STANDS_MPS, STANDS_RPS = 0.03, 0.05
@@ -42,8 +42,8 @@ class AnswerTimes:
         return AnswerTimes(self.action_s + round_trip_s, self.text_s)
 
 
-class PacedSide:
-    """Implements `robot_side.RobotSide`; whoever waits here drives the robot on."""
+class PacedSide(RobotSide):
+    """Whoever waits here drives the robot on."""
 
     def __init__(self, robot: Robot, on_tick: Callable[[], None] = lambda: None) -> None:
         self.robot = robot
@@ -69,7 +69,6 @@ class PacedSide:
         self._pilot.on_emergency_stop(engaged, self._now())
 
     def now_s(self) -> float:
-        """Seconds on the clock of the simulation."""
         return self.robot.odometry().stamp_s
 
     def frame_after(self, stamp_s: float, timeout_s: float) -> Frame | None:
@@ -79,7 +78,6 @@ class PacedSide:
         return Frame(self.robot.frame_jpeg(), self.now_s(), odometry=self.robot.odometry())
 
     def odometry(self) -> Odometry:
-        """The robot's odometry of now."""
         return self.robot.odometry()
 
     def tell(self, update: StepUpdate) -> None:
@@ -101,7 +99,6 @@ class PacedSide:
         return self._ends.pop(step, None)
 
     def pause(self, duration_s: float) -> None:
-        """Drive the robot on for a while."""
         deadline_s = self.now_s() + duration_s - CONTROL_PERIOD_S / 2
         while self.now_s() < deadline_s:
             self._tick()

@@ -13,7 +13,7 @@ from geometry_msgs.msg import Twist
 
 from outrider.core.errors import OutriderError
 from outrider.core.values import STANDSTILL, Odometry, Pose2D, Velocity
-from outrider.evaluation.safety.base_wires import OpenWire
+from outrider.evaluation.safety.base_wires import BaseWire, OpenWire
 from outrider.evaluation.safety.injection import evaluate_safety
 from outrider.evaluation.safety.virtual_dds import VirtualDomain, VirtualNode
 from outrider.navigation.limits import MotionLimits
@@ -32,8 +32,8 @@ ANY_CALL = 1099
 MODES = {"Go2 damped": 7, "Go2 lies down": 5, "Go2's joints locked": 6}
 
 
-class NodesWire:
-    """Implements `BaseWire`: a base's command at one end, what the simulation listens to at the other."""
+class NodesWire(BaseWire):
+    """A base's command at one end, what the simulation listens to at the other."""
 
     def __init__(
         self,
@@ -54,7 +54,6 @@ class NodesWire:
         self._action: VirtualNode | None = None
 
     def start(self) -> None:
-        """Starts the action node's command; a second call replaces the node."""
         if self._action is not None:
             self._domain.leave(self._action)
         self._action = self._domain.join()
@@ -70,11 +69,9 @@ class NodesWire:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the command is ready for velocities."""
         return self._command.is_ready
 
     def carry(self, alive: bool) -> None:
-        """Delivers the messages of one step; without the base while it is not `alive`."""
         self._turn += 1
         if self._turn % STATE_STEPS == 0:
             self._trouble()
@@ -94,24 +91,16 @@ class NodesWire:
             self._app.publish(go2_api.request(self._turn, ANY_CALL, "{}"))
 
     def tick(self) -> None:
-        """Runs what is due at the command."""
         self._command.tick()
 
     def send(self, velocity: Velocity) -> None:
-        """Sends a velocity by the command."""
         self._command.send(velocity)
 
     def stop(self) -> None:
-        """Stops the base by the command."""
         self._command.stop()
 
     def trouble(self) -> str:
-        """Returns the trouble that the command reports."""
         return self._command.trouble()
-
-    def warning(self) -> str:
-        """Returns the warning that the command reports."""
-        return self._command.warning()
 
 
 def _as_node(node: VirtualNode) -> OutriderNode:
