@@ -24,7 +24,7 @@ from outrider.core.values import (
     Velocity,
     Verified,
 )
-from outrider.evaluation.common.kept_homes import HOMES_FILE, KeptHomes
+from outrider.evaluation.common.kept_records import HOMES_FILE, KeptHomes
 from outrider.evaluation.common.motion_witness import says
 from outrider.evaluation.robot.paced_side import AnswerTimes, PacedDecoder
 from outrider.evaluation.signs import suite

@@ -20,7 +20,7 @@ from outrider.core.errors import ConfigError
 from outrider.core.language.words.things import Thing
 from outrider.evaluation.common.choices import check_choice
 from outrider.evaluation.common.intervals import mean_difference_interval
-from outrider.evaluation.common.kept_homes import HomeOutcome, KeptHomes
+from outrider.evaluation.common.kept_records import HomeOutcome, KeptHomes
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import interval_text, print_results, results_table
 from outrider.evaluation.robot.navigation import PLACEMENT_CYCLE, decoder_of, share_cells

@@ -14,7 +14,7 @@ from rich.table import Table
 from outrider.core.errors import ConfigError
 from outrider.evaluation.common.choices import check_choice
 from outrider.evaluation.common.intervals import mean_difference_interval, wilson_interval
-from outrider.evaluation.common.kept_homes import KeptHomes
+from outrider.evaluation.common.kept_records import KeptHomes
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import interval_text, optional, print_results, results_table
 from outrider.evaluation.robot.navigation import PLACEMENT_CYCLE

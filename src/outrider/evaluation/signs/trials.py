@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from outrider.core.ports import TextDecoder
-from outrider.evaluation.common.kept_homes import HomeOutcome
+from outrider.evaluation.common.kept_records import HomeOutcome
 from outrider.evaluation.robot.navigation import decoder_of
 from outrider.evaluation.robot.paced_side import AnswerTimes, PacedDecoder
 from outrider.evaluation.signs.witness import STOP_WATCH_S, ReadDecoder, WitnessedSide
