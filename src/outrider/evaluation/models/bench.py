@@ -25,7 +25,7 @@ from outrider.evaluation.common.plots import draw_ratios
 from outrider.evaluation.common.ratios import Ratio, cpu_seconds, forward_seconds, median_ms
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.models.onnx_ratios import graph_agreement, graph_ratios, graph_trial
-from outrider.evaluation.models.step_ratios import (
+from outrider.evaluation.models.step_trial import (
     STEP_LAYERS,
     packed_ratios,
     packed_verifies,

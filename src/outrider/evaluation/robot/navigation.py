@@ -24,8 +24,7 @@ from outrider.evaluation.common.choices import check_choice, check_paced
 from outrider.evaluation.common.intervals import wilson_interval
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import interval_text, optional, print_results, results_table
-from outrider.evaluation.robot.paced_episode import Pace, run_paced_episode
-from outrider.evaluation.robot.paced_side import AnswerTimes
+from outrider.evaluation.robot.paced_side import AnswerTimes, Pace, run_paced_episode
 from outrider.navigation.goal.navigator import NavigatorSettings
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.paths import models_folder

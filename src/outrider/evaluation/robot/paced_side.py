@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 
 from outrider.core.errors import Cancelled
@@ -16,11 +17,25 @@ from outrider.core.language.actions import Motion, split_answer
 from outrider.core.ports import Robot, TextDecoder
 from outrider.core.values import STANDSTILL, Decoded, DecodeRequest, LinkState, Odometry, Verified
 from outrider.navigation.clocks import Moment
+from outrider.navigation.goal.exploring import ExploringDecoder
+from outrider.navigation.goal.navigator import NavigatorSettings
 from outrider.navigation.motion.driving import CONTROL_PERIOD_S
 from outrider.navigation.motion.pilot import Pilot, PilotSettings
 from outrider.navigation.motion.step_motions import MotionEnd, StepText
-from outrider.runtime.mission.episode import decode_action
+from outrider.navigation.sensing.floor_map import FloorMap
+from outrider.runtime.mission.episode import (
+    EpisodeResult,
+    TruePath,
+    decode_action,
+    has_reached,
+    mapped,
+    wanted_in,
+)
+from outrider.runtime.mission.goal_run import GoalRun, GoalSettings
 from outrider.runtime.mission.robot_side import Frame, RobotSide, StepState, StepUpdate
+from outrider.simulation.homes.home import Home
+from outrider.simulation.looks.styles import draw_look
+from outrider.simulation.simulator import open_simulator
 
 CAMERA_PERIOD_S = 0.1
 STANDS_MPS, STANDS_RPS = 0.03, 0.05
@@ -177,3 +192,49 @@ class PacedDecoder:
             if self._side.now_s() >= until_s - CONTROL_PERIOD_S / 2:
                 return
             self._side.pause(CONTROL_PERIOD_S)
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How the robot moves, and how long answers take. `continuous` as in `GoalSettings`."""
+
+    continuous: bool
+    times: AnswerTimes
+
+
+def run_paced_episode(
+    home: Home,
+    instruction: str,
+    decoder: TextDecoder,
+    settings: NavigatorSettings,
+    odometry_noise: float,
+    pace: Pace,
+    legs: bool = False,
+    look: str = "plain",
+) -> EpisodeResult:
+    """Run one goal to its end; the simulated clock goes on while a text is decoded."""
+    seen = draw_look(look, home.seed)
+    with closing(open_simulator(home, home.seed, odometry_noise, legs, seen)) as simulator:
+        path = TruePath(simulator)
+        side = PacedSide(simulator, path.extend)
+        floor = FloorMap()
+        exploring = ExploringDecoder(decoder, floor, mapped(simulator, floor))
+        paced = PacedDecoder(exploring, side, pace.times)
+        goal = GoalSettings(continuous=pace.continuous, navigator=settings)
+        began_s = side.now_s()
+        result = GoalRun(instruction, "episode", side, paced, goal, lambda: False).run()
+        pose = simulator.truth()
+        return EpisodeResult(
+            seed=home.seed,
+            placement=home.placement,
+            instruction=instruction,
+            outcome="arrived" if result.success else result.error.name.lower(),
+            success=result.success and has_reached(home, wanted_in(instruction, home), pose),
+            steps=result.steps,
+            path_m=path.length_m,
+            collisions=simulator.collisions,
+            target_distance_m=home.target.distance_m(pose.x, pose.y),
+            duration_s=side.now_s() - began_s,
+            actions=paced.actions,
+            standing_s=side.standing_s,
+        )

@@ -24,8 +24,7 @@ from outrider.core.values import (
     wrap_angle,
 )
 from outrider.evaluation.safety.base_wires import DirectWire, OpenWire
-from outrider.evaluation.safety.odometry_faults import Distortion, sample_of
-from outrider.evaluation.safety.scan_faults import ScanDistortion, scan_sample_of
+from outrider.evaluation.safety.sensor_faults import Distortion, ScanDistortion, sample_of, scan_sample_of
 from outrider.navigation.clocks import Moment
 from outrider.navigation.limits import Footprint
 from outrider.navigation.motion.pilot import Pilot, PilotSettings

@@ -25,13 +25,11 @@ from outrider.evaluation.common.tables import interval_text, print_results, resu
 from outrider.evaluation.decoding.comparison import replayed
 from outrider.evaluation.decoding.regimes import Exits, Layers, Models, Regime
 from outrider.evaluation.pair.latency import measure_compute
-from outrider.evaluation.weights.figures import PairFigures, measure_pair
-from outrider.evaluation.weights.journal import Journal, KeptText
+from outrider.evaluation.weights.figures import PairFigures, measure_pair, target_texts
 from outrider.evaluation.weights.live import SILENCE_S, decode_missing, key_of
 from outrider.evaluation.weights.networks import COLOCATED, ONE_WAY_MS, chosen_networks
 from outrider.evaluation.weights.published_pair import load_draft, load_published_pair, target_service
-from outrider.evaluation.weights.scoring import target_texts
-from outrider.evaluation.weights.speeds import SpeedRow, speed_of, speed_row
+from outrider.evaluation.weights.speeds import Journal, KeptText, SpeedRow, speed_of, speed_row
 from outrider.evaluation.weights.virtual import Colocated, colocated, measure_network
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.process_memory import peak_bytes

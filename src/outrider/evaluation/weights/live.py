@@ -13,8 +13,7 @@ from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drivers.linked_decoder import LinkedDecoder
 from outrider.evaluation.decoding.live import Stopwatch
-from outrider.evaluation.weights.journal import Journal, KeptText, TextKey
-from outrider.evaluation.weights.speeds import kept_text
+from outrider.evaluation.weights.speeds import Journal, KeptText, TextKey, kept_text
 from outrider.wire.client import DealerLink
 from outrider.wire.emulator import EmulatedLink
 

@@ -17,10 +17,10 @@ from outrider.evaluation.common.intervals import wilson_interval
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import interval_text, print_results, results_table
 from outrider.evaluation.pair.lossless import first_difference
-from outrider.evaluation.weights.journal import Journal
 from outrider.evaluation.weights.live import SILENCE_S, decode_missing, key_of
 from outrider.evaluation.weights.networks import COLOCATED, NAMED_LINKS, networks
 from outrider.evaluation.weights.published_pair import load_draft, target_service
+from outrider.evaluation.weights.speeds import Journal
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.datasets.published_weights import Size
 from outrider.runtime.datasets.real_prompts import real_prompts

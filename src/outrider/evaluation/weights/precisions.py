@@ -23,8 +23,8 @@ from outrider.decoding.config import DecodingConfig
 from outrider.evaluation.alternatives.colocated import CloudCosts, csd_run, draft_ranks
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import print_results, results_table
+from outrider.evaluation.weights.figures import target_texts
 from outrider.evaluation.weights.published_pair import load_draft, load_target
-from outrider.evaluation.weights.scoring import target_texts
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.datasets.own_answers import TOGETHER
 from outrider.runtime.datasets.published_weights import Size

@@ -14,8 +14,7 @@ from outrider.decoding.simulation.decoder import VirtualDecoder
 from outrider.decoding.simulation.virtual_verifier import VirtualWorld
 from outrider.evaluation.alternatives.colocated import CloudCosts, csd_run, draft_ranks
 from outrider.evaluation.decoding.live import Stopwatch
-from outrider.evaluation.weights.journal import KeptText
-from outrider.evaluation.weights.speeds import kept_text
+from outrider.evaluation.weights.speeds import KeptText, kept_text
 from outrider.runtime.datasets.held_out import Pair
 from outrider.wire.codec import frame_bytes
 
