@@ -24,8 +24,7 @@ from outrider.console.hub import Hub
 from outrider.console.limits import ConsoleLimits
 from outrider.console.messages import MAX_MESSAGE_BYTES
 from outrider.console.notes import Note, note_nothing
-from outrider.console.protocols.http import HttpProtocol
-from outrider.console.protocols.websocket import WebSocketProtocol
+from outrider.console.protocols.connections import HttpProtocol, WebSocketProtocol
 from outrider.console.robot import RobotPort
 from outrider.core.errors import ConfigError
 from outrider.core.files.given_file import read_file
