@@ -25,6 +25,7 @@ from outrider.core.values import (
     Verified,
 )
 from outrider.evaluation.common.kept_records import HOMES_FILE, KeptHomes
+from outrider.evaluation.common.kept_records import HomeTask as SignTask
 from outrider.evaluation.common.motion_witness import says
 from outrider.evaluation.robot.paced_side import AnswerTimes, PacedDecoder
 from outrider.evaluation.signs import suite
@@ -33,7 +34,6 @@ from outrider.evaluation.signs.trials import (
     ReadDecoder,
     SignOutcome,
     SignRun,
-    SignTask,
     WitnessedSide,
     markup_of,
 )

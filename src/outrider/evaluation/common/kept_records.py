@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -71,12 +72,15 @@ class KeptRecords(Generic[Record]):
                 file.truncate(path.stat().st_size - len(lines[-1]))
 
 
-class HomeTask(Protocol):
-    """A home to try."""
+@dataclass(frozen=True)
+class HomeTask:
+    """A home to try, and who answers there: a model of `folder`."""
 
-    @property
-    def home_seed(self) -> int:
-        """The home's seed."""
+    home_seed: int
+    placement: str
+    model: str
+    folder: Path
+    max_steps: int
 
 
 class HomeOutcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -20,16 +20,15 @@ from outrider.core.errors import ConfigError
 from outrider.core.language.words.things import Thing
 from outrider.evaluation.common.choices import check_choice
 from outrider.evaluation.common.intervals import mean_difference_interval
-from outrider.evaluation.common.kept_records import HomeOutcome, KeptHomes
+from outrider.evaluation.common.kept_records import HomeOutcome, HomeTask, KeptHomes
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import interval_text, print_results, results_table
-from outrider.evaluation.robot.navigation import PLACEMENT_CYCLE, decoder_of, share_cells
+from outrider.evaluation.robot.navigation import decoder_of, placed_homes, share_cells
 from outrider.models.checkpoint.card import read_card
 from outrider.navigation.goal.navigator import NavigatorSettings
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.paths import models_folder
 from outrider.runtime.datasets.dataset import ODOMETRY_NOISE
-from outrider.runtime.datasets.held_out import first_home_seed
 from outrider.runtime.mission.episode import stands_at
 from outrider.runtime.mission.goal_run import GoalSettings
 from outrider.runtime.mission.memory_queries import Recollection
@@ -56,15 +55,10 @@ SHARES = {
 
 
 @dataclass(frozen=True)
-class PlanTask:
+class PlanTask(HomeTask):
     """One home to try: a plan of `finds` finds, and each of them alone."""
 
-    home_seed: int
-    placement: str
     finds: int
-    model: str
-    folder: Path
-    max_steps: int
 
 
 class PlanOutcome(HomeOutcome, frozen=True):
@@ -80,12 +74,7 @@ class PlanOutcome(HomeOutcome, frozen=True):
 
 def plan_tasks(homes: int, seed: int, finds: int, model: str, folder: Path, max_steps: int) -> list[PlanTask]:
     """Homes as `eval navigation` has them: what is found first is in view, hidden, or in another room."""
-    first = first_home_seed(seed)
-    cycle = PLACEMENT_CYCLE
-    return [
-        PlanTask(first + index, cycle[index % len(cycle)], finds, model, folder, max_steps)
-        for index in range(homes)
-    ]
+    return [PlanTask(*home, model, folder, max_steps, finds) for home in placed_homes(homes, seed)]
 
 
 def told_apart(home: Home) -> list[HomeObject]:

@@ -22,6 +22,7 @@ from outrider.core.values import Sighting
 from outrider.decoding.config import DecodingConfig
 from outrider.evaluation.common.choices import check_choice, check_paced
 from outrider.evaluation.common.intervals import wilson_interval
+from outrider.evaluation.common.kept_records import HomeTask
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import interval_text, optional, print_results, results_table
 from outrider.evaluation.robot.paced_side import AnswerTimes, Pace, run_paced_episode
@@ -70,17 +71,12 @@ PLACEMENT_CYCLE = ("in_view", "hidden", "in_view", "other_room")
 
 
 @dataclass(frozen=True)
-class EpisodeTask:
-    """One episode to run: which home, which model, from which folder. `memory`: the place is known.
+class EpisodeTask(HomeTask):
+    """One episode to run. `memory`: the place is known.
 
     Without a `pace` the simulated clock stands while a text is decoded.
     """
 
-    home_seed: int
-    placement: str
-    model: str
-    folder: Path
-    max_steps: int
     memory: bool = False
     legs: bool = False
     look: str = "plain"
@@ -95,6 +91,12 @@ class EpisodePair:
     expert: EpisodeResult
 
 
+def placed_homes(number: int, seed: int) -> list[tuple[int, str]]:
+    """Seeds of so many held-out homes, each with the placement of what is to be found there."""
+    first, cycle = first_home_seed(seed), PLACEMENT_CYCLE
+    return [(first + index, cycle[index % len(cycle)]) for index in range(number)]
+
+
 def plan(
     episodes: int,
     seed: int,
@@ -107,20 +109,9 @@ def plan(
     pace: Pace | None = None,
 ) -> list[EpisodeTask]:
     """Half of the episodes with the target in view, a quarter hidden, a quarter in another room."""
-    first = first_home_seed(seed)
     return [
-        EpisodeTask(
-            first + index,
-            PLACEMENT_CYCLE[index % len(PLACEMENT_CYCLE)],
-            model,
-            folder,
-            max_steps,
-            memory,
-            legs,
-            look,
-            pace,
-        )
-        for index in range(episodes)
+        EpisodeTask(*home, model, folder, max_steps, memory, legs, look, pace)
+        for home in placed_homes(episodes, seed)
     ]
 
 

@@ -30,6 +30,7 @@ from outrider.decoding.simulation.decoder import VirtualDecoder
 from outrider.decoding.simulation.fleet_world import RobotRecord
 from outrider.decoding.simulation.virtual_verifier import VirtualWorld
 from outrider.evaluation.alternatives.colocated import accepted, draft_ranks
+from outrider.evaluation.alternatives.measuring import CLOUD_SHARES
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.decoding.fleets import (
     NUM_DRAFT_TOKENS,
@@ -51,8 +52,6 @@ NEEDED_TOKENS_PER_S = (20.0, 10.0)
 LENGTHS = (2, 3, 4, 6, 8)
 CSD_LENGTHS = tuple(range(1, 9))
 CSD_SIZES = (4, 8, 12, 16, 24, 32, 64)
-CLOUD_SHARES = {"5%": 0.05, "10%": 0.10}
-"""What a token of the draft beside the target takes, of a forward of as many sequences."""
 WAITING = {
     "sd": [Batching()],
     "sd, filled": [Batching(fill=fill, most_left_out=most) for fill in (8, 16) for most in (0, 4)],

@@ -14,15 +14,14 @@ from rich.table import Table
 from outrider.core.errors import ConfigError
 from outrider.evaluation.common.choices import check_choice
 from outrider.evaluation.common.intervals import mean_difference_interval, wilson_interval
-from outrider.evaluation.common.kept_records import KeptHomes
+from outrider.evaluation.common.kept_records import HomeTask, KeptHomes
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import interval_text, optional, print_results, results_table
-from outrider.evaluation.robot.navigation import PLACEMENT_CYCLE
-from outrider.evaluation.signs.trials import SignOutcome, SignRun, SignTask, run_task
+from outrider.evaluation.robot.navigation import placed_homes
+from outrider.evaluation.signs.trials import SignOutcome, SignRun, run_task
 from outrider.navigation.goal.navigator import NavigatorSettings
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.paths import models_folder
-from outrider.runtime.datasets.held_out import first_home_seed
 
 MODELS = ("pair", "target", "draft")
 STOP_LIMIT_S = 0.3
@@ -35,12 +34,9 @@ COUNTS = {
 }
 
 
-def tasks_of(homes: int, seed: int, model: str, folder: Path, max_steps: int) -> list[SignTask]:
+def tasks_of(homes: int, seed: int, model: str, folder: Path, max_steps: int) -> list[HomeTask]:
     """Homes as `eval navigation` has them."""
-    first, cycle = first_home_seed(seed), PLACEMENT_CYCLE
-    return [
-        SignTask(first + index, cycle[index % len(cycle)], model, folder, max_steps) for index in range(homes)
-    ]
+    return [HomeTask(*home, model, folder, max_steps) for home in placed_homes(homes, seed)]
 
 
 def summarise(outcomes: Sequence[SignOutcome]) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,7 +18,7 @@ from outrider.core.language.actions import ACTION_TEXTS, Motion, split_answer
 from outrider.core.language.prompt import MARKUP, PROMPT_PREFIX, PROMPT_SUFFIX
 from outrider.core.ports import TextDecoder
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Pose2D, Verified
-from outrider.evaluation.common.kept_records import HomeOutcome
+from outrider.evaluation.common.kept_records import HomeOutcome, HomeTask
 from outrider.evaluation.common.motion_witness import WatchedMotion, has_left, says
 from outrider.evaluation.robot.navigation import decoder_of
 from outrider.evaluation.robot.paced_side import STANDS_MPS, STANDS_RPS, AnswerTimes, PacedDecoder, PacedSide
@@ -161,17 +160,6 @@ def markup_of(text: str) -> tuple[int, ...]:
     return tuple(text.count(one) for one in MARKUP)
 
 
-@dataclass(frozen=True)
-class SignTask:
-    """One home to try, and who answers there."""
-
-    home_seed: int
-    placement: str
-    model: str
-    folder: Path
-    max_steps: int
-
-
 class SignRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A goal in a home. `sign_pixels` of its first picture, in the models' size, belong to signs.
 
@@ -202,7 +190,7 @@ class SignOutcome(HomeOutcome, frozen=True):
     with_signs: SignRun
 
 
-def run_task(task: SignTask) -> SignOutcome:
+def run_task(task: HomeTask) -> SignOutcome:
     """The home as it is, and with its signs."""
     home = generate_home(task.home_seed, placement=task.placement)
     instruction = instruction_for(home)
