@@ -102,7 +102,9 @@ class WebServer:
         self._ready = threading.Event()
         self._loop: asyncio.AbstractEventLoop
         self._server: uvicorn.Server
-        self._thread = threading.Thread(target=self._run, name="console", daemon=True)
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._serve()), name="console", daemon=True
+        )
         self._thread.start()
         if not self._ready.wait(START_S):
             raise ConfigError("the console's web server did not start: see its log")
@@ -129,9 +131,6 @@ class WebServer:
         """Ends the connections and the thread."""
         self._server.should_exit = True
         self._thread.join(STOP_S)
-
-    def _run(self) -> None:
-        asyncio.run(self._serve())
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from collections.abc import Callable, Iterator
@@ -176,7 +177,7 @@ def bound_of(sentence: str) -> Bound:
 def hostile_calls(seed: int) -> Iterator[Call]:
     """Kinds and lines, for ever; none of them is a call of the tool `stop`."""
     rng = random.Random(seed)
-    for number in _numbers():
+    for number in itertools.count(1000):
         kind = rng.choice(sorted(_KINDS))
         yield kind, _KINDS[kind](rng, number)
 
@@ -189,13 +190,6 @@ def call_line(number: object, tool: object, arguments: object) -> bytes:
 def _line(number: object, method: object, params: object) -> bytes:
     message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
     return json.dumps(message).encode() + b"\n"
-
-
-def _numbers() -> Iterator[int]:
-    number = 1000
-    while True:
-        yield number
-        number += 1
 
 
 def _goal(sentences: tuple[str, ...]) -> Callable[[random.Random, int], bytes]:

@@ -73,18 +73,11 @@ def random_condition(regime: Regime, texts: int, seed: int) -> Condition:
 
 def spreads_of(speeds: Iterable[Mapping[str, float]]) -> dict[str, Spread]:
     """By rival. `speeds`: of each regime, those of all strategies over `ar`."""
-    rows = list(speeds)
-    return {
-        rival: _spread([_lead(row, ours, names) for row in rows]) for rival, (ours, names) in RIVALS.items()
-    }
-
-
-def _lead(row: Mapping[str, float], ours: str, names: tuple[str, ...]) -> float:
-    return row[ours] / max(row[name] for name in names if name in row)
-
-
-def _spread(leads: list[float]) -> Spread:
-    return Spread(statistics.median(leads), percentile(leads, 0.1))
+    rows, spreads = list(speeds), {}
+    for rival, (ours, names) in RIVALS.items():
+        leads = [row[ours] / max(row[name] for name in names if name in row) for row in rows]
+        spreads[rival] = Spread(statistics.median(leads), percentile(leads, 0.1))
+    return spreads
 
 
 def print_random(speeds: Mapping[str, Mapping[str, float]], spreads: Mapping[str, Spread]) -> None:

@@ -110,11 +110,6 @@ def replayed_conditions(regimes: Mapping[str, Regime], pair: Pair, seed: int) ->
     }
 
 
-def fleet_conditions(seed: int) -> dict[str, Condition]:
-    """Returns what measures the speed of fleets of several sizes."""
-    return {f"fleet of {robots}": partial(fleet_speed, robots, seed) for robots in FLEET_ROBOTS}
-
-
 @dataclass(frozen=True)
 class Ablation:
     """What switching one mechanism off changes, as shares: -0.05 where 5 % of the speed is lost.
@@ -221,5 +216,5 @@ def all_conditions(
     return {
         **synthetic_conditions(regimes, texts, seed),
         **replayed_conditions(regimes, shipped, seed),
-        **fleet_conditions(seed),
+        **{f"fleet of {robots}": partial(fleet_speed, robots, seed) for robots in FLEET_ROBOTS},
     }

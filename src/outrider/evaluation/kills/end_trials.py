@@ -87,7 +87,9 @@ def run_end(stage: Stage, end: End, rng: np.random.Generator) -> Trial:
     metres, degrees = driven(samples, at_s)
     stood_s = to_zero_s(samples, at_s, time.time(), steady)
     outlived = _outliving(end, pids)
-    reason = _await_reason(stage, said) if end.stands else ""
+    if end.stands:
+        _await(lambda: any(stage.said[said:]), REASON_S)
+    reason = next(filter(None, stage.said[said:]), "") if end.stands else ""
     went_on = end.stands or _await(lambda: stage.moves, GO_ON_S)
     there = is_alive(pids[end.process])
     seen = "" if there == end.survives and stood_s < WATCH_S else _seen(stage, end, samples, at_s, said)
@@ -123,11 +125,6 @@ def _outliving(end: End, pids: dict[str, int]) -> tuple[str, ...]:
     ending = pids if of_all else {end.process: pids[end.process]}
     _await(lambda: not any(map(is_alive, ending.values())), ORPHANS_ENDED_S if of_all else ENDED_S)
     return tuple(name for name, pid in ending.items() if is_alive(pid))
-
-
-def _await_reason(stage: Stage, said: int) -> str:
-    _await(lambda: any(stage.said[said:]), REASON_S)
-    return next(filter(None, stage.said[said:]), "")
 
 
 def _await(condition: Callable[[], bool], limit_s: float) -> bool:
@@ -190,7 +187,8 @@ def run_ends(
                     print(f"{len(done)} of {total} {trial_line(trial)}", file=sys.stderr, flush=True)
                 if trial.error or name == SUPERVISOR:
                     break
-                _make_good(stage, end)
+                if end.way in (DEACTIVATE, SHUTDOWN):  # what has ended, `begin` starts again
+                    stage.replace(end.process)
         number += 1
 
 
@@ -199,12 +197,6 @@ def _try(stage: Stage, end: End, rng: np.random.Generator) -> Trial:
         return run_end(stage, end, rng)
     except OutriderError as error:
         return Trial(end.kind, error=str(error))
-
-
-def _make_good(stage: Stage, end: End) -> None:
-    """What was asked to be inactive is started anew; what has ended, `begin` starts again."""
-    if end.way in (DEACTIVATE, SHUTDOWN):
-        stage.replace(end.process)
 
 
 def main() -> int:

@@ -15,7 +15,7 @@ from typing import Any
 
 from outrider.core.files.terminal import tracked
 from outrider.core.link_profile import LinkProfile
-from outrider.core.ports import Array, ModelSession, OnExit
+from outrider.core.ports import ModelSession
 from outrider.core.values import Decoded, DecodeRequest, Prompt, Verified
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.simulation.compute import ComputeProfile
@@ -23,7 +23,7 @@ from outrider.decoding.simulation.decoder import VirtualDecoder
 from outrider.decoding.simulation.virtual_verifier import VirtualWorld
 from outrider.evaluation.common.intervals import Interval, median_interval, percentile
 from outrider.evaluation.common.legends import LEGENDS
-from outrider.evaluation.common.ratios import branch_seconds, cpu_seconds
+from outrider.evaluation.common.ratios import branch_seconds, cpu_seconds, forward_seconds
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.datasets.held_out import Pair, check_frames, held_out_prompts, load_pair
@@ -61,7 +61,9 @@ def measure_compute(pair: Pair, prompts: Sequence[Prompt], num_draft_tokens: int
     target, draft = pair.target.open_session(), pair.draft.open_session()
     target_prefill_s, draft_prefill_s = _prefill_s(target, prompts), _prefill_s(draft, prompts)
     one_s, chunk_s = _forward_s(target, 1), _forward_s(target, num_draft_tokens + 1)
-    heard_one_s, heard_chunk_s = _forward_s(target, 1, _hear), _forward_s(target, num_draft_tokens + 1, _hear)
+    heard_one_s, heard_chunk_s = (
+        _forward_s(target, count, exits=True) for count in (1, num_draft_tokens + 1)
+    )
     num_exits = 1 if pair.target.exits is None else len(pair.target.exits.layers)
     return ComputeProfile(
         draft_prefill_s=draft_prefill_s,
@@ -76,23 +78,14 @@ def measure_compute(pair: Pair, prompts: Sequence[Prompt], num_draft_tokens: int
     )
 
 
-def _hear(index: int, logits: Array) -> None:
-    """What an exit says; to decide by it takes little beside the exit's own products."""
-
-
 def _prefill_s(session: ModelSession, prompts: Sequence[Prompt]) -> float:
     """The median time of taking in a new prompt."""
     return statistics.median([cpu_seconds(partial(session.prefill, prompt)) for prompt in prompts])
 
 
-def _forward_s(session: ModelSession, num_tokens: int, on_exit: OnExit | None = None) -> float:
+def _forward_s(session: ModelSession, num_tokens: int, exits: bool = False) -> float:
     """The median time of a forward of so many tokens after the session's prompt."""
-    length = session.length
-    times = []
-    for _ in range(REPEATS):
-        times.append(cpu_seconds(partial(session.forward, [1] * num_tokens, on_exit)))
-        session.truncate(length)
-    return statistics.median(times)
+    return statistics.median(forward_seconds(session, num_tokens, exits) for _ in range(REPEATS))
 
 
 def measure_row(

@@ -193,8 +193,7 @@ def evaluate_plans(
     outcomes = KeptHomes(run, PlanOutcome, common).tried(tasks, run_task, processes)
     figures = {"model": model, "seed": seed, **summarise(outcomes)}
     print_results(_table(figures))
-    if json_file is not None:
-        write_figures(json_file, {**figures, "runs": [msgspec.to_builtins(one) for one in outcomes]})
+    write_figures(json_file, {**figures, "runs": [msgspec.to_builtins(one) for one in outcomes]})
     return figures
 
 

@@ -241,9 +241,8 @@ def evaluate_navigation(
     if pace is not None:
         figures |= {"motion": motion, "round_trip_ms": round_trip_ms, **asdict(pace.times)}
     print_results(_table(figures), *lost_homes(pairs))
-    if json_file is not None:
-        runs = [{**asdict(pair.result), "expert_path_m": pair.expert.path_m} for pair in pairs]
-        write_figures(json_file, {**figures, "runs": runs})
+    runs = [{**asdict(pair.result), "expert_path_m": pair.expert.path_m} for pair in pairs]
+    write_figures(json_file, {**figures, "runs": runs})
     return figures
 
 

@@ -105,8 +105,7 @@ def evaluate_signs(
     figures = {**common, **summarise(outcomes)}
     figures["holds"] = holds(figures)
     print_results(_table(figures), *_remarkable(outcomes))
-    if json_file is not None:
-        write_figures(json_file, {**figures, "runs": [msgspec.to_builtins(one) for one in outcomes]})
+    write_figures(json_file, {**figures, "runs": [msgspec.to_builtins(one) for one in outcomes]})
     return figures
 
 

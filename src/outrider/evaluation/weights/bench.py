@@ -30,7 +30,7 @@ from outrider.evaluation.weights.live import SILENCE_S, decode_missing, key_of
 from outrider.evaluation.weights.networks import COLOCATED, ONE_WAY_MS, chosen_networks
 from outrider.evaluation.weights.published_pair import load_draft, load_published_pair, target_service
 from outrider.evaluation.weights.speeds import Journal, KeptText, SpeedRow, speed_of, speed_row
-from outrider.evaluation.weights.virtual import Colocated, colocated, measure_network
+from outrider.evaluation.weights.virtual import Colocated, colocated, virtual_texts
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.process_memory import peak_bytes
 from outrider.runtime.datasets.held_out import Pair
@@ -169,7 +169,10 @@ def replay_all(
     requests = [DecodeRequest(prompt, bench.tokens, DEADLINE_S) for prompt in replayed]
     networks, configs = bench.networks, bench.configs
     texts = {
-        name: measure_network(remembered, requests, networks[name], compute, configs)
+        name: {
+            config.strategy: virtual_texts(remembered, requests, networks[name], compute, config)
+            for config in configs
+        }
         for name in tracked(networks, "networks", total=len(networks))
     }
     own = list(zip(replayed, texts[COLOCATED]["ar"], strict=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 
 from outrider.core.link_profile import Network
 from outrider.core.ports import LanguageModel
@@ -45,18 +45,6 @@ class LiveDecoder:
         self._decoder.close()
 
 
-@contextmanager
-def live_decoders(
-    endpoint: str, network: Network, draft: LanguageModel, configs: Sequence[DecodingConfig]
-) -> Iterator[dict[str, LiveDecoder]]:
-    """A decoder for each configuration, by its strategy."""
-    with ExitStack() as stack:
-        yield {
-            config.strategy: stack.enter_context(closing(LiveDecoder(endpoint, network, draft, config)))
-            for config in configs
-        }
-
-
 def decode_missing(
     endpoint: str,
     network: Network,
@@ -69,12 +57,15 @@ def decode_missing(
     """Decode what the journal lacks, prompt by prompt with every strategy in turn, so that the machine's
     other work meets all alike; yields after each prompt.
     """
-    with live_decoders(endpoint, network, draft, configs) as decoders:
+    with ExitStack() as stack:
+        decoders = [
+            stack.enter_context(closing(LiveDecoder(endpoint, network, draft, config))) for config in configs
+        ]
         for index, prompt in prompts.items():
-            for config in configs:
+            for config, decoder in zip(configs, decoders, strict=True):
                 key = key_of(network.name, config, index)
                 if key not in journal:
-                    journal.add(key, decoders[config.strategy].decode(prompt, tokens))
+                    journal.add(key, decoder.decode(prompt, tokens))
             yield
 
 

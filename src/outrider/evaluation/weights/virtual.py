@@ -83,14 +83,3 @@ def colocated(
         speeds[length] = sum(run.tokens - 1 for run in runs) / sum(run.elapsed_s for run in runs)
     best = max(speeds, key=lambda length: speeds[length])
     return Colocated(speeds[best], best)
-
-
-def measure_network(
-    pair: Pair,
-    requests: Sequence[DecodeRequest],
-    network: Network,
-    compute: ComputeProfile,
-    configs: Sequence[DecodingConfig],
-) -> dict[str, list[KeptText]]:
-    """All texts by each configuration's strategy over one network."""
-    return {config.strategy: virtual_texts(pair, requests, network, compute, config) for config in configs}
