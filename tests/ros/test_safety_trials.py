@@ -11,8 +11,7 @@ from std_msgs.msg import Bool
 
 from outrider.evaluation.safety.faults import FAULTS, GO2_FAULTS, Fault
 from outrider.evaluation.safety.injection import TARGET, run_safety, run_trial
-from outrider.evaluation.safety.trials import WIRES
-from outrider.evaluation.safety.virtual_dds import VirtualDomain
+from outrider.evaluation.safety.trials import WIRES, VirtualDomain
 from outrider.nodes.common import qos
 from outrider.simulation.homes.home import generate_home
 

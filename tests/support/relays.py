@@ -10,8 +10,8 @@ from typing import Any
 
 from support.consoles import FakeRobot, Page, wait_until
 
+from outrider.console.relay.app import serve_relay
 from outrider.console.relay.robot_end import RobotEnd
-from outrider.console.relay.server import serve_relay
 from outrider.console.server import ConsoleServer, ConsoleSettings, WebServer
 from outrider.core.values import LinkState
 from outrider.runtime.common.ports import free_port

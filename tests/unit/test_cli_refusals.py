@@ -12,10 +12,9 @@ import pytest
 from support.commands import command_line
 
 from outrider.core.model_options import MOST_THREADS
-from outrider.evaluation.common.motions import MOTIONS
 from outrider.evaluation.decoding.regimes import VARIANTS
 from outrider.evaluation.robot import frames, navigation
-from outrider.runtime.node_graph.node_specs import NODES
+from outrider.runtime.node_graph.node_specs import MOTIONS, NODES
 from outrider.simulation.homes.home import PLACEMENTS
 from outrider.voice.engines import ENGINES
 

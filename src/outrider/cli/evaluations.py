@@ -66,7 +66,7 @@ def eval_navigation(
     explain: Explain = False,
 ) -> None:
     """Success, collisions and path in closed loop over freshly generated homes."""
-    from outrider.evaluation.common.motions import check_paced
+    from outrider.evaluation.common.choices import check_paced
 
     check_paced(motion or "", round_trip_ms, model, memory)
     from outrider.evaluation.robot.navigation import evaluate_navigation

@@ -107,14 +107,13 @@ class Login:
         return False
 
 
-class SocketChannel:
-    """A Channel over a websocket of this server."""
+class SocketChannel(Channel):
+    """Over a websocket of this server. What is no text raises ProtocolError."""
 
     def __init__(self, socket: WebSocket, login: Login) -> None:
         self._socket, self._login = socket, login
 
     async def text(self) -> str:
-        """Returns the page's next message. Raises ProtocolError for what is no text."""
         message = await self._socket.receive()
         if message["type"] == "websocket.disconnect":
             raise WebSocketDisconnect(message.get("code", GOING))
@@ -124,18 +123,15 @@ class SocketChannel:
         return str(text)
 
     async def send(self, frame: str | bytes) -> None:
-        """Sends a message or a picture. It waits while the link is full."""
         if isinstance(frame, bytes):
             await self._socket.send_bytes(frame)
         else:
             await self._socket.send_text(frame)
 
     async def close(self, code: int, reason: str = "") -> None:
-        """Closes the websocket."""
         await self._socket.close(code, reason.encode(errors="replace")[:MAX_REASON].decode(errors="ignore"))
 
     def may_speak(self) -> bool:
-        """Whether the page's session still holds."""
         return self._login.knows(self._socket)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands in words for a robot: one at a time, and the newest next. Lives on one event loop."""
+"""What a robot is asked: commands in words, one at a time, and switches. Lives on one event loop."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from outrider.console.messages import Goal
+from outrider.console.notes import Note
 from outrider.console.robot import GoalEnd, RobotPort
+from outrider.console.switched.switches import Switch, Switches
 from outrider.console.viewer import Viewer
 
 CANCEL_S = 5.0
@@ -116,3 +118,38 @@ class Commands:
         if command is self._running:
             self._on_end(command, end)
             self._start_next()
+
+
+class Switching:
+    """Carries what a driver wants switched to the robot's side.
+
+    `drives` says whether a viewer has the seat, and tells one who has not. `note` writes down what is asked
+    for. `refuse` tells why not, unless that is empty, and what is in force.
+    """
+
+    def __init__(
+        self,
+        robot: RobotPort,
+        drives: Callable[[Viewer, Switch], bool],
+        note: Note,
+        refuse: Callable[[Viewer, str], None],
+    ) -> None:
+        self._robot, self._drives, self._note, self._refuse = robot, drives, note, refuse
+
+    def heed(self, viewer: Viewer, asked: Switch, offered: Switches) -> None:
+        """Ask the robot's side, which tells once it holds; what is not offered does not get that far."""
+        if not self._drives(viewer, asked):
+            self._refuse(viewer, "")
+            return
+        refusal = offered.refusal(asked)
+        if refusal:
+            self._refuse(viewer, refusal)
+            return
+        self._note(viewer.name, "switch", asked.words)
+        loop = asyncio.get_running_loop()
+
+        def on_end(reason: str) -> None:
+            if reason:
+                loop.call_soon_threadsafe(self._refuse, viewer, reason)
+
+        self._robot.switch(asked, on_end)

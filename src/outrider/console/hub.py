@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from outrider.console import messages as m
-from outrider.console.commands import NEVER_BEGUN, OF_PERSON, Command, Commands
+from outrider.console.commands import NEVER_BEGUN, OF_PERSON, Command, Commands, Switching
 from outrider.console.drawn.floor import CELL_M
 from outrider.console.drawn.frames import picture_frame
 from outrider.console.drawn.pictures import Pictures, sentence_to_go
@@ -22,7 +22,6 @@ from outrider.console.notes import Note, note_nothing, noted_of
 from outrider.console.robot import GoalEnd, RobotPort
 from outrider.console.said.turns import Turns
 from outrider.console.seat import Beats, Hand, Seat, share_of
-from outrider.console.switched.switching import Switching
 from outrider.console.viewer import Names, Viewer, Viewers
 from outrider.core.sensors.camera import CameraModel
 from outrider.core.values import Pose2D, RangeScan
@@ -56,7 +55,7 @@ class Hub:
         self._turns = Turns(self._cancel, self._command, self._warn, limits.read_s)
         self.close = self._turns.close
         self._kept, self._pictures = Kept(), Pictures()
-        self._switching = Switching(robot, self._kept, self._drives, self._note, self._refuse_switch)
+        self._switching = Switching(robot, self._drives, self._note, self._refuse_switch)
         self._picture, self._boxed = 0, False
         self._heeds: dict[type, Callable[[Viewer, Any], object]] = {
             m.Drive: self._drive,
@@ -65,7 +64,7 @@ class Hub:
             m.Say: lambda viewer, message: self._turns.say(viewer, message.text),
             m.GoTo: lambda viewer, message: self._turns.say(viewer, sentence_to_go(message.x, message.y)),
             m.GoToSeen: self._go_to_seen,
-            m.Switch: self._switching.heed,
+            m.Switch: lambda viewer, asked: self._switching.heed(viewer, asked, self._kept.switches),
             m.Take: lambda viewer, message: self._take(viewer),
             m.Leave: self._leave,
             m.EStop: self._release_e_stop,

@@ -24,8 +24,7 @@ from outrider.console.hub import Hub
 from outrider.console.limits import ConsoleLimits
 from outrider.console.messages import MAX_MESSAGE_BYTES
 from outrider.console.notes import Note, note_nothing
-from outrider.console.protocols.http import HttpProtocol
-from outrider.console.protocols.websocket import WebSocketProtocol
+from outrider.console.protocols.connections import HttpProtocol, WebSocketProtocol
 from outrider.console.robot import RobotPort
 from outrider.core.errors import ConfigError
 from outrider.core.files.given_file import read_file
@@ -103,7 +102,9 @@ class WebServer:
         self._ready = threading.Event()
         self._loop: asyncio.AbstractEventLoop
         self._server: uvicorn.Server
-        self._thread = threading.Thread(target=self._run, name="console", daemon=True)
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._serve()), name="console", daemon=True
+        )
         self._thread.start()
         if not self._ready.wait(START_S):
             raise ConfigError("the console's web server did not start: see its log")
@@ -131,35 +132,22 @@ class WebServer:
         self._server.should_exit = True
         self._thread.join(STOP_S)
 
-    def _run(self) -> None:
-        asyncio.run(self._serve())
-
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         async with self._opened(self._access) as application:
-            self._server = DoorServer(self._config(application), self._door, is_websocket)
+            config = web_config(
+                application,
+                self.settings,
+                lifespan="off",
+                ws_max_size=MAX_MESSAGE_BYTES,
+                ws_ping_interval=self.settings.ping_s,
+                ws_ping_timeout=self.settings.ping_s,
+                # Pictures are compressed already, and the rest is small.
+                ws_per_message_deflate=False,
+            )
+            self._server = DoorServer(config, self._door, is_websocket)
             self._ready.set()
             await self._server.serve()
-
-    def _config(self, application: ASGIApp) -> uvicorn.Config:
-        return uvicorn.Config(
-            application,
-            http=HttpProtocol,
-            ws=WebSocketProtocol,
-            log_config=None,
-            access_log=False,
-            log_level="warning",
-            lifespan="off",
-            server_header=False,
-            ws_max_size=MAX_MESSAGE_BYTES,
-            ws_ping_interval=self.settings.ping_s,
-            ws_ping_timeout=self.settings.ping_s,
-            # Pictures are compressed already, and the rest is small.
-            ws_per_message_deflate=False,
-            timeout_graceful_shutdown=1,
-            ssl_certfile=self.settings.tls_cert or None,
-            ssl_keyfile=self.settings.tls_key or None,
-        )
 
 
 class ConsoleServer:
@@ -248,6 +236,23 @@ class ConsoleServer:
             await asyncio.wait(tasks)
             console.close()
             self._hub.close()
+
+
+def web_config(application: ASGIApp, settings: ConsoleSettings, **more: Any) -> uvicorn.Config:
+    """What web servers have in common, and `more`."""
+    return uvicorn.Config(
+        application,
+        http=HttpProtocol,
+        ws=WebSocketProtocol,
+        log_config=None,
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        timeout_graceful_shutdown=1,
+        ssl_certfile=settings.tls_cert or None,
+        ssl_keyfile=settings.tls_key or None,
+        **more,
+    )
 
 
 class DoorServer(uvicorn.Server):

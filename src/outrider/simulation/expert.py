@@ -39,7 +39,7 @@ ENTER_STEPS = 2
 ENTER_DISTANCE_M = 0.95
 SCAN_ACTION, OTHER_SIDE_ACTION = "turn left large", "turn right large"
 FAR_M, ROAM_M, ROAM_ON_M, ROOM_AHEAD_M = 4.5, 1.5, 1.3, 0.6
-BEHIND_M = 0.5
+BEHIND_M, BESIDE_M = 0.5, 1.15
 DETOUR_M = 2.5
 BEARING_STEP_DEG = 5
 MAX_THINGS = 3
@@ -116,7 +116,7 @@ def _explore(view: View, target: Wanted, context: PromptContext, searched: tuple
 def _least_free_m(context: PromptContext) -> float:
     """How free the way ahead must be to walk on without a door in view: for one who roams already, or who
     has looked for a way out all around."""
-    if _last_phase(context) == "roam" and context.steps[-1].action not in (SCAN_ACTION, OTHER_SIDE_ACTION):
+    if _walks(context, "roam"):
         return ROAM_ON_M
     turns = shown_turn(context.turned_deg) // FULL_TURN_DEG
     return {2: FAR_M, 3: ROAM_M}.get(turns, math.inf)
@@ -155,14 +155,14 @@ def _ways(
     if turned >= 2 * FULL_TURN_DEG:
         return view.doors
     fresh = _fresh(view.doors, searched)
-    if place is None or _walks_to_door(context) or turned >= FULL_TURN_DEG:
+    if place is None or _walks(context, "door") or turned >= FULL_TURN_DEG:
         return fresh
     return tuple(d for d in fresh if d.distance_m + _onward(d, place) <= place.distance_m + DETOUR_M)
 
 
-def _walks_to_door(context: PromptContext) -> bool:
-    """Whether the last step was towards a door already chosen, not a look around for one."""
-    return _last_phase(context) == "door" and context.steps[-1].action not in (SCAN_ACTION, OTHER_SIDE_ACTION)
+def _walks(context: PromptContext, phase: str) -> bool:
+    """Whether the last step was of a phase, such as towards a door already chosen, and no look around."""
+    return _last_phase(context) == phase and context.steps[-1].action not in (SCAN_ACTION, OTHER_SIDE_ACTION)
 
 
 def _onward(door: SeenDoor, place: SeenMemory) -> float:
@@ -305,14 +305,10 @@ def _obey(view: View, context: PromptContext) -> str:
         return f"{STOP}\ndone: standing still as told{seen}."
     if _last_phase(context) == "obey":
         return f"{STOP}\ndone: {context.steps[-1].action} as told{seen}."
-    if "door" in context.instruction and not _beside_door(view, context):
+    if "door" in context.instruction and not any(d.distance_m <= BESIDE_M for d in view.doors):
         door = min(view.doors, key=lambda d: d.distance_m) if view.doors else None
         if door is None:
             return f"{SCAN_ACTION}\ndoor: looking for a door{seen}."
         move = turn_action(door.bearing_rad) or forward_action(door.distance_m - 0.9)
         return f"{move}\ndoor: door {_spot(door)}{seen}."
     return f"{action}\nobey: {action} as told{seen}."
-
-
-def _beside_door(view: View, context: PromptContext) -> bool:
-    return any(d.distance_m <= 1.15 for d in view.doors)

@@ -71,8 +71,7 @@ def _goals(home: Home, shape: tuple[int, ...]) -> set[_Cell]:
     return {
         (a, b)
         for a, b in near
-        if 0 <= a < shape[0]
-        and 0 <= b < shape[1]
+        if _is_within((a, b), shape)
         and target.distance_m(a * CELL_M, b * CELL_M) <= REACH_M
         and home.sees_thing(a * CELL_M, b * CELL_M, target)
     }

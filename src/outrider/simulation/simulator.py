@@ -14,8 +14,7 @@ import numpy as np
 from outrider.core.sensors.camera import MODEL_IMAGE_HEIGHT, MODEL_IMAGE_WIDTH, SIM_CAMERA
 from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity, wrap_angle
 from outrider.simulation.homes.home import Home
-from outrider.simulation.looks.film import develop
-from outrider.simulation.looks.styles import PLAIN, Look
+from outrider.simulation.looks.styles import PLAIN, Look, develop
 from outrider.simulation.mjcf import TIMESTEP_S, build_model
 
 MAX_VX, MAX_VY, MAX_WZ = 1.0, 0.4, 1.5

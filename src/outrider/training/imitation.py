@@ -7,11 +7,13 @@ step, so a resumed run continues the same run.
 
 from __future__ import annotations
 
+import io
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as distributed
@@ -21,10 +23,9 @@ from torch import nn
 from transformers import AutoTokenizer, PreTrainedTokenizerFast, Qwen2VLForConditionalGeneration
 
 from outrider.core.errors import ConfigError
+from outrider.core.files.writing import make_folder, replace_file
 from outrider.training.architecture import build_model
-from outrider.training.batches import Batch, Packer, jitter
-from outrider.training.checkpoints import save_checkpoint
-from outrider.training.loading import Source
+from outrider.training.batches import Batch, Packer, Source, jitter
 from outrider.training.network import PackedModel
 
 VISION_LOSS_WEIGHT = 0.25
@@ -300,3 +301,11 @@ def _bar(visible: bool) -> Progress:
         TextColumn("{task.fields[note]}"),
         disable=not visible,
     )
+
+
+def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
+    """Replaces the file. Raises ConfigError where it cannot be written."""
+    content = io.BytesIO()
+    torch.save(dict(state), content)  # of a full disk torch itself says nothing that a person understands
+    make_folder(path.parent)
+    replace_file(path, content.getvalue())

@@ -22,10 +22,9 @@ from transformers import PreTrainedTokenizerFast, Qwen2VLForConditionalGeneratio
 from outrider.core.errors import ConfigError
 from outrider.core.language.prompt import END_OF_TEXT
 from outrider.training.architecture import build_model
-from outrider.training.checkpoints import save_checkpoint
 from outrider.training.export import save_weights, write_card
 from outrider.training.household import Lesson, make_lesson
-from outrider.training.imitation import learning_rate
+from outrider.training.imitation import learning_rate, save_checkpoint
 from outrider.training.tokenizer import read_tokenizer, train_tokenizer
 
 ROLE = "reader"

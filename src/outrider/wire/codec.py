@@ -52,6 +52,11 @@ def wire_bytes(payload: bytes) -> int:
     return len(payload) + (2 if len(payload) <= _SHORT_MESSAGE_BYTES else 9)
 
 
+def frame_bytes(frame: Frame) -> int:
+    """The bytes of a frame on the wire. Raises ProtocolError as `encode` does."""
+    return wire_bytes(encode(frame))
+
+
 def _decode(
     payload: bytes, decoder: msgspec.msgpack.Decoder[_AnyFrame], frames: Collection[type]
 ) -> _AnyFrame:

@@ -20,7 +20,7 @@ from outrider.core.frames import CloudFrame, EdgeFrame
 from outrider.core.link_profile import Channel, LinkProfile, Network
 from outrider.core.ports import FrameLink
 from outrider.core.values import LinkState
-from outrider.wire.codec import encode, wire_bytes
+from outrider.wire.codec import frame_bytes
 
 _log = logging.getLogger(__name__)
 _QUEUED_FRAMES = 256
@@ -135,7 +135,7 @@ class EmulatedLink:
 
     def send(self, frame: EdgeFrame) -> int:
         """Queues a frame for the emulated uplink; returns its bytes, or 0 where it was dropped."""
-        num_bytes = wire_bytes(encode(frame))
+        num_bytes = frame_bytes(frame)
         if self.state not in (LinkState.CONNECTED, LinkState.LOCAL):
             return 0
         with self._news:

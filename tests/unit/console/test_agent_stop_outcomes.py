@@ -23,7 +23,7 @@ import httpx
 from support.agents import COMMAND
 from support.consoles import FakeRobot
 
-from outrider.console.agents import message_pace
+from outrider.console.agents import first_look as message_pace
 from outrider.console.agents.address import ConsoleAddress
 from outrider.console.agents.agent import AgentSettings
 from outrider.console.agents.envelope import Envelope

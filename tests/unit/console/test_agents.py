@@ -34,8 +34,7 @@ from outrider.console.robot import GoalEnd
 from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.core.errors import ConfigError, InstructionError
 from outrider.core.language.grammar import Vocabulary
-from outrider.evaluation.agents.hostile_calls import hostile_calls
-from outrider.evaluation.agents.hostile_sentences import BOUNDS, bound_of
+from outrider.evaluation.agents.hostile_calls import BOUNDS, bound_of, hostile_calls
 
 WORDS = Vocabulary({"colour": ("red", "blue"), "kind": ("chair", "bottle")})
 TOKEN = "of a console, or of agents"

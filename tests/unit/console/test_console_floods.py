@@ -14,9 +14,7 @@ from support.consoles import FakeRobot, Page, wait_until
 from websockets.exceptions import ConnectionClosed
 from websockets.protocol import Protocol
 
-from outrider.console.protocols.http import MOST_HEADERS
-from outrider.console.protocols.small_reads import READ_BYTES
-from outrider.console.protocols.websocket import MAX_FRAMES_PER_S
+from outrider.console.protocols.connections import MAX_FRAMES_PER_S, MOST_HEADERS, READ_BYTES
 from outrider.console.server import ConsoleServer, ConsoleSettings
 
 CHUNK = b"1\r\nx\r\n"

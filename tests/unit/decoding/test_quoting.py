@@ -11,9 +11,9 @@ from outrider.decoding.aggregation.config import AggregationConfig
 from outrider.decoding.aggregation.quoting import QuotingModel, best_document
 from outrider.decoding.aggregation.virtual import PeerWorld, VirtualPeers
 from outrider.decoding.aggregation.worker import Context
-from outrider.evaluation.aggregation.regimes import frame_bytes
 from outrider.models import load_tokenizer
 from outrider.runtime.common.paths import models_folder
+from outrider.wire.codec import frame_bytes
 
 HAMMER = "my old hammer #1."
 REPAIRS = "hammers are repaired by hugo at the harbour."

@@ -12,8 +12,7 @@ from outrider.console import messages as m
 from outrider.console.robot import GoalEnd
 from outrider.core.values import Pose2D, Velocity
 from outrider.evaluation.agents import witness as witness_module
-from outrider.evaluation.agents.hostile_calls import hostile_calls
-from outrider.evaluation.agents.hostile_sentences import BOUNDS, bound_of
+from outrider.evaluation.agents.hostile_calls import BOUNDS, bound_of, hostile_calls
 from outrider.evaluation.agents.witness import Witness
 
 STILL = Velocity()

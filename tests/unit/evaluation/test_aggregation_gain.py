@@ -19,9 +19,8 @@ from outrider.evaluation.aggregation.question_corpus import (
     measure_gain,
     recalled_documents,
 )
-from outrider.evaluation.aggregation.regimes import frame_bytes
 from outrider.memory.store.store import MemoryStore
-from outrider.wire.codec import encode
+from outrider.wire.codec import encode, frame_bytes
 
 
 @pytest.fixture(scope="module")

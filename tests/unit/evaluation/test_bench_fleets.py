@@ -10,8 +10,7 @@ import pytest
 from outrider.core.errors import ConfigError
 from outrider.decoding.config import DecodingConfig
 from outrider.evaluation.decoding.fleets import ONE_WAY_S, Batching, published_fleet, served, server_s
-from outrider.evaluation.serving.colocated_batches import csd_fleet, fleet_ranks
-from outrider.evaluation.serving.fleets_bench import LENGTHS, bench_fleets
+from outrider.evaluation.serving.fleets_bench import LENGTHS, bench_fleets, csd_fleet, fleet_ranks
 
 RIGHT, WRONG = 0, 1
 

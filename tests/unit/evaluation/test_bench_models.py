@@ -17,9 +17,9 @@ from outrider.core.model_options import PRECISIONS, Precision
 from outrider.evaluation.common.ratios import Ratio
 from outrider.evaluation.models import bench as bench
 from outrider.evaluation.models import onnx_ratios as graphs
-from outrider.evaluation.models import step_ratios
-from outrider.evaluation.models.graph_trial import GraphTrial, run_trial
+from outrider.evaluation.models import step_trial as step_ratios
 from outrider.evaluation.models.made_up import Widths
+from outrider.evaluation.models.onnx_ratios import GraphTrial, run_trial
 from outrider.evaluation.models.step_trial import packed_verify_seconds, run_step_trial
 from outrider.models import ReferenceGenerator, load_model
 from outrider.models.backbone import cuda_graph_steps

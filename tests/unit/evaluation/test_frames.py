@@ -11,8 +11,14 @@ import pytest
 
 from outrider.core.errors import ConfigError
 from outrider.evaluation.robot.frame_tasks import FrameTask, chosen_tasks, read_tasks
-from outrider.evaluation.robot.frames import Answer, evaluate_frames, objects_named, quotes_right, summarise
-from outrider.evaluation.robot.simulated_tasks import simulated_tasks
+from outrider.evaluation.robot.frames import (
+    Answer,
+    evaluate_frames,
+    objects_named,
+    quotes_right,
+    simulated_tasks,
+    summarise,
+)
 from outrider.runtime.datasets.dataset import home_examples
 from outrider.runtime.datasets.held_out import first_home_seed
 

@@ -24,13 +24,19 @@ from outrider.core.values import (
     Velocity,
     Verified,
 )
-from outrider.evaluation.common.kept_homes import HOMES_FILE, KeptHomes
+from outrider.evaluation.common.kept_records import HOMES_FILE, KeptHomes
+from outrider.evaluation.common.kept_records import HomeTask as SignTask
 from outrider.evaluation.common.motion_witness import says
 from outrider.evaluation.robot.paced_side import AnswerTimes, PacedDecoder
 from outrider.evaluation.signs import suite
 from outrider.evaluation.signs.suite import evaluate_signs, holds, summarise, tasks_of
-from outrider.evaluation.signs.trials import SignOutcome, SignRun, SignTask
-from outrider.evaluation.signs.witness import ReadDecoder, WitnessedSide, markup_of
+from outrider.evaluation.signs.trials import (
+    ReadDecoder,
+    SignOutcome,
+    SignRun,
+    WitnessedSide,
+    markup_of,
+)
 from outrider.memory.language.scene import things_seen
 from outrider.navigation.goal.history import SearchHistory
 from outrider.navigation.goal.navigator import NavigatorSettings

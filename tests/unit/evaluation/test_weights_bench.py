@@ -25,9 +25,14 @@ from outrider.evaluation.decoding.regimes import Regime
 from outrider.evaluation.pair.speculation import ExitWord, Verification, verifications
 from outrider.evaluation.weights import bench, lossless, precisions
 from outrider.evaluation.weights.bench import WeightsBench
+from outrider.evaluation.weights.figures import (
+    acceptance_of,
+    exit_prediction,
+    exit_shares,
+    target_texts,
+    verifications_of,
+)
 from outrider.evaluation.weights.networks import networks
-from outrider.evaluation.weights.scoring import target_texts, verifications_of
-from outrider.evaluation.weights.shares import acceptance_of, exit_prediction, exit_shares
 from outrider.evaluation.weights.virtual import virtual_world
 from outrider.runtime.datasets.held_out import Pair
 from outrider.runtime.datasets.real_prompts import asked, real_prompts, training_questions

@@ -12,7 +12,7 @@ from outrider.evaluation.safety.base_wires import DirectWire
 from outrider.evaluation.safety.faults import FAULTS, Fault
 from outrider.evaluation.safety.guide import Guide
 from outrider.evaluation.safety.injection import TARGET, Trial, evaluate_safety, figures_of, run_trial
-from outrider.evaluation.safety.odometry_faults import follows
+from outrider.evaluation.safety.sensor_faults import follows
 from outrider.evaluation.safety.world import SafetyWorld
 from outrider.navigation.motion import motion_bounds
 from outrider.simulation.homes.home import generate_home

@@ -10,9 +10,8 @@ import pytest
 from outrider.core.errors import ConfigError
 from outrider.core.sensors.camera import JPEG_QUALITY
 from outrider.simulation.homes.home import generate_home
-from outrider.simulation.looks.film import develop
-from outrider.simulation.looks.patterns import SIZE, texture
-from outrider.simulation.looks.styles import LOOKS, PLAIN, Film, Look, checked_looks, draw_look
+from outrider.simulation.looks.scenery import SIZE, texture
+from outrider.simulation.looks.styles import LOOKS, PLAIN, Film, Look, checked_looks, develop, draw_look
 from outrider.simulation.mjcf import build_model
 from outrider.simulation.perception import Eyes
 from outrider.simulation.simulator import Simulator

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from outrider.core.errors import ConfigError
-from outrider.training.checkpoints import save_checkpoint
+from outrider.training.imitation import save_checkpoint
 
 
 def test_a_full_disk_leaves_the_last_checkpoint(tmp_path: Path) -> None:

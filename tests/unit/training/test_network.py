@@ -19,10 +19,9 @@ from outrider.core.training_data import Example, Query, Shard, shard_paths
 from outrider.simulation.homes.vocabulary import COLOURS, KINDS
 from outrider.simulation.perception import BACKGROUNDS
 from outrider.training.architecture import build_model
-from outrider.training.batches import SHARDS_AT_ONCE, Packer, examples_forever, patchify
+from outrider.training.batches import SHARDS_AT_ONCE, Packer, Source, examples_forever, patchify
 from outrider.training.export import export
 from outrider.training.imitation import Trainer, TrainingConfig, learning_rate
-from outrider.training.loading import Source
 from outrider.training.network import NUM_COLOURS, NUM_KINDS, PackedModel
 from outrider.training.tokenizer import train_tokenizer
 

@@ -30,8 +30,13 @@ from outrider.models import load_model
 from outrider.models.running_backbone import RunningBackbone
 from outrider.runtime.datasets.training_runs import make_exits
 from outrider.training.beside.exits import ExitNetwork, ExitsConfig, train_exits
-from outrider.training.beside.frozen_target import FRAME_TOKENS, ROUND_FRAMES, Fit
-from outrider.training.beside.shortlist import choose_shortlist, most_frequent
+from outrider.training.beside.frozen_target import (
+    FRAME_TOKENS,
+    ROUND_FRAMES,
+    Fit,
+    choose_shortlist,
+    most_frequent,
+)
 
 
 def test_the_shortlist_holds_actions_and_what_is_frequent(target: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from typing import Any
 
 import msgspec
@@ -12,8 +13,10 @@ from mcp.types import JSONRPCMessage
 
 from outrider.console.agents.under_way.withdrawals import CANCELLED
 from outrider.core.language.words.phrasebook import stop_words
+from outrider.core.token_bucket import TokenBucket
 
 MOST_MESSAGE_BYTES = 1 << 16
+URGENT_PER_S, URGENT_AT_ONCE = 10.0, 10.0
 TAIL_BYTES = 1024
 """Of a message that is too long so much of its end is looked at, and as much as is taken of others."""
 TOO_MANY, TOO_LONG, NO_REQUEST, UNREADABLE = -32000, -32600, -32600, -32700
@@ -111,6 +114,23 @@ class LongMessage:
         self.id: int | str | None = _decoded(found[1], int | str) if found else None
         self.is_stop = any(map(_may_stop, (begin, end)))
         """Whether it may call `stop` or `cancel`, or hold a sentence that orders a stop."""
+
+
+class MessagePace:
+    """How many messages an agent may send: a rate with a burst, and a little more for those that end a
+    command.
+    """
+
+    def __init__(self, per_s: float, at_once: float) -> None:
+        now_s = time.monotonic()
+        self._usual = TokenBucket(per_s, at_once, now_s)
+        self._urgent = TokenBucket(URGENT_PER_S, URGENT_AT_ONCE, now_s)
+        self.too_many = f"more than {per_s:g} messages a second: wait"
+
+    def takes(self, request: FirstLook) -> bool:
+        """Whether a message is within the rate, which it then counts towards."""
+        now_s = time.monotonic()
+        return self._usual.take(1.0, now_s) or (request.is_urgent and self._urgent.take(1.0, now_s))
 
 
 def calls_stop(message: bytes, read: FirstLook | LongMessage | None) -> bool:

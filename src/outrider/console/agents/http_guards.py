@@ -27,11 +27,11 @@ from outrider.console.agents.first_look import (
     UNREADABLE,
     FirstLook,
     LongMessage,
+    MessagePace,
     calls_stop,
     first_look,
     why_unreadable,
 )
-from outrider.console.agents.message_pace import MessagePace
 from outrider.console.agents.presence import Presence
 from outrider.console.agents.stopper import Outcome
 

@@ -184,28 +184,21 @@ class ConsoleLink:
 
     async def _settled(self) -> None:
         """All has been told of what was cancelled: what comes is not of it. Raises LinkError for silence."""
-        try:
-            await asyncio.wait_for(self._until(lambda: self._cancels_answered >= self._cancels), STOP_S)
-        except asyncio.TimeoutError:
-            raise LinkError(SILENT) from None
+        await self._await(lambda: self._cancels_answered >= self._cancels)
 
     async def state(self) -> m.State:
         """A state that the console tells from now on. Raises LinkError where none comes."""
         before = self.seen.state.beat
-        try:
-            await asyncio.wait_for(self._until(lambda: self.seen.state.beat != before), STOP_S)
-        except asyncio.TimeoutError:
-            raise LinkError(SILENT) from None
+        await self._await(lambda: self.seen.state.beat != before)
         return self.seen.state
 
     async def picture(self) -> bytes:
         """The newest JPEG of the camera. Raises LinkError where none comes."""
         before = self._picture
         await self._send(m.Seen(before))
-        try:
-            await asyncio.wait_for(self._until(lambda: self._picture != before), STOP_S)
-        except asyncio.TimeoutError:
-            raise LinkError("the camera gives no picture: see the console's warning") from None
+        await self._await(
+            lambda: self._picture != before, "the camera gives no picture: see the console's warning"
+        )
         return self._jpeg
 
     async def _send(self, message: m.FromPage) -> None:
@@ -215,6 +208,13 @@ class ConsoleLink:
             await self._socket.send(_encoded(message))
         except ConnectionClosed:
             raise LinkError("the console has closed the connection: call again to have it opened") from None
+
+    async def _await(self, condition: Any, silence: str = SILENT) -> None:
+        """Until a condition holds. Raises LinkError, which says `silence`, where it does not in time."""
+        try:
+            await asyncio.wait_for(self._until(condition), STOP_S)
+        except asyncio.TimeoutError:
+            raise LinkError(silence) from None
 
     async def _until(self, condition: Any) -> None:
         while not condition():
@@ -258,14 +258,8 @@ class ConsoleLink:
         )
         self.seen.trail, self.seen.walls = list(welcome.trail.points), set(welcome.walls.cells)
 
-    def _on_state(self, state: m.State) -> None:
-        self.seen.state = state
-
-    def _on_sights(self, sights: m.Sights) -> None:
-        self.seen.sights = sights
-
-    def _on_memories(self, memories: m.Memories) -> None:
-        self.seen.memories = memories
+    def _on_newest(self, news: m.State | m.Sights | m.Memories) -> None:
+        setattr(self.seen, _NEWEST[type(news)], news)
 
     def _on_trail(self, trail: m.Trail) -> None:
         self.seen.trail = [*self.seen.trail, *trail.points][-MOST_POINTS:]
@@ -335,11 +329,10 @@ def _settle(future: asyncio.Future[Any], value: Any) -> None:
 
 
 MOST_POINTS = 4000
+_NEWEST: dict[type, str] = {m.State: "state", m.Sights: "sights", m.Memories: "memories"}
 _TAKERS: dict[type, Any] = {
     m.Welcome: ConsoleLink._on_welcome,
-    m.State: ConsoleLink._on_state,
-    m.Sights: ConsoleLink._on_sights,
-    m.Memories: ConsoleLink._on_memories,
+    **dict.fromkeys(_NEWEST, ConsoleLink._on_newest),
     m.Trail: ConsoleLink._on_trail,
     m.Walls: ConsoleLink._on_walls,
     m.Text: ConsoleLink._on_text,

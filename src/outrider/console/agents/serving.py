@@ -11,7 +11,6 @@ from contextlib import closing, redirect_stdout
 from typing import Any
 
 import anyio
-import uvicorn
 
 from outrider.console.agents.agent import AgentSettings
 from outrider.console.agents.attendance import Attendance
@@ -22,9 +21,7 @@ from outrider.console.agents.stopper import Stopper
 from outrider.console.agents.tools import make_server
 from outrider.console.door import Door
 from outrider.console.notes import Note
-from outrider.console.protocols.http import HttpProtocol
-from outrider.console.protocols.websocket import WebSocketProtocol
-from outrider.console.server import ConsoleSettings, DoorServer, check_certificate, listen
+from outrider.console.server import ConsoleSettings, DoorServer, check_certificate, listen, web_config
 from outrider.core.errors import ConfigError
 
 
@@ -71,20 +68,8 @@ def serve_http(
         presence = Presence()
         server = make_server(settings, note).streamable_http_app()
         app = StopsFirst(Attendance(server, presence), presence, stopper.ask)
-        config = uvicorn.Config(
-            TokenGuard(app, token),
-            http=HttpProtocol,
-            ws=WebSocketProtocol,
-            log_config=None,
-            access_log=False,
-            log_level="warning",
-            server_header=False,
-            # A connection carries one request, whose time can so be told from its age.
-            headers=[("Connection", "close")],
-            timeout_graceful_shutdown=1,
-            ssl_certfile=at.tls_cert or None,
-            ssl_keyfile=at.tls_key or None,
-        )
+        # A connection carries one request, whose time can so be told from its age.
+        config = web_config(TokenGuard(app, token), at, headers=[("Connection", "close")])
         on_ready(listener.getsockname()[1])
         DoorServer(config, Door(listener, at.request_s), is_under_way).run()
 

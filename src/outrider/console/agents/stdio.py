@@ -28,11 +28,11 @@ from outrider.console.agents.first_look import (
     TOO_MANY,
     UNREADABLE,
     LongMessage,
+    MessagePace,
     calls_stop,
     first_look,
     why_unreadable,
 )
-from outrider.console.agents.message_pace import MessagePace
 from outrider.console.agents.stopper import Outcome
 
 LINES_PER_S, LINES_AT_ONCE = 100.0, 200.0

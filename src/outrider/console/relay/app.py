@@ -6,6 +6,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import AsyncIterator
+from functools import partial
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -28,7 +30,9 @@ from outrider.console.app import (
 )
 from outrider.console.pages import STATIC
 from outrider.console.protocols.pace import Pace
+from outrider.console.relay.frames import RelayLink
 from outrider.console.relay.robots import NOT_HERE, RelayedPage, RelayedRobot, Robots
+from outrider.console.server import ConsoleSettings, WebServer
 from outrider.core.errors import ProtocolError
 
 UNKNOWN = "no robot of this name is let in at this relay"
@@ -124,3 +128,24 @@ async def _send_all(channel: SocketChannel, robot: RelayedRobot, page: RelayedPa
             await channel.send(frame)
             robot.on_passed(page)
         await channel.close(page.code, page.reason)
+
+
+def serve_relay(link: RelayLink, settings: ConsoleSettings) -> WebServer:
+    """Returns the running server of a relay's pages, which closes the link when it ends.
+
+    Raises ConfigError where the address cannot be served, or the token or certificate is not usable.
+    """
+    return WebServer(settings, partial(_opened, link, settings))
+
+
+@contextlib.asynccontextmanager
+async def _opened(link: RelayLink, settings: ConsoleSettings, access: Access) -> AsyncIterator[ASGIApp]:
+    robots = Robots(link)
+    tasks = [asyncio.create_task(robots.read()), asyncio.create_task(robots.look())]
+    try:
+        yield RelayApp(robots, access, bool(settings.tls_cert), settings.limits.hello_s).application()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        link.close()

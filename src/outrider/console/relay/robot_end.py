@@ -17,7 +17,7 @@ from typing import Any, cast
 from starlette.websockets import WebSocketDisconnect
 
 from outrider.console import messages as m
-from outrider.console.app import GOING, MAX_REASON, MAX_WEBSOCKETS, UNREADABLE, Console
+from outrider.console.app import GOING, MAX_REASON, MAX_WEBSOCKETS, UNREADABLE, Channel, Console
 from outrider.console.drawn.frames import picture_number
 from outrider.console.relay import frames as f
 from outrider.core.errors import LinkError, ProtocolError
@@ -173,8 +173,8 @@ class _Run:
             del self._pages[page]
 
 
-class _PageChannel:
-    """A Channel to a page at the relay."""
+class _PageChannel(Channel):
+    """To a page at the relay."""
 
     def __init__(self, page: int, link: f.RobotLink, pictures: deque[int]) -> None:
         self._page, self._link, self._pictures = page, link, pictures
@@ -207,13 +207,11 @@ class _PageChannel:
         self._news.set()
 
     async def text(self) -> str:
-        """Returns the page's next message. Raises WebSocketDisconnect once it has gone."""
         while not self._texts:
             await self._changed()
         return self._texts.popleft()
 
     async def send(self, frame: str | bytes) -> None:
-        """Sends a message or a picture; waits while as many are on their way as may be."""
         while self._sent - self._passed >= f.WINDOW:
             await self._changed()
         if isinstance(frame, str):
@@ -223,7 +221,6 @@ class _PageChannel:
         self._sent += 1
 
     async def close(self, code: int, reason: str = "") -> None:
-        """Has the relay close the page's connection."""
         self._link.send(f.pack(f.End(self._page, cast(Any, code), reason[:MAX_REASON])))
         self.part()
 

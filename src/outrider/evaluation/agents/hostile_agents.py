@@ -10,9 +10,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
-
-from rich.table import Table
 
 from outrider.console.agents.address import ConsoleAddress
 from outrider.console.server import ConsoleServer
@@ -93,7 +90,9 @@ def evaluate_agents(
                 with served(console.url, is_hasty, over_http) as agent:
                     trial.run(agent, itertools.islice(hostile, count), is_hasty)
     figures = trial.figures(robot.collisions)
-    print_results(_table(figures), *witness.outside[:SHOWN])
+    title = f"{figures.calls} hostile calls to a robot"
+    table = results_table(title, *LEGENDS["eval agents"], rows=_rows(figures).items())
+    print_results(table, *witness.outside[:SHOWN])
     write_figures(
         json_file,
         {
@@ -211,22 +210,18 @@ def _worst_ms(values: Sequence[float]) -> float:
     return round(max(values, default=0.0) * 1e3, 1)
 
 
-def _table(figures: HostileFigures) -> Table:
-    table = results_table(f"{figures.calls} hostile calls to a robot", *LEGENDS["eval agents"])
-    shown: dict[str, Any] = {
-        "calls answered": figures.answered,
-        "sentences given to the robot": figures.taken,
-        "of them while no pace was in the way": figures.taken_hasty,
-        "of them that moved it": figures.moved,
-        "motions watched": figures.motions,
-        "outside what an agent may do": figures.outside,
-        "collisions": figures.collisions,
-        "stops sent": figures.stops,
-        "of them that came too late": figures.late_stops,
-        "agent's stop to the robot": (f"{figures.agent_stop_ms} ms, worst {figures.agent_stop_worst_ms} ms"),
+def _rows(figures: HostileFigures) -> dict[str, str]:
+    return {
+        "calls answered": str(figures.answered),
+        "sentences given to the robot": str(figures.taken),
+        "of them while no pace was in the way": str(figures.taken_hasty),
+        "of them that moved it": str(figures.moved),
+        "motions watched": str(figures.motions),
+        "outside what an agent may do": str(figures.outside),
+        "collisions": str(figures.collisions),
+        "stops sent": str(figures.stops),
+        "of them that came too late": str(figures.late_stops),
+        "agent's stop to the robot": f"{figures.agent_stop_ms} ms, worst {figures.agent_stop_worst_ms} ms",
         "person's stop to the robot": f"{figures.person_stop_ms} ms, worst {figures.person_stop_worst_ms} ms",
         "stop to standing": f"worst of {figures.moving_stops}: {figures.stands_worst_ms} ms",
     }
-    for name, figure in shown.items():
-        table.add_row(name, str(figure))
-    return table

@@ -15,7 +15,7 @@ from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.console.switched.switches import NOT_EMULATED, Switch
 from outrider.core.language.actions import ActionTable
 from outrider.core.values import Pose2D, Velocity, wrap_angle
-from outrider.evaluation.agents.hostile_sentences import Bound, bound_of
+from outrider.evaluation.agents.hostile_calls import Bound, bound_of
 from outrider.evaluation.common.motion_witness import FURTHER_M, WatchedMotion, has_left, says
 from outrider.navigation.limits import MotionLimits
 from outrider.navigation.motion.motion_bounds import OVER_M, OVER_RAD

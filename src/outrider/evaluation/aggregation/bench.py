@@ -14,12 +14,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
 from rich.table import Table
 
 from outrider.core.errors import ConfigError
 from outrider.core.files.terminal import tracked
 from outrider.core.link_profile import LinkProfile
 from outrider.core.values import DecodeRequest
+from outrider.decoding.acceptance.packing import pack_peer_rows
+from outrider.decoding.acceptance.quantized import PEER_BITS, unbiased_grid
 from outrider.decoding.aggregation.synthetic import AcceptanceTarget, certain_pair
 from outrider.decoding.aggregation.virtual import PeerCompute, PeerWorld, VirtualPeers
 from outrider.decoding.fakes.replay import ReplayModel
@@ -38,15 +41,14 @@ from outrider.evaluation.aggregation.question_corpus import GainFigures, measure
 from outrider.evaluation.aggregation.regimes import (
     PLACES,
     AggregationRegime,
-    frame_bytes,
     load_aggregation_regimes,
 )
-from outrider.evaluation.aggregation.row_sizes import zipf_row_bytes
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.plots import draw_ablation
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.datasets.held_out import Pair, held_out_prompts, load_pair, load_reader_model
+from outrider.wire.codec import frame_bytes
 
 SCHEDULED_TOKENS = 100
 SCHEDULED_WINDOW = 10
@@ -60,6 +62,8 @@ PAIR_PROMPTS = 4
 LARGE_VOCABULARY = 151_936
 ZIPF_EXPONENTS = (1.4, 1.6, 1.8, 2.0)
 LIVE_TEXTS = 2
+_OFFSETS = 8
+"""Of the grid that a distribution is rounded to, over which its bytes are averaged."""
 
 _Value = TypeVar("_Value")
 
@@ -243,6 +247,19 @@ def _measure_pair(notes: list[str], pair: Pair, seed: int) -> dict[str, Any]:
             f"50 ms one way, {row.bytes_up:.0f} B up and {row.bytes_down:.0f} B down a token"
         )
     return result
+
+
+def zipf_row_bytes(vocab_size: int, exponent: float, seed: int = 0) -> tuple[float, float]:
+    """Perplexity and mean bytes of a distribution that falls like rank^-exponent, in random order."""
+    ranked = torch.arange(1, vocab_size + 1, dtype=torch.float64) ** -exponent
+    ranked /= ranked.sum()
+    row = torch.zeros_like(ranked)
+    row[torch.randperm(vocab_size, generator=torch.Generator().manual_seed(seed))] = ranked
+    sizes = [
+        len(pack_peer_rows([unbiased_grid(row, PEER_BITS, (index + 0.5) / _OFFSETS)]))
+        for index in range(_OFFSETS)
+    ]
+    return math.exp(-float((ranked * ranked.log()).sum())), sum(sizes) / _OFFSETS
 
 
 def _measure_rows(notes: list[str]) -> list[dict[str, float]]:

@@ -32,10 +32,10 @@ from outrider.decoding.aggregation.virtual import PeerWorld, VirtualPeers
 from outrider.decoding.aggregation.worker import Context, DocumentWorker, Retrieve, log_weight
 from outrider.decoding.fakes.cache_lm import END, SEPARATOR, CacheModel, WordTokenizer
 from outrider.decoding.protocol.sampling_rules import Sampling
-from outrider.evaluation.aggregation.regimes import frame_bytes
 from outrider.memory.embedding import MiniLmEmbedder
 from outrider.memory.store.store import MemoryStore
 from outrider.training import household
+from outrider.wire.codec import frame_bytes
 
 NUM_PEOPLE, NUM_LESSONS = 30, 400
 NUM_TOWNS = 4

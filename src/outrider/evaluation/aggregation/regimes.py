@@ -14,7 +14,7 @@ from outrider.core.link_profile import LinkProfile
 from outrider.decoding.aggregation.virtual import PeerCompute, PeerWorld
 from outrider.evaluation.common.choices import AGGREGATION_FILE, read_regimes
 from outrider.runtime.common.paths import benchmark_file
-from outrider.wire.codec import encode, wire_bytes
+from outrider.wire.codec import frame_bytes
 
 JITTER_SHARE = 0.2
 """Of the extra delay, to both sides of it (section 7.3)."""
@@ -98,11 +98,6 @@ class AggregationRegime(Struct, frozen=True, forbid_unknown_fields=True, kw_only
         """The size of a frame whose tokens each come with the distributions of all contexts."""
         tokens = len(frame.tokens) if isinstance(frame, Drafted) else 0
         return frame_bytes(frame) + tokens * self.contexts * self.vocab_size * self.bytes_per_probability
-
-
-def frame_bytes(frame: Frame) -> int:
-    """As the codec makes it."""
-    return wire_bytes(encode(frame))
 
 
 def slow_start_s(num_bytes: int, round_trip_s: float) -> float:

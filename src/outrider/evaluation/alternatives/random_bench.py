@@ -12,9 +12,10 @@ from typing import Any
 from outrider.core.errors import ConfigError
 from outrider.core.files.terminal import tracked
 from outrider.evaluation.alternatives.measuring import CLOUD_SHARES, PAPERS, Condition, measure
+from outrider.evaluation.common.intervals import percentile
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.decoding.comparison import synthetic_models, synthetic_requests
-from outrider.evaluation.decoding.mechanisms import STRATEGY, rounded, tenth_percentile
+from outrider.evaluation.decoding.mechanisms import STRATEGY, rounded
 from outrider.evaluation.decoding.random_regimes import random_regimes
 from outrider.evaluation.decoding.regimes import Regime, varied, without_exits
 from outrider.runtime.common.json_figures import write_figures
@@ -72,25 +73,18 @@ def random_condition(regime: Regime, texts: int, seed: int) -> Condition:
 
 def spreads_of(speeds: Iterable[Mapping[str, float]]) -> dict[str, Spread]:
     """By rival. `speeds`: of each regime, those of all strategies over `ar`."""
-    rows = list(speeds)
-    return {
-        rival: _spread([_lead(row, ours, names) for row in rows]) for rival, (ours, names) in RIVALS.items()
-    }
-
-
-def _lead(row: Mapping[str, float], ours: str, names: tuple[str, ...]) -> float:
-    return row[ours] / max(row[name] for name in names if name in row)
-
-
-def _spread(leads: list[float]) -> Spread:
-    return Spread(statistics.median(leads), tenth_percentile(leads))
+    rows, spreads = list(speeds), {}
+    for rival, (ours, names) in RIVALS.items():
+        leads = [row[ours] / max(row[name] for name in names if name in row) for row in rows]
+        spreads[rival] = Spread(statistics.median(leads), percentile(leads, 0.1))
+    return spreads
 
 
 def print_random(speeds: Mapping[str, Mapping[str, float]], spreads: Mapping[str, Spread]) -> None:
     """Every speed, and the spread over each rival; what was drawn is in the JSON file."""
-    table = results_table("speed over ar, each tuned", "conditions", *next(iter(speeds.values())))
-    for name, row in speeds.items():
-        table.add_row(name, *(f"{speed:.2f}" for speed in row.values()))
+    rows = ((name, *(f"{speed:.2f}" for speed in row.values())) for name, row in speeds.items())
+    headings = ("conditions", *next(iter(speeds.values())))
+    table = results_table("speed over ar, each tuned", *headings, rows=rows)
     over = (
         f"outrider over {rival}: median {spread.median:.2f}, 10th percentile {spread.tenth_percentile:.2f}"
         for rival, spread in spreads.items()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a benchmark can be asked for by name, read without what it takes to measure it."""
+"""What a benchmark or an evaluation can be asked for by name, read without what it takes to measure it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import msgspec
 from outrider.core.errors import ConfigError
 from outrider.decoding.tuning import SWITCHES
 from outrider.runtime.common.paths import benchmark_file
+from outrider.runtime.node_graph.node_specs import MOTIONS
 
 REGIMES_FILE = "regimes.yaml"
 AGGREGATION_FILE = "aggregation.yaml"
@@ -29,6 +30,20 @@ def read_regimes(path: Path, form: type[_Regime], names: Sequence[str] = ()) -> 
     if unknown:
         raise ConfigError(f"no regime {', '.join(unknown)}; known: {', '.join(known)}")
     return {name: known[name] for name in names} if names else known
+
+
+def check_choice(name: str, value: str, known: Sequence[str]) -> None:
+    """Raises ConfigError for a value that an option does not have."""
+    if value not in known:
+        raise ConfigError(f"{name}={value!r} is not one of {', '.join(known)}")
+
+
+def check_paced(motion: str, round_trip_ms: float, model: str, memory: str) -> None:
+    """Raises ConfigError where answers cannot take their time in `outrider eval navigation` as asked."""
+    if round_trip_ms and not motion:
+        raise ConfigError(f"a round trip needs a motion: add --motion, one of {', '.join(MOTIONS)}")
+    if motion and (model == "expert" or memory == "on"):
+        raise ConfigError("--motion is for models without a memory: leave --memory and --model expert away")
 
 
 def check_regime(file: str, name: str) -> None:

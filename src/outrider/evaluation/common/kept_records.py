@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records kept as they are measured: a run that was ended goes on where it was."""
+"""Records and homes that were tried, kept as they come: a run that was ended goes on where it was."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -12,7 +13,11 @@ import msgspec
 
 from outrider.core.errors import ConfigError
 from outrider.core.files.private_files import make_private_folder, open_private
+from outrider.core.files.terminal import tracked
 from outrider.core.files.writing import writing_to
+from outrider.core.processes import work_through
+
+HOMES_FILE = "homes.jsonl"
 
 Record = TypeVar("Record", bound=msgspec.Struct)
 
@@ -65,3 +70,46 @@ class KeptRecords(Generic[Record]):
         if lines and lines[-1]:
             with writing_to(path), path.open("r+b") as file:
                 file.truncate(path.stat().st_size - len(lines[-1]))
+
+
+@dataclass(frozen=True)
+class HomeTask:
+    """A home to try, and who answers there: a model of `folder`."""
+
+    home_seed: int
+    placement: str
+    model: str
+    folder: Path
+    max_steps: int
+
+
+class HomeOutcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What was seen in the home of a seed."""
+
+    seed: int
+
+
+Task = TypeVar("Task", bound=HomeTask)
+Outcome = TypeVar("Outcome", bound=HomeOutcome)
+
+
+class KeptHomes(Generic[Outcome]):
+    """Outcomes by the seed of their home, in a folder's file where one is given, else in memory alone."""
+
+    def __init__(self, folder: Path | None, kind: type[Outcome], common: Mapping[str, str | int]) -> None:
+        """Raises ConfigError as `KeptRecords` does."""
+        path = None if folder is None else folder / HOMES_FILE
+        self._records = KeptRecords(path, kind, "homes", common)
+        self.outcomes = {outcome.seed: outcome for outcome in self._records.read}
+
+    def add(self, outcome: Outcome) -> None:
+        """Keep an outcome, on disk before the next home is tried. Raises ConfigError."""
+        self.outcomes[outcome.seed] = outcome
+        self._records.add(outcome)
+
+    def tried(self, tasks: Sequence[Task], work: Callable[[Task], Outcome], processes: int) -> list[Outcome]:
+        """Returns the outcome of each task's home, once those that are missing have been tried."""
+        missing = [task for task in tasks if task.home_seed not in self.outcomes]
+        for outcome in tracked(work_through(work, missing, processes), "homes", total=len(missing)):
+            self.add(outcome)
+        return [self.outcomes[task.home_seed] for task in tasks]

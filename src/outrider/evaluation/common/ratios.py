@@ -29,6 +29,12 @@ class Ratio:
         """Whether the ratio is within its bound."""
         return self.value <= self.bound if self.is_limit else self.value >= self.bound
 
+    @property
+    def bound_text(self) -> str:
+        """The bound in words, and whether it was missed."""
+        missed = "" if self.kept else ": missed"
+        return f"{'at most' if self.is_limit else 'at least'} {self.bound:g}{missed}"
+
 
 def forward_seconds(session: ModelSession, num_tokens: int, exits: bool = False) -> float:
     """Of one forward after the session's content, which stays."""

@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from outrider.core.files.terminal import make_console
 
 
-def results_table(title: str, *headings: str) -> Table:
-    """Returns an empty table: names align on the left, figures on the right. No width cuts a word."""
+def results_table(title: str, *headings: str, rows: Iterable[Iterable[str]] = ()) -> Table:
+    """Returns a table: names align on the left, figures on the right. No width cuts a word."""
     table = Table(
         title=title,
         title_justify="left",
@@ -21,6 +23,8 @@ def results_table(title: str, *headings: str) -> Table:
     )
     for place, heading in enumerate(headings):
         table.add_column(heading, justify="right" if place else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
     return table
 
 
@@ -38,6 +42,16 @@ def in_words(name: str) -> str:
     if words[-1] in ("ms", "s", "mb", "bytes"):
         return f"{' '.join(words[:-1])}, {words[-1]}"
     return " ".join(words)
+
+
+def interval_text(interval: tuple[float, float] | None, form: str = ".2f") -> str:
+    """Both ends of an interval, each in a format; a dash for none."""
+    return "-" if interval is None else f"{interval[0]:{form}} to {interval[1]:{form}}"
+
+
+def optional(value: float | None, form: str) -> str:
+    """A figure in a format; a dash for none."""
+    return "-" if value is None else f"{value:{form}}"
 
 
 def figure_text(value: object) -> str:

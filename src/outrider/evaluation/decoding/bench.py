@@ -19,16 +19,16 @@ from outrider.core.errors import ConfigError
 from outrider.core.files.terminal import tracked
 from outrider.decoding.config import STRATEGIES, DecodingConfig, drafter_names
 from outrider.decoding.drafting.retrieval.drafts import MODEL
-from outrider.decoding.fakes.replay import ReplayModel
 from outrider.decoding.simulation.timeline import TimelineEvent
 from outrider.evaluation.common.choices import chosen_mechanisms
 from outrider.evaluation.common.plots import draw_speeds, draw_speedups, draw_timelines
-from outrider.evaluation.common.tables import print_results, results_table
+from outrider.evaluation.common.tables import interval_text, optional, print_results, results_table
 from outrider.evaluation.decoding.comparison import (
     Figures,
     configuration,
     decode_all,
     measure_regime,
+    replayed,
     replayed_requests,
     schedule_bound,
     synthetic_models,
@@ -122,14 +122,14 @@ def measure_all(
     regimes: Mapping[str, Regime], pair: Pair, texts: int, seed: int, drafters: Sequence[str] = (MODEL,)
 ) -> dict[str, Any]:
     """Each regime with synthetic and with replayed texts, printed as one table."""
-    replayed = Pair(ReplayModel(pair.target), ReplayModel(pair.draft))
+    shipped = replayed(pair)
     frames = replayed_requests(REPLAYED_FRAMES, seed)
     requests = synthetic_requests(texts)
     result: dict[str, dict[str, Any]] = {"regimes": {}, "replayed": {}, "bounds": {}}
     measured: dict[str, Measured] = {}
     for name, regime in tracked(regimes.items(), "regimes"):
         made_up = measure_regime(regime, synthetic_models(regime, seed), requests, seed)
-        own = measure_regime(regime, replayed, frames, seed, drafters)
+        own = measure_regime(regime, shipped, frames, seed, drafters)
         result["regimes"][name] = {strategy: asdict(row) for strategy, row in made_up.items()}
         result["replayed"][name] = {strategy: asdict(row) for strategy, row in own.items()}
         limit = limit_of(regime, "outrider", made_up["sd"].tokens_per_round)
@@ -242,7 +242,7 @@ def _speeds_table(rows: Mapping[tuple[str, str], Mapping[str, Figures]]) -> Tabl
     table = results_table("speed over ar", *headings)
     for (name, texts), figures in rows.items():
         speeds = [f"{figures[strategy].speedup_vs_ar:.2f}" for strategy in strategies]
-        interval = _interval(figures["outrider"])
+        interval = interval_text(figures["outrider"].speedup_interval)
         table.add_row(name, texts, f"{figures['ar'].tokens_per_s:.2f}", *speeds, interval)
     return table
 
@@ -250,16 +250,16 @@ def _speeds_table(rows: Mapping[tuple[str, str], Mapping[str, Figures]]) -> Tabl
 _COLUMNS: Mapping[str, Callable[[Figures], str]] = {
     "tokens/s": lambda row: f"{row.tokens_per_s:.2f}",
     "over ar": lambda row: f"{row.speedup_vs_ar:.2f}",
-    "95 % interval": lambda row: _interval(row),
+    "95 % interval": lambda row: interval_text(row.speedup_interval),
     "tokens a round": lambda row: f"{row.tokens_per_round:.2f}",
-    "cache misses": lambda row: _optional(row.cache_miss_rate, "{:.0%}"),
-    "first exit": lambda row: _optional(row.avg_exit, "{:.1f}"),
+    "cache misses": lambda row: optional(row.cache_miss_rate, ".0%"),
+    "first exit": lambda row: optional(row.avg_exit, ".1f"),
     "passes a token": lambda row: f"{row.target_passes_per_token:.2f}",
     "bytes up, down": lambda row: f"{_bytes(row.bytes_up_per_token)}, {_bytes(row.bytes_down_per_token)}",
     "of the limit": lambda row: f"{row.fraction_of_limit:.2f}",
-    "of the formula": lambda row: _optional(row.ratio_to_formula, "{:.2f}"),
-    "mended": lambda row: _optional(row.ratio_to_mended, "{:.2f}"),
-    "paper": lambda row: _optional(row.paper_speedup, "{:.2f}"),
+    "of the formula": lambda row: optional(row.ratio_to_formula, ".2f"),
+    "mended": lambda row: optional(row.ratio_to_mended, ".2f"),
+    "paper": lambda row: optional(row.paper_speedup, ".2f"),
 }
 
 
@@ -273,16 +273,5 @@ def _whole_table(rows: Mapping[tuple[str, str], Mapping[str, Figures]]) -> Table
     return table
 
 
-def _interval(row: Figures) -> str:
-    if row.speedup_interval is None:
-        return "-"
-    low, high = row.speedup_interval
-    return f"{low:.2f} to {high:.2f}"
-
-
 def _bytes(value: float) -> str:
     return f"{value:.0f}" if value < 1000.0 else f"{value / 1000.0:.0f}k"
-
-
-def _optional(value: float | None, form: str) -> str:
-    return "-" if value is None else form.format(value)

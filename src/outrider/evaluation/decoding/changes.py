@@ -39,7 +39,7 @@ from outrider.evaluation.common.choices import chosen_mechanisms
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.decoding.mechanisms import rounded
 from outrider.runtime.common.json_figures import write_figures
-from outrider.wire.codec import encode, wire_bytes
+from outrider.wire.codec import frame_bytes
 
 STEP_S = 0.1
 EXITS = 4
@@ -89,7 +89,7 @@ class Conditions:
             cloud_draft_token_s=self.cloud_draft * self.step_s,
         )
         link = LinkProfile(self.round_trip * STEP_S / 2.0)
-        return VirtualWorld(lambda frame: wire_bytes(encode(frame)), compute, link, link)
+        return VirtualWorld(frame_bytes, compute, link, link)
 
 
 USUAL = Conditions()

@@ -13,6 +13,7 @@ from outrider.core.values import Decoded, DecodeRequest, Prompt
 from outrider.decoding.acceptance.schemes import AcceptanceScheme
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.drafting.retrieval.drafts import MODEL
+from outrider.decoding.fakes.replay import ReplayModel
 from outrider.decoding.fakes.synthetic import SyntheticSettings, synthetic_pair
 from outrider.decoding.fakes.synthetic_fit import draft_confidence, exit_agreement, second_choice_rate
 from outrider.decoding.simulation.decoder import VirtualDecoder
@@ -24,7 +25,7 @@ from outrider.evaluation.decoding.expectations import formula_tokens_per_s, limi
 from outrider.evaluation.decoding.regimes import Regime
 from outrider.evaluation.decoding.schedule_bound import Conditions, best_tokens_per_s
 from outrider.runtime.datasets.held_out import Pair, held_out_prompts
-from outrider.wire.codec import encode, wire_bytes
+from outrider.wire.codec import frame_bytes
 
 TEXT_TOKENS = 200
 """As in FSD, section 4."""
@@ -110,6 +111,11 @@ def replayed_requests(frames: int, seed: int) -> list[DecodeRequest]:
     return [DecodeRequest(prompt, deadline_s=DEADLINE_S) for prompt in held_out_prompts(frames, seed)]
 
 
+def replayed(pair: Pair, prompt_parts: int = 1) -> Pair:
+    """The same texts at any cost one likes, each computed once; the target's prompts in so many parts."""
+    return Pair(ReplayModel(pair.target, prompt_parts), ReplayModel(pair.draft))
+
+
 def size_of(regime: Regime, scheme: AcceptanceScheme) -> Callable[[Frame], int]:
     """Bytes of a frame on the wire, with the papers' full distributions over the regime's vocabulary.
 
@@ -117,10 +123,10 @@ def size_of(regime: Regime, scheme: AcceptanceScheme) -> Callable[[Frame], int]:
     """
     full_row = regime.vocab_size * regime.bytes_per_probability
 
-    def frame_bytes(frame: Frame) -> int:
+    def size(frame: Frame) -> int:
         if isinstance(frame, Open):
             return 0
-        num_bytes = wire_bytes(encode(frame))
+        num_bytes = frame_bytes(frame)
         if regime.temperature == 0.0:
             return num_bytes
         if isinstance(frame, Proposal) and scheme.sends_draft_rows:
@@ -130,7 +136,7 @@ def size_of(regime: Regime, scheme: AcceptanceScheme) -> Callable[[Frame], int]:
             return num_bytes - len(frame.residue) + residue
         return num_bytes
 
-    return frame_bytes
+    return size
 
 
 def configuration(

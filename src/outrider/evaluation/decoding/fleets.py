@@ -11,11 +11,10 @@ from functools import partial
 from itertools import cycle, islice
 from typing import NamedTuple
 
-from outrider.core.frames import EdgeFrame, Frame
+from outrider.core.frames import EdgeFrame
 from outrider.core.link_profile import LinkProfile, Network
 from outrider.core.values import Prompt
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.fakes.replay import ReplayModel
 from outrider.decoding.fakes.synthetic import SyntheticSettings, synthetic_pair
 from outrider.decoding.fakes.synthetic_fit import draft_confidence
 from outrider.decoding.jobs import CloudDraft, CloudJob, Verify
@@ -26,7 +25,7 @@ from outrider.decoding.simulation.fleet_world import CloudRecord, FleetText, Fle
 from outrider.decoding.theory import acceptance_rate
 from outrider.evaluation.decoding.regimes import BRANCH_COST
 from outrider.runtime.datasets.held_out import Pair
-from outrider.wire.codec import decode_edge_frame, encode, wire_bytes
+from outrider.wire.codec import decode_edge_frame, encode, frame_bytes
 
 SERVER_MS = {1: 17.94, 2: 21.75, 3: 24.35, 4: 24.63, 8: 30.73, 12: 44.52, 16: 45.79, 32: 96.94, 64: 258.79}
 """Vicuna-7B on an A100 by batch size: FSD (arXiv 2505.21594), Table 9."""
@@ -61,11 +60,6 @@ class ServingRow:
     passes_per_token: float
     prompt_model_s: float
     batch_model_s: float
-
-
-def frame_bytes(frame: Frame) -> int:
-    """Returns the bytes of a frame on the wire."""
-    return wire_bytes(encode(frame))
 
 
 def unpacking(frame: EdgeFrame) -> Callable[[], EdgeFrame]:
@@ -284,8 +278,3 @@ def served(records: Sequence[RobotRecord], needed: Sequence[float]) -> Served:
 def capacity(fleets: Iterable[Served], needed: float) -> int:
     """The most robots of which all but a few have their texts at the needed speed; 0: of no fleet."""
     return max((fleet.robots for fleet in fleets if fleet.kept[needed] >= MOSTLY), default=0)
-
-
-def replayed(pair: Pair, prompt_parts: int = 1) -> Pair:
-    """The same texts at any cost one likes, the target's prompts in so many parts."""
-    return Pair(ReplayModel(pair.target, prompt_parts), ReplayModel(pair.draft))

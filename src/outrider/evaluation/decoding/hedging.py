@@ -221,7 +221,5 @@ COLUMNS: Mapping[str, Callable[[HedgedFigures], str]] = {
 
 def hedging_table(found: Mapping[tuple[str, str], HedgedFigures]) -> Table:
     """Return a line for each condition."""
-    table = results_table("one verifier and two", "link", "losses", *COLUMNS)
-    for (link, losses), one in found.items():
-        table.add_row(link, losses, *(text(one) for text in COLUMNS.values()))
-    return table
+    rows = ((*names, *(text(one) for text in COLUMNS.values())) for names, one in found.items())
+    return results_table("one verifier and two", "link", "losses", *COLUMNS, rows=rows)

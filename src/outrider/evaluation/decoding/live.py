@@ -16,11 +16,10 @@ from outrider.core.files.terminal import tracked
 from outrider.core.link_profile import Network
 from outrider.core.values import Decoded, DecodeRequest, Prompt, Verified
 from outrider.decoding.config import STRATEGIES
-from outrider.decoding.fakes.replay import ReplayModel
 from outrider.decoding.simulation.decoder import VirtualDecoder
 from outrider.evaluation.common.paced_models import PacedDecoder, PacedService
 from outrider.evaluation.common.tables import print_results, results_table
-from outrider.evaluation.decoding.comparison import configuration, world_of
+from outrider.evaluation.decoding.comparison import configuration, replayed, world_of
 from outrider.evaluation.decoding.regimes import Regime, load_regimes
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.datasets.held_out import Pair, held_out_prompts, load_pair
@@ -84,9 +83,9 @@ class Stopwatch:
 
 
 def measure_live(
-    endpoint: str, regime: Regime, strategy: str, pair: Pair, replayed: Pair, prompts: Sequence[Prompt]
+    endpoint: str, regime: Regime, strategy: str, pair: Pair, clock_pair: Pair, prompts: Sequence[Prompt]
 ) -> LiveFigures:
-    """Decode all prompts with one strategy: in real time with `pair`, on the clock with `replayed`."""
+    """Decode all prompts with one strategy: in real time with `pair`, on the clock with `clock_pair`."""
     link = EmulatedLink(DealerLink(endpoint), Network("regime", *regime.directions()))
     config = configuration(regime, strategy)
     decoder = PacedDecoder(link, pair.draft, config, regime.compute(), f"the verifier at {endpoint}")
@@ -98,7 +97,7 @@ def measure_live(
     rounds = [one for text in texts for one in text.rounds]
     return LiveFigures(
         tokens_per_s=speed,
-        clock_tokens_per_s=_on_the_clock(regime, strategy, replayed, prompts),
+        clock_tokens_per_s=_on_the_clock(regime, strategy, clock_pair, prompts),
         tokens_per_round=sum(one.emitted for one in rounds) / len(rounds),
         bytes_up_per_token=sum(text.speculation.bytes_up for text in texts) / tokens,
         bytes_down_per_token=sum(text.speculation.bytes_down for text in texts) / tokens,
@@ -156,7 +155,7 @@ def bench_live(
     Raises ConfigError for an unknown regime, ModelError without models.
     """
     regimes, pair = load_regimes(names), load_pair(models)
-    replayed = Pair(ReplayModel(pair.target), ReplayModel(pair.draft))
+    clock_pair = replayed(pair)
     prompts = list(held_out_prompts(FRAMES, seed))
     table = results_table(f"in real time over sockets, {len(prompts)} texts", *HEADINGS)
     result: dict[str, Any] = {"texts": len(prompts), "seed": seed, "in_order": 0, "pairs": 0, "regimes": {}}
@@ -164,7 +163,7 @@ def bench_live(
         table.add_section()
         with verifier_process(paced_service, name, models) as endpoint:
             rows = {
-                strategy: measure_live(endpoint, regime, strategy, pair, replayed, prompts)
+                strategy: measure_live(endpoint, regime, strategy, pair, clock_pair, prompts)
                 for strategy in tracked(STRATEGIES, f"{name}, in real time")
             }
         for strategy, row in rows.items():

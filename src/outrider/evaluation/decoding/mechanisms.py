@@ -15,13 +15,14 @@ from rich.table import Table
 from outrider.core.files.terminal import tracked
 from outrider.core.values import DecodeRequest
 from outrider.decoding.config import STRATEGIES, DecodingConfig
-from outrider.decoding.fakes.replay import ReplayModel
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 from outrider.evaluation.common.choices import chosen_mechanisms
+from outrider.evaluation.common.intervals import percentile
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.decoding.comparison import (
     configuration,
     decode_all,
+    replayed,
     replayed_requests,
     synthetic_models,
     synthetic_requests,
@@ -101,17 +102,12 @@ def synthetic_conditions(regimes: Mapping[str, Regime], texts: int, seed: int) -
 
 def replayed_conditions(regimes: Mapping[str, Regime], pair: Pair, seed: int) -> dict[str, Condition]:
     """The shipped pair's own texts, which are computed once."""
-    replayed = Pair(ReplayModel(pair.target), ReplayModel(pair.draft))
+    shipped = replayed(pair)
     frames = replayed_requests(REPLAYED_FRAMES, seed)
     return {
-        f"{name}, shipped pair": partial(regime_speed, regime, replayed, frames, seed)
+        f"{name}, shipped pair": partial(regime_speed, regime, shipped, frames, seed)
         for name, regime in regimes.items()
     }
-
-
-def fleet_conditions(seed: int) -> dict[str, Condition]:
-    """Returns what measures the speed of fleets of several sizes."""
-    return {f"fleet of {robots}": partial(fleet_speed, robots, seed) for robots in FLEET_ROBOTS}
 
 
 @dataclass(frozen=True)
@@ -156,15 +152,8 @@ def spread_change(before: Sequence[float], after: Sequence[float]) -> tuple[floa
     """How the median and the 10th percentile change, as shares."""
     return (
         statistics.median(after) / statistics.median(before) - 1.0,
-        tenth_percentile(after) / tenth_percentile(before) - 1.0,
+        percentile(after, 0.1) / percentile(before, 0.1) - 1.0,
     )
-
-
-def tenth_percentile(values: Sequence[float]) -> float:
-    """Between the two nearest values by a straight line; of one value itself."""
-    if len(values) < 2:
-        return values[0]
-    return statistics.quantiles(values, n=10, method="inclusive")[0]
 
 
 def speeds_over_ar(
@@ -227,5 +216,5 @@ def all_conditions(
     return {
         **synthetic_conditions(regimes, texts, seed),
         **replayed_conditions(regimes, shipped, seed),
-        **fleet_conditions(seed),
+        **{f"fleet of {robots}": partial(fleet_speed, robots, seed) for robots in FLEET_ROBOTS},
     }

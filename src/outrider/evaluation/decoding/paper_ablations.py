@@ -39,7 +39,7 @@ CLOUD_ORDERS = ("confidence", "fifo")
 def one_frame_at_a_time(world: VirtualWorld, regime: Regime) -> VirtualWorld:
     """The cloud sends frame after frame, each taking the whole one-way time: section 3, step 3."""
     downlink = LinkProfile(bytes_per_s=1e3 / regime.one_way_down_ms)
-    return replace(world, frame_bytes=lambda frame: 1, uplink=world.uplink, downlink=downlink)
+    return replace(world, frame_bytes=lambda frame: 1, downlink=downlink)
 
 
 def fsd_figures(
@@ -137,7 +137,5 @@ def bench_ablations(
 
 
 def _table(title: str, heading: str, values: Sequence[int], curves: dict[str, list[float]]) -> Table:
-    table = results_table(title, heading, *map(str, values))
-    for name, curve in curves.items():
-        table.add_row(name, *(f"{value:.2f}" for value in curve))
-    return table
+    rows = ((name, *(f"{value:.2f}" for value in curve)) for name, curve in curves.items())
+    return results_table(title, heading, *map(str, values), rows=rows)

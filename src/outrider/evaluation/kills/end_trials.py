@@ -33,7 +33,7 @@ from outrider.evaluation.kills.ends import (
     End,
 )
 from outrider.evaluation.kills.gazebo_stage import GazeboStage
-from outrider.evaluation.kills.kill_scene import Sample
+from outrider.evaluation.kills.kill_scene import Sample, run_to_the_end
 from outrider.evaluation.kills.kill_trials import (
     HELD_UP_S,
     IN_FLIGHT_S,
@@ -43,8 +43,6 @@ from outrider.evaluation.kills.kill_trials import (
     to_zero_s,
 )
 from outrider.evaluation.kills.process_ends import Trial, trial_line, write_trials
-from outrider.nodes.common.process_exit import BROKEN, Ending
-from outrider.nodes.common.running import leave_ros
 
 # What an active node's lifecycle does not have, and what it has.
 NOT_FOR_ACTIVE, DEACTIVATION, ACTIVE_SHUTDOWN = (1, 2, 3, 5, 6, 99), 4, 7
@@ -89,7 +87,9 @@ def run_end(stage: Stage, end: End, rng: np.random.Generator) -> Trial:
     metres, degrees = driven(samples, at_s)
     stood_s = to_zero_s(samples, at_s, time.time(), steady)
     outlived = _outliving(end, pids)
-    reason = _await_reason(stage, said) if end.stands else ""
+    if end.stands:
+        _await(lambda: any(stage.said[said:]), REASON_S)
+    reason = next(filter(None, stage.said[said:]), "") if end.stands else ""
     went_on = end.stands or _await(lambda: stage.moves, GO_ON_S)
     there = is_alive(pids[end.process])
     seen = "" if there == end.survives and stood_s < WATCH_S else _seen(stage, end, samples, at_s, said)
@@ -125,11 +125,6 @@ def _outliving(end: End, pids: dict[str, int]) -> tuple[str, ...]:
     ending = pids if of_all else {end.process: pids[end.process]}
     _await(lambda: not any(map(is_alive, ending.values())), ORPHANS_ENDED_S if of_all else ENDED_S)
     return tuple(name for name, pid in ending.items() if is_alive(pid))
-
-
-def _await_reason(stage: Stage, said: int) -> str:
-    _await(lambda: any(stage.said[said:]), REASON_S)
-    return next(filter(None, stage.said[said:]), "")
 
 
 def _await(condition: Callable[[], bool], limit_s: float) -> bool:
@@ -192,7 +187,8 @@ def run_ends(
                     print(f"{len(done)} of {total} {trial_line(trial)}", file=sys.stderr, flush=True)
                 if trial.error or name == SUPERVISOR:
                     break
-                _make_good(stage, end)
+                if end.way in (DEACTIVATE, SHUTDOWN):  # what has ended, `begin` starts again
+                    stage.replace(end.process)
         number += 1
 
 
@@ -203,33 +199,12 @@ def _try(stage: Stage, end: End, rng: np.random.Generator) -> Trial:
         return Trial(end.kind, error=str(error))
 
 
-def _make_good(stage: Stage, end: End) -> None:
-    """What was asked to be inactive is started anew; what has ended, `begin` starts again."""
-    if end.way in (DEACTIVATE, SHUTDOWN):
-        stage.replace(end.process)
-
-
 def main() -> int:
     """Arguments: folder, result file, trials of each kind, seed, models, motion, kinds."""
     folder, file, trials, seed, models, motion, *kinds = sys.argv[1:]
-    ending, status = Ending(), BROKEN
-    try:
-        with ending.interrupting():
-            run_ends(
-                Path(folder),
-                [ENDS[kind] for kind in kinds],
-                int(trials),
-                int(seed),
-                Path(models),
-                Path(file),
-                motion,
-            )
-        status = 0
-    except (OutriderError, KeyboardInterrupt) as error:
-        print(f"error: {str(error) or 'interrupted'}", file=sys.stderr)
-    finally:
-        leave_ros(status)
-    return status
+    ends = [ENDS[kind] for kind in kinds]
+    given = Path(folder), ends, int(trials), int(seed), Path(models), Path(file), motion
+    return run_to_the_end(lambda: run_ends(*given))
 
 
 if __name__ == "__main__":

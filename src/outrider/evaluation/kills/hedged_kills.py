@@ -18,8 +18,8 @@ from rich.table import Table
 from outrider.core.errors import ConfigError, OutriderError
 from outrider.core.ports import TextDecoder
 from outrider.decoding.config import DecodingConfig
+from outrider.evaluation.common.choices import check_choice
 from outrider.evaluation.common.kept_records import KeptRecords
-from outrider.evaluation.common.motions import check_motion
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.common.trials import run_trials
 from outrider.evaluation.kills.ends import LIMIT_S
@@ -103,7 +103,7 @@ def evaluate_hedged_kills(
     Raises OutriderError where the processes cannot be run, ConfigError for an unknown motion and for kept
     goals of another kind.
     """
-    check_motion(motion)
+    check_choice("motion", motion, MOTIONS)
     folder = models_folder(models.resolve() if models else None)
     common: dict[str, str | int] = {"seed": seed, "motion": motion}
     kept = KeptRecords(run and run / KEPT_FILE, HedgedGoal, "goals", common)
@@ -198,9 +198,8 @@ def hedged_tables(figures: dict[str, Any]) -> tuple[Table, str]:
     """Returns the table and what is said below it."""
     keys = ("times", "moving", "stands", "median_s", "longest_s")
     columns = ("verifier killed", "times", "moving", "stands", "median s", "longest s")
-    table = results_table("kill -9 of one of two verifiers", *columns)
-    for name, row in figures["rows"].items():
-        table.add_row(name, *(str(row[key]) for key in keys))
+    rows = ((name, *(str(row[key]) for key in keys)) for name, row in figures["rows"].items())
+    table = results_table("kill -9 of one of two verifiers", *columns, rows=rows)
     note = (
         f"{figures['tokens_lost']} of {figures['tokens']} tokens lost: {figures['different']} of "
         f"{figures['texts']} texts differ from the target's own, {figures['ended_early']} ended early; "

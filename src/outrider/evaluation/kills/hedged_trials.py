@@ -17,11 +17,17 @@ from outrider_interfaces.action import Navigate
 from outrider.core.errors import LinkError, OutriderError
 from outrider.core.files.writing import replace_file
 from outrider.evaluation.kills.hedged_kills import VERIFIERS, HedgedGoal, Moment
-from outrider.evaluation.kills.kill_scene import START_S, Goal, Sample, Scene, start_node, wait_for
+from outrider.evaluation.kills.kill_scene import (
+    START_S,
+    Goal,
+    Sample,
+    Scene,
+    run_to_the_end,
+    start_node,
+    wait_for,
+)
 from outrider.evaluation.kills.kill_trials import GOAL_S, MOMENTS, await_moment
 from outrider.evaluation.kills.process_kills import RESULT_FILE
-from outrider.nodes.common.process_exit import BROKEN, Ending
-from outrider.nodes.common.running import leave_ros
 from outrider.runtime.common.ports import free_port
 from outrider.runtime.mission.simulated_base import MAX_LAG_S
 from outrider.runtime.node_graph.parameter_values import write_parameter_file
@@ -163,17 +169,12 @@ def run_goal(folder: Path, kills: int, seed: int, models: Path, motion: str) -> 
 def main() -> int:
     """Arguments: folder, kills, seed, models, motion."""
     folder, kills, seed, models, motion = sys.argv[1:]
-    ending, status = Ending(), BROKEN
-    try:
-        with ending.interrupting():  # leaving the scene ends its processes
-            goal = run_goal(Path(folder), int(kills), int(seed), Path(models), motion)
+
+    def drive() -> None:
+        goal = run_goal(Path(folder), int(kills), int(seed), Path(models), motion)
         replace_file(Path(folder) / RESULT_FILE, msgspec.json.encode(goal))
-        status = 0
-    except (OutriderError, KeyboardInterrupt) as error:
-        print(f"error: {str(error) or 'interrupted'}", file=sys.stderr)
-    finally:
-        leave_ros(status)
-    return status
+
+    return run_to_the_end(drive)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import sys
 import threading
 import time
 from collections import deque
@@ -28,7 +29,8 @@ from outrider.core.errors import OutriderError
 from outrider.core.values import Velocity
 from outrider.evaluation.kills.process_kills import RECORDING_FILE
 from outrider.nodes.common import convert, qos
-from outrider.nodes.common.running import spin_once
+from outrider.nodes.common.process_exit import BROKEN, Ending
+from outrider.nodes.common.running import leave_ros, spin_once
 from outrider.runtime.common.ports import free_port
 from outrider.runtime.mission.episode import has_reached, wanted_in
 from outrider.runtime.node_graph.node_graphs import SIM_GRAPH
@@ -306,6 +308,20 @@ def _listens(port: int) -> bool:
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1.0):
         return True
     return False
+
+
+def run_to_the_end(trials: Callable[[], None]) -> int:
+    """The exit status of trials, which end their processes before ROS is left, when asked to end as well."""
+    ending, status = Ending(), BROKEN
+    try:
+        with ending.interrupting():  # leaving a scene ends its processes
+            trials()
+        status = 0
+    except (OutriderError, KeyboardInterrupt) as error:
+        print(f"error: {str(error) or 'interrupted'}", file=sys.stderr)
+    finally:
+        leave_ros(status)
+    return status
 
 
 def wait_for(

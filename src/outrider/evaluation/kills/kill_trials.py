@@ -16,7 +16,7 @@ from outrider_interfaces.msg import VerifiedText
 
 from outrider.core.errors import OutriderError
 from outrider.core.files.terminal import tracked
-from outrider.evaluation.kills.kill_scene import START_S, Goal, Sample, Scene, wait_for
+from outrider.evaluation.kills.kill_scene import START_S, Goal, Sample, Scene, run_to_the_end, wait_for
 from outrider.evaluation.kills.process_kills import (
     BYSTANDERS,
     KILLED_NODES,
@@ -27,8 +27,6 @@ from outrider.evaluation.kills.process_kills import (
     write_result,
 )
 from outrider.evaluation.robot.console_crowd import hold_button
-from outrider.nodes.common.process_exit import BROKEN, Ending
-from outrider.nodes.common.running import leave_ros
 from outrider.runtime.mission.simulated_base import MAX_LAG_S
 
 GOAL_S, UNDER_WAY_S = 400.0, 60.0
@@ -255,16 +253,8 @@ def try_kill(
 def main() -> int:
     """Arguments: folder, kills of the verifier, kills of nodes, seed, models, motion."""
     folder, verifier_kills, node_kills, seed, models, motion = sys.argv[1:]
-    ending, status = Ending(), BROKEN
-    try:
-        with ending.interrupting():  # leaving the scene ends its processes
-            run_trials(Path(folder), int(verifier_kills), int(node_kills), int(seed), Path(models), motion)
-        status = 0
-    except (OutriderError, KeyboardInterrupt) as error:
-        print(f"error: {str(error) or 'interrupted'}", file=sys.stderr)
-    finally:
-        leave_ros(status)
-    return status
+    given = Path(folder), int(verifier_kills), int(node_kills), int(seed), Path(models), motion
+    return run_to_the_end(lambda: run_trials(*given))
 
 
 if __name__ == "__main__":

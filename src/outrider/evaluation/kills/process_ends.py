@@ -17,7 +17,7 @@ from rich.table import Table
 
 from outrider.core.errors import OutriderError
 from outrider.core.files.writing import replace_file
-from outrider.evaluation.common.motions import check_motion
+from outrider.evaluation.common.choices import check_choice
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.common.trials import run_trials
 from outrider.evaluation.kills.ends import ENDS, GOES_ON, LIMIT_S, End
@@ -95,11 +95,11 @@ def _row(end: End, trials: Sequence[Trial]) -> dict[str, Any]:
 def ends_table(rows: dict[str, dict[str, Any]]) -> Table:
     """Returns the table of every kind of end."""
     columns = ("trials", "median s", "worst s", "bound", "outlived", "failed")
-    table = results_table("ends of processes under way", "end", *columns)
     keys = ("trials", "median_to_zero_s", "worst_to_zero_s", "bound", "outlived", "failed")
-    for kind, row in rows.items():
-        table.add_row(kind, *("" if row[key] is None else str(row[key]) for key in keys))
-    return table
+    cells = (
+        (kind, *("" if row[key] is None else str(row[key]) for key in keys)) for kind, row in rows.items()
+    )
+    return results_table("ends of processes under way", "end", *columns, rows=cells)
 
 
 def reasons(rows: dict[str, dict[str, Any]]) -> list[str]:
@@ -151,7 +151,7 @@ def evaluate_ends(
 
     Raises OutriderError where the trials cannot be run, ConfigError for an unknown motion.
     """
-    check_motion(motion)
+    check_choice("motion", motion, MOTIONS)
     folder = models_folder(models.resolve() if models else None)
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / "ends.json"

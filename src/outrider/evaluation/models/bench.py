@@ -25,7 +25,7 @@ from outrider.evaluation.common.plots import draw_ratios
 from outrider.evaluation.common.ratios import Ratio, cpu_seconds, forward_seconds, median_ms
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.models.onnx_ratios import graph_agreement, graph_ratios, graph_trial
-from outrider.evaluation.models.step_ratios import (
+from outrider.evaluation.models.step_trial import (
     STEP_LAYERS,
     packed_ratios,
     packed_verifies,
@@ -230,14 +230,17 @@ def overhead_ratios(overhead: Mapping[str, HostTime], device: str) -> list[Ratio
 
 def table_of(ratios: Sequence[Ratio], draftings: Sequence[Drafting]) -> Table:
     """Returns the ratios with their bounds, and the drafts of each precision."""
-    table = results_table("models, as ratios", *LEGENDS["bench models"])
-    for one in ratios:
-        bound = f"{'at most' if one.is_limit else 'at least'} {one.bound:g}"
-        table.add_row(one.what, f"{one.value:.2f}", bound + ("" if one.kept else ": missed"), one.detail)
-    for drafting in draftings:
-        what = f"drafts of {NUM_DRAFT_TOKENS} tokens, {drafting.precision}"
-        table.add_row(what, f"{drafting.accepted:.3f}", "", f"accepted; a step {drafting.step_ms:.2f} ms")
-    return table
+    rows = [(one.what, f"{one.value:.2f}", one.bound_text, one.detail) for one in ratios]
+    rows += [
+        (
+            f"drafts of {NUM_DRAFT_TOKENS} tokens, {one.precision}",
+            f"{one.accepted:.3f}",
+            "",
+            f"accepted; a step {one.step_ms:.2f} ms",
+        )
+        for one in draftings
+    ]
+    return results_table("models, as ratios", *LEGENDS["bench models"], rows=rows)
 
 
 def _draft(folder: Path, precision: Any) -> Any:

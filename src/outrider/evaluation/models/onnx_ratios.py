@@ -3,21 +3,140 @@
 
 from __future__ import annotations
 
+import os
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
 
 from outrider.core.ports import ModelSession
+from outrider.core.processes import worker_pool
 from outrider.core.values import Prompt
 from outrider.evaluation.common.ratios import Ratio
+from outrider.evaluation.models.made_up import QWEN2_VL_2B, Widths, made_up_stack
+from outrider.models.backbone.batch import DECODE_ROWS, next_span
+from outrider.models.backbone.text_stack import TextShape
+from outrider.models.onnx.blocks import GraphSizes
+from outrider.models.onnx.language import GraphLanguage
+from outrider.models.onnx.slots import BRANCH_SLOTS
+from outrider.models.onnx.store import PREFILL_ROWS, block_layers, write_graphs
 
-if TYPE_CHECKING:
-    from outrider.evaluation.models.graph_trial import GraphTrial
-
+VOCABULARY = 4096
+_PAGE_MB = os.sysconf("SC_PAGE_SIZE") / 2**20
 PROMPT_TOKENS = 1000
 COMPARED_TOKENS = 32
+
+
+@dataclass(frozen=True)
+class GraphTrial:
+    """A prompt on prefill graphs alone (plain), and with the switch to decode graphs beside it.
+
+    plain_s, switching_s: of the computing thread's processor. loaded_s, waited_s: loading decode graphs, and
+    waiting for them. plain_mb, switching_mb: the most memory held, above what the process began with; pages
+    of mapped files are left out, which the system takes back when it needs them.
+    """
+
+    num_layers: int
+    num_tokens: int
+    plain_s: float
+    switching_s: float
+    loaded_s: float
+    waited_s: float
+    plain_mb: float
+    switching_mb: float
+
+    @property
+    def hidden_share(self) -> float:
+        """Returns the share of the loading time that computing has hidden."""
+        return 1.0 - self.waited_s / self.loaded_s
+
+    @property
+    def memory_ratio(self) -> float:
+        """Returns the peak memory with the switch over that without."""
+        return self.switching_mb / self.plain_mb
+
+
+def run_trial(num_layers: int, num_tokens: int, repeats: int, widths: Widths = QWEN2_VL_2B) -> GraphTrial:
+    """In a process of its own, whose memory is that of the graphs."""
+    widths = replace(widths, num_layers=num_layers, vocab_size=VOCABULARY)
+    with tempfile.TemporaryDirectory() as folder:
+        for work in (_write, _measure):
+            with worker_pool(1) as pool:
+                trial = pool.apply(work, (Path(folder), widths, num_tokens, repeats))
+    assert trial is not None
+    return trial
+
+
+def _sizes(widths: Widths) -> GraphSizes:
+    return GraphSizes(block_layers(widths.num_layers), PREFILL_ROWS, DECODE_ROWS)
+
+
+def _num_slots(num_tokens: int) -> int:
+    return next_span(num_tokens) + BRANCH_SLOTS
+
+
+def _write(folder: Path, widths: Widths, num_tokens: int, repeats: int) -> None:
+    """Build and profile."""
+    torch.set_num_threads(1)
+    stack = made_up_stack(widths, "int4", exact=True)
+    num_slots = _num_slots(num_tokens)
+    write_graphs(folder, stack, _sizes(widths), num_slots, packs=True)
+    GraphLanguage(folder, _sizes(widths), stack.shape, stack.rotary, num_slots)
+
+
+def _measure(folder: Path, widths: Widths, num_tokens: int, repeats: int) -> GraphTrial:
+    torch.set_num_threads(1)
+    before_mb = _held_mb()
+    language = _open(folder, widths, _num_slots(num_tokens))
+    blocks, cache = language.blocks, language.open_cache()
+    hidden = language.embed([index % VOCABULARY for index in range(num_tokens)])
+    rows = language.first_rows(hidden, torch.arange(num_tokens).expand(3, -1))
+    trials = []
+    for _ in range(repeats):
+        blocks.settle("prefill")
+        plain_s, plain_mb = _watched(lambda: blocks.prefill(rows, cache, language.profile, switch=False))
+        before = replace(blocks.times)
+        switching_s, switching_mb = _watched(lambda: blocks.prefill(rows, cache, language.profile))
+        loads = blocks.times.loaded_s - before.loaded_s, blocks.times.waited_s - before.waited_s
+        trials.append((plain_s, switching_s, *loads, plain_mb - before_mb, switching_mb - before_mb))
+    medians = [statistics.median(values) for values in zip(*trials, strict=True)]
+    return GraphTrial(widths.num_layers, num_tokens, *medians)
+
+
+def _open(folder: Path, widths: Widths, num_slots: int) -> GraphLanguage:
+    rotary = made_up_stack(replace(widths, num_layers=0, vocab_size=1), "fp32").rotary
+    shape: TextShape = widths.shape
+    return GraphLanguage(folder, _sizes(widths), shape, rotary, num_slots)
+
+
+def _watched(work: Callable[[], object]) -> tuple[float, float]:
+    """Seconds of this thread, and the most memory held on the way, sampled every millisecond."""
+    peak_mb, done = [_held_mb()], threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.001):
+            peak_mb[0] = max(peak_mb[0], _held_mb())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    began_s = time.thread_time()
+    work()
+    took_s = time.thread_time() - began_s
+    done.set()
+    watcher.join()
+    return took_s, peak_mb[0]
+
+
+def _held_mb() -> float:
+    """What is resident and no file's."""
+    resident, of_files = Path("/proc/self/statm").read_text().split()[1:3]
+    return (int(resident) - int(of_files)) * _PAGE_MB
 
 
 @dataclass(frozen=True)
@@ -84,8 +203,6 @@ def _choice(graphs: Any, in_float32: Any, eager: Any) -> Choice:
 
 def graph_trial(num_layers: int) -> GraphTrial:
     """Returns the times of static graphs of so many layers."""
-    from outrider.evaluation.models.graph_trial import run_trial
-
     return run_trial(num_layers, PROMPT_TOKENS, repeats=1)
 
 

@@ -25,13 +25,13 @@ from outrider.decoding.fakes.replay import ReplayModel
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.plots import draw_ablation
 from outrider.evaluation.common.tables import print_results, results_table
+from outrider.evaluation.decoding.comparison import replayed
 from outrider.evaluation.pair.retrieval_yield import MODEL, Drafting, TreeDrafting, Yield
-from outrider.evaluation.robot.navigation import ODOMETRY_NOISE, PLACEMENT_CYCLE
+from outrider.evaluation.robot.navigation import ODOMETRY_NOISE, placed_homes
 from outrider.navigation.goal.navigator import Navigator, NavigatorSettings
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.datasets.held_out import (
     Pair,
-    first_home_seed,
     held_out_prompts,
     load_pair,
     load_reader_model,
@@ -112,7 +112,7 @@ def bench_drafting(
     if min(episodes, frames, questions, num_draft_tokens) < 1:
         raise ConfigError("episodes, frames, questions and num_draft_tokens must be at least 1")
     pair, reader = load_pair(models), ReplayModel(load_reader_model(models))
-    pair = Pair(ReplayModel(pair.target), ReplayModel(pair.draft))
+    pair = replayed(pair)
     table, notes = results_table("drafts from earlier text", *LEGENDS["bench drafting"]), list[str]()
     result: dict[str, Any] = {}
     for texts in (*text_sets(pair, episodes, frames, seed), *question_sets(reader, questions, seed)):
@@ -193,9 +193,8 @@ def driven_prompts(pair: Pair, episodes: int, seed: int) -> Iterator[Prompt]:
         seen.append(Prompt(render_prompt(context), simulator.frame_jpeg()))
         return decoder.decode(DecodeRequest(seen[-1], MAX_NEW_TOKENS)).text
 
-    for index in tracked(range(episodes), "searches"):
-        home_seed = first_home_seed(seed) + index
-        home = generate_home(home_seed, placement=PLACEMENT_CYCLE[index % len(PLACEMENT_CYCLE)])
+    for home_seed, placement in tracked(placed_homes(episodes, seed), "searches"):
+        home = generate_home(home_seed, placement=placement)
         instruction = instruction_for(home)
         settings = NavigatorSettings(max_steps=MAX_STEPS)
         run_episode(home, instruction, lambda _: ask, settings, ODOMETRY_NOISE)

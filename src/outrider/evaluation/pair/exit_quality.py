@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,9 +11,9 @@ from typing import Any
 
 from outrider.core.errors import ModelError
 from outrider.core.files.terminal import tracked
-from outrider.core.ports import ModelSession
 from outrider.core.values import Prompt
 from outrider.evaluation.common.legends import LEGENDS
+from outrider.evaluation.common.ratios import forward_seconds
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.pair.speculation import Verification, verifications
 from outrider.models import QwenModel
@@ -107,19 +106,10 @@ def exit_costs(model: QwenModel, prompt: Prompt, timed_forwards: int) -> tuple[f
     times: list[list[float]] = [[] for _ in sessions]
     for _ in range(timed_forwards):
         for number, session in enumerate(sessions):
-            times[number].append(_verification_s(session, exits=number > 0))
+            times[number].append(forward_seconds(session, NUM_DRAFT_TOKENS + 1, exits=number > 0))
     plain = statistics.median(times[0])
     extras = [[one - base for one, base in zip(each, times[0], strict=True)] for each in times[1:]]
     return plain, [statistics.median(extra) / plain for extra in extras]
-
-
-def _verification_s(session: ModelSession, exits: bool) -> float:
-    length, token_ids = session.length, list(range(10, 11 + NUM_DRAFT_TOKENS))
-    began_s = time.thread_time()
-    session.forward(token_ids, (lambda index, logits: None) if exits else None)
-    took_s = time.thread_time() - began_s
-    session.truncate(length)
-    return took_s
 
 
 def evaluate_exits(
@@ -165,12 +155,12 @@ def evaluate_exits(
 
 
 def _print(exits: Iterable[ExitQuality], figures: dict[str, Any]) -> None:
-    table = results_table("early exits of the target, per cent", *LEGENDS["eval exits"])
-    for one in exits:
-        layer, *shares = asdict(one).values()
-        table.add_row(f"{layer} of {figures['num_layers']}", *(f"{100 * value:.1f}" for value in shares))
+    rows = (
+        (f"{layer} of {figures['num_layers']}", *(f"{100 * value:.1f}" for value in shares))
+        for layer, *shares in (asdict(one).values() for one in exits)
+    )
     print_results(
-        table,
+        results_table("early exits of the target, per cent", *LEGENDS["eval exits"], rows=rows),
         f"{figures['frames']} frames, {figures['tokens']} tokens, {figures['tokens_per_round']:.2f} a round "
         f"of {NUM_DRAFT_TOKENS} drafted; shortlist of {figures['shortlist']}; all exits together cost "
         f"{100 * figures['cost_of_all']:.1f}% of a verification ({figures['verify_ms']:.2f} ms)",

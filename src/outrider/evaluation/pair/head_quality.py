@@ -28,7 +28,7 @@ from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.evaluation.common.intervals import Interval, speedup_interval
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.ratios import cpu_seconds, forward_seconds
-from outrider.evaluation.common.tables import print_results, results_table
+from outrider.evaluation.common.tables import interval_text, print_results, results_table
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.paths import models_folder
 from outrider.runtime.datasets.held_out import check_frames, held_out_prompts, load_pair
@@ -147,15 +147,16 @@ def measure_head(
     shares = token_shares(*load(), prompts[0])
     rows = {name: way.drafting(tried[ALONE], shares.get(name)) for name, way in tried.items()}
     figures = {"frames": len(prompts) - PRACTICE, "drafts": {name: asdict(row) for name, row in rows.items()}}
-    table = results_table("a robot without a draft model", *LEGENDS["eval head"])
-    for name, row in rows.items():
-        low, high = row.interval
-        table.add_row(
+    cells = (
+        (
             name,
-            f"{row.over_ar:.2f} ({low:.2f} to {high:.2f})",
+            f"{row.over_ar:.2f} ({interval_text(row.interval)})",
             f"{row.tokens_per_pass:.2f}",
             "-" if row.token_share is None else f"{100 * row.token_share:.0f} %",
         )
+        for name, row in rows.items()
+    )
+    table = results_table("a robot without a draft model", *LEGENDS["eval head"], rows=cells)
     print_results(table, f"{figures['frames']} frames; all texts are the target's own")
     write_figures(json_file, figures)
     return figures

@@ -13,11 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
 from outrider.core.files.terminal import tracked
 from outrider.core.link_profile import LinkProfile
-from outrider.core.ports import Array, ModelSession, OnExit
+from outrider.core.ports import ModelSession
 from outrider.core.values import Decoded, DecodeRequest, Prompt, Verified
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.simulation.compute import ComputeProfile
@@ -25,11 +23,11 @@ from outrider.decoding.simulation.decoder import VirtualDecoder
 from outrider.decoding.simulation.virtual_verifier import VirtualWorld
 from outrider.evaluation.common.intervals import Interval, median_interval, percentile
 from outrider.evaluation.common.legends import LEGENDS
-from outrider.evaluation.common.ratios import branch_seconds, cpu_seconds
+from outrider.evaluation.common.ratios import branch_seconds, cpu_seconds, forward_seconds
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.datasets.held_out import Pair, check_frames, held_out_prompts, load_pair
-from outrider.wire.codec import encode, wire_bytes
+from outrider.wire.codec import frame_bytes
 
 ONE_WAY_DELAYS_S = (0.0, 0.02, 0.1)
 REPEATS = 15
@@ -63,7 +61,9 @@ def measure_compute(pair: Pair, prompts: Sequence[Prompt], num_draft_tokens: int
     target, draft = pair.target.open_session(), pair.draft.open_session()
     target_prefill_s, draft_prefill_s = _prefill_s(target, prompts), _prefill_s(draft, prompts)
     one_s, chunk_s = _forward_s(target, 1), _forward_s(target, num_draft_tokens + 1)
-    heard_one_s, heard_chunk_s = _forward_s(target, 1, _hear), _forward_s(target, num_draft_tokens + 1, _hear)
+    heard_one_s, heard_chunk_s = (
+        _forward_s(target, count, exits=True) for count in (1, num_draft_tokens + 1)
+    )
     num_exits = 1 if pair.target.exits is None else len(pair.target.exits.layers)
     return ComputeProfile(
         draft_prefill_s=draft_prefill_s,
@@ -78,23 +78,14 @@ def measure_compute(pair: Pair, prompts: Sequence[Prompt], num_draft_tokens: int
     )
 
 
-def _hear(index: int, logits: Array) -> None:
-    """What an exit says; to decide by it takes little beside the exit's own products."""
-
-
 def _prefill_s(session: ModelSession, prompts: Sequence[Prompt]) -> float:
     """The median time of taking in a new prompt."""
     return statistics.median([cpu_seconds(partial(session.prefill, prompt)) for prompt in prompts])
 
 
-def _forward_s(session: ModelSession, num_tokens: int, on_exit: OnExit | None = None) -> float:
+def _forward_s(session: ModelSession, num_tokens: int, exits: bool = False) -> float:
     """The median time of a forward of so many tokens after the session's prompt."""
-    length = session.length
-    times = []
-    for _ in range(REPEATS):
-        times.append(cpu_seconds(partial(session.forward, [1] * num_tokens, on_exit)))
-        session.truncate(length)
-    return statistics.median(times)
+    return statistics.median(forward_seconds(session, num_tokens, exits) for _ in range(REPEATS))
 
 
 def measure_row(
@@ -102,7 +93,7 @@ def measure_row(
 ) -> LatencyRow:
     """Decode every prompt with one strategy over a link of one delay."""
     link = LinkProfile(delay_s=one_way_s)
-    world = VirtualWorld(lambda frame: wire_bytes(encode(frame)), compute=compute, uplink=link, downlink=link)
+    world = VirtualWorld(frame_bytes, compute=compute, uplink=link, downlink=link)
     draft = pair.draft if strategy != "ar" else None
     decoder = VirtualDecoder(pair.target, draft, DecodingConfig(strategy=strategy), world)
     runs = [_decode(decoder, prompt) for prompt in prompts]
@@ -149,7 +140,8 @@ def bench_latency(
     cases = [(strategy, delay_s) for delay_s in ONE_WAY_DELAYS_S for strategy in STRATEGIES]
     progress = tracked(cases, "cases")
     rows = [measure_row(pair, prompts, strategy, delay_s, compute) for strategy, delay_s in progress]
-    print_results(_table(rows, frames))
+    title = f"latency over {frames} frames; this machine's compute, a virtual network"
+    print_results(results_table(title, *LEGENDS["bench latency"], rows=map(_cells, rows)))
     figures = {
         "frames": frames,
         "seed": seed,
@@ -160,19 +152,15 @@ def bench_latency(
     return figures
 
 
-def _table(rows: Sequence[LatencyRow], frames: int) -> Table:
-    title = f"latency over {frames} frames; this machine's compute, a virtual network"
-    table = results_table(title, *LEGENDS["bench latency"])
-    for row in rows:
-        low_s, high_s = row.decision_interval_s
-        table.add_row(
-            f"{row.one_way_s * 1e3:.0f} ms",
-            row.strategy,
-            f"{row.decision_s * 1e3:.0f} ms",
-            f"{low_s * 1e3:.0f} to {high_s * 1e3:.0f}",
-            *(f"{value * 1e3:.0f} ms" for value in (row.decision_p90_s, row.finish_s)),
-            f"{row.tokens_per_s:.1f}",
-            f"{row.tokens_per_round:.2f}",
-            f"{row.target_passes_per_token:.2f}",
-        )
-    return table
+def _cells(row: LatencyRow) -> tuple[str, ...]:
+    low_s, high_s = row.decision_interval_s
+    return (
+        f"{row.one_way_s * 1e3:.0f} ms",
+        row.strategy,
+        f"{row.decision_s * 1e3:.0f} ms",
+        f"{low_s * 1e3:.0f} to {high_s * 1e3:.0f}",
+        *(f"{value * 1e3:.0f} ms" for value in (row.decision_p90_s, row.finish_s)),
+        f"{row.tokens_per_s:.1f}",
+        f"{row.tokens_per_round:.2f}",
+        f"{row.target_passes_per_token:.2f}",
+    )

@@ -9,8 +9,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
 from outrider.core.files.terminal import tracked
 from outrider.core.link_profile import LinkProfile
 from outrider.core.ports import TextDecoder
@@ -20,11 +18,11 @@ from outrider.decoding.simulation.decoder import VirtualDecoder
 from outrider.decoding.simulation.virtual_verifier import VirtualWorld
 from outrider.evaluation.common.intervals import wilson_interval
 from outrider.evaluation.common.legends import LEGENDS
-from outrider.evaluation.common.tables import print_results, results_table
+from outrider.evaluation.common.tables import interval_text, print_results, results_table
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.datasets.held_out import Pair, check_frames, held_out_prompts, load_pair
 from outrider.runtime.wiring.decoders import local_decoder
-from outrider.wire.codec import encode, wire_bytes
+from outrider.wire.codec import frame_bytes
 
 STRATEGIES = {
     "sd": DecodingConfig(strategy="sd", acceptance="greedy"),
@@ -88,9 +86,7 @@ def first_difference(expected: tuple[int, ...], actual: tuple[int, ...]) -> int:
 
 def rough_world(seed: int) -> VirtualWorld:
     """A link with delay, jitter, loss and reordering both ways."""
-    return VirtualWorld(
-        lambda frame: wire_bytes(encode(frame)), uplink=ROUGH_LINK, downlink=ROUGH_LINK, seed=seed
-    )
+    return VirtualWorld(frame_bytes, uplink=ROUGH_LINK, downlink=ROUGH_LINK, seed=seed)
 
 
 def speculative_decoders(pair: Pair, seed: int) -> dict[str, TextDecoder]:
@@ -127,20 +123,13 @@ def evaluate_lossless(
         "frames_that_differ": tally.frames_that_differ,
         "differences": [asdict(difference) for difference in tally.differences],
     }
-    print_results(_table(figures))
-    write_figures(json_file, {"seed": seed, **figures})
-    return figures
-
-
-def _table(figures: dict[str, Any]) -> Table:
-    table = results_table("texts beside the target's own", *LEGENDS["eval lossless"])
-    frames, differing = figures["frames"], figures["frames_that_differ"]
-    low, high = wilson_interval(differing, frames)
-    table.add_row(
-        str(frames),
+    row = (
+        str(tally.frames),
         str(figures["tokens"]),
         f"{figures['tokens_per_round']:.2f}",
-        f"{differing} of {frames}",
-        f"{low:.3f} to {high:.3f}",
+        f"{tally.frames_that_differ} of {tally.frames}",
+        interval_text(wilson_interval(tally.frames_that_differ, tally.frames), ".3f"),
     )
-    return table
+    print_results(results_table("texts beside the target's own", *LEGENDS["eval lossless"], rows=[row]))
+    write_figures(json_file, {"seed": seed, **figures})
+    return figures

@@ -18,17 +18,17 @@ from rich.table import Table
 
 from outrider.core.errors import ConfigError
 from outrider.core.language.words.things import Thing
-from outrider.evaluation.common.intervals import mean_difference_interval, wilson_interval
-from outrider.evaluation.common.kept_homes import HomeOutcome, KeptHomes
+from outrider.evaluation.common.choices import check_choice
+from outrider.evaluation.common.intervals import mean_difference_interval
+from outrider.evaluation.common.kept_records import HomeOutcome, HomeTask, KeptHomes
 from outrider.evaluation.common.legends import LEGENDS
-from outrider.evaluation.common.tables import print_results, results_table
-from outrider.evaluation.robot.navigation import PLACEMENT_CYCLE, decoder_of
+from outrider.evaluation.common.tables import interval_text, print_results, results_table
+from outrider.evaluation.robot.navigation import decoder_of, placed_homes, share_cells
 from outrider.models.checkpoint.card import read_card
 from outrider.navigation.goal.navigator import NavigatorSettings
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.paths import models_folder
 from outrider.runtime.datasets.dataset import ODOMETRY_NOISE
-from outrider.runtime.datasets.held_out import first_home_seed
 from outrider.runtime.mission.episode import stands_at
 from outrider.runtime.mission.goal_run import GoalSettings
 from outrider.runtime.mission.memory_queries import Recollection
@@ -55,15 +55,10 @@ SHARES = {
 
 
 @dataclass(frozen=True)
-class PlanTask:
+class PlanTask(HomeTask):
     """One home to try: a plan of `finds` finds, and each of them alone."""
 
-    home_seed: int
-    placement: str
     finds: int
-    model: str
-    folder: Path
-    max_steps: int
 
 
 class PlanOutcome(HomeOutcome, frozen=True):
@@ -79,12 +74,7 @@ class PlanOutcome(HomeOutcome, frozen=True):
 
 def plan_tasks(homes: int, seed: int, finds: int, model: str, folder: Path, max_steps: int) -> list[PlanTask]:
     """Homes as `eval navigation` has them: what is found first is in view, hidden, or in another room."""
-    first = first_home_seed(seed)
-    cycle = PLACEMENT_CYCLE
-    return [
-        PlanTask(first + index, cycle[index % len(cycle)], finds, model, folder, max_steps)
-        for index in range(homes)
-    ]
+    return [PlanTask(*home, model, folder, max_steps, finds) for home in placed_homes(homes, seed)]
 
 
 def told_apart(home: Home) -> list[HomeObject]:
@@ -195,8 +185,7 @@ def evaluate_plans(
 
     Raises ConfigError for a wrong option, ModelError without models.
     """
-    if model not in MODELS:
-        raise ConfigError(f"model={model!r} is not one of {', '.join(MODELS)}")
+    check_choice("model", model, MODELS)
     if homes < 1 or processes < 1 or seed < 0 or not 1 <= finds <= MOST_FINDS:
         raise ConfigError(f"homes and processes must be at least 1, seed 0, finds from 1 to {MOST_FINDS}")
     tasks = plan_tasks(homes, seed, finds, model, models_folder(models), max_steps)
@@ -204,19 +193,15 @@ def evaluate_plans(
     outcomes = KeptHomes(run, PlanOutcome, common).tried(tasks, run_task, processes)
     figures = {"model": model, "seed": seed, **summarise(outcomes)}
     print_results(_table(figures))
-    if json_file is not None:
-        write_figures(json_file, {**figures, "runs": [msgspec.to_builtins(one) for one in outcomes]})
+    write_figures(json_file, {**figures, "runs": [msgspec.to_builtins(one) for one in outcomes]})
     return figures
 
 
 def _table(figures: dict[str, Any]) -> Table:
     title = f"plans of finds, {figures['model']}, {figures['homes']} homes, seed {figures['seed']}"
-    table = results_table(title, *LEGENDS["eval plans"])
-    for name, (meaning, count) in SHARES.items():
-        low, high = wilson_interval(round(figures[name] * figures[count]), figures[count])
-        table.add_row(meaning, f"{figures[name]:.3f} of {figures[count]}", f"{low:.2f} to {high:.2f}")
-    low, high = figures["difference_interval"]
-    table.add_row(
-        "lost by plans, of the homes", f"{figures['difference']:+.3f}", f"{low:+.2f} to {high:+.2f}"
-    )
-    return table
+    rows = [
+        (meaning, *share_cells(figures[name], figures[count])) for name, (meaning, count) in SHARES.items()
+    ]
+    lost = f"{figures['difference']:+.3f}", interval_text(figures["difference_interval"], "+.2f")
+    rows.append(("lost by plans, of the homes", *lost))
+    return results_table(title, *LEGENDS["eval plans"], rows=rows)

@@ -23,7 +23,6 @@ from typing import Any
 
 import cv2
 import numpy as np
-from rich.table import Table
 
 from outrider.core.errors import ConfigError, LinkError
 from outrider.core.model_options import DRAFT_BRANCHES
@@ -96,7 +95,8 @@ def bench_console(
             stops = asyncio.run(time_e_stops(url, e_stops))
             silences = asyncio.run(time_silences(url, e_stops))
     figures = asdict(_figures(viewers, watched, stops, silences))
-    print_results(_table(figures))
+    title = f"{viewers} viewers of the console"
+    print_results(results_table(title, *LEGENDS["bench console"], rows=_rows(figures)))
     write_figures(json_file, figures)
     return figures
 
@@ -248,9 +248,8 @@ def _crowd(url: str, viewers: int) -> Iterator[list[Mapping[str, float]]]:
         process.wait()
 
 
-def _table(figures: Mapping[str, Any]) -> Table:
-    table = results_table(f"{figures['viewers']} viewers of the console", *LEGENDS["bench console"])
-    rows = (
+def _rows(figures: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+    return (
         ("pictures a second, each viewer", f"{figures['pictures_per_s']:.1f}"),
         ("the console's share of one core", f"{figures['processor']:.3f}"),
         ("a text, nobody watching", f"{figures['text_alone_ms']:.1f} ms"),
@@ -259,9 +258,6 @@ def _table(figures: Mapping[str, Any]) -> Table:
         ("click on the stop to standing", _span(figures, "e_stop")),
         ("silence of the driving page to standing", _span(figures, "silence")),
     )
-    for row in rows:
-        table.add_row(*row)
-    return table
 
 
 def _span(figures: Mapping[str, Any], name: str) -> str:

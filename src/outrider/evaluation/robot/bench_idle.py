@@ -7,13 +7,11 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import cv2
 import numpy as np
-from rich.table import Table
 
 from outrider.core.errors import OutriderError
 from outrider.core.sensors.camera import SIM_CAMERA
@@ -64,7 +62,9 @@ def bench_idle(duration_s: float, json_file: Path | None) -> dict[str, Any]:
         rates = message_rates(folder / RECORDING, SENSORS)
     figures = {"duration_s": duration_s, "cores": os.cpu_count(), "rates_hz": rates, "shares": shares}
     heard = ", ".join(f"{name} {rate:.1f}" for name, rate in rates.items())
-    print_results(_table(shares), f"messages a second: {heard}")
+    title, rows = "without a goal, all sensors publishing", (_cells(*one) for one in shares.items())
+    table = results_table(title, *LEGENDS["bench idle"], rows=rows)
+    print_results(table, f"messages a second: {heard}")
     write_figures(json_file, figures | {"limits": LIMITS})
     return figures
 
@@ -119,10 +119,7 @@ def _wait(supervisor: Supervisor, duration_s: float) -> None:
         timer.cancel()
 
 
-def _table(shares: Mapping[str, float]) -> Table:
-    table = results_table("without a goal, all sensors publishing", *LEGENDS["bench idle"])
-    for name, share in shares.items():
-        limit = LIMITS.get(name)
-        over = " over" if limit is not None and share > limit else ""
-        table.add_row(name, f"{share:.1%}", f"{limit:.0%}{over}" if limit else "not on the robot")
-    return table
+def _cells(name: str, share: float) -> tuple[str, ...]:
+    limit = LIMITS.get(name)
+    over = " over" if limit is not None and share > limit else ""
+    return name, f"{share:.1%}", f"{limit:.0%}{over}" if limit else "not on the robot"

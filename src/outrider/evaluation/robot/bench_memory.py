@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import yaml  # type: ignore[import-untyped]
-from rich.table import Table
 
 from outrider.core.errors import MemoryStoreError
 from outrider.core.files.terminal import tracked
@@ -65,7 +64,8 @@ def bench_memory(
         figures |= kill_writers(folder / "killed.db", kills, seed, key_file)
         figures |= find_again(folder / "household.db", key_file)
         figures |= time_recall(folder / "large.db", records, seed, queries, key_file)
-    print_results(_table(figures))
+    rows = ((in_words(name), figure_text(value)) for name, value in figures.items() if name != "seed")
+    print_results(results_table(f"memory, seed {seed}", *LEGENDS["bench memory"], rows=rows))
     write_figures(json_file, figures)
     return figures
 
@@ -210,11 +210,3 @@ def _stopwatch(times: list[tuple[float, float]]) -> Iterator[None]:
     yield
     wall_s, processor_s = time.perf_counter() - started_s, time.process_time() - started_processor_s
     times.append((wall_s * 1e3, processor_s * 1e3))
-
-
-def _table(figures: dict[str, Any]) -> Table:
-    table = results_table(f"memory, seed {figures['seed']}", *LEGENDS["bench memory"])
-    for name, value in figures.items():
-        if name != "seed":
-            table.add_row(in_words(name), figure_text(value))
-    return table

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.table import Table
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
@@ -116,7 +115,9 @@ def bench_relay(trials: int, json_file: Path | None = None) -> dict[str, Any]:
                 times[way, "e_stop_ms"].append(_time_e_stop(page, robot, console))
                 times[way, "picture_ms"].append(_time_picture(page, console, number))
     figures = _figures(times, trials)
-    print_results(_table(figures))
+    title = f"The console through a relay on the loopback, {trials} trials"
+    rows = ((words, *_cells(figures[name])) for name, words in TIMED.items())
+    print_results(results_table(title, *LEGENDS["bench relay"], rows=rows))
     write_figures(json_file, figures)
     return figures
 
@@ -218,10 +219,5 @@ def _spread(times_s: Sequence[float]) -> list[float]:
     return [float(np.percentile(times_s, share)) * 1e3 for share in (50, 95)]
 
 
-def _table(figures: dict[str, Any]) -> Table:
-    title = f"The console through a relay on the loopback, {figures['trials']} trials"
-    table = results_table(title, *LEGENDS["bench relay"])
-    for name, words in TIMED.items():
-        spreads = (figures[name][column] for column in ("direct", "relayed", "added"))
-        table.add_row(words, *(f"{median:.2f}, {p95:.2f} ms" for median, p95 in spreads))
-    return table
+def _cells(spreads: dict[str, list[float]]) -> Iterator[str]:
+    return (f"{median:.2f}, {p95:.2f} ms" for median, p95 in spreads.values())

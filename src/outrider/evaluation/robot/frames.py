@@ -4,28 +4,39 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from outrider.core.errors import ConfigError
+import numpy as np
+
 from outrider.core.files.terminal import tracked
-from outrider.core.language.prompt import PROMPT_PREFIX, PROMPT_SUFFIX
+from outrider.core.language.prompt import PROMPT_PREFIX, PROMPT_SUFFIX, render_user_text
 from outrider.core.language.words.things import Thing
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.config import DecodingConfig
+from outrider.evaluation.common.choices import check_choice
 from outrider.evaluation.common.intervals import wilson_interval
 from outrider.evaluation.common.legends import LEGENDS
-from outrider.evaluation.common.tables import print_results, results_table
-from outrider.evaluation.robot.frame_tasks import FrameTask, chosen_tasks, read_tasks
+from outrider.evaluation.common.tables import interval_text, optional, print_results, results_table
+from outrider.evaluation.robot.frame_tasks import FrameTask, chosen_tasks, read_tasks, target_words
 from outrider.memory.language.scene import DOOR
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.paths import models_folder
+from outrider.runtime.datasets.dataset import Stage
+from outrider.runtime.datasets.held_out import first_home_seed
+from outrider.simulation.contexts import Lesson, make_lesson, random_pose
+from outrider.simulation.expert import answer
+from outrider.simulation.homes.home import PLACEMENTS, generate_home
 from outrider.simulation.homes.vocabulary import COLOURS, KINDS
+from outrider.simulation.looks.styles import checked_looks
+from outrider.simulation.perception import View
 
 MODELS = ("target", "draft")
-POSES = 200
+POSES, POSES_PER_HOME = 200, 4
 _QUOTED = re.compile(r"\nrecall: (.+? was .+? \d+\.\d m)")
 
 
@@ -111,9 +122,12 @@ def evaluate_frames(
 
     Raises ConfigError or ModelError where that cannot be.
     """
-    if model not in MODELS:
-        raise ConfigError(f"model={model!r} is not one of {', '.join(MODELS)}")
-    tasks = _homes(looks, poses or POSES, seed) if folder is None else chosen_tasks(read_tasks(folder), poses)
+    check_choice("model", model, MODELS)
+    tasks = (
+        list(simulated_tasks(looks, poses or POSES, seed))
+        if folder is None
+        else chosen_tasks(read_tasks(folder), poses)
+    )
     from outrider.models import load_model  # seconds to import
     from outrider.runtime.wiring.decoders import local_decoder
 
@@ -121,39 +135,62 @@ def evaluate_frames(
     decoder = local_decoder(loaded, None, DecodingConfig(strategy="ar"))
     answers = [Answer(task, decoder.decode(_request(task)).text) for task in tracked(tasks, "answers")]
     sets = dict.fromkeys(task.picture_set for task in tasks)
-    figures = {
+    figures: dict[str, Any] = {
         "model": model,
         "sets": {name: summarise([one for one in answers if one.task.picture_set == name]) for name in sets},
     }
-    _print(figures)
+    title = f"answers of the {model} beside the expert's"
+    rows = (_cells(name, one) for name, one in figures["sets"].items())
+    print_results(results_table(title, *LEGENDS["eval frames"], rows=rows))
     write_figures(json_file, figures)
     return figures
 
 
-def _homes(looks: Sequence[str], poses: int, seed: int) -> list[FrameTask]:
-    from outrider.evaluation.robot.simulated_tasks import simulated_tasks
+def simulated_tasks(looks: Sequence[str], poses: int, seed: int) -> Iterator[FrameTask]:
+    """One question at each of so many poses of held-out homes, for each look: the same homes and poses.
 
-    return list(simulated_tasks(looks, poses, seed))
+    Raises ConfigError for an unknown look.
+    """
+    for look in checked_looks(looks):
+        yield from islice(_endless_tasks(look, seed), poses)
+
+
+def _endless_tasks(look: str, seed: int) -> Iterator[FrameTask]:
+    home_seed = first_home_seed(seed)
+    while True:
+        rng = np.random.default_rng([home_seed, 19])
+        home = generate_home(home_seed, placement=PLACEMENTS[home_seed % len(PLACEMENTS)])
+        with closing(Stage(home, (look,))) as stage:
+            for _ in range(POSES_PER_HOME):
+                stage.simulator.place(random_pose(rng, home))
+                view = stage.eyes.look()
+                lesson = make_lesson(rng, home, stage.simulator.truth(), view)
+                yield _task(look, view, lesson, stage.simulator.frame_jpeg())
+        home_seed += 1
+
+
+def _task(look: str, view: View, lesson: Lesson, jpeg: bytes) -> FrameTask:
+    return FrameTask(
+        look,
+        render_user_text(lesson.context),
+        answer(view, lesson.context, lesson.searched),
+        frozenset(one.spec.phrase for one in view.objects),
+        target_words(lesson.context.instruction),
+        stored=jpeg,
+    )
 
 
 def _request(task: FrameTask) -> DecodeRequest:
     return DecodeRequest(Prompt(PROMPT_PREFIX + task.user_text + PROMPT_SUFFIX, task.jpeg()))
 
 
-def _print(figures: dict[str, Any]) -> None:
-    title = f"answers of the {figures['model']} beside the expert's"
-    table = results_table(title, *LEGENDS["eval frames"])
-    for name, one in figures["sets"].items():
-        shares = [_share_text(one[key]) for key in ("action_agreement", "agreement_target_in_view")]
-        ratios = [
-            "-" if one[key] is None else f"{one[key]:.2f}" for key in ("object_precision", "object_recall")
-        ]
-        table.add_row(name, str(one["answers"]), *shares, *ratios, _share_text(one["quoted_right"]))
-    print_results(table)
+def _cells(name: str, one: dict[str, Any]) -> tuple[str, ...]:
+    shares = [_share_text(one[key]) for key in ("action_agreement", "agreement_target_in_view")]
+    ratios = [optional(one[key], ".2f") for key in ("object_precision", "object_recall")]
+    return name, str(one["answers"]), *shares, *ratios, _share_text(one["quoted_right"])
 
 
 def _share_text(share: dict[str, Any] | None) -> str:
     if share is None:
         return "-"
-    low, high = share["interval"]
-    return f"{share['share']:.2f} ({low:.2f} to {high:.2f}) of {share['n']}"
+    return f"{share['share']:.2f} ({interval_text(share['interval'])}) of {share['n']}"

@@ -20,12 +20,12 @@ from outrider.core.ports import TextDecoder
 from outrider.core.processes import work_through
 from outrider.core.values import Sighting
 from outrider.decoding.config import DecodingConfig
+from outrider.evaluation.common.choices import check_choice, check_paced
 from outrider.evaluation.common.intervals import wilson_interval
+from outrider.evaluation.common.kept_records import HomeTask
 from outrider.evaluation.common.legends import LEGENDS
-from outrider.evaluation.common.motions import check_motion, check_paced
-from outrider.evaluation.common.tables import print_results, results_table
-from outrider.evaluation.robot.paced_episode import Pace, run_paced_episode
-from outrider.evaluation.robot.paced_side import AnswerTimes
+from outrider.evaluation.common.tables import interval_text, optional, print_results, results_table
+from outrider.evaluation.robot.paced_side import AnswerTimes, Pace, run_paced_episode
 from outrider.navigation.goal.navigator import NavigatorSettings
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.paths import models_folder
@@ -38,6 +38,7 @@ from outrider.runtime.mission.episode import (
     led_answerer,
     run_episode,
 )
+from outrider.runtime.node_graph.node_specs import MOTIONS
 from outrider.runtime.wiring.decoders import local_decoder
 from outrider.simulation.contexts import instruction_for, true_sighting
 from outrider.simulation.homes.home import Home, generate_home
@@ -70,17 +71,12 @@ PLACEMENT_CYCLE = ("in_view", "hidden", "in_view", "other_room")
 
 
 @dataclass(frozen=True)
-class EpisodeTask:
-    """One episode to run: which home, which model, from which folder. `memory`: the place is known.
+class EpisodeTask(HomeTask):
+    """One episode to run. `memory`: the place is known.
 
     Without a `pace` the simulated clock stands while a text is decoded.
     """
 
-    home_seed: int
-    placement: str
-    model: str
-    folder: Path
-    max_steps: int
     memory: bool = False
     legs: bool = False
     look: str = "plain"
@@ -95,6 +91,12 @@ class EpisodePair:
     expert: EpisodeResult
 
 
+def placed_homes(number: int, seed: int) -> list[tuple[int, str]]:
+    """Seeds of so many held-out homes, each with the placement of what is to be found there."""
+    first, cycle = first_home_seed(seed), PLACEMENT_CYCLE
+    return [(first + index, cycle[index % len(cycle)]) for index in range(number)]
+
+
 def plan(
     episodes: int,
     seed: int,
@@ -107,20 +109,9 @@ def plan(
     pace: Pace | None = None,
 ) -> list[EpisodeTask]:
     """Half of the episodes with the target in view, a quarter hidden, a quarter in another room."""
-    first = first_home_seed(seed)
     return [
-        EpisodeTask(
-            first + index,
-            PLACEMENT_CYCLE[index % len(PLACEMENT_CYCLE)],
-            model,
-            folder,
-            max_steps,
-            memory,
-            legs,
-            look,
-            pace,
-        )
-        for index in range(episodes)
+        EpisodeTask(*home, model, folder, max_steps, memory, legs, look, pace)
+        for home in placed_homes(episodes, seed)
     ]
 
 
@@ -236,10 +227,8 @@ def evaluate_navigation(
 
     With `motion` answers take their time (`AnswerTimes`, and a round trip).
     """
-    if model not in MODELS:
-        raise ConfigError(f"model={model!r} is not one of {', '.join(MODELS)}")
-    if memory not in MEMORY:
-        raise ConfigError(f"memory={memory!r} is not one of {', '.join(MEMORY)}")
+    check_choice("model", model, MODELS)
+    check_choice("memory", memory, MEMORY)
     if episodes < 1 or processes < 1 or seed < 0:
         raise ConfigError("episodes and processes must be at least 1 and seed at least 0")
     checked_looks([look])
@@ -252,9 +241,8 @@ def evaluate_navigation(
     if pace is not None:
         figures |= {"motion": motion, "round_trip_ms": round_trip_ms, **asdict(pace.times)}
     print_results(_table(figures), *lost_homes(pairs))
-    if json_file is not None:
-        runs = [{**asdict(pair.result), "expert_path_m": pair.expert.path_m} for pair in pairs]
-        write_figures(json_file, {**figures, "runs": runs})
+    runs = [{**asdict(pair.result), "expert_path_m": pair.expert.path_m} for pair in pairs]
+    write_figures(json_file, {**figures, "runs": runs})
     return figures
 
 
@@ -263,7 +251,7 @@ def _pace(motion: str, round_trip_ms: float, model: str, memory: str) -> Pace | 
     check_paced(motion, round_trip_ms, model, memory)
     if not motion:
         return None
-    check_motion(motion)
+    check_choice("motion", motion, MOTIONS)
     return Pace(motion == "continuous", AnswerTimes().over(round_trip_ms / 1000.0))
 
 
@@ -289,19 +277,16 @@ def _table(figures: dict[str, Any]) -> Table:
         f"{figures['episodes']} episodes, seed {figures['seed']}"
         + (f", {figures['motion']}, {figures['round_trip_ms']:.0f} ms" if "motion" in figures else "")
     )
-    table = results_table(title, *LEGENDS["eval navigation"])
-    for name, (meaning, count) in SHARES.items():
-        table.add_row(meaning, *_share_cells(figures[name], figures[count]))
-    for name, meaning in MEDIANS.items():
-        table.add_row(meaning, "-" if figures[name] is None else f"{figures[name]:.3g}", "")
-    for name, meaning in TIMES.items():
-        if name in figures:
-            table.add_row(meaning, f"{figures[name]:.3g}", "")
-    return table
+    rows = [
+        (meaning, *share_cells(figures[name], figures[count])) for name, (meaning, count) in SHARES.items()
+    ]
+    others = {name: meaning for name, meaning in (MEDIANS | TIMES).items() if name in figures}
+    rows += [(meaning, optional(figures[name], ".3g"), "") for name, meaning in others.items()]
+    return results_table(title, *LEGENDS["eval navigation"], rows=rows)
 
 
-def _share_cells(share: float | None, episodes: int) -> tuple[str, str]:
+def share_cells(share: float | None, number: int) -> tuple[str, str]:
+    """A share of so many as a table has it, and its interval."""
     if share is None:
         return "-", ""
-    low, high = wilson_interval(round(share * episodes), episodes)
-    return f"{share:.3f} of {episodes}", f"{low:.2f} to {high:.2f}"
+    return f"{share:.3f} of {number}", interval_text(wilson_interval(round(share * number), number))

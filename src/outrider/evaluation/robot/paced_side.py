@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 
 from outrider.core.errors import Cancelled
@@ -16,11 +17,25 @@ from outrider.core.language.actions import Motion, split_answer
 from outrider.core.ports import Robot, TextDecoder
 from outrider.core.values import STANDSTILL, Decoded, DecodeRequest, LinkState, Odometry, Verified
 from outrider.navigation.clocks import Moment
+from outrider.navigation.goal.exploring import ExploringDecoder
+from outrider.navigation.goal.navigator import NavigatorSettings
 from outrider.navigation.motion.driving import CONTROL_PERIOD_S
 from outrider.navigation.motion.pilot import Pilot, PilotSettings
 from outrider.navigation.motion.step_motions import MotionEnd, StepText
-from outrider.runtime.mission.episode import decode_action
-from outrider.runtime.mission.robot_side import Frame, StepState, StepUpdate
+from outrider.navigation.sensing.floor_map import FloorMap
+from outrider.runtime.mission.episode import (
+    EpisodeResult,
+    TruePath,
+    decode_action,
+    has_reached,
+    mapped,
+    wanted_in,
+)
+from outrider.runtime.mission.goal_run import GoalRun, GoalSettings
+from outrider.runtime.mission.robot_side import Frame, RobotSide, StepState, StepUpdate
+from outrider.simulation.homes.home import Home
+from outrider.simulation.looks.styles import draw_look
+from outrider.simulation.simulator import open_simulator
 
 CAMERA_PERIOD_S = 0.1
 STANDS_MPS, STANDS_RPS = 0.03, 0.05
@@ -42,8 +57,8 @@ class AnswerTimes:
         return AnswerTimes(self.action_s + round_trip_s, self.text_s)
 
 
-class PacedSide:
-    """Implements `robot_side.RobotSide`; whoever waits here drives the robot on."""
+class PacedSide(RobotSide):
+    """Whoever waits here drives the robot on."""
 
     def __init__(self, robot: Robot, on_tick: Callable[[], None] = lambda: None) -> None:
         self.robot = robot
@@ -69,7 +84,6 @@ class PacedSide:
         self._pilot.on_emergency_stop(engaged, self._now())
 
     def now_s(self) -> float:
-        """Seconds on the clock of the simulation."""
         return self.robot.odometry().stamp_s
 
     def frame_after(self, stamp_s: float, timeout_s: float) -> Frame | None:
@@ -79,7 +93,6 @@ class PacedSide:
         return Frame(self.robot.frame_jpeg(), self.now_s(), odometry=self.robot.odometry())
 
     def odometry(self) -> Odometry:
-        """The robot's odometry of now."""
         return self.robot.odometry()
 
     def tell(self, update: StepUpdate) -> None:
@@ -101,7 +114,6 @@ class PacedSide:
         return self._ends.pop(step, None)
 
     def pause(self, duration_s: float) -> None:
-        """Drive the robot on for a while."""
         deadline_s = self.now_s() + duration_s - CONTROL_PERIOD_S / 2
         while self.now_s() < deadline_s:
             self._tick()
@@ -180,3 +192,49 @@ class PacedDecoder:
             if self._side.now_s() >= until_s - CONTROL_PERIOD_S / 2:
                 return
             self._side.pause(CONTROL_PERIOD_S)
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How the robot moves, and how long answers take. `continuous` as in `GoalSettings`."""
+
+    continuous: bool
+    times: AnswerTimes
+
+
+def run_paced_episode(
+    home: Home,
+    instruction: str,
+    decoder: TextDecoder,
+    settings: NavigatorSettings,
+    odometry_noise: float,
+    pace: Pace,
+    legs: bool = False,
+    look: str = "plain",
+) -> EpisodeResult:
+    """Run one goal to its end; the simulated clock goes on while a text is decoded."""
+    seen = draw_look(look, home.seed)
+    with closing(open_simulator(home, home.seed, odometry_noise, legs, seen)) as simulator:
+        path = TruePath(simulator)
+        side = PacedSide(simulator, path.extend)
+        floor = FloorMap()
+        exploring = ExploringDecoder(decoder, floor, mapped(simulator, floor))
+        paced = PacedDecoder(exploring, side, pace.times)
+        goal = GoalSettings(continuous=pace.continuous, navigator=settings)
+        began_s = side.now_s()
+        result = GoalRun(instruction, "episode", side, paced, goal, lambda: False).run()
+        pose = simulator.truth()
+        return EpisodeResult(
+            seed=home.seed,
+            placement=home.placement,
+            instruction=instruction,
+            outcome="arrived" if result.success else result.error.name.lower(),
+            success=result.success and has_reached(home, wanted_in(instruction, home), pose),
+            steps=result.steps,
+            path_m=path.length_m,
+            collisions=simulator.collisions,
+            target_distance_m=home.target.distance_m(pose.x, pose.y),
+            duration_s=side.now_s() - began_s,
+            actions=paced.actions,
+            standing_s=side.standing_s,
+        )

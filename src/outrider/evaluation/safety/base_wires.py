@@ -56,7 +56,7 @@ OpenWire = Callable[[Callable[[Velocity], None], Callable[[], float]], BaseWire]
 """Makes a wire from what feeds the base and the clock."""
 
 
-class DirectWire:
+class DirectWire(BaseWire):
     """A wire without delay to a base that is always ready."""
 
     is_ready = True
@@ -69,25 +69,17 @@ class DirectWire:
         """Nothing is asked first."""
 
     def carry(self, alive: bool) -> None:
-        """Remembers whether the action node is running."""
         self._alive = alive
 
     def tick(self) -> None:
         """Nothing is due."""
 
     def send(self, velocity: Velocity) -> None:
-        """Gives the base a velocity, if the action node is running."""
         if self._alive:
             self._feed(velocity)
 
     def stop(self) -> None:
-        """Gives the base the zero velocity."""
         self.send(STANDSTILL)
 
     def trouble(self) -> str:
-        """Returns an empty text, as the base is always ready."""
-        return ""
-
-    def warning(self) -> str:
-        """Returns an empty text, as the base is always ready."""
         return ""

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from outrider.core.values import Velocity
 from outrider.evaluation.safety.base_wires import AVOIDANCE_TAKEN, GO2_TROUBLES
 from outrider.evaluation.safety.guide import Guide
-from outrider.evaluation.safety.odometry_faults import EVIDENT, LIES, SUDDEN
-from outrider.evaluation.safety.scan_faults import SCAN_FAULTS, SCAN_FROZEN
+from outrider.evaluation.safety.sensor_faults import EVIDENT, LIES, SCAN_FAULTS, SCAN_FROZEN, SUDDEN
 from outrider.evaluation.safety.world import HAND_MPS, SafetyWorld
 
 # How long what is sudden lasts: no longer than it takes until a source that has jumped counts again.

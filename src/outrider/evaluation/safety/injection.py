@@ -18,14 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.table import Table
 
 from outrider.core.errors import OutriderError
 from outrider.core.files.terminal import tracked
 from outrider.core.language.actions import Motion
 from outrider.core.values import STANDSTILL, Velocity
+from outrider.evaluation.common.choices import check_choice
 from outrider.evaluation.common.legends import LEGENDS
-from outrider.evaluation.common.motions import check_motion
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.common.trials import run_trials
 from outrider.evaluation.safety.base_wires import DirectWire, OpenWire
@@ -53,7 +52,7 @@ TRIES = 3
 ODOMETRY_NOISE = 0.02
 NAVIGATOR = NavigatorSettings(max_steps=40, max_turning_deg=360.0)
 TARGET = ObjectSpec("bottle", "silver")
-NUMBERS = ("injections", "worst_to_zero_s", "worst_overrun_m", "missed", "reached")
+NUMBERS = ("injections", "worst_to_zero_s", "worst_overrun_m", "missed", "reached", "ended_with_reason")
 
 
 @dataclass(frozen=True)
@@ -213,7 +212,7 @@ def run_safety(injections: int, seed: int, json_file: Path | None, motion: str =
 
     Raises ConfigError for an unknown motion, OutriderError where they did not come to their end.
     """
-    check_motion(motion)
+    check_choice("motion", motion, MOTIONS)
     path = str(json_file.resolve()) if json_file else ""
     status = run_trials("outrider.evaluation.safety.trials", str(injections), str(seed), path, motion)
     if status not in (0, 1):
@@ -246,7 +245,9 @@ def evaluate_safety(
             home, occasions = homes[round_ // len(bases) % len(homes)]
             trials.append(_injection(home, faults[kind], rng, occasions, base, open_wire, motion))
     figures = figures_of(trials)
-    print_results(_table(figures))
+    bases = [(f"all, {name}", row) for name, row in figures["bases"].items()]
+    rows = map(_cells, [*figures["faults"].items(), *bases, ("all", figures)])
+    print_results(results_table("faults under way", *LEGENDS["eval safety"], rows=rows))
     write_figures(
         json_file, figures | {"seed": seed, "motion": motion, "trials": [asdict(trial) for trial in trials]}
     )
@@ -304,11 +305,6 @@ def _counts(trials: list[Trial]) -> dict[str, Any]:
     }
 
 
-def _table(figures: dict[str, Any]) -> Table:
-    table = results_table("faults under way", *LEGENDS["eval safety"])
-    bases = [(f"all, {name}", row) for name, row in figures["bases"].items()]
-    rows = [*figures["faults"].items(), *bases, ("all", figures)]
-    for name, row in rows:
-        numbers = (row[key] for key in NUMBERS)
-        table.add_row(name, *map(str, numbers), str(row["ended_with_reason"]))
-    return table
+def _cells(named: tuple[str, dict[str, Any]]) -> tuple[str, ...]:
+    name, row = named
+    return name, *(str(row[key]) for key in NUMBERS)

@@ -4,18 +4,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Container
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from geometry_msgs.msg import Twist
+from rclpy.qos import QoSProfile
 
 from outrider.core.errors import OutriderError
 from outrider.core.values import STANDSTILL, Odometry, Pose2D, Velocity
-from outrider.evaluation.safety.base_wires import OpenWire
+from outrider.evaluation.safety.base_wires import BaseWire, OpenWire
 from outrider.evaluation.safety.injection import evaluate_safety
-from outrider.evaluation.safety.virtual_dds import VirtualDomain, VirtualNode
 from outrider.navigation.limits import MotionLimits
 from outrider.nodes.base.base_command import BaseCommand, open_base_command
 from outrider.nodes.common import convert, qos
@@ -32,8 +34,100 @@ ANY_CALL = 1099
 MODES = {"Go2 damped": 7, "Go2 lies down": 5, "Go2's joints locked": 6}
 
 
-class NodesWire:
-    """Implements `BaseWire`: a base's command at one end, what the simulation listens to at the other."""
+class _Silence:
+    """A logger that nobody reads."""
+
+    def info(self, text: str, **_: Any) -> None: ...
+
+    warning = error = info
+
+
+@dataclass(eq=False)
+class _Subscription:
+    topic: str
+    callback: Callable[[Any], None]
+    unread: deque[Any]
+
+
+@dataclass(eq=False)
+class _Publisher:
+    domain: VirtualDomain
+    topic: str
+
+    def publish(self, message: Any) -> None:
+        for subscription in self.domain.subscriptions(self.topic):
+            subscription.unread.append(message)
+
+    def get_subscription_count(self) -> int:
+        return len(self.domain.subscriptions(self.topic))
+
+
+@dataclass(eq=False)
+class VirtualNode:
+    """What the base's commands use of an `OutriderNode` while they move; topics by their full names."""
+
+    domain: VirtualDomain
+    publishers: list[_Publisher] = field(default_factory=list)
+    subscriptions: list[_Subscription] = field(default_factory=list)
+
+    def publisher(self, message: type, topic: str, qos: QoSProfile) -> _Publisher:
+        """Returns a new publisher to a topic of the domain."""
+        self.publishers.append(_Publisher(self.domain, topic))
+        return self.publishers[-1]
+
+    def subscription(
+        self, message: type, topic: str, callback: Callable[[Any], None], qos: QoSProfile
+    ) -> _Subscription:
+        """Keeps the newest `qos.depth` messages until they are heard."""
+        self.subscriptions.append(_Subscription(topic, callback, deque(maxlen=qos.depth)))
+        return self.subscriptions[-1]
+
+    def go2_topic(self, name: str) -> str:
+        """Returns the name unchanged."""
+        return name
+
+    def count_publishers(self, topic: str) -> int:
+        """Returns the number of publishers to a topic in the domain."""
+        return sum(p.topic == topic for node in self.domain.nodes for p in node.publishers)
+
+    def get_logger(self) -> _Silence:
+        """Returns a logger that drops everything."""
+        return _Silence()
+
+
+class VirtualDomain:
+    """The nodes that are there, and what is on its way between them."""
+
+    def __init__(self) -> None:
+        self.nodes: list[VirtualNode] = []
+
+    def join(self) -> VirtualNode:
+        """A new node."""
+        self.nodes.append(VirtualNode(self))
+        return self.nodes[-1]
+
+    def leave(self, node: VirtualNode) -> None:
+        """A node whose process has ended."""
+        self.nodes.remove(node)
+
+    def subscriptions(self, topic: str) -> list[_Subscription]:
+        """Returns the subscriptions to a topic in the domain."""
+        return [s for node in self.nodes for s in node.subscriptions if s.topic == topic]
+
+    def carry(self, dead: Container[VirtualNode] = ()) -> None:
+        """Let everybody hear what was published since the last time; `dead` nodes hear nothing, ever."""
+        heard: list[tuple[Callable[[Any], None], Any]] = []
+        for node in self.nodes:
+            for subscription in node.subscriptions:
+                if node not in dead:
+                    heard += [(subscription.callback, message) for message in subscription.unread]
+                subscription.unread.clear()
+        for callback, message in heard:
+            callback(message)
+
+
+class NodesWire(BaseWire):
+    """A base's command at one end, what the simulation listens to at the other."""
 
     def __init__(
         self,
@@ -54,7 +148,6 @@ class NodesWire:
         self._action: VirtualNode | None = None
 
     def start(self) -> None:
-        """Starts the action node's command; a second call replaces the node."""
         if self._action is not None:
             self._domain.leave(self._action)
         self._action = self._domain.join()
@@ -70,11 +163,9 @@ class NodesWire:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the command is ready for velocities."""
         return self._command.is_ready
 
     def carry(self, alive: bool) -> None:
-        """Delivers the messages of one step; without the base while it is not `alive`."""
         self._turn += 1
         if self._turn % STATE_STEPS == 0:
             self._trouble()
@@ -94,24 +185,16 @@ class NodesWire:
             self._app.publish(go2_api.request(self._turn, ANY_CALL, "{}"))
 
     def tick(self) -> None:
-        """Runs what is due at the command."""
         self._command.tick()
 
     def send(self, velocity: Velocity) -> None:
-        """Sends a velocity by the command."""
         self._command.send(velocity)
 
     def stop(self) -> None:
-        """Stops the base by the command."""
         self._command.stop()
 
     def trouble(self) -> str:
-        """Returns the trouble that the command reports."""
         return self._command.trouble()
-
-    def warning(self) -> str:
-        """Returns the warning that the command reports."""
-        return self._command.warning()
 
 
 def _as_node(node: VirtualNode) -> OutriderNode:

@@ -24,8 +24,7 @@ from outrider.core.values import (
     wrap_angle,
 )
 from outrider.evaluation.safety.base_wires import DirectWire, OpenWire
-from outrider.evaluation.safety.odometry_faults import Distortion, sample_of
-from outrider.evaluation.safety.scan_faults import ScanDistortion, scan_sample_of
+from outrider.evaluation.safety.sensor_faults import Distortion, ScanDistortion, sample_of, scan_sample_of
 from outrider.navigation.clocks import Moment
 from outrider.navigation.limits import Footprint
 from outrider.navigation.motion.pilot import Pilot, PilotSettings
@@ -34,7 +33,14 @@ from outrider.navigation.sensing.camera_check import RepeatWatch
 from outrider.navigation.sensing.odometry_check import OdometryCheck, OdometrySample
 from outrider.navigation.sensing.scan_check import ScanCheck, ScanSample
 from outrider.navigation.sensing.transforms import StampedTransform, TransformTree
-from outrider.runtime.mission.robot_side import Frame, PictureClock, StepState, StepUpdate, unless_blind
+from outrider.runtime.mission.robot_side import (
+    Frame,
+    PictureClock,
+    RobotSide,
+    StepState,
+    StepUpdate,
+    unless_blind,
+)
 from outrider.runtime.mission.simulated_base import SimulatedBase
 from outrider.runtime.node_graph.node_specs import ACTION
 from outrider.simulation.simulator import SCAN_RANGE_M, Simulator
@@ -79,8 +85,8 @@ class Switches:
 
 
 @dataclass
-class SafetyWorld:
-    """Implements `robot_side.RobotSide`; every wait of the navigator advances the world.
+class SafetyWorld(RobotSide):
+    """Every wait of the navigator advances the world.
 
     `on_step` is called each step with the time and the velocity that the base is to have, before it has it.
     The camera counts as silent after `camera_silence_s` seconds without a new picture.
@@ -143,7 +149,6 @@ class SafetyWorld:
         return self.switches.clock(self._clock_fault_s, now_s)
 
     def now_s(self) -> float:
-        """Returns the virtual time in seconds."""
         return self._steps * STEP_S
 
     @property
@@ -158,31 +163,27 @@ class SafetyWorld:
             self._step()
 
     def frame_after(self, stamp_s: float, timeout_s: float) -> Frame | None:
-        """Returns a picture taken after a time, or None after the timeout."""
         if not self._wait(lambda: self._picture_s > stamp_s, timeout_s):
             return None
         return Frame(b"", self._picture_s)
 
     def odometry(self) -> Odometry | None:
-        """Returns the newest odometry; None if it is too old."""
         known = self._known
         return known if known is not None and self.now_s() - known.stamp_s <= FRESH_S else None
 
     def motion_end(self, session_id: str, step: int, timeout_s: float) -> MotionEnd | None:
-        """Returns the report of a motion, or None after the timeout."""
         self._wait(lambda: (session_id, step) in self._ends, timeout_s)
         return self._ends.pop((session_id, step), None)
 
     def tell(self, update: StepUpdate) -> None:
-        """Delivers the state of a step's text to the action node."""
         self._update = update
         self._deliver()
 
     def tell_prompt(self, update: StepUpdate, request: DecodeRequest) -> None:
-        """Does nothing, as nobody subscribes to prompts."""
+        """Nobody reads them here."""
 
     def tell_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
-        """Does nothing, as nobody subscribes to statistics."""
+        """Nobody reads them here."""
 
     def end_goal(self) -> None:
         """Forgets the text of the goal."""

@@ -30,7 +30,7 @@ from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.plots import draw_ablation
 from outrider.evaluation.common.ratios import branch_seconds, cpu_seconds, forward_seconds
 from outrider.evaluation.common.tables import print_results, results_table
-from outrider.evaluation.decoding.comparison import measure_regime, replayed_requests
+from outrider.evaluation.decoding.comparison import measure_regime, replayed, replayed_requests
 from outrider.evaluation.decoding.fleets import (
     FLOOD_TOKENS,
     NUM_DRAFT_TOKENS,
@@ -41,7 +41,6 @@ from outrider.evaluation.decoding.fleets import (
     capacity,
     published_fleet,
     real_world,
-    replayed,
     row_of,
     run_fleet,
     served,
@@ -50,6 +49,8 @@ from outrider.evaluation.decoding.fleets import (
 )
 from outrider.evaluation.decoding.regimes import load_regimes
 from outrider.evaluation.serving.api_cost import cost_lines, cost_table
+from outrider.evaluation.serving.fleets_bench import NEEDED_TOKENS_PER_S, TOKENS, WAITING
+from outrider.evaluation.serving.fleets_bench import ROBOTS as PUBLISHED_ROBOTS
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.links import load_network
 from outrider.runtime.common.paths import models_folder
@@ -61,19 +62,16 @@ PAUSES_S = (1.0, 0.0)
 TEXT_AFTER_TEXT = ", 0 s"
 LINK = "wifi6"
 COST_REGIME = "fsd-go2"
-PUBLISHED_ROBOTS = (1, 8, 16, 24, 32, 48, 64)
-PUBLISHED_TOKENS = 100
 CENTRAL, FILLED = "ar", "sd, filled"
 PUBLISHED_WAYS = {
     CENTRAL: ("ar", [Batching(), Batching(most_tokens=16)]),
-    FILLED: ("sd", [Batching(fill=fill, most_left_out=most) for fill in (8, 16) for most in (0, 4)]),
+    FILLED: ("sd", WAITING[FILLED]),
     "sd": ("sd", [Batching()]),
     "outrider": ("outrider", [Batching()]),
 }
 """The target alone, SLED's batches, and ours. Of several ways to make up batches the best counts in each
 fleet: the server does most for 8 or 16 at a time.
 """
-NEEDED_TOKENS_PER_S = (20.0, 10.0)
 PRINTED = {
     "SLED (arXiv 2506.09397), throughput over centralised": 2.2,
     "SLED, capacity over centralised": 2.8,
@@ -248,7 +246,7 @@ def measure_sharing(
 
 
 def measure_published(
-    robots: Sequence[int] = PUBLISHED_ROBOTS, tokens: int = PUBLISHED_TOKENS
+    robots: Sequence[int] = PUBLISHED_ROBOTS, tokens: int = TOKENS
 ) -> dict[str, list[list[Served]]]:
     """Fleets of so many robots on FSD's server, each of them with every way to make up batches: centralised,
     in batches that wait to be filled, and continuous. `tokens`: those of a text.

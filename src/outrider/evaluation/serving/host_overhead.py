@@ -27,9 +27,10 @@ from outrider.decoding.config import DecodingConfig
 from outrider.decoding.simulation.compute import ComputeProfile
 from outrider.decoding.simulation.fleet import Fleet
 from outrider.decoding.simulation.fleet_world import FleetText, FleetWorld
-from outrider.evaluation.decoding.fleets import frame_bytes, unpacking
+from outrider.evaluation.decoding.fleets import unpacking
 from outrider.evaluation.decoding.regimes import BRANCH_COST
 from outrider.runtime.datasets.held_out import Pair
+from outrider.wire.codec import frame_bytes
 
 STRATEGY = "outrider"
 PROMPT_DRAFT_S, TARDY_DRAFT_S = 0.0005, 1.0

@@ -12,16 +12,16 @@ import msgspec
 from rich.table import Table
 
 from outrider.core.errors import ConfigError
+from outrider.evaluation.common.choices import check_choice
 from outrider.evaluation.common.intervals import mean_difference_interval, wilson_interval
-from outrider.evaluation.common.kept_homes import KeptHomes
+from outrider.evaluation.common.kept_records import HomeTask, KeptHomes
 from outrider.evaluation.common.legends import LEGENDS
-from outrider.evaluation.common.tables import print_results, results_table
-from outrider.evaluation.robot.navigation import PLACEMENT_CYCLE
-from outrider.evaluation.signs.trials import SignOutcome, SignRun, SignTask, run_task
+from outrider.evaluation.common.tables import interval_text, optional, print_results, results_table
+from outrider.evaluation.robot.navigation import placed_homes
+from outrider.evaluation.signs.trials import SignOutcome, SignRun, run_task
 from outrider.navigation.goal.navigator import NavigatorSettings
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.paths import models_folder
-from outrider.runtime.datasets.held_out import first_home_seed
 
 MODELS = ("pair", "target", "draft")
 STOP_LIMIT_S = 0.3
@@ -34,12 +34,9 @@ COUNTS = {
 }
 
 
-def tasks_of(homes: int, seed: int, model: str, folder: Path, max_steps: int) -> list[SignTask]:
+def tasks_of(homes: int, seed: int, model: str, folder: Path, max_steps: int) -> list[HomeTask]:
     """Homes as `eval navigation` has them."""
-    first, cycle = first_home_seed(seed), PLACEMENT_CYCLE
-    return [
-        SignTask(first + index, cycle[index % len(cycle)], model, folder, max_steps) for index in range(homes)
-    ]
+    return [HomeTask(*home, model, folder, max_steps) for home in placed_homes(homes, seed)]
 
 
 def summarise(outcomes: Sequence[SignOutcome]) -> dict[str, Any]:
@@ -98,8 +95,7 @@ def evaluate_signs(
 
     Raises ConfigError for a wrong option, ModelError without models.
     """
-    if model not in MODELS:
-        raise ConfigError(f"model={model!r} is not one of {', '.join(MODELS)}")
+    check_choice("model", model, MODELS)
     if homes < 1 or processes < 1 or seed < 0 or max_steps < 1:
         raise ConfigError("homes, processes and max_steps must be at least 1, and seed at least 0")
     common: dict[str, str | int] = {"model": model, "seed": seed, "max_steps": max_steps}
@@ -109,8 +105,7 @@ def evaluate_signs(
     figures = {**common, **summarise(outcomes)}
     figures["holds"] = holds(figures)
     print_results(_table(figures), *_remarkable(outcomes))
-    if json_file is not None:
-        write_figures(json_file, {**figures, "runs": [msgspec.to_builtins(one) for one in outcomes]})
+    write_figures(json_file, {**figures, "runs": [msgspec.to_builtins(one) for one in outcomes]})
     return figures
 
 
@@ -119,21 +114,20 @@ def _table(figures: dict[str, Any]) -> Table:
     table = results_table(title, *LEGENDS["eval signs"])
     sides = (figures["without"], figures["with"])
     for name, meaning in (("success", "object found"), ("collision", "something touched")):
-        table.add_row(meaning, *(_share(side[f"{name}_rate"], side[f"{name}_interval"]) for side in sides))
+        shares = (
+            f"{side[f'{name}_rate']:.3f} ({interval_text(side[f'{name}_interval'], '.3f')})" for side in sides
+        )
+        table.add_row(meaning, *shares)
     for name, meaning in COUNTS.items():
         table.add_row(meaning, *(str(side[name]) for side in sides))
     for name, meaning in (("stop_median_s", "median"), ("stop_worst_s", "worst")):
-        cells = ("-" if side[name] is None else f"{side[name]:.2f}" for side in sides)
+        cells = (optional(side[name], ".2f") for side in sides)
         table.add_row(f"seconds from an emergency stop to a stand, {meaning}", *cells)
-    low, high = figures["success_difference_interval"]
-    difference = f"{figures['success_difference']:+.3f} ({low:+.3f} to {high:+.3f})"
+    interval = interval_text(figures["success_difference_interval"], "+.3f")
+    difference = f"{figures['success_difference']:+.3f} ({interval})"
     table.add_row("success with signs, less without", "", difference)
     table.add_row("homes with a sign in the first picture", "", str(figures["sign_in_first_picture"]))
     return table
-
-
-def _share(share: float, interval: tuple[float, float]) -> str:
-    return f"{share:.3f} ({interval[0]:.3f} to {interval[1]:.3f})"
 
 
 def _remarkable(outcomes: Sequence[SignOutcome]) -> Iterator[str]:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml  # type: ignore[import-untyped]
-from rich.table import Table
 
 from outrider.core.errors import ConfigError, InstructionError
 from outrider.core.files.given_file import read_text
@@ -17,7 +16,7 @@ from outrider.core.language.sentences.planner import plan_of
 from outrider.core.language.words.phrasebook import LANGUAGES
 from outrider.evaluation.common.intervals import wilson_interval
 from outrider.evaluation.common.legends import LEGENDS
-from outrider.evaluation.common.tables import print_results, results_table
+from outrider.evaluation.common.tables import interval_text, print_results, results_table
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.paths import benchmark_file
 
@@ -118,7 +117,13 @@ def evaluate_sentences(folder: Path | None = None, json_file: Path | None = None
         "moved": sum(one.moves for some in readings.values() for one in some if one.sentence.is_still),
         "wrong": [_told(name, one) for name, some in readings.items() for one in some if not one.is_right],
     }
-    print_results(_table(figures["sets"]), *map(_line, figures["wrong"]))
+    rows = [
+        _cells(name, language, one)
+        for name, counts in figures["sets"].items()
+        for language, one in counts.items()
+    ]
+    table = results_table("sentences written down before the grammar", *LEGENDS["eval sentences"], rows=rows)
+    print_results(table, *map(_line, figures["wrong"]))
     write_figures(json_file, figures)
     return figures
 
@@ -154,18 +159,6 @@ def _line(wrong: dict[str, str]) -> str:
     return f'{place}: "{wrong["text"]}" is {wrong["came_to"]}, not {wrong["intent"]}{why}'
 
 
-def _table(sets: dict[str, dict[str, dict[str, Any]]]) -> Table:
-    table = results_table("sentences written down before the grammar", *LEGENDS["eval sentences"])
-    for name, counts in sets.items():
-        for language, one in counts.items():
-            low, high = one["right_interval"]
-            table.add_row(
-                name,
-                language,
-                str(one["sentences"]),
-                str(one["right"]),
-                f"{low:.3f} to {high:.3f}",
-                str(one["must_not_move"]),
-                str(one["moved"]),
-            )
-    return table
+def _cells(name: str, language: str, one: dict[str, Any]) -> tuple[str, ...]:
+    sentences, right, interval, still, moved = one.values()
+    return name, language, str(sentences), str(right), interval_text(interval, ".3f"), str(still), str(moved)

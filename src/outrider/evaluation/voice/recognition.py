@@ -87,9 +87,8 @@ def evaluate_voice(
     places = voices(recordings) if recordings else []
     found = [recorded_figures(engine, voice, noise, seed) for voice in places for noise in NOISES]
     print_results(_table(figures, found, seed))
-    if json_file is not None:
-        parts = {"levels": [asdict(one) for one in figures], "recorded": [asdict(one) for one in found]}
-        write_figures(json_file, {"engine": engine_name, "seed": seed, **parts})
+    parts = {"levels": [asdict(one) for one in figures], "recorded": [asdict(one) for one in found]}
+    write_figures(json_file, {"engine": engine_name, "seed": seed, **parts})
     return figures
 
 

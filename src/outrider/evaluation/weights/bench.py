@@ -19,20 +19,18 @@ from outrider.core.link_profile import Network
 from outrider.core.model_options import Precision
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.config import STRATEGIES, DecodingConfig
-from outrider.decoding.fakes.replay import ReplayModel
 from outrider.decoding.simulation.compute import ComputeProfile
 from outrider.evaluation.common.legends import LEGENDS
-from outrider.evaluation.common.tables import print_results, results_table
+from outrider.evaluation.common.tables import interval_text, print_results, results_table
+from outrider.evaluation.decoding.comparison import replayed
+from outrider.evaluation.decoding.regimes import Exits, Layers, Models, Regime
 from outrider.evaluation.pair.latency import measure_compute
-from outrider.evaluation.weights.figures import PairFigures, measure_pair
-from outrider.evaluation.weights.journal import Journal, KeptText
+from outrider.evaluation.weights.figures import PairFigures, measure_pair, target_texts
 from outrider.evaluation.weights.live import SILENCE_S, decode_missing, key_of
 from outrider.evaluation.weights.networks import COLOCATED, ONE_WAY_MS, chosen_networks
 from outrider.evaluation.weights.published_pair import load_draft, load_published_pair, target_service
-from outrider.evaluation.weights.regime import regime_of
-from outrider.evaluation.weights.scoring import target_texts
-from outrider.evaluation.weights.speeds import SpeedRow, speed_of, speed_row
-from outrider.evaluation.weights.virtual import Colocated, colocated, measure_network
+from outrider.evaluation.weights.speeds import Journal, KeptText, SpeedRow, speed_of, speed_row
+from outrider.evaluation.weights.virtual import Colocated, colocated, virtual_texts
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.process_memory import peak_bytes
 from outrider.runtime.datasets.held_out import Pair
@@ -45,6 +43,9 @@ TIMED_PROMPTS = 3
 REPLAYED_PROMPTS = 12
 """So many texts are decoded with every strategy; shares are those of all."""
 DEADLINE_S = 1e6
+REGIME_ONE_WAY_MS, REGIME_LAYERS, REGIME_DIGITS = 20, Layers(draft=24, target=28), 4
+REGIME_VOCABULARY = 151_665
+"""Tokens that the models' tokenizer knows."""
 Figures = dict[str, Any]
 
 
@@ -107,7 +108,7 @@ def bench_weights(bench: WeightsBench, json_file: Path | None = None, pair: Pair
     memory_bytes = peak_bytes()
     compute = measure_compute(pair, asked[:TIMED_PROMPTS], NUM_DRAFT_TOKENS)
     texts = target_texts(pair.target, asked, bench.configs[0], bench.tokens)
-    remembered = Pair(ReplayModel(pair.target), ReplayModel(pair.draft))
+    remembered = replayed(pair)
     measured = measure_pair(remembered, list(zip(asked, texts, strict=True)), bench.configs[0], compute)
     rows, beside = replay_all(remembered, bench, compute)
     figures = {
@@ -168,7 +169,10 @@ def replay_all(
     requests = [DecodeRequest(prompt, bench.tokens, DEADLINE_S) for prompt in replayed]
     networks, configs = bench.networks, bench.configs
     texts = {
-        name: measure_network(remembered, requests, networks[name], compute, configs)
+        name: {
+            config.strategy: virtual_texts(remembered, requests, networks[name], compute, config)
+            for config in configs
+        }
         for name in tracked(networks, "networks", total=len(networks))
     }
     own = list(zip(replayed, texts[COLOCATED]["ar"], strict=True))
@@ -182,6 +186,48 @@ def _rows(texts: Mapping[str, Mapping[str, list[KeptText]]], colocated_speed: fl
         for name, by_strategy in texts.items()
         for strategy, some in by_strategy.items()
     ]
+
+
+def regime_of(figures: Mapping[str, Any]) -> Regime:
+    """The entry of benchmarks/regimes.yaml that follows from figures, over a link of REGIME_ONE_WAY_MS."""
+    compute, acceptance = figures["compute"], figures["acceptance"]
+    drafts, step_ms = figures["num_draft_tokens"], 1e3 * compute["step_s"]
+    bits = [figures["models"][role].split()[1] for role in ("draft", "target")]
+    share = REGIME_LAYERS.target * 1e3 * compute["verify_exit_s"] / step_ms
+    return Regime(
+        source=f"outrider bench weights: Qwen2.5-Coder 0.5B in {bits[0]}, 1.5B in {bits[1]}, a core each",
+        draft_token_ms=_rounded(1e3 * compute["draft_token_s"]),
+        branch_cost=_rounded(compute["draft_branch_s"] / compute["draft_token_s"]),
+        step_ms=_rounded(step_ms),
+        verify_ms=_rounded(1e3 * (compute["verify_s"] + drafts * compute["verify_token_s"])),
+        verify_token_ms=_rounded(1e3 * compute["verify_token_s"]),
+        one_way_up_ms=REGIME_ONE_WAY_MS,
+        one_way_down_ms=REGIME_ONE_WAY_MS,
+        num_draft_tokens=drafts,
+        temperature=figures["temperature"],
+        tokens_per_round=_rounded(acceptance["tokens_per_verification"]),
+        second_choice=_rounded(acceptance["second_choice"]),
+        exits=_exits(figures),
+        exit_layer_share=_rounded(share),
+        layers=REGIME_LAYERS,
+        models=Models("qwen2.5-0.5b", "qwen2.5-1.5b"),
+        vocab_size=REGIME_VOCABULARY,
+        measured={},
+    )
+
+
+def _exits(figures: Mapping[str, Any]) -> Exits:
+    told = figures["exit_prediction"]
+    return Exits(
+        number=len(figures["exits"]),
+        miss_rate=_rounded(told["miss_rate"]),
+        average=_rounded(told["average"] or 1.0),
+        workers=figures["workers"],
+    )
+
+
+def _rounded(value: float) -> float:
+    return round(value, REGIME_DIGITS)
 
 
 def _pair_lines(measured: PairFigures, figures: dict[str, Any]) -> list[str]:
@@ -208,17 +254,17 @@ def _pair_lines(measured: PairFigures, figures: dict[str, Any]) -> list[str]:
 
 
 def _print(title: str, rows: Sequence[SpeedRow], *notes: str) -> None:
-    table = results_table(title, *LEGENDS["bench weights"])
-    for row in rows:
-        low, high = row.speedup_interval
-        table.add_row(
-            row.network,
-            row.strategy,
-            f"{row.tokens_per_s:.2f}",
-            f"{row.speedup_vs_ar:.2f}",
-            f"{low:.2f} to {high:.2f}",
-            *(f"{one:.2f}" for one in (row.over_colocated, row.tokens_per_round, row.passes_per_token)),
-            *(f"{one:.0f}" for one in (row.bytes_up_per_token, row.bytes_down_per_token)),
-            f"{row.different} of {row.texts}",
-        )
-    print_results(table, *notes)
+    print_results(results_table(title, *LEGENDS["bench weights"], rows=map(_cells, rows)), *notes)
+
+
+def _cells(row: SpeedRow) -> tuple[str, ...]:
+    return (
+        row.network,
+        row.strategy,
+        f"{row.tokens_per_s:.2f}",
+        f"{row.speedup_vs_ar:.2f}",
+        interval_text(row.speedup_interval),
+        *(f"{one:.2f}" for one in (row.over_colocated, row.tokens_per_round, row.passes_per_token)),
+        *(f"{one:.0f}" for one in (row.bytes_up_per_token, row.bytes_down_per_token)),
+        f"{row.different} of {row.texts}",
+    )

@@ -16,8 +16,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from rich.table import Table
-
 from outrider.core.files.terminal import tracked
 from outrider.core.language.prompt import END_OF_TEXT
 from outrider.core.language.questions import Slots, question_prompt
@@ -30,9 +28,8 @@ from outrider.decoding.aggregation.virtual import PeerCompute, PeerWorld, Virtua
 from outrider.decoding.aggregation.worker import Context, Retrieve
 from outrider.decoding.fakes.replay import ReplayModel
 from outrider.evaluation.aggregation.question_corpus import log_probabilities
-from outrider.evaluation.aggregation.regimes import frame_bytes
 from outrider.evaluation.common.legends import LEGENDS
-from outrider.evaluation.common.tables import print_results, results_table
+from outrider.evaluation.common.tables import optional, print_results, results_table
 from outrider.evaluation.pair.latency import measure_compute
 from outrider.evaluation.weights.published_pair import load_target
 from outrider.memory.embedding import MiniLmEmbedder
@@ -42,6 +39,7 @@ from outrider.runtime.datasets.held_out import Pair
 from outrider.runtime.datasets.published_weights import Size
 from outrider.runtime.datasets.two_sided_questions import TwoSided, holds, two_sided_questions
 from outrider.runtime.wiring.knowledge import fitting_context
+from outrider.wire.codec import frame_bytes
 
 ANSWER_TOKENS = 32
 DOCUMENTS = 2
@@ -136,7 +134,10 @@ def evaluate_documents(
         "answers": [asdict(one) for one in answers],
         "latencies": [asdict(one) for one in latencies],
     }
-    print_results(_table(answers), *_latency_lines(latencies))
+    table = results_table(
+        "answers that hold both facts, greedy", *LEGENDS["eval documents"], rows=map(_cells, answers)
+    )
+    print_results(table, *map(_latency_line, latencies))
     write_figures(json_file, figures)
     return figures
 
@@ -258,19 +259,14 @@ def _decode(
     return answers
 
 
-def _table(answers: Sequence[Answers]) -> Table:
-    table = results_table("answers that hold both facts, greedy", *LEGENDS["eval documents"])
-    for one in answers:
-        perplexity = "-" if one.perplexity is None else f"{one.perplexity:.2f}"
-        shares = (f"{share:.2f}" for share in (one.both, one.private, one.public))
-        table.add_row(one.documents, *shares, perplexity)
-    return table
+def _cells(one: Answers) -> tuple[str, ...]:
+    shares = (f"{share:.2f}" for share in (one.both, one.private, one.public))
+    return (one.documents, *shares, optional(one.perplexity, ".2f"))
 
 
-def _latency_lines(latencies: Sequence[Latency]) -> list[str]:
-    return [
+def _latency_line(one: Latency) -> str:
+    return (
         f"{one.method}, {one.one_way_ms} ms one way: {one.token_ms:.0f} ms a token, the first after "
         f"{one.first_token_ms:.0f} ms, {one.bytes_up_per_token:.0f} B up and "
         f"{one.bytes_down_per_token:.0f} B down a token"
-        for one in latencies
-    ]
+    )

@@ -3,29 +3,107 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+
+import torch
 
 from outrider.core.errors import ConfigError
 from outrider.core.files.terminal import tracked
+from outrider.core.ports import Array, ExitInfo, LanguageModel
 from outrider.core.values import Prompt
+from outrider.decoding.acceptance.coupled import Draw, Draws, draws_on
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.simulation.compute import ComputeProfile
 from outrider.decoding.theory import acceptance_rate
 from outrider.evaluation.decoding.schedule_bound import Conditions, best_tokens_per_s
-from outrider.evaluation.weights.scoring import verifications_of
-from outrider.evaluation.weights.shares import (
-    Acceptance,
-    ExitPrediction,
-    ExitShares,
-    acceptance_of,
-    exit_prediction,
-    exit_shares,
-)
+from outrider.evaluation.pair.exit_quality import share
+from outrider.evaluation.pair.speculation import Verification, emitted_tokens, exit_word
 from outrider.runtime.datasets.held_out import Pair
+from outrider.runtime.datasets.own_answers import TOGETHER, own_texts
 
 PADDED_ROWS = 8
 """A forward of as many rows takes as long as one of a single row (`outrider.models.backbone.batch`)."""
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """Of greedy drafts: tokens a verification yields, how often the draft at each position is accepted where
+    those before it are, and how often the draft's second choice is right where its first is not.
+    """
+
+    verifications: int
+    tokens_per_verification: float
+    by_position: tuple[float, ...]
+    second_choice: float
+
+
+@dataclass(frozen=True)
+class ExitShares:
+    """Of an exit after a layer, at this `depth` of all layers: how often its choice is the target's at the
+    tokens of the verdict, and how often its hint is the whole verdict.
+    """
+
+    layer: int
+    depth: float
+    agreement: float
+    hint_agreement: float
+
+
+@dataclass(frozen=True)
+class ExitPrediction:
+    """`miss_rate`: verdicts that no exit predicts. `average`: the first that does, counted from 1, on
+    average; None where none ever does.
+    """
+
+    miss_rate: float
+    average: float | None
+
+
+def acceptance_of(rounds: Sequence[Verification]) -> Acceptance:
+    """The shares of some verifications; drafts that end their text have fewer positions."""
+    reached: Counter[int] = Counter()
+    accepted: Counter[int] = Counter()
+    rescued: list[bool] = []
+    for one in rounds:
+        for position, (token, choice) in enumerate(zip(one.draft, one.choices, strict=False)):
+            reached[position] += 1
+            if token != choice:
+                rescued.append(one.runners_up[position] == choice)
+                break
+            accepted[position] += 1
+    emitted = sum(len(one.emitted) for one in rounds)
+    shares = tuple(accepted[position] / reached[position] for position in sorted(reached))
+    return Acceptance(len(rounds), emitted / len(rounds), shares, share(rescued))
+
+
+def exit_shares(rounds: Sequence[Verification], exits: ExitInfo) -> list[ExitShares]:
+    """One for each exit."""
+    return [
+        _of_exit(rounds, index, layer / exits.num_layers, layer) for index, layer in enumerate(exits.layers)
+    ]
+
+
+def _of_exit(rounds: Sequence[Verification], index: int, depth: float, layer: int) -> ExitShares:
+    right = [
+        choice == token
+        for one in rounds
+        for choice, token in zip(one.exits[index].choices, one.emitted, strict=False)
+    ]
+    hints = [one.exits[index].hint == one.emitted for one in rounds]
+    return ExitShares(layer, depth, share(right), share(hints))
+
+
+def exit_prediction(rounds: Iterable[Verification]) -> ExitPrediction:
+    """How soon the exits together predict a verdict."""
+    firsts = [_first_right(one) for one in rounds]
+    hits = [first for first in firsts if first is not None]
+    return ExitPrediction(1.0 - len(hits) / len(firsts), sum(hits) / len(hits) if hits else None)
+
+
+def _first_right(one: Verification) -> int | None:
+    return next((n for n, word in enumerate(one.exits, start=1) if word.hint == one.emitted), None)
 
 
 @dataclass(frozen=True)
@@ -85,3 +163,60 @@ def measure_pair(
         compute=compute,
         num_draft_tokens=config.num_draft_tokens,
     )
+
+
+def target_texts(
+    target: LanguageModel, prompts: Sequence[Prompt], config: DecodingConfig, tokens: int
+) -> list[list[int]]:
+    """What the target alone writes after each prompt, some of them as one batch."""
+    requests = [(prompt, config.sampling_for(prompt)) for prompt in prompts]
+    return [
+        text
+        for start in tracked(range(0, len(requests), TOGETHER), f"texts of {target.name}")
+        for text in own_texts(target, requests[start : start + TOGETHER], tokens)
+    ]
+
+
+def verifications_of(
+    pair: Pair, prompt: Prompt, text: Sequence[int], config: DecodingConfig
+) -> Iterator[Verification]:
+    """Those in which drafts, by the coupled choice, become a text of the target.
+
+    A draft ends with its first rejected token. Rounds that the end of the text would cut short are left out.
+    """
+    info, count, place = pair.target.exits, config.num_draft_tokens, 1
+    if place + count >= len(text):
+        return
+    draft_rows, _ = _rows_over(pair.draft, prompt, text)
+    _, said = _rows_over(pair.target, prompt, text)
+    draws = _draws(prompt, text, config, draft_rows)
+    first, second = _two_choices(draws.noisy(draft_rows))
+    shortlist = None if info is None else info.token_ids
+    exits = [draws.part([range(len(rows))], shortlist).noisy(rows) for rows in said]
+    while place + count < len(text):
+        drafts, runners_up = first[place - 1 :][:count], second[place - 1 :][:count]
+        wrote = list(text[place : place + count + 1])
+        emitted = emitted_tokens(drafts, wrote, pair.target.end_ids)
+        drafts, judged = drafts[: len(emitted)], slice(place - 1, place + min(count, len(emitted)))
+        words = [exit_word(drafts, rows[judged], shortlist, pair.target.end_ids) for rows in exits]
+        yield Verification(drafts, runners_up, wrote, emitted, words)
+        place += len(emitted)
+
+
+def _rows_over(model: LanguageModel, prompt: Prompt, text: Sequence[int]) -> tuple[Array, list[Array]]:
+    """Logits (N - 1, V) of the tokens of a text after its first, and those of each exit."""
+    session, said = model.open_session(), list[Array]()
+    session.prefill(prompt)
+    return session.forward(text[:-1], lambda _, rows: said.append(rows)), said
+
+
+def _draws(prompt: Prompt, text: Sequence[int], config: DecodingConfig, rows: Array) -> Draws:
+    sampling = config.sampling_for(prompt)
+    return draws_on(rows.device, [Draw(sampling, n) for n in range(1, len(text))], rows.shape[-1])
+
+
+def _two_choices(noisy: Array) -> tuple[list[int], list[int]]:
+    """The likeliest tokens of each row, and the next ones."""
+    first = noisy.argmax(-1, keepdim=True)
+    second = noisy.scatter(-1, first, -torch.inf).argmax(-1)
+    return first.squeeze(-1).tolist(), second.tolist()

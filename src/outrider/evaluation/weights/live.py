@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 
 from outrider.core.link_profile import Network
 from outrider.core.ports import LanguageModel
@@ -13,8 +13,7 @@ from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drivers.linked_decoder import LinkedDecoder
 from outrider.evaluation.decoding.live import Stopwatch
-from outrider.evaluation.weights.journal import Journal, KeptText, TextKey
-from outrider.evaluation.weights.speeds import kept_text
+from outrider.evaluation.weights.speeds import Journal, KeptText, TextKey, kept_text
 from outrider.wire.client import DealerLink
 from outrider.wire.emulator import EmulatedLink
 
@@ -46,18 +45,6 @@ class LiveDecoder:
         self._decoder.close()
 
 
-@contextmanager
-def live_decoders(
-    endpoint: str, network: Network, draft: LanguageModel, configs: Sequence[DecodingConfig]
-) -> Iterator[dict[str, LiveDecoder]]:
-    """A decoder for each configuration, by its strategy."""
-    with ExitStack() as stack:
-        yield {
-            config.strategy: stack.enter_context(closing(LiveDecoder(endpoint, network, draft, config)))
-            for config in configs
-        }
-
-
 def decode_missing(
     endpoint: str,
     network: Network,
@@ -70,12 +57,15 @@ def decode_missing(
     """Decode what the journal lacks, prompt by prompt with every strategy in turn, so that the machine's
     other work meets all alike; yields after each prompt.
     """
-    with live_decoders(endpoint, network, draft, configs) as decoders:
+    with ExitStack() as stack:
+        decoders = [
+            stack.enter_context(closing(LiveDecoder(endpoint, network, draft, config))) for config in configs
+        ]
         for index, prompt in prompts.items():
-            for config in configs:
+            for config, decoder in zip(configs, decoders, strict=True):
                 key = key_of(network.name, config, index)
                 if key not in journal:
-                    journal.add(key, decoders[config.strategy].decode(prompt, tokens))
+                    journal.add(key, decoder.decode(prompt, tokens))
             yield
 
 

@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
 from outrider.core.files.terminal import tracked
 from outrider.core.model_options import Precision
 from outrider.core.ports import LanguageModel
@@ -17,12 +15,12 @@ from outrider.core.values import Prompt
 from outrider.decoding.config import DecodingConfig
 from outrider.evaluation.common.intervals import wilson_interval
 from outrider.evaluation.common.legends import LEGENDS
-from outrider.evaluation.common.tables import print_results, results_table
+from outrider.evaluation.common.tables import interval_text, print_results, results_table
 from outrider.evaluation.pair.lossless import first_difference
-from outrider.evaluation.weights.journal import Journal
 from outrider.evaluation.weights.live import SILENCE_S, decode_missing, key_of
 from outrider.evaluation.weights.networks import COLOCATED, NAMED_LINKS, networks
 from outrider.evaluation.weights.published_pair import load_draft, target_service
+from outrider.evaluation.weights.speeds import Journal
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.datasets.published_weights import Size
 from outrider.runtime.datasets.real_prompts import real_prompts
@@ -93,7 +91,8 @@ def evaluate_weights(
         "different": sum(len(one.first_differences) for one in counted),
     }
     figures["lossless"] = not figures["different"]
-    print_results(_table(counted, figures))
+    title = f"{figures['different']} of {figures['texts']} texts differ from the target's own"
+    print_results(results_table(title, *LEGENDS["eval weights"], rows=map(_cells, counted)))
     write_figures(json_file, figures)
     return figures
 
@@ -135,18 +134,13 @@ def _count(network: str, asked: Sequence[tuple[Draws, dict[int, Prompt]]], journ
     )
 
 
-def _table(counted: Sequence[Counted], figures: dict[str, Any]) -> Table:
-    title = f"{figures['different']} of {figures['texts']} texts differ from the target's own"
-    table = results_table(title, *LEGENDS["eval weights"])
-    for one in counted:
-        different = len(one.first_differences)
-        low, high = wilson_interval(different, one.texts)
-        table.add_row(
-            one.network,
-            f"{different} of {one.texts}",
-            f"{low:.3f} to {high:.3f}",
-            str(one.tokens),
-            f"{one.tokens_per_round:.2f}",
-            str(one.met_outage),
-        )
-    return table
+def _cells(one: Counted) -> tuple[str, ...]:
+    different = len(one.first_differences)
+    return (
+        one.network,
+        f"{different} of {one.texts}",
+        interval_text(wilson_interval(different, one.texts), ".3f"),
+        str(one.tokens),
+        f"{one.tokens_per_round:.2f}",
+        str(one.met_outage),
+    )

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from rich.table import Table
 
 from outrider.core.errors import ConfigError
 from outrider.core.files.terminal import tracked
@@ -24,8 +23,8 @@ from outrider.decoding.config import DecodingConfig
 from outrider.evaluation.alternatives.colocated import CloudCosts, csd_run, draft_ranks
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import print_results, results_table
+from outrider.evaluation.weights.figures import target_texts
 from outrider.evaluation.weights.published_pair import load_draft, load_target
-from outrider.evaluation.weights.scoring import target_texts
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.datasets.own_answers import TOGETHER
 from outrider.runtime.datasets.published_weights import Size
@@ -132,7 +131,8 @@ def evaluate_precisions(
         "num_draft_tokens": NUM_DRAFT_TOKENS,
         "rows": [asdict(row) for row in rows],
     }
-    print_results(_table(rows, temperature))
+    title = f"drafts accepted of {NUM_DRAFT_TOKENS}, temperature {temperature:g}"
+    print_results(results_table(title, *LEGENDS["eval precisions"], rows=map(_cells, rows)))
     write_figures(json_file, figures)
     return figures
 
@@ -144,11 +144,6 @@ def _count(ranks: Texts) -> tuple[int, float]:
     return rounds, sum(run.tokens - 1 for run in runs) / rounds - 1.0
 
 
-def _table(rows: Sequence[PrecisionRow], temperature: float) -> Table:
-    table = results_table(
-        f"drafts accepted of {NUM_DRAFT_TOKENS}, temperature {temperature:g}", *LEGENDS["eval precisions"]
-    )
-    for row in rows:
-        numbers = f"{row.accepted_per_verification:.2f}", f"{row.relative:.3f}"
-        table.add_row(row.target, row.draft, str(row.verifications), *numbers)
-    return table
+def _cells(row: PrecisionRow) -> tuple[str, ...]:
+    numbers = f"{row.accepted_per_verification:.2f}", f"{row.relative:.3f}"
+    return row.target, row.draft, str(row.verifications), *numbers

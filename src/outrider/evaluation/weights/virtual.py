@@ -14,10 +14,9 @@ from outrider.decoding.simulation.decoder import VirtualDecoder
 from outrider.decoding.simulation.virtual_verifier import VirtualWorld
 from outrider.evaluation.alternatives.colocated import CloudCosts, csd_run, draft_ranks
 from outrider.evaluation.decoding.live import Stopwatch
-from outrider.evaluation.weights.journal import KeptText
-from outrider.evaluation.weights.speeds import kept_text
+from outrider.evaluation.weights.speeds import KeptText, kept_text
 from outrider.runtime.datasets.held_out import Pair
-from outrider.wire.codec import encode, wire_bytes
+from outrider.wire.codec import frame_bytes
 
 OUTAGES = 1000
 """How many times a network's outages are repeated: for hours of virtual time."""
@@ -41,9 +40,7 @@ def virtual_world(network: Network, compute: ComputeProfile, seed: int) -> Virtu
         for turn in range(OUTAGES if network.repeat_s else 1)
         for one in network.outages
     )
-    return VirtualWorld(
-        lambda frame: wire_bytes(encode(frame)), compute, network.uplink, network.downlink, outages, seed
-    )
+    return VirtualWorld(frame_bytes, compute, network.uplink, network.downlink, outages, seed)
 
 
 def virtual_texts(
@@ -86,14 +83,3 @@ def colocated(
         speeds[length] = sum(run.tokens - 1 for run in runs) / sum(run.elapsed_s for run in runs)
     best = max(speeds, key=lambda length: speeds[length])
     return Colocated(speeds[best], best)
-
-
-def measure_network(
-    pair: Pair,
-    requests: Sequence[DecodeRequest],
-    network: Network,
-    compute: ComputeProfile,
-    configs: Sequence[DecodingConfig],
-) -> dict[str, list[KeptText]]:
-    """All texts by each configuration's strategy over one network."""
-    return {config.strategy: virtual_texts(pair, requests, network, compute, config) for config in configs}

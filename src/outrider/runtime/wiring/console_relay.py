@@ -9,8 +9,8 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
+from outrider.console.relay.app import serve_relay
 from outrider.console.relay.robot_end import RobotEnd
-from outrider.console.relay.server import serve_relay
 from outrider.console.server import ConsoleSettings
 from outrider.core.errors import ConfigError
 from outrider.core.files.private_files import HOME_FOLDER

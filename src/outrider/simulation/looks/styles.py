@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+import cv2
 import numpy as np
 
 from outrider.core.errors import ConfigError
@@ -165,3 +166,16 @@ _STYLES: dict[str, Callable[[np.random.Generator], Look]] = {
     "all": _all,
 }
 LOOKS = ("plain", *_STYLES)
+
+
+def develop(picture: np.ndarray, film: Film, rng: np.random.Generator) -> np.ndarray:
+    """The picture, uint8 (height, width, 3) RGB, after everything of `film` but its JPEG."""
+    if film == PLAIN.film:
+        return picture
+    blurred = cv2.GaussianBlur(picture, (0, 0), film.blur_px) if film.blur_px > 0.0 else picture
+    gains = film.exposure * np.array(film.balance, np.float32)
+    light = np.clip(blurred.astype(np.float32) / 255.0 * gains, 0.0, 1.0)
+    level = film.black + film.contrast * (1.0 - film.black) * light**film.gamma
+    if film.noise > 0.0:
+        level += film.noise * rng.standard_normal(level.shape, dtype=np.float32)
+    return np.rint(255.0 * np.clip(level, 0.0, 1.0)).astype(np.uint8)

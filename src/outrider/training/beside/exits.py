@@ -8,8 +8,8 @@ the frozen LM head; here it is linear, and learns the target's own distribution 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,46 +19,30 @@ import torch.nn.functional as functional
 from torch import Tensor, nn
 
 from outrider.core.errors import ConfigError
-from outrider.core.files.terminal import tracked
+from outrider.core.training_data import Example
 from outrider.training.batches import read_shard
 from outrider.training.beside.frozen_target import (
-    FRAME_TOKENS,
     HELD_OUT_FRAMES,
-    ROUND_FRAMES,
     Backbone,
-    Fit,
-    drawn_examples,
+    FitConfig,
     drawn_shards,
+    fit,
     paths_to_fit,
     shortlist,
 )
 
-ROUND_STEPS = 100
 BATCH_TOKENS = 1024
 
 
-@dataclass(frozen=True)
-class ExitsConfig:
-    """`layers`: after which decoder layers, counted from 1; none given, after each but the last.
-    `round_steps`: how many steps are taken on the states of one round.
-    """
+@dataclass(frozen=True, kw_only=True)
+class ExitsConfig(FitConfig):
+    """`layers`: after which decoder layers, counted from 1; none given, after each but the last."""
 
-    layers: tuple[int, ...] = ()
+    layers: tuple[int, ...] = field(default=(), kw_only=False)
     rank: int = 64
     frames: int = 1600
     learning_rate: float = 1e-2
-    seed: int = 0
-    memory_mb: int = 2048
-    round_steps: int = ROUND_STEPS
-
-    def __post_init__(self) -> None:
-        if self.rank < 1 or self.frames < 1:
-            raise ConfigError(f"rank ({self.rank}) and frames ({self.frames}) must be at least 1")
-
-    def round_frames(self, num_exits: int, width: int) -> int:
-        """How many frames' states `memory_mb` holds."""
-        frame_bytes = 4 * (num_exits + 1) * width * FRAME_TOKENS
-        return max(1, min(ROUND_FRAMES, self.memory_mb * 2**20 // frame_bytes))
+    round_steps: int = 100
 
 
 @dataclass(frozen=True)
@@ -115,17 +99,12 @@ def train_exits(backbone: Backbone, data: Path, config: ExitsConfig) -> TrainedE
     token_ids = torch.tensor(sorted(shortlist(backbone, drawn_shards(rng, paths[:-1]))))
     adapters = ExitNetwork(backbone, token_ids, len(layers), config.rank)
     round_frames = config.round_frames(len(layers), adapters.down.shape[1])
-    num_rounds = math.ceil(config.frames / round_frames)
-    fit = Fit(adapters, num_rounds * config.round_steps, config.learning_rate)
-    num_frames = 0
-    rounds = drawn_examples(rng, paths[:-1], num_rounds, round_frames)
-    for examples in tracked(rounds, "exits", total=num_rounds):
-        num_frames += len(examples)
+
+    def losses(examples: list[Example]) -> Callable[[], Tensor]:
         states = backbone.states(examples, layers)
-        for _ in range(config.round_steps):
-            drawn = states[:, torch.randint(states.shape[1], (BATCH_TOKENS,))]
-            fit.step(partial(adapters.loss, drawn))
-        del states  # or the next round's would lie beside them
+        return lambda: adapters.loss(states[:, torch.randint(states.shape[1], (BATCH_TOKENS,))])
+
+    num_frames = fit(adapters, config, round_frames, rng, paths[:-1], losses, "exits")
     held_out = backbone.states(read_shard(paths[-1])[: min(HELD_OUT_FRAMES, round_frames)], layers)
     figures = {
         "layers": list(layers),

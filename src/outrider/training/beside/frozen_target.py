@@ -6,20 +6,25 @@ Frames come in rounds: gather the states of some, fit on them, forget them. So m
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import Qwen2VLForConditionalGeneration
+from transformers import PreTrainedTokenizerFast, Qwen2VLForConditionalGeneration
 from transformers.utils import logging as transformers_logging
 
 from outrider.core.errors import ConfigError
-from outrider.core.training_data import NO_TOKEN, Example, shard_paths
+from outrider.core.files.terminal import tracked
+from outrider.core.language.actions import ACTION_TEXTS
+from outrider.core.language.prompt import END_OF_TEXT
+from outrider.core.training_data import NO_TOKEN, Example, Query, shard_paths
 from outrider.training.batches import Packer, read_shard
-from outrider.training.beside.shortlist import choose_shortlist
 from outrider.training.imitation import learning_rate
 from outrider.training.network import PackedModel
 from outrider.training.tokenizer import read_tokenizer
@@ -30,6 +35,7 @@ ROUND_SHARDS = 4
 BATCH_FRAMES = 16
 WARMUP_STEPS = 20
 HELD_OUT_FRAMES = 200
+ANSWER_SHARE, PROMPT_SHARE = 0.999, 0.99
 
 
 class Backbone(Protocol):
@@ -60,7 +66,7 @@ class Backbone(Protocol):
         """The target's own tokens (K,) from its last layer's output (K, width)."""
 
 
-class PackedBackbone:
+class PackedBackbone(Backbone):
     """The small pair's target in its training view: many frames and queries at once."""
 
     common_tokens = 0
@@ -79,7 +85,6 @@ class PackedBackbone:
 
     @torch.no_grad()
     def states(self, examples: Sequence[Example], layers: tuple[int, ...]) -> Tensor:
-        """Outputs (E + 1, K, width) of `layers` and of the last layer at all K answer tokens."""
         wanted = (*layers, self.num_layers)
         parts = []
         for start in range(0, len(examples), BATCH_FRAMES):
@@ -89,7 +94,6 @@ class PackedBackbone:
         return torch.cat(parts, dim=1)
 
     def answers(self, examples: Sequence[Example]) -> Tensor:
-        """The answers' tokens (K,), as `Backbone.answers`."""
         parts = []
         for start in range(0, len(examples), BATCH_FRAMES):
             batch = self._packer.pack(examples[start : start + BATCH_FRAMES])
@@ -100,13 +104,34 @@ class PackedBackbone:
         return torch.cat(parts)
 
     def embed(self, token_ids: Tensor) -> Tensor:
-        """What the target reads a token as: (..., width)."""
         return self._embeddings[token_ids]
 
     @torch.no_grad()
     def choices(self, last: Tensor) -> Tensor:
-        """The target's own tokens (K,) from its last layer's output (K, width)."""
         return (self.norm(last) @ self.head.T).argmax(-1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitConfig:
+    """How a network beside a target is fitted. `memory_mb` holds the states of a round's frames, on which
+    `round_steps` steps are taken.
+    """
+
+    rank: int
+    frames: int
+    learning_rate: float
+    round_steps: int
+    seed: int = 0
+    memory_mb: int = 2048
+
+    def __post_init__(self) -> None:
+        if self.rank < 1 or self.frames < 1:
+            raise ConfigError(f"rank ({self.rank}) and frames ({self.frames}) must be at least 1")
+
+    def round_frames(self, num_exits: int, width: int) -> int:
+        """How many frames' states `memory_mb` holds, of the last layer and of those with exits."""
+        frame_bytes = 4 * (num_exits + 1) * width * FRAME_TOKENS
+        return max(1, min(ROUND_FRAMES, self.memory_mb * 2**20 // frame_bytes))
 
 
 class Fit:
@@ -129,12 +154,66 @@ class Fit:
         self._step += 1
 
 
+Losses = Callable[[list[Example]], Callable[[], Tensor]]
+"""Gathers the states of some frames, and gives what draws from them and says the loss of one step."""
+
+
+def fit(
+    network: nn.Module,
+    config: FitConfig,
+    round_frames: int,
+    rng: np.random.Generator,
+    paths: Sequence[Path],
+    losses: Losses,
+    what: str,
+) -> int:
+    """Fit a network round by round; returns on how many frames. Raises ConfigError where that diverges."""
+    num_rounds = math.ceil(config.frames / round_frames)
+    steps = Fit(network, num_rounds * config.round_steps, config.learning_rate)
+    num_frames = 0
+    rounds = drawn_examples(rng, paths, num_rounds, round_frames)
+    for examples in tracked(rounds, what, total=num_rounds):
+        num_frames += len(examples)
+        loss = losses(examples)
+        for _ in range(config.round_steps):
+            steps.step(loss)
+        del loss  # or the next round's states would lie beside these
+    return num_frames
+
+
 def paths_to_fit(data: Path) -> list[Path]:
     """The shards of a data set, of which the last judges. Raises ConfigError where there is but one."""
     paths = shard_paths(data)
     if len(paths) < 2:
         raise ConfigError(f"{data} holds one shard; a second is needed to judge what was trained")
     return paths
+
+
+def choose_shortlist(tokenizer: PreTrainedTokenizerFast, queries: Sequence[Query]) -> list[int]:
+    """Ascending ids: of all actions, and the most frequent ones that make up nearly all answers and prompts.
+
+    Prompts count because answers repeat their words, also those that are rare in the data.
+    """
+    actions = _count(tokenizer, [action + "\n" for action in ACTION_TEXTS] + [END_OF_TEXT])
+    answers = _count(tokenizer, [query.answer + END_OF_TEXT for query in queries])
+    prompts = _count(tokenizer, [query.user_text for query in queries])
+    chosen = set(actions) | most_frequent(answers, ANSWER_SHARE) | most_frequent(prompts, PROMPT_SHARE)
+    return sorted(chosen)
+
+
+def most_frequent(counts: Counter[int], share: float) -> set[int]:
+    """The fewest tokens that make up at least a share of all occurrences."""
+    wanted, chosen = share * counts.total(), set()
+    for token_id, count in counts.most_common():
+        if wanted <= 0:
+            break
+        chosen.add(token_id)
+        wanted -= count
+    return chosen
+
+
+def _count(tokenizer: PreTrainedTokenizerFast, texts: list[str]) -> Counter[int]:
+    return Counter(i for ids in tokenizer(texts, add_special_tokens=False)["input_ids"] for i in ids)
 
 
 def shortlist(backbone: Backbone, examples: Sequence[Example]) -> set[int]:

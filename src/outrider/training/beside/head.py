@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +15,14 @@ import torch.nn.functional as functional
 from torch import Tensor, nn
 
 from outrider.core.errors import ConfigError
-from outrider.core.files.terminal import tracked
-from outrider.core.training_data import NO_TOKEN
+from outrider.core.training_data import NO_TOKEN, Example
 from outrider.training.batches import read_shard
 from outrider.training.beside.frozen_target import (
-    FRAME_TOKENS,
     HELD_OUT_FRAMES,
-    ROUND_FRAMES,
     Backbone,
-    Fit,
-    drawn_examples,
+    FitConfig,
     drawn_shards,
+    fit,
     paths_to_fit,
     shortlist,
 )
@@ -37,24 +34,14 @@ LEAST_TOKENS = 2
 BATCH_PLACES = 1024
 
 
-@dataclass(frozen=True)
-class HeadConfig:
-    """`round_steps`: how many steps are taken on the states of one round."""
+@dataclass(frozen=True, kw_only=True)
+class HeadConfig(FitConfig):
+    """How a draft head is fitted."""
 
     rank: int = 160
     frames: int = 4800
     learning_rate: float = 3e-3
-    seed: int = 0
-    memory_mb: int = 2048
     round_steps: int = 160
-
-    def __post_init__(self) -> None:
-        if self.rank < 1 or self.frames < 1:
-            raise ConfigError(f"rank ({self.rank}) and frames ({self.frames}) must be at least 1")
-
-    def round_frames(self, width: int) -> int:
-        """How many frames' states `memory_mb` holds."""
-        return max(1, min(ROUND_FRAMES, self.memory_mb * 2**20 // (4 * width * FRAME_TOKENS)))
 
 
 @dataclass(frozen=True)
@@ -118,19 +105,14 @@ def train_head(backbone: Backbone, data: Path, config: HeadConfig) -> TrainedHea
     torch.manual_seed(config.seed)
     rng = np.random.default_rng(config.seed)
     network = HeadNetwork(backbone, _shortlist(backbone, rng, paths[:-1]), config.rank)
-    round_frames = config.round_frames(len(network.keep))
-    num_rounds = math.ceil(config.frames / round_frames)
-    fit = Fit(network, num_rounds * config.round_steps, config.learning_rate)
-    num_frames = 0
-    rounds = drawn_examples(rng, paths[:-1], num_rounds, round_frames)
-    for examples in tracked(rounds, "draft head", total=num_rounds):
-        num_frames += len(examples)
+    round_frames = config.round_frames(0, len(network.keep))
+
+    def losses(examples: list[Example]) -> Callable[[], Tensor]:
         states, tokens = backbone.states(examples, ())[-1], backbone.answers(examples)
         places = places_of(tokens)
-        for _ in range(config.round_steps):
-            drawn = places[torch.randint(len(places), (BATCH_PLACES,))]
-            fit.step(partial(network.loss, states, tokens, drawn))
-        del states  # or the next round's would lie beside them
+        return lambda: network.loss(states, tokens, places[torch.randint(len(places), (BATCH_PLACES,))])
+
+    num_frames = fit(network, config, round_frames, rng, paths[:-1], losses, "draft head")
     figures = {
         "rank": config.rank,
         "parameters": sum(one.numel() for one in network.parameters()),

@@ -29,7 +29,7 @@ from outrider.decoding.aggregation.rule import (
     mixture,
     owner,
 )
-from outrider.evaluation.aggregation.row_sizes import zipf_row_bytes
+from outrider.evaluation.aggregation.bench import zipf_row_bytes
 
 TOLERANCE = 1e-12
 SHARES = [0, 1, FULL_SHARE // 5, FULL_SHARE // 2, FULL_SHARE - 1, FULL_SHARE]

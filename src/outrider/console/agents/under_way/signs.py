@@ -20,7 +20,7 @@ from mcp.shared.context import RequestContext
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp.types import JSONRPCError, JSONRPCMessage, JSONRPCRequest, JSONRPCResponse
 
-from outrider.console.agents.under_way.heeded import Heeded
+from outrider.console.agents.under_way.withdrawals import Heeded
 
 
 class Signs:

@@ -1,20 +1,82 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The server's side of a connection on which a client sends no HTTP, or no text, or too much of it."""
+"""The server's side of connections, by HTTP or as a websocket, on which a client may send anything.
+
+What comes by one of them is read in small pieces, each in a turn of its own. Of a websocket all frames are
+counted here, whole messages where they are read.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from contextlib import suppress
 from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from outrider.console.protocols.small_reads import SmallReads
+from outrider.console.protocols.pace import MAX_MESSAGES_PER_S, Pace
+from outrider.core.errors import ProtocolError
 
+READ_BYTES = 1024
+"""Of one connection in one turn of the event loop. 256 KiB of tiny parts would take most of a second."""
+MAX_FRAMES_PER_S = 2 * MAX_MESSAGES_PER_S
+"""Pings and parts of messages too; more than messages, so that a page that says too much is told that."""
+UNREADABLE, GOODBYE_S = 1008, 1.0
 MOST_HEADERS = 128
 NO_LENGTH = (411, b"send the body whole, with a Content-Length")
 TOO_MANY_HEADERS = (431, b"at most %d headers are taken" % MOST_HEADERS)
+
+
+class SmallReads(asyncio.BufferedProtocol):
+    """For a protocol that has a `transport` and takes bytes by `data_received`."""
+
+    transport: asyncio.Transport
+
+    def data_received(self, data: bytes) -> None:
+        """Takes what has come."""
+        raise NotImplementedError
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Returns where the next piece goes, which bounds its size."""
+        self._piece = memoryview(bytearray(READ_BYTES))  # a part of it is no copy, as TLS needs it
+        return self._piece
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Hands the piece on; what comes after the end is dropped."""
+        if not self.transport.is_closing():
+            self.data_received(bytes(self._piece[:nbytes]))
+
+
+class WebSocketProtocol(WebSocketsSansIOProtocol, SmallReads):
+    """Uvicorn's, by websockets. A peer that sends more frames than a page does is told so, and closed."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._pace = Pace(MAX_FRAMES_PER_S, "frames")
+        self._is_ended = False
+
+    def handle_events(self) -> None:
+        """Acts on the frames that have come: what is a stop among too many is one."""
+        num_frames = len(self.conn.events)
+        super().handle_events()
+        try:
+            self._pace.count(self.loop.time(), num_frames)
+        except ProtocolError as error:
+            self._end(str(error))
+
+    def _end(self, reason: str) -> None:
+        """Says goodbye, and reads no frame more; who still sends would lose that goodbye to a closed door."""
+        if self._is_ended or self.transport.is_closing():
+            return
+        self._is_ended = self.close_sent = True
+        self.conn.fail(UNREADABLE, reason)  # what comes from now on is dropped
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        if self.close_timer is not None:
+            self.close_timer.cancel()
+        self.close_timer = self.loop.call_later(GOODBYE_S, self.transport.close)
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": UNREADABLE, "reason": reason})
 
 
 class _Connection(h11.Connection):
