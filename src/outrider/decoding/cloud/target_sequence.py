@@ -179,7 +179,7 @@ class TargetSequence:
         )
 
     def prospect(self, num_drafted: int, longest: int) -> Prospect:
-        """Return what the next verification yields; see `SpeculationPolicy`."""
+        """Return what the next verification yields; see `FixedPolicy.prospect`."""
         return self.policy.prospect(self._drafts, num_drafted, longest)
 
     def _cloud_draft(self, prefix: Tokens, num_choices: int) -> CloudDraft:

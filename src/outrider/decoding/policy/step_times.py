@@ -81,11 +81,6 @@ class ForwardTimes:
         return self._step.known
 
     @property
-    def step_s(self) -> float:
-        """Returns the mean time of a step in seconds; 0 until it is known."""
-        return self._step.value
-
-    @property
     def any_known(self) -> bool:
         """Whether a step or a verification has been timed."""
         return self._step.known or bool(self._verify.means)
