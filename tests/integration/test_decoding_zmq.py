@@ -19,6 +19,7 @@ from unittest import mock
 import pytest
 import zmq
 from support.consoles import wait_until
+from support.toy_models import ToyModel, ToySettings
 from support.toys import own_text, request, toy_pair
 
 from outrider.core.errors import (
@@ -33,7 +34,6 @@ from outrider.core.errors import (
 from outrider.core.frames import Draft, Verdict
 from outrider.core.values import DecodeRequest, LinkState, Prompt
 from outrider.decoding.config import STRATEGIES, DecodingConfig
-from outrider.decoding.fakes.toy import ToyModel, ToySettings
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.runtime.wiring.decoders import connect_decoder, serve_verifier
 from outrider.runtime.wiring.probe import probe_verifier
@@ -48,7 +48,7 @@ LEAST_BYTES_UP = wire_bytes(encode(Draft(1, 1, 0, None, b"")))
 # In the place of the models' package, whose libraries take seconds to import and serve no toy.
 SERVE_TOY = f"""
 import sys, types
-from outrider.decoding.fakes.toy import ToyModel, ToySettings
+from support.toy_models import ToyModel, ToySettings
 models = types.ModuleType("outrider.models")
 models.load_model = lambda *_, **__: ToyModel(ToySettings(seed={SEED}, eos_bias=-9.0))
 models.constrain = None

@@ -13,12 +13,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from support.toy_models import ToyModel, ToySettings
 from support.toys import own_text, request, toy_pair
 
 from outrider.core.errors import ConfigError, ModelError
 from outrider.core.values import Verified
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.fakes.toy import ToyModel, ToySettings
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.models import load_model
 from outrider.runtime.common.ports import free_port
@@ -31,7 +31,7 @@ TOKENS = 400
 ASKED_TO_END = """
 import os, signal, sys, threading
 from functools import partial
-from outrider.decoding.fakes.toy import ToyModel, ToySettings
+from support.toy_models import ToyModel, ToySettings
 from outrider.runtime.wiring.replicas import serve_replicas
 
 stop = threading.Event()

@@ -1,10 +1,9 @@
-# SPDX-License-Identifier: Apache-2.0
 """Toy models that implement the real ports: logits are a seeded hash of the text, and misuse is an error."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -13,37 +12,11 @@ import torch
 from outrider.core.errors import FrameError, RoomError
 from outrider.core.ports import Array, ExitInfo, ModelSession, OnExit
 from outrider.core.values import Prompt, Successors
+from outrider.decoding.fakes.synthetic import EOS_ID, ToyTokenizer
 from outrider.decoding.fakes.unbatched import UnbatchedModel, WholePrefill
 from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_digest
 
-EOS_ID = 0
 WRONG_EXIT_SPREAD = 0.5
-
-
-class ToyTokenizer:
-    """Token n reads as the word `wn`; any other word reads as some token, the same one each time."""
-
-    def __init__(self, vocab_size: int, end_ids: Collection[int] = (EOS_ID,)) -> None:
-        self.vocab_size = vocab_size
-        self.end_ids = frozenset(end_ids)
-        self.fingerprint = f"toy-{vocab_size}"
-        self._words = [f"w{token_id}" for token_id in range(vocab_size)]
-
-    def encode(self, text: str) -> list[int]:
-        """Returns one token id for each word."""
-        return [self._id(word) for word in text.split()]
-
-    def encode_prompt(self, text: str) -> list[int]:
-        """`encode`: no word is markup."""
-        return self.encode(text)
-
-    def decode(self, token_ids: Sequence[int]) -> str:
-        """Returns the words of token ids, separated by spaces."""
-        return " ".join([self._words[token_id] for token_id in token_ids])
-
-    def _id(self, word: str) -> int:
-        named = word.startswith("w") and word[1:].isdigit()
-        return int(word[1:]) if named else sum(word.encode()) % self.vocab_size
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from cloud_machine import HASTY
+from support.toy_models import ToyModel
 from support.toys import JPEG, own_text, toy_pair
 
 from outrider.core.frames import EdgeFrame, Peer
@@ -20,7 +21,6 @@ from outrider.decoding.cloud.batch_selection import Candidate, worth_joining
 from outrider.decoding.cloud.machine import Reply
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.execution.workers import OnHint
-from outrider.decoding.fakes.toy import ToyModel
 from outrider.decoding.jobs import CloudDraft, CloudJob, CloudResult, Verify
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.decoding.protocol.sampling_rules import Sampling

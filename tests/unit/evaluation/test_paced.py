@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 import pytest
+from support.toy_models import ToyModel, ToySettings
 from support.toys import own_text, request, toy_pair
 
 from outrider.core.frames import Peer
 from outrider.decoding.acceptance.schemes import GREEDY
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drivers.local_link import LocalLink
-from outrider.decoding.fakes.toy import ToyModel, ToySettings
 from outrider.decoding.jobs import (
     Aborted,
     DraftTokens,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -24,10 +24,10 @@ import torch
 from outrider.core.ports import Array, ExitInfo, ModelSession, OnExit
 from outrider.core.values import Prompt, Successors
 from outrider.decoding.fakes.synthetic_fit import NUM_CHOICES, draft_row
-from outrider.decoding.fakes.toy import ToyTokenizer
 from outrider.decoding.fakes.unbatched import UnbatchedModel, WholePrefill
 from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_digest
 
+EOS_ID = 0
 FIRST_ID = 121
 """So that half of the ids take one byte on the wire and half two, as of the shipped pair's texts."""
 VOCAB_SIZE = FIRST_ID + NUM_CHOICES
@@ -45,6 +45,32 @@ STRATA = 200
 
 _MASK = (1 << 64) - 1
 _RANK, _CHOICE, _DEPTH, _GUESS, _CONFIDENCE = range(5)
+
+
+class ToyTokenizer:
+    """Token n reads as the word `wn`; any other word reads as some token, the same one each time."""
+
+    def __init__(self, vocab_size: int, end_ids: Collection[int] = (EOS_ID,)) -> None:
+        self.vocab_size = vocab_size
+        self.end_ids = frozenset(end_ids)
+        self.fingerprint = f"toy-{vocab_size}"
+        self._words = [f"w{token_id}" for token_id in range(vocab_size)]
+
+    def encode(self, text: str) -> list[int]:
+        """Returns one token id for each word."""
+        return [self._id(word) for word in text.split()]
+
+    def encode_prompt(self, text: str) -> list[int]:
+        """`encode`: no word is markup."""
+        return self.encode(text)
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """Returns the words of token ids, separated by spaces."""
+        return " ".join([self._words[token_id] for token_id in token_ids])
+
+    def _id(self, word: str) -> int:
+        named = word.startswith("w") and word[1:].isdigit()
+        return int(word[1:]) if named else sum(word.encode()) % self.vocab_size
 
 
 class Place(NamedTuple):
