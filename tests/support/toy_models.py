@@ -11,9 +11,9 @@ import torch
 
 from outrider.core.errors import FrameError, RoomError
 from outrider.core.ports import Array, ExitInfo, ModelSession, OnExit
-from outrider.core.values import Prompt, Successors
+from outrider.core.values import Prompt
 from outrider.decoding.fakes.synthetic import EOS_ID, ToyTokenizer
-from outrider.decoding.fakes.unbatched import UnbatchedModel, WholePrefill
+from outrider.decoding.fakes.unbatched import ListSession, UnbatchedModel
 from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_digest
 
 WRONG_EXIT_SPREAD = 0.5
@@ -86,17 +86,12 @@ def _row(settings: ToySettings, digest: int) -> Array:
     return row
 
 
-class ToySession(WholePrefill):
-    """A ModelSession: the cache is the list of digests."""
+class ToySession(ListSession):
+    """The cache is the list of digests."""
 
     def __init__(self, model: ToyModel) -> None:
+        super().__init__()
         self._model = model
-        self._digests: list[int] = []
-
-    @property
-    def length(self) -> int:
-        """Returns the number of tokens in the cache."""
-        return len(self._digests)
 
     def prefill(self, prompt: Prompt) -> Array:
         """Replaces the cache by the prompt; returns the logits (V,) of the first new token.
@@ -107,20 +102,16 @@ class ToySession(WholePrefill):
             raise FrameError("the frame is no JPEG: send the camera's JPEG bytes unchanged")
         if self._model.settings.prompt_length > self._model.max_length:
             raise RoomError("the prompt does not fit the model")
-        self._digests = [prompt_digest(prompt)] * self._model.settings.prompt_length
-        return self._model.row(self._digests[-1])
-
-    def expected(self, count: int) -> Successors:
-        """The prompt has no rows of its own."""
-        return Successors()
+        self._cache = [prompt_digest(prompt)] * self._model.settings.prompt_length
+        return self._model.row(self._cache[-1])
 
     def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Array:
         """Appends tokens; returns their logits (M, V)."""
-        if not self._digests or not token_ids:
+        if not self._cache or not token_ids:
             raise AssertionError("forward needs a prefilled cache and at least one token")
         if self.length + len(token_ids) > self._model.max_length:
             raise AssertionError("forward beyond the cache")
-        digests = self._digests[-1:]
+        digests = self._cache[-1:]
         for token_id in token_ids:
             if not 0 <= token_id < self._model.vocab_size:
                 raise AssertionError(f"token {token_id} is not in the vocabulary")
@@ -128,21 +119,21 @@ class ToySession(WholePrefill):
         if on_exit is not None and self._model.exits is not None:
             for index in range(len(self._model.exits.layers)):
                 on_exit(index, torch.stack([self._model.exit_row(index, digest) for digest in digests[1:]]))
-        self._digests += digests[1:]
+        self._cache += digests[1:]
         return torch.stack([self._model.row(digest) for digest in digests[1:]])
 
     def copy_from(self, other: ModelSession, start: int, length: int) -> None:
         """Takes over the first `length` tokens of another session; see `core.ports.SharingSession`."""
         assert isinstance(other, ToySession) and other._model is self._model
-        if self._digests[:start] != other._digests[:start] or length > other.length:
+        if self._cache[:start] != other._cache[:start] or length > other.length:
             raise AssertionError("the other session does not hold that")
-        self._digests = other._digests[:length]
+        self._cache = other._cache[:length]
 
     def truncate(self, length: int) -> None:
         """Forgets everything past `length` tokens."""
         if not self._model.settings.prompt_length <= length <= self.length:
             raise AssertionError(f"truncate({length}) outside the text: the cache holds {self.length}")
-        del self._digests[length:]
+        del self._cache[length:]
 
 
 def _exit_info(settings: ToySettings) -> ExitInfo | None:

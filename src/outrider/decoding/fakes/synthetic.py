@@ -22,9 +22,9 @@ from typing import NamedTuple
 import torch
 
 from outrider.core.ports import Array, ExitInfo, ModelSession, OnExit
-from outrider.core.values import Prompt, Successors
+from outrider.core.values import Prompt
 from outrider.decoding.fakes.synthetic_fit import NUM_CHOICES, draft_row
-from outrider.decoding.fakes.unbatched import UnbatchedModel, WholePrefill
+from outrider.decoding.fakes.unbatched import ListSession, UnbatchedModel
 from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_digest
 
 EOS_ID = 0
@@ -133,48 +133,33 @@ class SyntheticModel(UnbatchedModel):
         return self._exit_table[torch.tensor([self._exit_indices(place) for place in places]).T]
 
 
-class SyntheticSession(WholePrefill):
-    """A ModelSession: the cache is the list of places."""
+class SyntheticSession(ListSession):
+    """The cache is the list of places."""
 
     def __init__(self, model: SyntheticModel) -> None:
+        super().__init__()
         self._model = model
-        self._places: list[Place] = []
-
-    @property
-    def length(self) -> int:
-        """Returns the number of tokens in the cache."""
-        return len(self._places)
 
     def prefill(self, prompt: Prompt) -> Array:
-        """Replaces the cache by the prompt; returns the logits (V,) of the first new token."""
         root = prompt_digest(prompt)
-        self._places = [Place(root, root, 0)] * PROMPT_LENGTH
-        return self._model.rows(self._places[-1:])[0]
-
-    def expected(self, count: int) -> Successors:
-        """The prompt has no rows of its own."""
-        return Successors()
+        self._cache = [Place(root, root, 0)] * PROMPT_LENGTH
+        return self._model.rows(self._cache[-1:])[0]
 
     def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Array:
-        """Appends tokens; returns their logits (M, V)."""
-        places = self._places[-1:]
+        places = self._cache[-1:]
         for token_id in token_ids:
             prompt, digest, position = places[-1]
             places.append(Place(prompt, extend_digest(digest, (token_id,)), position + 1))
         if on_exit is not None:
             for exit_number, rows in enumerate(self._model.exit_rows(places[1:])):
                 on_exit(exit_number, rows)
-        self._places += places[1:]
+        self._cache += places[1:]
         return self._model.rows(places[1:])
 
     def copy_from(self, other: ModelSession, start: int, length: int) -> None:
         """Takes over the first `length` tokens of another session; see `core.ports.SharingSession`."""
         assert isinstance(other, SyntheticSession)
-        self._places = other._places[:length]
-
-    def truncate(self, length: int) -> None:
-        """Forgets everything past `length` tokens."""
-        del self._places[length:]
+        self._cache = other._cache[:length]
 
 
 def synthetic_pair(settings: SyntheticSettings) -> tuple[SyntheticModel, SyntheticModel]:
