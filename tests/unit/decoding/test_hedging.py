@@ -35,8 +35,7 @@ from outrider.decoding.drivers.hedged_link import HedgedLink
 from outrider.decoding.drivers.linked_decoder import LinkedDecoder
 from outrider.decoding.drivers.local_link import LocalLink
 from outrider.decoding.drivers.verifier_service import VerifierService
-from outrider.decoding.edge.hedging import Directed, Hedge
-from outrider.decoding.policy.patience import AT_FIRST_S, AT_LEAST_S, ENOUGH, Patience
+from outrider.decoding.edge.hedging import AT_FIRST_S, AT_LEAST_S, ENOUGH, Directed, Hedge, Patience
 from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_digest
 from outrider.decoding.simulation.compute import ComputeProfile
 from outrider.decoding.simulation.decoder import VirtualDecoder

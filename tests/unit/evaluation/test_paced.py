@@ -20,8 +20,7 @@ from outrider.decoding.jobs import (
     Verify,
 )
 from outrider.decoding.protocol.sampling_rules import Sampling
-from outrider.decoding.simulation.compute import ComputeProfile
-from outrider.decoding.simulation.device_queue import DeviceQueue
+from outrider.decoding.simulation.compute import ComputeProfile, DeviceQueue
 from outrider.evaluation.common.paced_models import (
     PacedDecoder,
     PacedDraftWorker,

@@ -11,9 +11,8 @@ from outrider.core.errors import Cancelled, LinkError
 from outrider.core.frames import Close, EdgeFrame
 from outrider.core.ports import Array, FrameLink, LanguageModel
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Verified
-from outrider.decoding.aggregation.account import Account
 from outrider.decoding.aggregation.config import AggregationConfig, document_sampling
-from outrider.decoding.aggregation.device import DeviceMachine
+from outrider.decoding.aggregation.device import Account, DeviceMachine
 from outrider.decoding.aggregation.peer import PeerText
 from outrider.decoding.aggregation.worker import DocumentWorker, Retrieve, log_weight
 from outrider.decoding.drivers.linked_decoder import ignore_verified, never_cancelled

@@ -14,9 +14,8 @@ from outrider.core.frames import CloudFrame, EdgeFrame, Frame, Peer, PeerSide
 from outrider.core.link_profile import Channel, LinkProfile
 from outrider.core.ports import LanguageModel
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Verified
-from outrider.decoding.aggregation.account import Account
 from outrider.decoding.aggregation.config import AggregationConfig, document_sampling
-from outrider.decoding.aggregation.device import DeviceMachine
+from outrider.decoding.aggregation.device import Account, DeviceMachine
 from outrider.decoding.aggregation.peer import PeerText
 from outrider.decoding.aggregation.service import AggregationService, Say, ServiceJob
 from outrider.decoding.aggregation.worker import DocumentWorker, Retrieve, log_weight, plain_context

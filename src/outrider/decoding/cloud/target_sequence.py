@@ -37,8 +37,7 @@ from outrider.decoding.jobs import (
 )
 from outrider.decoding.policy.adaptive import policy_of
 from outrider.decoding.policy.cloud_drafting import NUM_CHOICES, NUM_CHOICES_AHEAD, Prospect
-from outrider.decoding.policy.outcomes import VerificationOutcome
-from outrider.decoding.policy.session_estimates import SessionEstimates
+from outrider.decoding.policy.session_estimates import SessionEstimates, VerificationOutcome
 from outrider.decoding.protocol.branch_codec import unpack_runs
 from outrider.decoding.protocol.prefix_digest import (
     DigestedText,

@@ -28,11 +28,10 @@ from outrider.core.values import Prompt, Successors
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drafting.draft_tree import DraftTree, Node
 from outrider.decoding.edge.actions import EdgeAction, Fail, Send
-from outrider.decoding.edge.drafting import Drafting
+from outrider.decoding.edge.drafting import Drafting, commit_of, last_sent_s
 from outrider.decoding.edge.frame_builder import FrameBuilder
 from outrider.decoding.edge.link_estimator import EdgeEstimator, VerdictObservation
 from outrider.decoding.edge.send_policy import send_policy_of
-from outrider.decoding.edge.verdicts import commit_of, last_sent_s
 from outrider.decoding.jobs import DraftTokens, EdgeJob, EdgeResult, NoRoom, PrefillDraft
 from outrider.decoding.protocol.branch_codec import token_bytes
 from outrider.decoding.protocol.limits import check_request

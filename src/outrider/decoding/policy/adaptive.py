@@ -11,8 +11,7 @@ from outrider.decoding.jobs import ExitHint, Verify
 from outrider.decoding.policy.cloud_drafting import Prospect
 from outrider.decoding.policy.estimators import ByteBudget
 from outrider.decoding.policy.exit_predictions import ExitPredictions
-from outrider.decoding.policy.outcomes import VerificationOutcome
-from outrider.decoding.policy.session_estimates import SessionEstimates
+from outrider.decoding.policy.session_estimates import SessionEstimates, VerificationOutcome
 from outrider.decoding.policy.speculation import (
     DraftView,
     FixedPolicy,

@@ -16,8 +16,7 @@ from typing import NamedTuple, Protocol
 from outrider.decoding.acceptance.schemes import Evidence
 from outrider.decoding.jobs import ExitHint, Verify
 from outrider.decoding.policy.cloud_drafting import Prospect
-from outrider.decoding.policy.outcomes import VerificationOutcome
-from outrider.decoding.policy.session_estimates import SessionEstimates
+from outrider.decoding.policy.session_estimates import SessionEstimates, VerificationOutcome
 from outrider.decoding.protocol.prefix_digest import Tokens
 
 Outcome = tuple[Tokens, float]
