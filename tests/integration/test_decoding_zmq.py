@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -41,6 +42,7 @@ from outrider.wire.client import DealerLink
 from outrider.wire.codec import encode, wire_bytes
 from outrider.wire.keys import add_robots, create_keys, revoke_robots
 
+TESTS = Path(__file__).parents[1]
 SEED = 3
 TARGET, DRAFT = toy_pair(SEED, 0.7, eos_bias=-9.0)
 LEAST_BYTES = wire_bytes(encode(Verdict(1, 1, 0, 0, (1,), 0, 0, 0)))
@@ -48,6 +50,7 @@ LEAST_BYTES_UP = wire_bytes(encode(Draft(1, 1, 0, None, b"")))
 # In the place of the models' package, whose libraries take seconds to import and serve no toy.
 SERVE_TOY = f"""
 import sys, types
+sys.path.append({str(TESTS)!r})
 from support.toy_models import ToyModel, ToySettings
 models = types.ModuleType("outrider.models")
 models.load_model = lambda *_, **__: ToyModel(ToySettings(seed={SEED}, eos_bias=-9.0))

@@ -28,8 +28,9 @@ from outrider.runtime.wiring.replicas import RayPlacement, serve_replicas
 pytest.importorskip("ray")
 SETTINGS = ToySettings(seed=1, eos_bias=-9.0)
 TOKENS = 400
-ASKED_TO_END = """
+ASKED_TO_END = f"""
 import os, signal, sys, threading
+sys.path.append({str(Path(__file__).parents[1])!r})
 from functools import partial
 from support.toy_models import ToyModel, ToySettings
 from outrider.runtime.wiring.replicas import serve_replicas
