@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from outrider.core.errors import Cancelled, LinkError
 from outrider.core.frames import Close, EdgeFrame
-from outrider.core.ports import Array, FrameLink, LanguageModel
+from outrider.core.ports import Array, FrameLink, LanguageModel, TextDecoder
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Verified
 from outrider.decoding.aggregation.config import AggregationConfig, document_sampling
 from outrider.decoding.aggregation.device import Account, DeviceMachine
@@ -33,7 +33,7 @@ class _Answer:
     ready_s: float
 
 
-class PeerDecoder:
+class PeerDecoder(TextDecoder):
     """A TextDecoder that writes with a cloud peer. `documents` are the device's own, and stay here.
 
     `where` names the cloud in messages. For one thread; `link_state` is for any.
@@ -75,7 +75,6 @@ class PeerDecoder:
         on_verified: Callable[[Verified], None] = ignore_verified,
         cancelled: Callable[[], bool] = never_cancelled,
     ) -> Decoded:
-        """See `core.ports.TextDecoder`. Raises LinkError when the deadline passes before the text ends."""
         self._begin(request, on_verified)
         try:
             while not self.text.done:
@@ -87,7 +86,6 @@ class PeerDecoder:
         return self._account.decoded(self._clock() - self._start_s, self._link.state, target_passes=0)
 
     def close(self) -> None:
-        """Free the session at the cloud and the link here."""
         self._link.send(Close(self._session, 0))
         self._link.close()
 

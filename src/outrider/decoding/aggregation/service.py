@@ -35,6 +35,7 @@ from outrider.decoding.aggregation.rule import device_share
 from outrider.decoding.aggregation.worker import DocumentWorker, Retrieve, log_weight
 from outrider.decoding.cloud.admission import Presence, busy_message, drop_idle, is_busy, make_room, to_probe
 from outrider.decoding.cloud.machine import Reply
+from outrider.decoding.drivers.serving import FrameService
 from outrider.decoding.drivers.verifier_service import ServiceStats, VerifierService
 from outrider.decoding.jobs import SessionKey
 from outrider.decoding.protocol.limits import CloudLimits
@@ -83,7 +84,7 @@ class _Session:
         return self.text.done
 
 
-class AggregationService:
+class AggregationService(FrameService):
     """Not thread-safe. `clock` gives monotonic seconds. Sessions with work take turns.
 
     A text that is complete keeps its place for a while, for the device may have to hear its end again.
@@ -160,7 +161,6 @@ class AggregationService:
         return [Reply(job.key.peer, frame) for frame in frames]
 
     def step(self, send: Callable[[Reply], None]) -> bool:
-        """Do one job from start to end; False where there is none."""
         job = self.next_job()
         if job is None:
             return False
@@ -175,7 +175,6 @@ class AggregationService:
         return None
 
     def evict_idle(self) -> None:
-        """Free the places of peers that were silent for too long."""
         drop_idle(self._sessions, self._limits.idle_s, self._clock())
         self._worker.keep_only(self._sessions)
 
@@ -279,7 +278,7 @@ def _job_of(key: SessionKey, session: _Session) -> ServiceJob | None:
     return None if prefix is None else Say(key, session.join.epoch, prefix)
 
 
-class JointService:
+class JointService(FrameService):
     """A FrameService. Each job of the one is followed by one of the other, where both have work."""
 
     def __init__(self, verifier: VerifierService, peers: AggregationService) -> None:
@@ -287,7 +286,6 @@ class JointService:
         self._peers_first = False
 
     def receive(self, peer: Peer, frame: EdgeFrame) -> list[Reply]:
-        """Hands a frame to the service that it concerns; returns the replies."""
         if isinstance(frame, (Join, Drafted, Settled, Behind)):
             return self._peers.receive(peer, frame)
         if isinstance(frame, (Cancel, Close)):
@@ -306,12 +304,10 @@ class JointService:
         self._verifier.listen(take_in)
 
     def next_look_s(self) -> float | None:
-        """Returns the shorter wait in seconds of the two services; None if neither waits."""
         looks = [service.next_look_s() for service in (self._verifier, self._peers)]
         return min((look_s for look_s in looks if look_s is not None), default=None)
 
     def evict_idle(self) -> None:
-        """Closes the idle sessions of both services."""
         self._verifier.evict_idle()
         self._peers.evict_idle()
 

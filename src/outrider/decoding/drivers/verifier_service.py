@@ -17,7 +17,7 @@ from outrider.core.pairs import check_pair
 from outrider.core.ports import DraftHead, LanguageModel
 from outrider.decoding.acceptance.schemes import Choices
 from outrider.decoding.cloud.machine import CloudMachine, Reply
-from outrider.decoding.drivers.serving import send_all
+from outrider.decoding.drivers.serving import FrameService, send_all
 from outrider.decoding.execution.batch_verification import OnHint
 from outrider.decoding.execution.cloud_draft_worker import CloudDraftWorker
 from outrider.decoding.execution.draft_ahead import DraftAhead
@@ -65,7 +65,7 @@ class ServiceStats:
     waited_s: float = 0.0
 
 
-class VerifierService:
+class VerifierService(FrameService):
     """For one thread. `clock` gives monotonic seconds."""
 
     def __init__(
@@ -111,7 +111,6 @@ class VerifierService:
         """Of prompts that are begun: the epoch, and what their parts have taken."""
 
     def receive(self, peer: Peer, frame: EdgeFrame) -> list[Reply]:
-        """Takes a frame of a peer; returns what can be answered at once."""
         self._stats.frames += 1
         with self._lock:
             replies = self._machine.receive(peer, frame, self._clock())
@@ -146,7 +145,6 @@ class VerifierService:
                 self._machine.drafted(drafted, compute_s)
 
     def next_look_s(self) -> float | None:
-        """How long to wait at most before asking for a job again, in seconds; None: until a frame comes."""
         now_s = self._clock()
         with self._lock:
             at_s = self._scheduler.next_look_s(now_s)
@@ -204,8 +202,10 @@ class VerifierService:
             return self._finish(job, result, compute_s)
 
     def _finish(self, job: CloudJob, result: CloudResult, compute_s: float) -> list[Reply]:
-        if isinstance(job, CloudDraft) or isinstance(result, Choices):
-            return self._finish_draft(job, result, compute_s)
+        if isinstance(job, CloudDraft):  # one that failed costs speed alone
+            self._machine.drafted([(job, result if isinstance(result, Choices) else None)], compute_s)
+            return []
+        assert not isinstance(result, Choices)
         if isinstance(job, PrefillTarget):
             epoch, before_s = self._prefill_s.pop(job.key, (job.epoch, 0.0))
             compute_s += before_s if epoch == job.epoch else 0.0
@@ -220,13 +220,6 @@ class VerifierService:
         if result is not None:
             self._stats.smallest_margin = min(self._stats.smallest_margin, result.margin)
         return self._machine.complete(job, result, compute_s, self._clock())
-
-    def _finish_draft(self, job: CloudJob, result: CloudResult, compute_s: float) -> list[Reply]:
-        """A draft that failed costs speed alone."""
-        if isinstance(job, CloudDraft):
-            choices = result if isinstance(result, Choices) else None
-            self._machine.drafted([(job, choices)], compute_s)
-        return []
 
     def finish_all(
         self, jobs: Sequence[CloudJob], results: Sequence[CloudResult], compute_s: float
@@ -304,7 +297,6 @@ class VerifierService:
             self._ahead.go_on()
 
     def evict_idle(self) -> None:
-        """Closes the sessions that were idle for too long, and frees their caches."""
         with self._lock:
             self._machine.evict_idle(self._clock())
         self._drop_gone()

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from outrider.core.ports import Array, LanguageModel, Pause
+from outrider.core.ports import LanguageModel, Pause
 from outrider.decoding.acceptance.schemes import Choices
-from outrider.decoding.execution.cached_sequence import CachedSequence
+from outrider.decoding.execution.cached_sequence import CachedSequence, rows_after
 from outrider.decoding.jobs import Aborted, CloudDraft, SessionKey
 
 
@@ -36,13 +36,7 @@ class CloudDraftWorker:
     def _together(self, jobs: Sequence[CloudDraft], pause: Pause | None) -> list[Choices]:
         free: dict[SessionKey, list[CachedSequence]] = {}
         sequences = [self._taken(job, free) for job in jobs]
-        asked = [one.ask(job.prefix, 0) for one, job in zip(sequences, jobs, strict=True)]
-        chunks = [one.chunk for one in asked if one.chunk is not None]
-        new = iter(self._model.forward_together(chunks, pause=pause) if chunks else [])
-        rows: list[Array] = [
-            sequence.answer(one, None if one.chunk is None else next(new))[0]
-            for sequence, one in zip(sequences, asked, strict=True)
-        ]
+        rows = rows_after(self._model, sequences, [job.prefix for job in jobs], pause)
         return [
             job.scheme.propose(row, job.sampling, len(job.prefix), job.num_choices)
             for job, row in zip(jobs, rows, strict=True)

@@ -17,7 +17,7 @@ MOST_NGRAM = 3
 BELIEF = 0.5
 
 
-class PromptLookup:
+class PromptLookup(Drafter):
     """Prompt lookup decoding, the baseline (Saxena 2023): the last three tokens, or two or one, where they
     first stood in the present text, and what came next.
     """
@@ -28,17 +28,14 @@ class PromptLookup:
         self.forget()
 
     def forget(self) -> None:
-        """Forgets the text and its index."""
         self._tokens: list[int] = []
         self._first: dict[tuple[int, ...], int] = {}
 
     def begin(self, prompt: Sequence[int]) -> None:
-        """Starts a new text with its prompt."""
         self.forget()
         self.extend(prompt)
 
     def extend(self, tokens: Sequence[int]) -> None:
-        """Appends committed tokens to the text and its index."""
         for token in tokens:
             at = len(self._tokens)
             for size in range(1, min(MOST_NGRAM, at) + 1):
@@ -46,7 +43,6 @@ class PromptLookup:
             self._tokens.append(token)
 
     def propose(self, branch: Sequence[int], limit: int) -> Continuation | None:
-        """Returns what followed the longest matching n-gram, at most `limit` tokens; None without a match."""
         end = (*self._tokens[-MOST_NGRAM:], *branch)[-MOST_NGRAM:]
         for size in range(len(end), 0, -1):
             at = self._first.get(end[-size:])
