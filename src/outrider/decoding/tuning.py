@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple, TypeVar
 
 from outrider.core.errors import ConfigError
+from outrider.decoding.protocol.validation import is_number
 
 _Value = TypeVar("_Value")
 SWITCH = "switch"
@@ -51,7 +52,7 @@ def _check(name: str, value: Any, unit: str) -> None:
             raise ConfigError(f"{name}={value!r} must be true or false")
         return
     numbers = _numbers(value)
-    if not numbers or not all(_is_number(number) for number in numbers):
+    if not numbers or not all(is_number(number) and math.isfinite(number) for number in numbers):
         raise ConfigError(f"{name}={value!r} must be a finite number of {unit}")
     if unit in ("probability", "share") and not all(0.0 <= number <= 1.0 for number in numbers):
         raise ConfigError(f"{name}={value!r} must lie within 0 and 1")
@@ -68,10 +69,6 @@ def _numbers(value: Any) -> list[Any]:
     if not isinstance(value, tuple):
         return [value]
     return [number for one in value for number in _numbers(one)]
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 @dataclass(frozen=True)

@@ -131,9 +131,8 @@ class TargetScheduler:
         self._shares.advance(job.key.peer.owner for job in ready)
         ready.sort(key=self._standing_s)
         prompts = [job for job in ready if isinstance(job, PrefillTarget)]
-        waiting = [
-            job for job in ready if not isinstance(job, PrefillTarget) and self._may_verify(job, now_s)
-        ]
+        others = [job for job in ready if not isinstance(job, PrefillTarget)]
+        waiting = [job for job in others if self._bucket(job.key.peer, now_s).ready_s(now_s) <= now_s]
         prompt = self._prompt(prompts, waiting)
         jobs: list[CloudJob] = [*(prompt or self._next_batch(waiting))]
         if len(jobs) < len(prompts) + len(waiting):
@@ -181,9 +180,6 @@ class TargetScheduler:
 
     def _standing_s(self, job: CloudJob) -> float:
         return self._shares.standing_s(job.key.peer.owner)
-
-    def _may_verify(self, job: Verify | CloudDraft, now_s: float) -> bool:
-        return self._bucket(job.key.peer, now_s).ready_s(now_s) <= now_s
 
     def _prompt(
         self, prompts: Sequence[PrefillTarget], drafts: Sequence[Verify | CloudDraft]

@@ -110,7 +110,7 @@ class TargetSequence:
 
     def on_resume(self, frame: Resume) -> list[CloudFrame]:
         """Repeat what the edge has missed; an empty verdict where it has missed nothing."""
-        if not self._holds(frame.base, frame.digest):
+        if frame.base > len(self._text) or self._text.digest_at(frame.base) != frame.digest:
             return [PrefillAgain(frame.session, frame.epoch)]
         return self._missed_after(frame.base, frame.draws) or [self._verdict(frame.base, 0, 0)]
 
@@ -294,9 +294,6 @@ class TargetSequence:
     def _lacks_much(self) -> bool:
         """Whether the target lacks more of the text than a verification may take in."""
         return len(self._text) - self._taken_in > CATCH_UP_TOKENS
-
-    def _holds(self, base: int, digest: int) -> bool:
-        return base <= len(self._text) and self._text.digest_at(base) == digest
 
     def _missed_after(self, base: int, draws: int) -> list[CloudFrame]:
         """What was committed after `base`; the residue too where the text is unsettled."""

@@ -19,9 +19,8 @@ from outrider.decoding.acceptance.schemes import Choices
 from outrider.decoding.cloud.machine import CloudMachine, Reply
 from outrider.decoding.drivers.serving import FrameService, send_all
 from outrider.decoding.execution.batch_verification import OnHint
-from outrider.decoding.execution.cloud_draft_worker import CloudDraftWorker
+from outrider.decoding.execution.cloud_draft_worker import CloudDraftWorker, HeadDraftWorker
 from outrider.decoding.execution.draft_ahead import DraftAhead
-from outrider.decoding.execution.head_draft_worker import HeadDraftWorker
 from outrider.decoding.execution.workers import TargetWorker
 from outrider.decoding.jobs import (
     Aborted,

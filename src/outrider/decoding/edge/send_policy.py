@@ -116,10 +116,8 @@ def send_policy_of(config: DecodingConfig, estimates: EdgeEstimator) -> SendPoli
 
 def _fitting(tree: DraftTree, nodes: list[Node]) -> list[Node]:
     """Return as many of the first as one frame holds, with what connects them."""
-    while len(tree.joined(nodes)) > SURELY_FIT and _num_bytes(tree, nodes) > MAX_RUNS_BYTES:
+    while len(tree.joined(nodes)) > SURELY_FIT:
+        if len(pack_runs(branches_to(tree, nodes)[1])) <= MAX_RUNS_BYTES:
+            break
         nodes = nodes[: len(nodes) // 2]
     return nodes
-
-
-def _num_bytes(tree: DraftTree, nodes: list[Node]) -> int:
-    return len(pack_runs(branches_to(tree, nodes)[1]))

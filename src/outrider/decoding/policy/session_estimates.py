@@ -84,18 +84,11 @@ class SessionEstimates:
         self._committed_s: float | None = None
 
     @property
-    def _times_now(self) -> ForwardTimes:
-        return self._times if self.exit_gate.reads else self._times_unread
-
-    @property
-    def _other_times(self) -> ForwardTimes:
-        """What they take if run the other way."""
-        return self._times_unread if self.exit_gate.reads else self._times
-
-    @property
     def times(self) -> ForwardTimes:
-        """What forwards take as they are run now: with their exits read, or not."""
-        return self._times_now if self._times_now.any_known else self._other_times
+        """What forwards take as they are run now, with their exits read or not; else the other way."""
+        both = self._times, self._times_unread
+        now, other = both if self.exit_gate.reads else both[::-1]
+        return now if now.any_known else other
 
     def begin_text(self) -> None:
         """Another text begins."""

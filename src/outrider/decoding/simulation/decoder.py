@@ -203,7 +203,8 @@ class VirtualDecoder(TextDecoder):
             if isinstance(action, Send):
                 self._send_up(action.frame)
             elif isinstance(action, Commit):
-                self._observe_commit(action)
+                num, now_s = len(action.tokens), self.now_s
+                self._observe(TimelineEvent("commit", now_s, now_s, "", len(self._machine.tokens) - num, num))
                 self._transcript.on_commit(action, self._machine.done, self.now_s - self._start_s)
             elif isinstance(action, Fail):
                 raise action.error
@@ -236,10 +237,6 @@ class VirtualDecoder(TextDecoder):
     def _observe(self, event: TimelineEvent) -> None:
         if self._observer is not None:
             self._observer(event)
-
-    def _observe_commit(self, commit: Commit) -> None:
-        at = len(self._machine.tokens) - len(commit.tokens)
-        self._observe(TimelineEvent("commit", self.now_s, self.now_s, "", at, len(commit.tokens)))
 
 
 def _edge_event(job: EdgeJob, now_s: float, duration_s: float) -> TimelineEvent:
