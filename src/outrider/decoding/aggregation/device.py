@@ -112,7 +112,10 @@ class DeviceMachine:
 
 
 class Account:
-    """Times are seconds since the request. What joins the peers counts as the prompt's bytes."""
+    """What a device's driver keeps of one text: bytes, what its owner was told, and the result.
+
+    Times are seconds since the request. What joins the peers counts as the prompt's bytes.
+    """
 
     def __init__(
         self, machine: DeviceMachine, tokenizer: Tokenizer, on_verified: Callable[[Verified], None]

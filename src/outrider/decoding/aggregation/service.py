@@ -279,7 +279,9 @@ def _job_of(key: SessionKey, session: _Session) -> ServiceJob | None:
 
 
 class JointService(FrameService):
-    """A FrameService. Each job of the one is followed by one of the other, where both have work."""
+    """Both sorts of cloud behind one socket: one verifies drafts, the other writes texts with peers. Each job
+    of the one is followed by one of the other, where both have work.
+    """
 
     def __init__(self, verifier: VerifierService, peers: AggregationService) -> None:
         self._verifier, self._peers = verifier, peers

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The edge's drafts for one text after another, and what the draft model has to do for them."""
+"""The edge's drafts for one text after another: what the draft model has to do for them, and what a verdict
+says about them.
+"""
 
 from __future__ import annotations
 

@@ -15,7 +15,8 @@ _WHOLE = 1e-6
 
 @dataclass(frozen=True)
 class DeviceQueue:
-    """A device takes a forward in so many `segments`, each whole; with none it leaves one at once.
+    """How long a forward that is aborted runs on: a device takes it in so many `segments`, each whole; with
+    none it leaves it at once.
 
     At least one segment waits behind the one that runs, and as many as last for the `host_s` seconds that the
     host needs for news, so that the device never does (`step_launchers.Lead`).

@@ -34,7 +34,10 @@ _Job = TypeVar("_Job")
 
 
 class Outbox:
-    """`order` of hints: confidence (surest first), fifo or random. What is final makes hints pointless."""
+    """What the cloud has to say while its sender is busy: verdicts first, then hints in order (FSD, alg. 2).
+
+    `order` of hints: confidence (surest first), fifo or random. What is final makes hints pointless.
+    """
 
     def __init__(self, order: str, rng: random.Random) -> None:
         self._order = order
