@@ -66,3 +66,8 @@ def coupled_acceptance_bounds(rows: Rows, share: int, side: Literal[0, 1]) -> tu
     """
     delta, other_part = divergence(rows), shares(share)[1 - side]
     return 1.0 - other_part * 2.0 * delta / (1.0 + delta), 1.0 - other_part * delta
+
+
+def round_sd_s(draft_s: float, verify_s: float, one_way_s: float) -> float:
+    """Vanilla speculative decoding: FSD Table 4. `draft_s` is the time of a round's drafts."""
+    return 2.0 * one_way_s + draft_s + verify_s

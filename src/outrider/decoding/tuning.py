@@ -11,7 +11,6 @@ measurement. `--random-regimes` measures the engine elsewhere, `--ablate` what a
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -236,14 +235,6 @@ class AdaptiveTuning:
         if not 0.0 < self.least_confidence < 0.5:
             raise ConfigError(f"least_confidence={self.least_confidence!r} must lie between 0 and 0.5")
 
-    def with_values(self, changes: Mapping[str, Any]) -> AdaptiveTuning:
-        """The same with other values, by name. Raises ConfigError for a name that does not exist."""
-        known = [one.name for one in fields(self)]
-        unknown = [name for name in changes if name not in known]
-        if unknown:
-            raise ConfigError(f"no tuning is called {', '.join(unknown)}: choose from {', '.join(known)}")
-        return replace(self, **changes)
-
     def without(self, *names: str) -> AdaptiveTuning:
         """The same with these mechanisms switched off. Raises ConfigError where there is no such switch."""
         unknown = [name for name in names if name not in SWITCHES]
@@ -251,7 +242,8 @@ class AdaptiveTuning:
             raise ConfigError(
                 f"no mechanism is called {', '.join(unknown)}: choose from {', '.join(SWITCHES)}"
             )
-        return self.with_values(dict.fromkeys(names, False))
+        switched_off: dict[str, Any] = dict.fromkeys(names, False)
+        return replace(self, **switched_off)
 
 
 SWITCHES = tuple(one.name for one in fields(AdaptiveTuning) if one.metadata["unit"] == SWITCH)

@@ -198,27 +198,24 @@ class VerifierService(FrameService):
     def finish(self, job: CloudJob, result: CloudResult, compute_s: float) -> list[Reply]:
         """Tell the machine what came of a job whose batch took so long."""
         with self._lock:
-            return self._finish(job, result, compute_s)
-
-    def _finish(self, job: CloudJob, result: CloudResult, compute_s: float) -> list[Reply]:
-        if isinstance(job, CloudDraft):  # one that failed costs speed alone
-            self._machine.drafted([(job, result if isinstance(result, Choices) else None)], compute_s)
-            return []
-        assert not isinstance(result, Choices)
-        if isinstance(job, PrefillTarget):
-            epoch, before_s = self._prefill_s.pop(job.key, (job.epoch, 0.0))
-            compute_s += before_s if epoch == job.epoch else 0.0
-        if isinstance(result, Unfinished):
-            self._prefill_s[job.key] = job.epoch, compute_s
-            return []
-        if isinstance(result, Aborted):
-            self._machine.on_aborted(job, self._clock())
-            return []
-        if isinstance(result, Exception):
-            return self._machine.fail(job, result)
-        if result is not None:
-            self._stats.smallest_margin = min(self._stats.smallest_margin, result.margin)
-        return self._machine.complete(job, result, compute_s, self._clock())
+            if isinstance(job, CloudDraft):  # one that failed costs speed alone
+                self._machine.drafted([(job, result if isinstance(result, Choices) else None)], compute_s)
+                return []
+            assert not isinstance(result, Choices)
+            if isinstance(job, PrefillTarget):
+                epoch, before_s = self._prefill_s.pop(job.key, (job.epoch, 0.0))
+                compute_s += before_s if epoch == job.epoch else 0.0
+            if isinstance(result, Unfinished):
+                self._prefill_s[job.key] = job.epoch, compute_s
+                return []
+            if isinstance(result, Aborted):
+                self._machine.on_aborted(job, self._clock())
+                return []
+            if isinstance(result, Exception):
+                return self._machine.fail(job, result)
+            if result is not None:
+                self._stats.smallest_margin = min(self._stats.smallest_margin, result.margin)
+            return self._machine.complete(job, result, compute_s, self._clock())
 
     def finish_all(
         self, jobs: Sequence[CloudJob], results: Sequence[CloudResult], compute_s: float
@@ -228,7 +225,7 @@ class VerifierService(FrameService):
         with self._lock:
             self._scheduler.charge(jobs, compute_s, whole)
             done = zip(jobs, results, strict=True)
-            replies = [reply for job, result in done for reply in self._finish(job, result, compute_s)]
+            replies = [reply for job, result in done for reply in self.finish(job, result, compute_s)]
         self._count(jobs, replies, compute_s, whole)
         return replies
 
