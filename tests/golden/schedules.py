@@ -29,6 +29,8 @@ from itertools import chain, cycle, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from support.toy_models import ToyModel, ToySettings
+
 from outrider.core.frames import Frame
 from outrider.core.link_profile import LinkProfile, Outage
 from outrider.core.values import Decoded, Prompt
@@ -36,7 +38,6 @@ from outrider.decoding.aggregation.synthetic import AcceptanceTarget, certain_pa
 from outrider.decoding.aggregation.virtual import AggregationStats, VirtualPeers
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.fakes.synthetic import SyntheticSettings, synthetic_pair
-from outrider.decoding.fakes.toy import ToyModel, ToySettings
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.decoding.simulation.compute import ComputeProfile
 from outrider.decoding.simulation.decoder import VirtualDecoder

@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 import torch
+from support.closed_forms import acceptance_rates, coupled_acceptance_bounds
 from support.peers import peer_world
 from support.statistics import fits
 from support.tiny_models import random_prompt
@@ -16,8 +17,6 @@ from outrider.decoding.acceptance.quantized import PEER_BITS, unbiased_grid
 from outrider.decoding.acceptance.sampling import probabilities
 from outrider.decoding.aggregation.config import AggregationConfig
 from outrider.decoding.aggregation.rule import (
-    acceptance_rates,
-    coupled_acceptance_bounds,
     device_share,
     mixture,
 )

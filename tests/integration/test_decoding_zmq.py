@@ -14,11 +14,13 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from unittest import mock
 
 import pytest
 import zmq
 from support.consoles import wait_until
+from support.toy_models import ToyModel, ToySettings
 from support.toys import own_text, request, toy_pair
 
 from outrider.core.errors import (
@@ -33,7 +35,6 @@ from outrider.core.errors import (
 from outrider.core.frames import Draft, Verdict
 from outrider.core.values import DecodeRequest, LinkState, Prompt
 from outrider.decoding.config import STRATEGIES, DecodingConfig
-from outrider.decoding.fakes.toy import ToyModel, ToySettings
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.runtime.wiring.decoders import connect_decoder, serve_verifier
 from outrider.runtime.wiring.probe import probe_verifier
@@ -41,6 +42,7 @@ from outrider.wire.client import DealerLink
 from outrider.wire.codec import encode, wire_bytes
 from outrider.wire.keys import add_robots, create_keys, revoke_robots
 
+TESTS = Path(__file__).parents[1]
 SEED = 3
 TARGET, DRAFT = toy_pair(SEED, 0.7, eos_bias=-9.0)
 LEAST_BYTES = wire_bytes(encode(Verdict(1, 1, 0, 0, (1,), 0, 0, 0)))
@@ -48,7 +50,8 @@ LEAST_BYTES_UP = wire_bytes(encode(Draft(1, 1, 0, None, b"")))
 # In the place of the models' package, whose libraries take seconds to import and serve no toy.
 SERVE_TOY = f"""
 import sys, types
-from outrider.decoding.fakes.toy import ToyModel, ToySettings
+sys.path.append({str(TESTS)!r})
+from support.toy_models import ToyModel, ToySettings
 models = types.ModuleType("outrider.models")
 models.load_model = lambda *_, **__: ToyModel(ToySettings(seed={SEED}, eos_bias=-9.0))
 models.constrain = None

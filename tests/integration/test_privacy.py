@@ -15,7 +15,7 @@ from support.simulated_robot import SimulatedSide
 
 from outrider.core.ports import TextDecoder
 from outrider.core.values import Decoded, DecodeRequest, Place, Verified
-from outrider.decoding.acceptance.varints import encode_varints
+from outrider.decoding.acceptance.packing import encode_varints
 from outrider.decoding.config import DecodingConfig
 from outrider.memory.corpus import EmbeddedCorpus
 from outrider.memory.embedding import MiniLmEmbedder

@@ -13,12 +13,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from support.toy_models import ToyModel, ToySettings
 from support.toys import own_text, request, toy_pair
 
 from outrider.core.errors import ConfigError, ModelError
 from outrider.core.values import Verified
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.fakes.toy import ToyModel, ToySettings
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.models import load_model
 from outrider.runtime.common.ports import free_port
@@ -28,10 +28,11 @@ from outrider.runtime.wiring.replicas import RayPlacement, serve_replicas
 pytest.importorskip("ray")
 SETTINGS = ToySettings(seed=1, eos_bias=-9.0)
 TOKENS = 400
-ASKED_TO_END = """
+ASKED_TO_END = f"""
 import os, signal, sys, threading
+sys.path.append({str(Path(__file__).parents[1])!r})
 from functools import partial
-from outrider.decoding.fakes.toy import ToyModel, ToySettings
+from support.toy_models import ToyModel, ToySettings
 from outrider.runtime.wiring.replicas import serve_replicas
 
 stop = threading.Event()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import torch
+from support.toy_models import ToyModel, ToySettings
 
 from outrider.core.ports import Array
-from outrider.decoding.fakes.toy import ToyModel, ToySettings
 from outrider.decoding.protocol.prefix_digest import extend_digest
 
 

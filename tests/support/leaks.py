@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from outrider.core.ports import Embedder, Tokenizer
-from outrider.decoding.acceptance.varints import encode_varints
+from outrider.decoding.acceptance.packing import encode_varints
 from outrider.memory.store.ranking import sign_code
 
 WORD_LETTERS = 5

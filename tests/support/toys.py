@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from support.choices import choose
+from support.toy_models import ToyModel, ToySettings
 
 from outrider.core.values import DecodeRequest, Prompt
-from outrider.decoding.fakes.toy import ToyModel, ToySettings
 from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_digest
 from outrider.decoding.protocol.sampling_rules import Sampling
 

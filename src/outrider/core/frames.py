@@ -3,7 +3,7 @@
 
 Positions count generated tokens: 0 is the first one after the prompt. `digest` is the chained digest of
 prompt and text (`protocol.prefix_digest`): neither side ever builds on a prefix the other does not hold.
-Frames are arrays on the wire, those that go all the time are shorter still (`wire.compact`): adding, removing
+Frames are arrays on the wire, those that go all the time are shorter still (`wire.codec`): adding, removing
 or reordering a field needs a new PROTOCOL_VERSION, below 16, for the short form has four bits for it.
 """
 

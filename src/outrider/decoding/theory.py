@@ -42,11 +42,6 @@ def acceptance_rate(tokens_per_round: float, num_draft_tokens: int) -> float:
     return (low + high) / 2.0
 
 
-def round_sd_s(draft_s: float, verify_s: float, one_way_s: float) -> float:
-    """Vanilla speculative decoding: FSD Table 4. `draft_s` is the time of a round's drafts."""
-    return 2.0 * one_way_s + draft_s + verify_s
-
-
 def round_fsd_s(draft_s: float, verify_s: float, one_way_s: float, miss_rate: float, sync_s: float) -> float:
     """Early exits with pre-drafting: FSD Table 4. A hit costs `sync_s` instead of the drafts."""
     return 2.0 * one_way_s + miss_rate * draft_s + (1.0 - miss_rate) * sync_s + verify_s

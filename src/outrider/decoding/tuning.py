@@ -11,11 +11,11 @@ measurement. `--random-regimes` measures the engine elsewhere, `--ablate` what a
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple, TypeVar
 
 from outrider.core.errors import ConfigError
+from outrider.decoding.protocol.validation import is_number
 
 _Value = TypeVar("_Value")
 SWITCH = "switch"
@@ -51,7 +51,7 @@ def _check(name: str, value: Any, unit: str) -> None:
             raise ConfigError(f"{name}={value!r} must be true or false")
         return
     numbers = _numbers(value)
-    if not numbers or not all(_is_number(number) for number in numbers):
+    if not numbers or not all(is_number(number) and math.isfinite(number) for number in numbers):
         raise ConfigError(f"{name}={value!r} must be a finite number of {unit}")
     if unit in ("probability", "share") and not all(0.0 <= number <= 1.0 for number in numbers):
         raise ConfigError(f"{name}={value!r} must lie within 0 and 1")
@@ -68,10 +68,6 @@ def _numbers(value: Any) -> list[Any]:
     if not isinstance(value, tuple):
         return [value]
     return [number for one in value for number in _numbers(one)]
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 @dataclass(frozen=True)
@@ -239,14 +235,6 @@ class AdaptiveTuning:
         if not 0.0 < self.least_confidence < 0.5:
             raise ConfigError(f"least_confidence={self.least_confidence!r} must lie between 0 and 0.5")
 
-    def with_values(self, changes: Mapping[str, Any]) -> AdaptiveTuning:
-        """The same with other values, by name. Raises ConfigError for a name that does not exist."""
-        known = [one.name for one in fields(self)]
-        unknown = [name for name in changes if name not in known]
-        if unknown:
-            raise ConfigError(f"no tuning is called {', '.join(unknown)}: choose from {', '.join(known)}")
-        return replace(self, **changes)
-
     def without(self, *names: str) -> AdaptiveTuning:
         """The same with these mechanisms switched off. Raises ConfigError where there is no such switch."""
         unknown = [name for name in names if name not in SWITCHES]
@@ -254,7 +242,8 @@ class AdaptiveTuning:
             raise ConfigError(
                 f"no mechanism is called {', '.join(unknown)}: choose from {', '.join(SWITCHES)}"
             )
-        return self.with_values(dict.fromkeys(names, False))
+        switched_off: dict[str, Any] = dict.fromkeys(names, False)
+        return replace(self, **switched_off)
 
 
 SWITCHES = tuple(one.name for one in fields(AdaptiveTuning) if one.metadata["unit"] == SWITCH)

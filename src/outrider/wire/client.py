@@ -17,6 +17,7 @@ from zmq.utils.monitor import parse_monitor_message
 
 from outrider.core.errors import ConfigError, ProtocolError
 from outrider.core.frames import MAX_FRAME_BYTES, CloudFrame, EdgeFrame
+from outrider.core.ports import FrameLink
 from outrider.core.values import LinkState
 from outrider.wire.codec import decode_cloud_frame, encode, wire_bytes
 from outrider.wire.endpoint import check_endpoint, is_ipv6
@@ -47,7 +48,7 @@ _WATCHED_EVENTS = (
 )
 
 
-class DealerLink:
+class DealerLink(FrameLink):
     """A FrameLink to a verifier. `send`, `receive` and `close` are for one thread; the rest is for any.
 
     `fault`: why what came last is no frame of this version, as from a verifier of another; empty where it is.
@@ -78,7 +79,6 @@ class DealerLink:
 
     @property
     def state(self) -> LinkState:
-        """Returns the state of the connection."""
         return self._watch.state
 
     @property
@@ -90,7 +90,6 @@ class DealerLink:
         return self._watch.generation + self._num_lapses
 
     def send(self, frame: EdgeFrame) -> int:
-        """Sends a frame without blocking; returns its bytes, or 0 where it was dropped."""
         payload = encode(frame)
         self._keep_trying()
         try:

@@ -1,20 +1,109 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frames to bytes and back. Whatever is not exactly a frame of this version is a ProtocolError.
 
-A payload is one version byte, below 128, and one msgpack array; or, for the frames that go all the time, the
-short form of `wire.compact`, and for these no other. Nothing is ever unpickled or evaluated.
+A payload is one version byte, below 128, and one msgpack array. Nothing is ever unpickled or evaluated.
+
+The three frames that go all the time have a short form, and no other. The first byte says that it is one (top
+bit), which kind (three bits, the place in KINDS) and the version (four bits). A digest follows, where the
+kind has one, as four bytes, lowest first; then the kind's numbers as varints (`core.varints`), in the
+schema's order; then, to the end, a Draft's runs as they are or the others' tokens as varints. A frame has one
+spelling, and the schema bounds its fields as it does those of any other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TypeVar, get_args
+from typing import Any, NamedTuple, TypeVar, get_args
 
 import msgspec
 
 from outrider.core.errors import ProtocolError
-from outrider.core.frames import MAX_FRAME_BYTES, PROTOCOL_VERSION, CloudFrame, EdgeFrame, Frame
-from outrider.wire.compact import COMPACT_FRAMES, IS_COMPACT, VERSION_BITS, decode_compact, encode_compact
+from outrider.core.frames import (
+    MAX_FRAME_BYTES,
+    MAX_NEW_TOKENS,
+    PROTOCOL_VERSION,
+    CloudFrame,
+    Draft,
+    EdgeFrame,
+    Frame,
+    Hint,
+    Verdict,
+)
+from outrider.core.varints import read_varints, skip_varints, write_varints
+
+
+class Kind(NamedTuple):
+    """Frames of one type that have a digest, or none, and so many numbers before their runs or tokens."""
+
+    frame: type[Draft | Hint | Verdict]
+    has_digest: bool
+    num_numbers: int
+
+
+COMPACT_FRAMES = (Draft, Hint, Verdict)
+KINDS = (
+    Kind(Draft, False, 3),
+    Kind(Draft, True, 3),
+    Kind(Hint, False, 5),
+    Kind(Verdict, True, 6),
+    Kind(Verdict, True, 7),  # one more for each number in `kept`
+    Kind(Verdict, True, 8),
+)
+IS_COMPACT, VERSION_BITS = 0x80, 0x0F
+_KIND_SHIFT, _KIND_BITS = 4, 0x07
+_FIRST_BYTES = [bytes([IS_COMPACT | place << _KIND_SHIFT | PROTOCOL_VERSION]) for place in range(len(KINDS))]
+_DRAFT, _DIGEST_DRAFT, _HINT, *_VERDICTS = _FIRST_BYTES
+_TAG_OF_DRAFT, _TAG_OF_HINT, _TAG_OF_VERDICT = (frame.__struct_config__.tag for frame in COMPACT_FRAMES)
+_DIGEST_BYTES = 4
+_MOST_BYTES = 4 * MAX_NEW_TOKENS
+"""No frame of these kinds takes as many: what is longer is not worth reading."""
+
+
+def encode_compact(frame: Draft | Hint | Verdict) -> bytes:
+    """The payload of a frame whose fields are within their bounds."""
+    if isinstance(frame, Draft):
+        numbers = write_varints((frame.session, frame.epoch, frame.base))
+        if frame.digest is None:
+            return _DRAFT + numbers + frame.runs
+        return _DIGEST_DRAFT + _digest_bytes(frame.digest) + numbers + frame.runs
+    where = frame.session, frame.epoch, frame.base
+    if isinstance(frame, Hint):
+        return _HINT + write_varints((*where, frame.exit, frame.confidence, *frame.tokens))
+    numbers = write_varints(
+        (*where, frame.drafted, frame.passes, frame.verify_us, *frame.kept, *frame.tokens)
+    )
+    return _VERDICTS[len(frame.kept)] + _digest_bytes(frame.digest) + numbers
+
+
+def decode_compact(payload: bytes, frames: Collection[type]) -> Any:
+    """One of `frames`, its first byte being of this version. Raises ProtocolError or ValidationError."""
+    place = payload[0] >> _KIND_SHIFT & _KIND_BITS
+    if place >= len(KINDS) or KINDS[place].frame not in frames:
+        raise ProtocolError(f"no frame of kind {place} goes this way")
+    if len(payload) > _MOST_BYTES:
+        raise ProtocolError(f"{len(payload)} bytes are too many for its kind")
+    frame, has_digest, num_numbers = KINDS[place]
+    start = 1 + _DIGEST_BYTES if has_digest else 1
+    digest = int.from_bytes(payload[1:start], "little") if has_digest else None
+    fields: tuple[Any, ...]
+    if frame is Draft:
+        end = skip_varints(payload, start, num_numbers)
+        fields = (_TAG_OF_DRAFT, *read_varints(payload[start:end]), digest, payload[end:])
+    else:
+        numbers = read_varints(payload[start:])
+        tokens = numbers[num_numbers:]
+        if len(numbers) < num_numbers:
+            raise ProtocolError("a number is missing")
+        if frame is Hint:
+            fields = (_TAG_OF_HINT, *numbers[:num_numbers], tokens)
+        else:
+            fields = (_TAG_OF_VERDICT, *numbers[:3], digest, tokens, *numbers[3:6], numbers[6:num_numbers])
+    return msgspec.convert(fields, frame)
+
+
+def _digest_bytes(digest: int) -> bytes:
+    return digest.to_bytes(_DIGEST_BYTES, "little")
+
 
 _ENCODER = msgspec.msgpack.Encoder()
 _AnyFrame = TypeVar("_AnyFrame")

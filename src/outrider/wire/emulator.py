@@ -80,7 +80,7 @@ class _Over:
     outages_before: int = 0
 
 
-class EmulatedLink:
+class EmulatedLink(FrameLink):
     """A FrameLink over another one, which it owns and serves from a thread of its own.
 
     So frames leave on time while the edge computes. During an outage the state is LOST, and each outage that

@@ -14,6 +14,7 @@ from zmq.auth.thread import ThreadAuthenticator
 
 from outrider.core.errors import ConfigError, ProtocolError
 from outrider.core.frames import MAX_FRAME_BYTES, MAX_SHORT_TEXT, CloudFrame, EdgeFrame, Peer, Refused
+from outrider.core.ports import FrameServer
 from outrider.wire.codec import decode_edge_frame, encode
 from outrider.wire.connections import Connections
 from outrider.wire.endpoint import check_guarded, is_ipv6
@@ -67,7 +68,7 @@ class ServerCounters:
         return flat | {f"refused_{reason}": count for reason, count in dict(self.refused).items()}
 
 
-class RouterServer:
+class RouterServer(FrameServer):
     """A FrameServer. Belongs to one thread, but for `counters`.
 
     A peer that has vanished, or that opens too many sessions, is heard to close them. Two limits are beyond
@@ -107,7 +108,6 @@ class RouterServer:
             raise ConfigError(bind_message(endpoint, error)) from None
 
     def receive(self, timeout_s: float) -> list[tuple[Peer, EdgeFrame]]:
-        """Returns the admitted frames that have arrived; waits up to `timeout_s` for the first."""
         ready = self._socket.poll(int(timeout_s * 1000))
         now_s = self._clock()
         received = [*self._evicted(now_s), *self._revoked(now_s)]

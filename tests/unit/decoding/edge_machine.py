@@ -10,7 +10,7 @@ from outrider.decoding.acceptance.schemes import Choices
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.edge.actions import Send
 from outrider.decoding.edge.machine import EdgeMachine
-from outrider.decoding.fakes.toy import ToyTokenizer
+from outrider.decoding.fakes.synthetic import ToyTokenizer
 from outrider.decoding.protocol.branch_codec import Run, pack_runs
 from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_digest
 

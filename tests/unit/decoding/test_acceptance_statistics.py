@@ -11,10 +11,10 @@ from support.choices import choose, judge_choices
 from support.enumeration import texts
 from support.rounds import Pair, Round
 from support.statistics import fits
+from support.toy_models import ToyModel, ToySettings
 
 from outrider.decoding.acceptance.counter_rng import CounterChance, Purpose
 from outrider.decoding.acceptance.quantized import draft_distribution, target_distribution
-from outrider.decoding.fakes.toy import ToyModel, ToySettings
 from outrider.decoding.protocol.prefix_digest import extend_digest
 from outrider.decoding.protocol.sampling_rules import Sampling
 

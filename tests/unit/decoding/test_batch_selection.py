@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.decoding.cloud.batch_prices import BatchPrices
 from outrider.decoding.cloud.batch_selection import Candidate, worth_drafting, worth_joining
+from outrider.decoding.cloud.scheduler import BatchPrices
 from outrider.decoding.policy.estimators import BatchTime
 from outrider.decoding.tuning import DEFAULT_TUNING
 

@@ -16,12 +16,12 @@ from cloud_machine import (
     service,
     step,
 )
+from support.toy_models import ToyModel, ToySettings
 
 from outrider.core.frames import Draft, Opened, Resume, Unsettled, Verdict
 from outrider.decoding.acceptance.packing import unpack_residue, unpack_target_row
 from outrider.decoding.acceptance.schemes import SCHEMES
 from outrider.decoding.drivers.verifier_service import VerifierService
-from outrider.decoding.fakes.toy import ToyModel, ToySettings
 from outrider.decoding.protocol.branch_codec import Run, pack_runs
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.decoding.protocol.prefix_digest import extend_digest

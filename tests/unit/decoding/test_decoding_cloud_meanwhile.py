@@ -8,11 +8,11 @@ from cloud_machine import (
     ROOT,
     running,
 )
+from support.toy_models import ToySettings
 
 from outrider.core.frames import Proposal
 from outrider.core.ports import Array
 from outrider.decoding.acceptance.schemes import SCHEMES, certain_row
-from outrider.decoding.fakes.toy import ToySettings
 
 
 def certain(tokens: tuple[int, ...]) -> list[Array]:

@@ -22,6 +22,7 @@ from cloud_machine import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from support.toy_models import ToySession
 from support.toys import JPEG, own_text, request, toy_pair
 
 from outrider.core.errors import ConfigError, OutOfMemoryError
@@ -45,7 +46,6 @@ from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drivers.linked_decoder import LinkedDecoder
 from outrider.decoding.drivers.local_link import LocalLink
 from outrider.decoding.drivers.verifier_service import VerifierService
-from outrider.decoding.fakes.toy import ToySession
 from outrider.decoding.jobs import PrefillTarget, Unfinished, Verify
 from outrider.decoding.protocol.branch_codec import Run, pack_runs
 from outrider.decoding.protocol.limits import CloudLimits

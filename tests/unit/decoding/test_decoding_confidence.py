@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from support.toy_models import ToyModel, ToySettings
 
 from outrider.decoding.acceptance.confidence import hint_confidence, token_confidence
-from outrider.decoding.fakes.toy import ToyModel, ToySettings
 
 
 def test_a_token_is_as_sure_as_its_probability():

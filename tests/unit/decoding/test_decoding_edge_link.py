@@ -13,7 +13,7 @@ from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.edge.actions import Commit, Fail, Send
 from outrider.decoding.edge.link_estimator import EdgeEstimator
 from outrider.decoding.edge.machine import EdgeMachine
-from outrider.decoding.fakes.toy import ToyTokenizer
+from outrider.decoding.fakes.synthetic import ToyTokenizer
 from outrider.decoding.tuning import AdaptiveTuning
 from outrider.wire.codec import decode_edge_frame, encode
 

@@ -6,6 +6,7 @@ from contextlib import closing
 
 import pytest
 from edge_machine import PROMPT, ROOT, TOKENIZER, draft, drafted, edge, grow, hint, prefill, verdict
+from support.toy_models import ToyModel, ToySettings
 from support.toys import JPEG, own_text, request
 
 from outrider.core.errors import ConfigError, ProtocolError
@@ -29,7 +30,6 @@ from outrider.decoding.drivers.local_link import LocalLink
 from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.edge.actions import Commit, Send
 from outrider.decoding.edge.machine import EdgeMachine
-from outrider.decoding.fakes.toy import ToyModel, ToySettings
 
 
 def test_open_carries_the_prompt_and_a_whole_chunk_is_sent_once():

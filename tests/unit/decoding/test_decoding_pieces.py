@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from support.choices import judge_choices
+from support.toy_models import ToyModel, ToySettings
 from support.toys import JPEG, request, toy_pair
 
 from outrider.core.errors import ConfigError, FrameError
@@ -16,7 +17,6 @@ from outrider.core.frames import Opened, Pong, Refused
 from outrider.core.values import Prompt
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.execution.cached_sequence import CachedSequence
-from outrider.decoding.fakes.toy import ToyModel, ToySettings
 from outrider.decoding.protocol.prefix_digest import DigestedText, common_length, extend_digest, prompt_digest
 from outrider.decoding.protocol.retry_timer import RetryTimer
 from outrider.decoding.protocol.sampling_rules import Sampling

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
+from support.toy_models import ToyModel, ToySession, ToySettings
 
 from outrider.core.ports import Array, OnExit, finish
 from outrider.core.values import Prompt
 from outrider.decoding.fakes.replay import ReplayModel
-from outrider.decoding.fakes.toy import ToyModel, ToySession, ToySettings
 
 PROMPT = Prompt("find the silver bottle", b"\xff\xd8")
 OTHER = Prompt("find the red chair", b"\xff\xd8")

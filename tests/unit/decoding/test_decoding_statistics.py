@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.statistics import fits
+from support.toy_models import ToyModel, ToySettings
 from support.toys import request
 
 from outrider.core.endings import has_ended
@@ -18,7 +19,6 @@ from outrider.decoding.acceptance.quantized import target_distribution
 from outrider.decoding.acceptance.schemes import SCHEMES, SparseScheme
 from outrider.decoding.aggregation.config import AggregationConfig
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.fakes.toy import ToyModel, ToySettings
 from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_digest
 from outrider.decoding.protocol.sampling_rules import Sampling
 from outrider.decoding.simulation.compute import ComputeProfile

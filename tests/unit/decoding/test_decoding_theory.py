@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import pytest
+from support.closed_forms import round_sd_s
 
 from outrider.core.errors import ConfigError
 from outrider.decoding.theory import (
@@ -15,7 +16,6 @@ from outrider.decoding.theory import (
     round_dssd_s,
     round_fsd_s,
     round_picospec_s,
-    round_sd_s,
     unfinished_drafts_s,
 )
 

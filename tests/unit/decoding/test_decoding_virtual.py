@@ -16,9 +16,8 @@ from outrider.decoding.acceptance.schemes import GREEDY
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.jobs import SessionKey, Verify
 from outrider.decoding.protocol.sampling_rules import Sampling
-from outrider.decoding.simulation.compute import ComputeProfile
+from outrider.decoding.simulation.compute import ComputeProfile, DeviceQueue
 from outrider.decoding.simulation.decoder import VirtualDecoder
-from outrider.decoding.simulation.device_queue import DeviceQueue
 from outrider.decoding.simulation.virtual_verifier import VirtualWorld
 
 COMPUTE = ComputeProfile(

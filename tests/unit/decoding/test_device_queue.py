@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.decoding.simulation.device_queue import NO_QUEUE, DeviceQueue
+from outrider.decoding.simulation.compute import NO_QUEUE, DeviceQueue
 
 WHOLE_S = 0.5
 

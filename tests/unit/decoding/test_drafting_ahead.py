@@ -10,6 +10,7 @@ from itertools import count
 
 import pytest
 from cloud_machine import ALICE, BOB, USEFUL, opening
+from support.toy_models import ToyModel, ToySettings
 from support.toys import own_text, request, toy_pair
 from test_cloud_drafts import cloud_draft, world
 
@@ -26,7 +27,6 @@ from outrider.decoding.execution.cached_sequence import CachedSequence
 from outrider.decoding.execution.cloud_draft_worker import CloudDraftWorker
 from outrider.decoding.execution.draft_ahead import DraftAhead
 from outrider.decoding.fakes.synthetic import SyntheticSettings, synthetic_pair
-from outrider.decoding.fakes.toy import ToyModel, ToySettings
 from outrider.decoding.jobs import CloudDraft, SessionKey
 from outrider.decoding.policy.cloud_drafting import CloudDrafting
 from outrider.decoding.policy.session_estimates import SessionEstimates

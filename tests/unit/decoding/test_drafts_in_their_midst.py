@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from edge_machine import draft, edge, grow, hint, prefill, verdict
+from support.toy_models import ToyModel
 from support.toys import own_text, request, toy_pair
 
 from outrider.core.errors import Cancelled, LinkError
@@ -17,11 +18,9 @@ from outrider.decoding.cloud.machine import Reply
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drivers.linked_decoder import LinkedDecoder, ignore_verified, never_cancelled
 from outrider.decoding.drivers.verifier_service import VerifierService
-from outrider.decoding.fakes.toy import ToyModel
 from outrider.decoding.protocol.sampling_rules import Sampling
-from outrider.decoding.simulation.compute import ComputeProfile
+from outrider.decoding.simulation.compute import ComputeProfile, DeviceQueue
 from outrider.decoding.simulation.decoder import VirtualDecoder
-from outrider.decoding.simulation.device_queue import DeviceQueue
 from outrider.decoding.simulation.virtual_verifier import VirtualWorld
 
 DRAFT_S, LAYERS, TARGET_S, ONE_WAY_S = 0.1, 10, 0.13, 0.03

@@ -6,6 +6,7 @@ from contextlib import closing
 
 import pytest
 from edge_machine import ROOT, edge, grow, prefill
+from support.toy_models import ToyModel, ToySettings
 from support.toys import own_text, request
 
 from outrider.core.endings import has_ended, until_end
@@ -16,7 +17,6 @@ from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.drivers.linked_decoder import LinkedDecoder
 from outrider.decoding.drivers.local_link import LocalLink
 from outrider.decoding.drivers.verifier_service import VerifierService
-from outrider.decoding.fakes.toy import ToyModel, ToySettings
 from outrider.decoding.protocol.prefix_digest import extend_digest
 from outrider.decoding.simulation.decoder import VirtualDecoder
 from outrider.decoding.simulation.virtual_verifier import VirtualWorld

@@ -10,8 +10,7 @@ from outrider.decoding.acceptance.schemes import GREEDY
 from outrider.decoding.jobs import ExitHint, SessionKey, Verify
 from outrider.decoding.policy.exit_calibration import observed_after
 from outrider.decoding.policy.exit_predictions import AbortedVerification, ExitPredictions, learn_from_one
-from outrider.decoding.policy.outcomes import VerificationOutcome
-from outrider.decoding.policy.session_estimates import SessionEstimates
+from outrider.decoding.policy.session_estimates import SessionEstimates, VerificationOutcome
 from outrider.decoding.protocol.sampling_rules import Sampling
 from outrider.decoding.tuning import AdaptiveTuning
 

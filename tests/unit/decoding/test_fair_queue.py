@@ -1,6 +1,6 @@
 """Shares of the model's time."""
 
-from outrider.decoding.cloud.fair_queue import StartTimeFairQueue
+from outrider.decoding.cloud.scheduler import StartTimeFairQueue
 from outrider.decoding.tuning import DEFAULT_TUNING
 
 

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 from cloud_machine import HASTY
+from support.toy_models import ToyModel
 from support.toys import JPEG, own_text, toy_pair
 
 from outrider.core.frames import EdgeFrame, Peer
 from outrider.core.link_profile import LinkProfile
 from outrider.core.ports import Array, Chunk, ExitReader, Pause, Reading
 from outrider.core.values import DecodeRequest, Prompt
-from outrider.decoding.cloud import batch_prices
+from outrider.decoding.cloud import scheduler
 from outrider.decoding.cloud.batch_selection import Candidate, worth_joining
 from outrider.decoding.cloud.machine import Reply
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.execution.workers import OnHint
-from outrider.decoding.fakes.toy import ToyModel
 from outrider.decoding.jobs import CloudDraft, CloudJob, CloudResult, Verify
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.decoding.protocol.sampling_rules import Sampling
@@ -152,7 +152,7 @@ def test_who_is_ready_is_left_out_of_so_many_batches_and_a_lone_target_of_none(
         seen.extend(candidates)
         return worth_joining(candidates, *others)
 
-    monkeypatch.setattr(batch_prices, "worth_joining", noted)
+    monkeypatch.setattr(scheduler, "worth_joining", noted)
     run_loaded(strategy, 16, 1.0, most_left_out=most)
     assert max(one.left_out for one in seen) == (most if waits else 0)
     assert any(one.can_wait for one in seen) == waits

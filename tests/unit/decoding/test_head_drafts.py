@@ -18,7 +18,7 @@ from outrider.core.values import Prompt
 from outrider.decoding.acceptance.schemes import SCHEMES, Choices
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.drivers.verifier_service import VerifierService
-from outrider.decoding.execution.head_draft_worker import HeadDraftWorker
+from outrider.decoding.execution.cloud_draft_worker import HeadDraftWorker
 from outrider.decoding.execution.workers import TargetWorker
 from outrider.decoding.jobs import CloudDraft, PrefillTarget, SessionKey, Verify
 from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_digest

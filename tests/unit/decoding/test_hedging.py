@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.schedules import schedules, worlds
 from support.served_verifier import serving
+from support.toy_models import ToyModel, ToySettings
 from support.toys import own_text, request, toy_pair
 
 from outrider.core.errors import BusyError, ConfigError
@@ -34,9 +35,7 @@ from outrider.decoding.drivers.hedged_link import HedgedLink
 from outrider.decoding.drivers.linked_decoder import LinkedDecoder
 from outrider.decoding.drivers.local_link import LocalLink
 from outrider.decoding.drivers.verifier_service import VerifierService
-from outrider.decoding.edge.hedging import Directed, Hedge
-from outrider.decoding.fakes.toy import ToyModel, ToySettings
-from outrider.decoding.policy.patience import AT_FIRST_S, AT_LEAST_S, ENOUGH, Patience
+from outrider.decoding.edge.hedging import AT_FIRST_S, AT_LEAST_S, ENOUGH, Directed, Hedge, Patience
 from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_digest
 from outrider.decoding.simulation.compute import ComputeProfile
 from outrider.decoding.simulation.decoder import VirtualDecoder

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from outrider.decoding.policy.hint_filter import HintFilter
+from outrider.decoding.policy.adaptive import HintFilter
 from outrider.decoding.tuning import DEFAULT_TUNING
 
 VOCABULARY = 1000

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from outrider.core.frames import Hint, Opened, Verdict
-from outrider.decoding.simulation.hint_outbox import Outbox
+from outrider.decoding.simulation.virtual_verifier import Outbox
 
 
 def hint(number: int, confidence: int) -> Hint:

@@ -15,9 +15,9 @@ from outrider.core.errors import ProtocolError
 from outrider.core.varints import read_varints, skip_varints, write_varints
 from outrider.decoding.acceptance import packing
 from outrider.decoding.acceptance.counter_rng import CounterChance
+from outrider.decoding.acceptance.packing import decode_varints, encode_varints
 from outrider.decoding.acceptance.quantized import DRAFT_BITS, TARGET_BITS, counts_of, on_grid
 from outrider.decoding.acceptance.sparse import SparseResidue, head_of, sparse_residue, tail_draws
-from outrider.decoding.acceptance.varints import decode_varints, encode_varints
 
 VOCABULARY = 9
 masses = st.sampled_from([0.0, 0.0, 1e-9, 1e-3, 0.2, 1.0])

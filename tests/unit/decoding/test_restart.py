@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.decoding.policy.restart import RestartRule
+from outrider.decoding.policy.exit_predictions import RestartRule
 from outrider.decoding.policy.session_estimates import SessionEstimates
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from support.toy_models import ToyModel, ToySettings
 from support.toys import own_text, request
 
 from outrider.core.errors import ConfigError
 from outrider.decoding.config import STRATEGIES, DecodingConfig
-from outrider.decoding.fakes.toy import ToyModel, ToySettings
 from outrider.decoding.simulation.decoder import VirtualDecoder
 from outrider.decoding.simulation.virtual_verifier import VirtualWorld
 from outrider.wire.codec import encode, wire_bytes

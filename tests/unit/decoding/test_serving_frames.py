@@ -12,8 +12,7 @@ from cloud_machine import ALICE, EAGER, PROMPT, ROOT, TRUSTING, draft, opening
 from support.toys import own_text, request, toy_pair
 
 from outrider.core.frames import CloudFrame, EdgeFrame, Peer, Verdict
-from outrider.decoding.aggregation.combined_service import JointService
-from outrider.decoding.aggregation.service import AggregationService
+from outrider.decoding.aggregation.service import AggregationService, JointService
 from outrider.decoding.aggregation.worker import plain_context
 from outrider.decoding.drivers.serving import FrameService, Listener, serve_frames
 from outrider.decoding.drivers.verifier_service import VerifierService

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 from cloud_machine import ALICE, BOB, PROMPT, own
+from support.toy_models import ToyModel, ToySession
 from support.toys import own_text, toy_pair
 
 from outrider.core.frames import Peer
@@ -14,7 +15,6 @@ from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.acceptance.schemes import GREEDY
 from outrider.decoding.execution import batch_verification
 from outrider.decoding.execution.workers import TargetWorker
-from outrider.decoding.fakes.toy import ToyModel, ToySession
 from outrider.decoding.jobs import (
     Aborted,
     ExitHint,

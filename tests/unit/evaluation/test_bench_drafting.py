@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from support.toy_models import ToyModel, ToySettings
 
 from outrider.core.errors import ConfigError
 from outrider.core.values import Prompt
-from outrider.decoding.fakes.toy import ToyModel, ToySettings
 from outrider.evaluation.pair import drafting as bench
 from outrider.evaluation.pair.retrieval_yield import Drafting, TreeDrafting
 from outrider.runtime.datasets.held_out import Pair

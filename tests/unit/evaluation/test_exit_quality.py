@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 from support.tiny_models import TinySize, add_exits, build_tiny_model, random_prompt
+from support.toy_models import ToyModel, ToySettings
 
 from outrider.core.errors import ModelError
 from outrider.core.values import Prompt
-from outrider.decoding.fakes.toy import ToyModel, ToySettings
 from outrider.evaluation.pair import exit_quality
 from outrider.evaluation.pair.exit_quality import auc, calibration_error, evaluate_exits, judge_exit
 from outrider.evaluation.pair.speculation import emitted_tokens, verifications

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from support.heads import ToyHead, toy_with_head
 from support.tiny_models import build_tiny_pair, random_head
+from support.toy_models import ToyModel, ToySettings
 
 from outrider.cli import app
 from outrider.core.errors import ModelError, OutriderError
 from outrider.core.ports import Array
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.fakes.toy import ToyModel, ToySettings
 from outrider.decoding.simulation.compute import ComputeProfile
 from outrider.decoding.simulation.decoder import VirtualDecoder
 from outrider.decoding.simulation.virtual_verifier import VirtualWorld

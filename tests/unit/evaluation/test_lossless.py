@@ -1,9 +1,10 @@
 from dataclasses import replace
 from statistics import mean
 
+from support.toy_models import ToyModel, ToySettings
+
 from outrider.core.values import Decoded, DecodeRequest, Prompt
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.fakes.toy import ToyModel, ToySettings
 from outrider.evaluation.pair.latency import measure_compute, measure_row
 from outrider.evaluation.pair.lossless import (
     STRATEGIES,

@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 import pytest
+from support.toy_models import ToyModel, ToySettings
 from support.toys import own_text, request, toy_pair
 
 from outrider.core.frames import Peer
 from outrider.decoding.acceptance.schemes import GREEDY
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drivers.local_link import LocalLink
-from outrider.decoding.fakes.toy import ToyModel, ToySettings
 from outrider.decoding.jobs import (
     Aborted,
     DraftTokens,
@@ -20,8 +20,7 @@ from outrider.decoding.jobs import (
     Verify,
 )
 from outrider.decoding.protocol.sampling_rules import Sampling
-from outrider.decoding.simulation.compute import ComputeProfile
-from outrider.decoding.simulation.device_queue import DeviceQueue
+from outrider.decoding.simulation.compute import ComputeProfile, DeviceQueue
 from outrider.evaluation.common.paced_models import (
     PacedDecoder,
     PacedDraftWorker,

@@ -12,13 +12,13 @@ import msgspec
 import pytest
 import torch
 from support.served_verifier import serving
+from support.toy_models import ToyModel, ToySettings
 
 from outrider.core.errors import ConfigError
 from outrider.core.ports import ExitInfo
 from outrider.core.values import DecodeRequest
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drivers.verifier_service import VerifierService
-from outrider.decoding.fakes.toy import ToyModel, ToySettings
 from outrider.decoding.simulation.compute import ComputeProfile
 from outrider.decoding.simulation.decoder import VirtualDecoder
 from outrider.evaluation.decoding.regimes import Regime

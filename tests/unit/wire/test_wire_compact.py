@@ -12,8 +12,7 @@ from support.hostile import FRAME_TYPES, HOSTILE_BYTES, damaged, valid_value
 
 from outrider.core import frames as f
 from outrider.core.errors import ProtocolError
-from outrider.wire.codec import decode_cloud_frame, decode_edge_frame, encode
-from outrider.wire.compact import COMPACT_FRAMES, KINDS
+from outrider.wire.codec import COMPACT_FRAMES, KINDS, decode_cloud_frame, decode_edge_frame, encode
 
 DRAFT, DIGEST_DRAFT, HINT, VERDICT, _, KEPT_VERDICT = (
     bytes([0x80 | place << 4 | f.PROTOCOL_VERSION]) for place in range(len(KINDS))

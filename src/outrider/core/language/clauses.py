@@ -300,8 +300,12 @@ def _always(step: p.Step) -> _Builder:
     return lambda clauses, slots, said: step
 
 
+def _turned(degrees: float) -> _Builder:
+    return lambda clauses, slots, said: clauses.turned(slots, degrees)
+
+
 _ABOUT_THINGS = ("remember", "forget", "where", "ask", "find", "again", "alone", "follow", "described")
-_MOTIONS = ("way", "turn", "quarter", "around", "full", "forward", "back", "point", "wait")
+_MOTIONS = ("way", "turn", "forward", "back", "point", "wait")
 _CORRECTIONS = ("other", "which", "side", "beside")
 _NAMED = (*_ABOUT_THINGS, *_MOTIONS, *_CORRECTIONS)
 """The groups of phrases whose builder has their name."""
@@ -314,4 +318,7 @@ _BUILDERS: dict[str, _Builder] = {
     "forget_all": _always(p.Forget()),
     **{group: getattr(Clauses, group) for group in _NAMED},
     "find_asked": Clauses.find,
+    "quarter": _turned(90.0),
+    "around": _turned(180.0),
+    "full": _turned(360.0),
 }

@@ -35,19 +35,11 @@ class Motions:
             return self._refuse(f"turns from 1 to {p.MOST_TURN_DEG:g} degrees, not {degrees:g}")
         if slots.get("side") is None and degrees not in _EITHER_SIDE_DEG:
             return self._refuse("names no side to turn to: say left or right")
+        return self.turned(slots, degrees)
+
+    def turned(self, slots: Slots, degrees: float) -> p.Turn:
+        """Returns a turn by so much, to the left unless a side is named."""
         return p.Turn(self._sign(slots) * degrees)
-
-    def quarter(self, slots: Slots, said: Said) -> p.Step | None:
-        """Returns a turn by 90 degrees to the named side."""
-        return p.Turn(self._sign(slots) * 90.0)
-
-    def around(self, slots: Slots, said: Said) -> p.Step | None:
-        """Returns a half turn, to the left unless a side is named."""
-        return p.Turn(self._sign(slots) * 180.0)
-
-    def full(self, slots: Slots, said: Said) -> p.Step | None:
-        """Returns a full turn, to the left unless a side is named."""
-        return p.Turn(self._sign(slots) * 360.0)
 
     def forward(self, slots: Slots, said: Said) -> p.Step | None:
         """Returns a move ahead in metres; notes a problem for a distance out of range."""

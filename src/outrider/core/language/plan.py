@@ -22,17 +22,19 @@ _UNCHECKED = '"{}": a general model takes any words; whether it knows these is n
 class Step:
     """One step. `moves`: it may move the robot; `tells`: it answers, and changes nothing.
 
-    `said`: its plain words, with its fields in braces.
+    `said`: its plain words; `short`: what it is about, for its intent; both with its fields in braces.
     """
 
     moves: ClassVar[bool] = False
     tells: ClassVar[bool] = False
     said: ClassVar[str] = ""
+    short: ClassVar[str] = ""
 
     @property
     def intent(self) -> str:
         """The step in short: its name and what it is about."""
-        return type(self).__name__.lower()
+        about = f"({self.short.format(**vars(self))})" if self.short else ""
+        return type(self).__name__.lower() + about
 
     @property
     def words(self) -> str:
@@ -79,14 +81,8 @@ class Follow(Step):
 
     instruction: str
     moves: ClassVar[bool] = True
-
-    @property
-    def intent(self) -> str:
-        return f"follow({self.instruction})"
-
-    @property
-    def words(self) -> str:
-        return self.instruction
+    said: ClassVar[str] = "{instruction}"
+    short: ClassVar[str] = "{instruction}"
 
     def note(self, is_general: bool) -> str:
         return _UNCHECKED.format(self.instruction) if is_general else ""
@@ -116,10 +112,7 @@ class Go(Step):
     y: float
     moves: ClassVar[bool] = True
     said: ClassVar[str] = "go to the point {x:g} {y:g}"
-
-    @property
-    def intent(self) -> str:
-        return f"go({self.x:g}, {self.y:g})"
+    short: ClassVar[str] = "{x:g}, {y:g}"
 
 
 @dataclass(frozen=True)
@@ -128,10 +121,7 @@ class Turn(Step):
 
     degrees: float
     moves: ClassVar[bool] = True
-
-    @property
-    def intent(self) -> str:
-        return f"turn({self.degrees:g})"
+    short: ClassVar[str] = "{degrees:g}"
 
     @property
     def words(self) -> str:
@@ -153,10 +143,7 @@ class Move(Step):
 
     metres: float
     moves: ClassVar[bool] = True
-
-    @property
-    def intent(self) -> str:
-        return f"move({self.metres:g})"
+    short: ClassVar[str] = "{metres:g}"
 
     @property
     def words(self) -> str:
@@ -180,10 +167,7 @@ class Wait(Step):
 
     seconds: float
     said: ClassVar[str] = "wait {seconds:g} s"
-
-    @property
-    def intent(self) -> str:
-        return f"wait({self.seconds:g})"
+    short: ClassVar[str] = "{seconds:g}"
 
 
 @dataclass(frozen=True)
@@ -210,10 +194,7 @@ class Where(Step):
     as_said: str = field(default="", compare=False)
     tells: ClassVar[bool] = True
     said: ClassVar[str] = "say where the {what} is, without moving"
-
-    @property
-    def intent(self) -> str:
-        return f"where({self.what})"
+    short: ClassVar[str] = "{what}"
 
 
 @dataclass(frozen=True)
@@ -232,10 +213,6 @@ class Ask(Step):
     tells: ClassVar[bool] = True
     said: ClassVar[str] = 'answer "{question}" from memory, without moving'
 
-    @property
-    def intent(self) -> str:
-        return "ask"
-
 
 @dataclass(frozen=True)
 class Remember(Step):
@@ -244,14 +221,7 @@ class Remember(Step):
     text: str
     visibility: Visibility = Visibility.PRIVATE
     here: bool = False
-
-    @property
-    def intent(self) -> str:
-        return "remember"
-
-    @property
-    def words(self) -> str:
-        return f'remember "{self.text}" ({self.visibility.value})'
+    said: ClassVar[str] = 'remember "{text}" ({visibility.value})'
 
 
 @dataclass(frozen=True)

@@ -95,15 +95,13 @@ class Chance(Protocol):
 
 
 @dataclass(frozen=True)
-class CounterChance:
+class CounterChance(Chance):
     """Decisions as a function of the seed and of what is decided."""
 
     seed: int
 
     def happens(self, probability: float, purpose: Purpose, position: int, index: int = 0) -> bool:
-        """Returns whether an event of this probability happens; always the same for the same arguments."""
         return uniform(self.seed, purpose, position, index) < probability
 
     def pick(self, weights: Array, purpose: Purpose, position: int, index: int = 0) -> int:
-        """Returns an index drawn in proportion to `weights`; always the same for the same arguments."""
         return sample(weights, uniform(self.seed, purpose, position, index))

@@ -74,11 +74,11 @@ def judge_rejection(
     Raises ProtocolError where a draft token could not have come from its distribution.
     """
     drawn_with = [float(row[token]) for row, token in zip(draft_probs, draft, strict=True)]
-    accepted = count_accepted(target_probs, drawn_with, draft, position, chance)
-    if accepted == len(draft):
-        return _whole(target_probs, accepted, position, chance, with_bonus)
-    token = resample(target_probs[accepted], draft_probs[accepted], position + accepted, chance)
-    return Outcome(accepted, token)
+    outcome = judge_split(target_probs, drawn_with, draft, position, chance, with_bonus)
+    accepted = outcome.accepted
+    if outcome.residue is None:
+        return outcome
+    return Outcome(accepted, resample(outcome.residue, draft_probs[accepted], position + accepted, chance))
 
 
 def judge_split(
@@ -95,9 +95,11 @@ def judge_split(
     target_probs: as for `judge_rejection`. draft_token_probs: Q(x) of each draft token, as it was drawn.
     """
     accepted = count_accepted(target_probs, draft_token_probs, draft, position, chance)
-    if accepted == len(draft):
-        return _whole(target_probs, accepted, position, chance, with_bonus)
-    return Outcome(accepted, residue=target_probs[accepted])
+    if accepted < len(draft):
+        return Outcome(accepted, residue=target_probs[accepted])
+    if not with_bonus:
+        return Outcome(accepted)
+    return Outcome(accepted, chance.pick(target_probs[accepted], Purpose.TARGET, position + accepted))
 
 
 def count_accepted(
@@ -126,9 +128,3 @@ def resample(target_row: Array, draft_row: Array, position: int, chance: Chance)
     if not bool(excess.any()):
         raise ProtocolError(f"a rejection at position {position} where target and draft are the same")
     return chance.pick(excess, Purpose.RESIDUAL, position)
-
-
-def _whole(target_probs: Array, accepted: int, position: int, chance: Chance, with_bonus: bool) -> Outcome:
-    if not with_bonus:
-        return Outcome(accepted)
-    return Outcome(accepted, chance.pick(target_probs[accepted], Purpose.TARGET, position + accepted))

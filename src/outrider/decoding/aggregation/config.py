@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import get_args
 
@@ -19,6 +18,7 @@ from outrider.core.values import Prompt
 from outrider.decoding.acceptance.philox import signed
 from outrider.decoding.protocol.refusals import check_wanted
 from outrider.decoding.protocol.sampling_rules import Sampling, text_seed
+from outrider.decoding.protocol.validation import require_choice, require_seconds, require_whole
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,12 @@ class AggregationConfig:
     wanted_model: str = ""
 
     def __post_init__(self) -> None:
-        _require_choice("sync", self.sync, get_args(Synchronisation))
-        _require_choice("aggregator", self.aggregator, get_args(AggregatorPolicy))
+        require_choice("sync", self.sync, get_args(Synchronisation))
+        require_choice("aggregator", self.aggregator, get_args(AggregatorPolicy))
         if self.rule is not None:
-            _require_choice("rule", self.rule, get_args(AggregationRule))
-        if not isinstance(self.window, int) or not 1 <= self.window <= MAX_NEW_TOKENS:
-            raise ConfigError(f"window={self.window!r} must be a whole number from 1 to {MAX_NEW_TOKENS}")
-        if not 0.0 < self.silence_s < math.inf:
-            raise ConfigError(f"silence_s={self.silence_s!r} must be a positive number of seconds")
+            require_choice("rule", self.rule, get_args(AggregationRule))
+        require_whole("window", self.window, 1, MAX_NEW_TOKENS)
+        require_seconds("silence_s", self.silence_s)
         check_wanted(self.wanted_model)
         Sampling(self.temperature, self.top_p, self.seed, self.top_k)
         if self.temperature == 0.0 and self.rule not in (None, "greedy"):
@@ -84,8 +82,3 @@ def document_sampling(rules: AggregationRules) -> Sampling:
     """How a document's logits become its distribution."""
     temperature = 1.0 if rules.rule == "greedy" else rules.temperature
     return Sampling(temperature, rules.top_p, rules.seed, rules.top_k)
-
-
-def _require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ConfigError(f"{name}={value!r} is not one of {', '.join(choices)}")

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 from outrider.core.errors import Cancelled, LinkError
 from outrider.core.frames import Close, EdgeFrame
-from outrider.core.ports import Array, FrameLink, LanguageModel
+from outrider.core.ports import Array, FrameLink, LanguageModel, TextDecoder
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Verified
-from outrider.decoding.aggregation.account import Account
 from outrider.decoding.aggregation.config import AggregationConfig, document_sampling
-from outrider.decoding.aggregation.device import DeviceMachine
+from outrider.decoding.aggregation.device import Account, DeviceMachine
 from outrider.decoding.aggregation.peer import PeerText
 from outrider.decoding.aggregation.worker import DocumentWorker, Retrieve, log_weight
 from outrider.decoding.drivers.linked_decoder import ignore_verified, never_cancelled
@@ -34,7 +33,7 @@ class _Answer:
     ready_s: float
 
 
-class PeerDecoder:
+class PeerDecoder(TextDecoder):
     """A TextDecoder that writes with a cloud peer. `documents` are the device's own, and stay here.
 
     `where` names the cloud in messages. For one thread; `link_state` is for any.
@@ -76,7 +75,6 @@ class PeerDecoder:
         on_verified: Callable[[Verified], None] = ignore_verified,
         cancelled: Callable[[], bool] = never_cancelled,
     ) -> Decoded:
-        """See `core.ports.TextDecoder`. Raises LinkError when the deadline passes before the text ends."""
         self._begin(request, on_verified)
         try:
             while not self.text.done:
@@ -88,7 +86,6 @@ class PeerDecoder:
         return self._account.decoded(self._clock() - self._start_s, self._link.state, target_passes=0)
 
     def close(self) -> None:
-        """Free the session at the cloud and the link here."""
         self._link.send(Close(self._session, 0))
         self._link.close()
 

@@ -16,8 +16,8 @@ import torch
 
 from outrider.core.language.questions import FUNCTION_WORDS, parts_of
 from outrider.core.ports import Array, OnExit, Tokenizer
-from outrider.core.values import Prompt, Successors
-from outrider.decoding.fakes.unbatched import UnbatchedModel, WholePrefill
+from outrider.core.values import Prompt
+from outrider.decoding.fakes.unbatched import ListSession, UnbatchedModel
 
 SURE, RATHER = 0.9, 0.3
 """The probability of going on with a quotation, and of ending where there is nothing to quote."""
@@ -67,19 +67,14 @@ class QuotingModel(UnbatchedModel):
         return (None, 0.0) if line else (min(self.end_ids), RATHER)
 
 
-class QuotingSession(WholePrefill):
-    """A ModelSession: the cache is the line to quote, and the tokens since the prompt."""
+class QuotingSession(ListSession):
+    """The cache is the list of tokens; beside it is the line to quote."""
 
     def __init__(self, model: QuotingModel) -> None:
+        super().__init__()
         self._model = model
         self._quotation: list[int] = []
-        self._text: list[int] = []
         self._num_prompt = 0
-
-    @property
-    def length(self) -> int:
-        """Returns the number of tokens in the cache."""
-        return self._num_prompt + len(self._text)
 
     def prefill(self, prompt: Prompt) -> Array:
         """Raises ConfigError for a prompt that is no question."""
@@ -87,24 +82,16 @@ class QuotingSession(WholePrefill):
         tokenizer = self._model.tokenizer
         line = best_document(question, documents)
         self._quotation = tokenizer.encode(f"{line}\n") if line else []
-        self._num_prompt, self._text = len(tokenizer.encode(prompt.text)), []
+        self._cache = tokenizer.encode(prompt.text)
+        self._num_prompt = len(self._cache)
         return self._model.row(self._quotation, ())
 
-    def expected(self, count: int) -> Successors:
-        """Nothing: the prefill looks at the prompt as a whole."""
-        return Successors()
-
     def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Array:
-        """Appends tokens; returns their logits (M, V)."""
         rows = []
         for token in token_ids:
-            self._text.append(token)
-            rows.append(self._model.row(self._quotation, self._text))
+            self._cache.append(token)
+            rows.append(self._model.row(self._quotation, self._cache[self._num_prompt :]))
         return torch.stack(rows)
-
-    def truncate(self, length: int) -> None:
-        """Forgets everything past `length` tokens."""
-        del self._text[max(0, length - self._num_prompt) :]
 
 
 def best_document(question: str, documents: Sequence[str]) -> str:

@@ -11,7 +11,8 @@ its own distribution; a rule makes one token of the two drafts. Three rules:
   of its owner stands. Each draft is distributed as its side's distribution, so the token is distributed as
   their mixture, whatever joins the two drafts. Both sides toss the same coin and draw with the same noise
   (`sampling.perturbed`), so neither distribution crosses the wire, each side knows the owners in advance, and
-  the drafts are equal with probability at least (1 - delta) / (1 + delta): `coupled_acceptance_bounds`.
+  the drafts are equal with probability at least (1 - delta) / (1 + delta), delta the total variation distance
+  of the two distributions (Daliri, Musco, Suresh, arXiv 2408.07978).
 - `greedy` takes the likeliest token of the mixture.
 
 All three decide by counter-based randomness: the text is a function of the two models, their prompts and the
@@ -23,9 +24,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
-
-import torch
 
 from outrider.core.errors import ConfigError
 from outrider.core.frames import FULL_SHARE, AggregationRule, PeerSide
@@ -127,28 +125,3 @@ def aggregate(drafts: tuple[PeerDraft, PeerDraft], share: int, position: int, ch
 def likeliest(rows: Rows, share: int) -> int:
     """`greedy`: the token of the highest probability in the mixture, the first of equals."""
     return int(mixture(rows, share).argmax())
-
-
-def divergence(rows: Rows) -> float:
-    """delta = 1 - sum of minima: the total variation distance of the two distributions."""
-    return 1.0 - float(torch.minimum(*rows).sum())
-
-
-def acceptance_rates(rows: Rows, share: int) -> tuple[float, float]:
-    """The chance that `rejection` keeps the device's draft, and the cloud's: eq. 5 with gamma = 1/2."""
-    delta, mixed = divergence(rows), mixture(rows, share)
-    device_part, cloud_part = shares(share)
-    return (
-        0.5 * (1.0 - cloud_part * delta) + 0.5 * float(rows[0] @ mixed),
-        0.5 * (1.0 - device_part * delta) + 0.5 * float(rows[1] @ mixed),
-    )
-
-
-def coupled_acceptance_bounds(rows: Rows, share: int, side: Literal[0, 1]) -> tuple[float, float]:
-    """The least and the greatest chance that `coupled` keeps a side's draft.
-
-    It is 1 - eta_other (1 - c), c the chance of equal drafts: at least (1 - delta) / (1 + delta) (Daliri,
-    Musco, Suresh, arXiv 2408.07978) and at most 1 - delta. No rule at all keeps more than the greatest.
-    """
-    delta, other_part = divergence(rows), shares(share)[1 - side]
-    return 1.0 - other_part * 2.0 * delta / (1.0 + delta), 1.0 - other_part * delta

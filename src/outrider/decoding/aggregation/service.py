@@ -35,6 +35,8 @@ from outrider.decoding.aggregation.rule import device_share
 from outrider.decoding.aggregation.worker import DocumentWorker, Retrieve, log_weight
 from outrider.decoding.cloud.admission import Presence, busy_message, drop_idle, is_busy, make_room, to_probe
 from outrider.decoding.cloud.machine import Reply
+from outrider.decoding.drivers.serving import FrameService
+from outrider.decoding.drivers.verifier_service import ServiceStats, VerifierService
 from outrider.decoding.jobs import SessionKey
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.decoding.protocol.prefix_digest import prompt_digest
@@ -82,7 +84,7 @@ class _Session:
         return self.text.done
 
 
-class AggregationService:
+class AggregationService(FrameService):
     """Not thread-safe. `clock` gives monotonic seconds. Sessions with work take turns.
 
     A text that is complete keeps its place for a while, for the device may have to hear its end again.
@@ -159,7 +161,6 @@ class AggregationService:
         return [Reply(job.key.peer, frame) for frame in frames]
 
     def step(self, send: Callable[[Reply], None]) -> bool:
-        """Do one job from start to end; False where there is none."""
         job = self.next_job()
         if job is None:
             return False
@@ -174,7 +175,6 @@ class AggregationService:
         return None
 
     def evict_idle(self) -> None:
-        """Free the places of peers that were silent for too long."""
         drop_idle(self._sessions, self._limits.idle_s, self._clock())
         self._worker.keep_only(self._sessions)
 
@@ -276,3 +276,44 @@ def _job_of(key: SessionKey, session: _Session) -> ServiceJob | None:
         return Prepare(key, session.join.epoch)
     prefix = session.text.next_prefix()
     return None if prefix is None else Say(key, session.join.epoch, prefix)
+
+
+class JointService(FrameService):
+    """Both sorts of cloud behind one socket: one verifies drafts, the other writes texts with peers. Each job
+    of the one is followed by one of the other, where both have work.
+    """
+
+    def __init__(self, verifier: VerifierService, peers: AggregationService) -> None:
+        self._verifier, self._peers = verifier, peers
+        self._peers_first = False
+
+    def receive(self, peer: Peer, frame: EdgeFrame) -> list[Reply]:
+        if isinstance(frame, (Join, Drafted, Settled, Behind)):
+            return self._peers.receive(peer, frame)
+        if isinstance(frame, (Cancel, Close)):
+            return [*self._peers.receive(peer, frame), *self._verifier.receive(peer, frame)]
+        return self._verifier.receive(peer, frame)
+
+    def step(self, send: Callable[[Reply], None]) -> bool:
+        """Runs one job of the service whose turn it is, else of the other; False if neither has work."""
+        self._peers_first = not self._peers_first
+        if self._peers_first:
+            return self._peers.step(send) or self._verifier.step(send)
+        return self._verifier.step(send) or self._peers.step(send)
+
+    def listen(self, take_in: Callable[[], None]) -> None:
+        """Makes the verifier call `take_in` during its forwards."""
+        self._verifier.listen(take_in)
+
+    def next_look_s(self) -> float | None:
+        looks = [service.next_look_s() for service in (self._verifier, self._peers)]
+        return min((look_s for look_s in looks if look_s is not None), default=None)
+
+    def evict_idle(self) -> None:
+        self._verifier.evict_idle()
+        self._peers.evict_idle()
+
+    @property
+    def stats(self) -> ServiceStats:
+        """Returns the counts of the verifier alone."""
+        return self._verifier.stats

@@ -12,11 +12,10 @@ from typing import Generic, TypeVar
 from outrider.core.errors import Cancelled, LinkError
 from outrider.core.frames import CloudFrame, EdgeFrame, Frame, Peer, PeerSide
 from outrider.core.link_profile import Channel, LinkProfile
-from outrider.core.ports import LanguageModel
+from outrider.core.ports import LanguageModel, TextDecoder
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Verified
-from outrider.decoding.aggregation.account import Account
 from outrider.decoding.aggregation.config import AggregationConfig, document_sampling
-from outrider.decoding.aggregation.device import DeviceMachine
+from outrider.decoding.aggregation.device import Account, DeviceMachine
 from outrider.decoding.aggregation.peer import PeerText
 from outrider.decoding.aggregation.service import AggregationService, Say, ServiceJob
 from outrider.decoding.aggregation.worker import DocumentWorker, Retrieve, log_weight, plain_context
@@ -95,7 +94,7 @@ class _Computer(Generic[_Job]):
         return self.compute.forward_s(len(prefix) - known)
 
 
-class VirtualPeers:
+class VirtualPeers(TextDecoder):
     """A TextDecoder whose seconds are virtual; its clock `now_s` runs on from text to text."""
 
     def __init__(

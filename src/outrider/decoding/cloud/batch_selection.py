@@ -14,10 +14,6 @@ MOST_DRAFTED = 12
 """Tokens of the cloud's draft for one verification that are weighed."""
 
 
-def _free(size: int) -> float:
-    return 0.0
-
-
 class Candidate(NamedTuple):
     """A verification that is ready: the `tokens` that it is expected to yield, how many batches in a row have
     begun without it, and whether another one may.
@@ -81,7 +77,7 @@ def worth_joining(
     candidates: Sequence[Candidate],
     batch_s: Callable[[int], float],
     tuning: AdaptiveTuning = DEFAULT_TUNING,
-    draft_s: Callable[[int], float] = _free,
+    draft_s: Callable[[int], float] = lambda size: 0.0,
     price: float = 0.0,
 ) -> tuple[set[int], float]:
     """The indices of those that make the batch of the most worth a second, never none; and that worth.
@@ -133,9 +129,5 @@ def fitting(jobs: Sequence[Verify], limits: CloudLimits) -> list[Verify]:
         if length > min(1, len(job.draft)):
             room[job.key.peer.owner] -= length
             total -= length
-            batch.append(job if length > len(job.draft) else _cut(job, length - 1))
+            batch.append(job._replace(draft=job.draft[: length - 1], evidence=job.evidence[: length - 1]))
     return batch
-
-
-def _cut(job: Verify, length: int) -> Verify:
-    return job._replace(draft=job.draft[:length], evidence=job.evidence[:length])

@@ -9,11 +9,12 @@ from outrider.core.endings import until_end
 from outrider.core.frames import MAX_CHUNK_TOKENS
 from outrider.decoding.acceptance.schemes import Choices, Evidence
 from outrider.decoding.cloud.branch_cache import BranchCache
+from outrider.decoding.policy.speculation import DraftView
 from outrider.decoding.protocol.branch_codec import Run
 from outrider.decoding.protocol.prefix_digest import DigestedText, Tokens, common_length
 
 
-class DraftedText:
+class DraftedText(DraftView):
     """Holds at most `max_new_tokens` tokens, the last of which is one of `end_ids` where it ends before."""
 
     def __init__(self, root_digest: int, max_new_tokens: int, end_ids: frozenset[int]) -> None:
@@ -62,7 +63,6 @@ class DraftedText:
 
     @property
     def room(self) -> int:
-        """Returns how many draft tokens a verification may take, as `DraftView.room`."""
         return min(self._max_new_tokens - len(self.committed) - 1, MAX_CHUNK_TOKENS)
 
     @property
@@ -72,7 +72,6 @@ class DraftedText:
         return last or self._step_wanted == self.committed.digest
 
     def best(self, after: Tokens = ()) -> tuple[Tokens, tuple[Evidence, ...]]:
-        """Returns the likeliest draft after the text and `after`, with its evidence, as `DraftView.best`."""
         found = self._best.get(after)
         if found is None:
             found = self._best[after] = self._branches.best(self._digest_after(after), self.room - len(after))
@@ -86,7 +85,6 @@ class DraftedText:
         most: int,
         chances: Callable[[int, Evidence], float],
     ) -> list[tuple[Tokens, float]]:
-        """Returns where a draft could go on, likeliest first, as `DraftView.open_ends`."""
 
         def may_grow(path: Tokens) -> bool:
             stood = common_length(path, running)
@@ -102,11 +100,9 @@ class DraftedText:
         return tokens[0] if tokens else None
 
     def continues(self, tokens: Tokens) -> bool:
-        """Whether the text goes on after these tokens, as `DraftView.continues`."""
         return len(tokens) <= self.room and self._end_ids.isdisjoint(tokens)
 
     def announced(self, tokens: Tokens) -> Tokens:
-        """Returns the tokens up to the end of the text, as `DraftView.announced`."""
         return until_end(tokens, self._end_ids)[:MAX_CHUNK_TOKENS]
 
     def _digest_after(self, tokens: Tokens) -> int:

@@ -5,18 +5,89 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from outrider.core.frames import Peer
 from outrider.core.token_bucket import TokenBucket
-from outrider.decoding.cloud.batch_prices import BatchPrices
-from outrider.decoding.cloud.batch_selection import Candidate, fitting
-from outrider.decoding.cloud.fair_queue import StartTimeFairQueue
+from outrider.decoding.cloud.batch_selection import Candidate, fitting, worth_drafting, worth_joining
 from outrider.decoding.cloud.session import Session, SessionTable
 from outrider.decoding.cloud.target_sequence import TargetSequence
 from outrider.decoding.jobs import CloudDraft, CloudJob, PrefillTarget, SessionKey, Verify
+from outrider.decoding.policy.estimators import BatchTime, SteadyAcceptance
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
+
+
+class StartTimeFairQueue:
+    """Whose turn it is: start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996), owners weighing alike.
+
+    Who was away is not owed the time that nobody asked for: its share starts where the least of those stand
+    who have work. Who has had more than `max_lead_s` beyond others is not held back for the rest.
+    """
+
+    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
+        self._max_lead_s = tuning.max_lead_s
+        self._had_s: dict[Hashable, float] = {}
+        self._now_s = 0.0
+
+    def standing_s(self, owner: Hashable) -> float:
+        """The lower, the sooner an owner's turn."""
+        return max(self._now_s, self._had_s.get(owner, 0.0))
+
+    def advance(self, owners: Iterable[Hashable]) -> None:
+        """These have work."""
+        self._now_s = min((self.standing_s(owner) for owner in owners), default=self._now_s)
+
+    def charge(self, owner: Hashable, used_s: float) -> None:
+        """An owner has had its turn."""
+        self._had_s[owner] = min(self.standing_s(owner) + used_s, self._now_s + self._max_lead_s)
+
+    def keep_only(self, owners: Collection[Hashable]) -> None:
+        """Forget all others."""
+        for owner in [owner for owner in self._had_s if owner not in owners]:
+            del self._had_s[owner]
+
+
+class Chosen(NamedTuple):
+    """The indices of those that make the next batch, and of those of them that the cloud drafts for first."""
+
+    joining: set[int]
+    drafting: set[int]
+
+
+class BatchPrices:
+    """What the batches of one verifier take, and what a second of its target's device is worth where robots
+    share it. Times in seconds. What a place costs beside its time is `place_tokens` and `wait_tokens` of
+    `decoding.tuning`.
+    """
+
+    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
+        self._tuning = tuning
+        self.verify_time, self._draft_time = BatchTime(tuning), BatchTime(tuning, unseen_s=0.0)
+        self._rate = 0.0
+        """Tokens a second of the batch chosen last."""
+        self.odds = SteadyAcceptance(tuning)
+        """Those of the cloud's draft over the texts of all robots."""
+        self.part_alone = 1.0
+        """What part of the time of the last batch it would have taken with one text in it."""
+
+    def on_batch(self, verified: int, drafted: int, used_s: float, whole: bool) -> None:
+        """A batch of so many verifications or drafts took so long; not `whole`: it was left."""
+        if whole and verified and used_s > 0.0:
+            self.verify_time.add(verified, used_s)
+        if drafted:
+            self._draft_time.add(drafted, used_s)
+        size = max(1, verified + drafted)
+        self.part_alone = self.verify_time.seconds(1) / self.verify_time.seconds(size)
+
+    def choose(self, candidates: Sequence[Candidate]) -> Chosen:
+        """Returns the batch of most tokens a second, at what a second is worth."""
+        verify_s, draft_s = self.verify_time.seconds, self._draft_time.seconds
+        joining, self._rate = worth_joining(candidates, verify_s, self._tuning, draft_s, self._rate)
+        taken: Mapping[int, Candidate] = {index: candidates[index] for index in joining}
+        return Chosen(joining, worth_drafting(taken, self._rate, draft_s))
+
 
 _NO_LIMIT = 1e12
 
@@ -60,9 +131,8 @@ class TargetScheduler:
         self._shares.advance(job.key.peer.owner for job in ready)
         ready.sort(key=self._standing_s)
         prompts = [job for job in ready if isinstance(job, PrefillTarget)]
-        waiting = [
-            job for job in ready if not isinstance(job, PrefillTarget) and self._may_verify(job, now_s)
-        ]
+        others = [job for job in ready if not isinstance(job, PrefillTarget)]
+        waiting = [job for job in others if self._bucket(job.key.peer, now_s).ready_s(now_s) <= now_s]
         prompt = self._prompt(prompts, waiting)
         jobs: list[CloudJob] = [*(prompt or self._next_batch(waiting))]
         if len(jobs) < len(prompts) + len(waiting):
@@ -110,9 +180,6 @@ class TargetScheduler:
 
     def _standing_s(self, job: CloudJob) -> float:
         return self._shares.standing_s(job.key.peer.owner)
-
-    def _may_verify(self, job: Verify | CloudDraft, now_s: float) -> bool:
-        return self._bucket(job.key.peer, now_s).ready_s(now_s) <= now_s
 
     def _prompt(
         self, prompts: Sequence[PrefillTarget], drafts: Sequence[Verify | CloudDraft]

@@ -37,8 +37,7 @@ from outrider.decoding.jobs import (
 )
 from outrider.decoding.policy.adaptive import policy_of
 from outrider.decoding.policy.cloud_drafting import NUM_CHOICES, NUM_CHOICES_AHEAD, Prospect
-from outrider.decoding.policy.outcomes import VerificationOutcome
-from outrider.decoding.policy.session_estimates import SessionEstimates
+from outrider.decoding.policy.session_estimates import SessionEstimates, VerificationOutcome
 from outrider.decoding.protocol.branch_codec import unpack_runs
 from outrider.decoding.protocol.prefix_digest import (
     DigestedText,
@@ -111,7 +110,7 @@ class TargetSequence:
 
     def on_resume(self, frame: Resume) -> list[CloudFrame]:
         """Repeat what the edge has missed; an empty verdict where it has missed nothing."""
-        if not self._holds(frame.base, frame.digest):
+        if frame.base > len(self._text) or self._text.digest_at(frame.base) != frame.digest:
             return [PrefillAgain(frame.session, frame.epoch)]
         return self._missed_after(frame.base, frame.draws) or [self._verdict(frame.base, 0, 0)]
 
@@ -179,7 +178,7 @@ class TargetSequence:
         )
 
     def prospect(self, num_drafted: int, longest: int) -> Prospect:
-        """Return what the next verification yields; see `SpeculationPolicy`."""
+        """Return what the next verification yields; see `FixedPolicy.prospect`."""
         return self.policy.prospect(self._drafts, num_drafted, longest)
 
     def _cloud_draft(self, prefix: Tokens, num_choices: int) -> CloudDraft:
@@ -295,9 +294,6 @@ class TargetSequence:
     def _lacks_much(self) -> bool:
         """Whether the target lacks more of the text than a verification may take in."""
         return len(self._text) - self._taken_in > CATCH_UP_TOKENS
-
-    def _holds(self, base: int, digest: int) -> bool:
-        return base <= len(self._text) and self._text.digest_at(base) == digest
 
     def _missed_after(self, base: int, draws: int) -> list[CloudFrame]:
         """What was committed after `base`; the residue too where the text is unsettled."""

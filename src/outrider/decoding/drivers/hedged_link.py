@@ -18,7 +18,7 @@ _SLICE_S = 2e-3
 _UP = (LinkState.CONNECTED, LinkState.LOCAL)
 
 
-class HedgedLink:
+class HedgedLink(FrameLink):
     """`send`, `receive` and `close` are for one thread; `state` and `generation` are for any."""
 
     def __init__(self, links: Sequence[FrameLink], clock: Callable[[], float] = time.monotonic) -> None:
@@ -33,13 +33,11 @@ class HedgedLink:
 
     @property
     def state(self) -> LinkState:
-        """Returns the state of the best connection."""
         states = [link.state for link in self._links]
         return next((state for state in states if state in _UP), states[0])
 
     @property
     def generation(self) -> int:
-        """Returns how many times a connection has come up."""
         return sum(link.generation for link in self._links)
 
     def send(self, frame: EdgeFrame) -> int:
@@ -64,7 +62,6 @@ class HedgedLink:
         return self._inbox.popleft() if self._inbox else None
 
     def close(self) -> None:
-        """Closes the links."""
         for link in self._links:
             link.close()
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from outrider.core.errors import Cancelled, ConfigError, LinkError, OutriderError
 from outrider.core.frames import Close
-from outrider.core.ports import FrameLink, LanguageModel, Pause, Tokenizer
+from outrider.core.ports import FrameLink, LanguageModel, Pause, TextDecoder, Tokenizer
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Verified
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drivers.decode_stats import DecodeRecorder
@@ -34,7 +34,7 @@ def never_cancelled() -> bool:
     return False
 
 
-class LinkedDecoder:
+class LinkedDecoder(TextDecoder):
     """A TextDecoder. `where` names the verifier in messages.
 
     For one thread, but for `link_state`, `wrote_alone`, `strategy` and `use`.
@@ -94,7 +94,6 @@ class LinkedDecoder:
         on_verified: Callable[[Verified], None] = ignore_verified,
         cancelled: Callable[[], bool] = never_cancelled,
     ) -> Decoded:
-        """See `core.ports.TextDecoder`. Raises LinkError when the deadline passes before the text ends."""
         self._start_s = self._clock()
         self._cancelled = cancelled
         self._deadline_s = request.deadline_s
@@ -131,7 +130,6 @@ class LinkedDecoder:
         self._link.send(Close(self._session, 0))
 
     def close(self) -> None:
-        """Free the session at the verifier and the link here."""
         self._link.send(Close(self._session, 0))
         self._link.close()
 

@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections import deque
 
 from outrider.core.frames import CloudFrame, Draft, EdgeFrame, Peer
+from outrider.core.ports import FrameLink
 from outrider.core.values import LinkState
 from outrider.decoding.drivers.verifier_service import VerifierService
 
 _PEER = Peer("", b"local")
 
 
-class LocalLink:
+class LocalLink(FrameLink):
     """Runs the target in the caller's thread when the edge has sent a draft, or has nothing else to do.
 
     Nothing runs beside the target there: what was drafted on meanwhile would only delay the verdict.
@@ -27,7 +28,6 @@ class LocalLink:
         self._asked = False
 
     def send(self, frame: EdgeFrame) -> int:
-        """Hands a frame to the service at once; returns 0, as no bytes are sent."""
         self._asked = self._asked or isinstance(frame, Draft)
         self._inbox.extend(reply.frame for reply in self._service.receive(_PEER, frame))
         return 0
@@ -41,5 +41,4 @@ class LocalLink:
         return (self._inbox.popleft(), 0) if self._inbox else None
 
     def close(self) -> None:
-        """Drops the frames that were not received."""
         self._inbox.clear()

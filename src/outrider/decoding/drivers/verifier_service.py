@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from outrider.core.errors import OutriderError
 from outrider.core.frames import EdgeFrame, Peer, Unsettled, Verdict
@@ -17,11 +17,10 @@ from outrider.core.pairs import check_pair
 from outrider.core.ports import DraftHead, LanguageModel
 from outrider.decoding.acceptance.schemes import Choices
 from outrider.decoding.cloud.machine import CloudMachine, Reply
-from outrider.decoding.drivers.serving import send_all
+from outrider.decoding.drivers.serving import FrameService, send_all
 from outrider.decoding.execution.batch_verification import OnHint
-from outrider.decoding.execution.cloud_draft_worker import CloudDraftWorker
+from outrider.decoding.execution.cloud_draft_worker import CloudDraftWorker, HeadDraftWorker
 from outrider.decoding.execution.draft_ahead import DraftAhead
-from outrider.decoding.execution.head_draft_worker import HeadDraftWorker
 from outrider.decoding.execution.workers import TargetWorker
 from outrider.decoding.jobs import (
     Aborted,
@@ -40,7 +39,7 @@ from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
+@dataclass
 class ServiceStats:
     """Counters since the start. `aborted`: verifications and steps that were aborted, for better ones, for
     other robots, or for nothing where their text has ended. `smallest_margin`: how near to a tie any verified
@@ -50,12 +49,12 @@ class ServiceStats:
     `tokens` became final. `waits` frames had to wait for the model, `waited_s` together.
     """
 
-    frames: int
-    jobs: int
-    failed_jobs: int
-    aborted: int
-    open_sessions: int
-    smallest_margin: float
+    frames: int = 0
+    jobs: int = 0
+    failed_jobs: int = 0
+    aborted: int = 0
+    open_sessions: int = 0
+    smallest_margin: float = float("inf")
     batches: int = 0
     batched: int = 0
     rounds: int = 0
@@ -65,7 +64,7 @@ class ServiceStats:
     waited_s: float = 0.0
 
 
-class VerifierService:
+class VerifierService(FrameService):
     """For one thread. `clock` gives monotonic seconds."""
 
     def __init__(
@@ -106,16 +105,12 @@ class VerifierService:
             self._ahead = DraftAhead(self._drafter, self._lock, self._next_ahead, self.finish_drafts, clock)
         self._take_in: Callable[[], None] = lambda: None
         self._running = False
-        self._frames = self._jobs = self._failed_jobs = self._aborted = 0
-        self._smallest_margin = float("inf")
-        self._batches = self._batched = self._rounds = self._tokens = self._waits = 0
-        self._compute_s = self._waited_s = 0.0
+        self._stats = ServiceStats()
         self._prefill_s: dict[SessionKey, tuple[int, float]] = {}
         """Of prompts that are begun: the epoch, and what their parts have taken."""
 
     def receive(self, peer: Peer, frame: EdgeFrame) -> list[Reply]:
-        """Takes a frame of a peer; returns what can be answered at once."""
-        self._frames += 1
+        self._stats.frames += 1
         with self._lock:
             replies = self._machine.receive(peer, frame, self._clock())
         if not self._running:
@@ -126,8 +121,8 @@ class VerifierService:
         """What the model should do now as one batch, if anything."""
         with self._lock:
             jobs = self._scheduler.next_jobs(self._clock())
-        self._waits += len(self._scheduler.waited_s)
-        self._waited_s += sum(self._scheduler.waited_s)
+        self._stats.waits += len(self._scheduler.waited_s)
+        self._stats.waited_s += sum(self._scheduler.waited_s)
         return jobs
 
     def jobs_ahead(self, running: CloudJob) -> list[CloudDraft]:
@@ -149,7 +144,6 @@ class VerifierService:
                 self._machine.drafted(drafted, compute_s)
 
     def next_look_s(self) -> float | None:
-        """How long to wait at most before asking for a job again, in seconds; None: until a frame comes."""
         now_s = self._clock()
         with self._lock:
             at_s = self._scheduler.next_look_s(now_s)
@@ -165,15 +159,15 @@ class VerifierService:
             results = self._run(jobs, on_hint)
         finally:
             self._running = False
-        self._jobs += len(jobs)
+        self._stats.jobs += len(jobs)
         self._note_failures(results)
         return results
 
     def _note_failures(self, results: Sequence[object]) -> None:
         for error in results:
-            self._aborted += isinstance(error, Aborted)
+            self._stats.aborted += isinstance(error, Aborted)
             if isinstance(error, Exception) and not isinstance(error, Aborted):
-                self._failed_jobs += 1
+                self._stats.failed_jobs += 1
                 if not isinstance(error, OutriderError):
                     _log.error("a model job failed", exc_info=error)
 
@@ -204,32 +198,24 @@ class VerifierService:
     def finish(self, job: CloudJob, result: CloudResult, compute_s: float) -> list[Reply]:
         """Tell the machine what came of a job whose batch took so long."""
         with self._lock:
-            return self._finish(job, result, compute_s)
-
-    def _finish(self, job: CloudJob, result: CloudResult, compute_s: float) -> list[Reply]:
-        if isinstance(job, CloudDraft) or isinstance(result, Choices):
-            return self._finish_draft(job, result, compute_s)
-        if isinstance(job, PrefillTarget):
-            epoch, before_s = self._prefill_s.pop(job.key, (job.epoch, 0.0))
-            compute_s += before_s if epoch == job.epoch else 0.0
-        if isinstance(result, Unfinished):
-            self._prefill_s[job.key] = job.epoch, compute_s
-            return []
-        if isinstance(result, Aborted):
-            self._machine.on_aborted(job, self._clock())
-            return []
-        if isinstance(result, Exception):
-            return self._machine.fail(job, result)
-        if result is not None:
-            self._smallest_margin = min(self._smallest_margin, result.margin)
-        return self._machine.complete(job, result, compute_s, self._clock())
-
-    def _finish_draft(self, job: CloudJob, result: CloudResult, compute_s: float) -> list[Reply]:
-        """A draft that failed costs speed alone."""
-        if isinstance(job, CloudDraft):
-            choices = result if isinstance(result, Choices) else None
-            self._machine.drafted([(job, choices)], compute_s)
-        return []
+            if isinstance(job, CloudDraft):  # one that failed costs speed alone
+                self._machine.drafted([(job, result if isinstance(result, Choices) else None)], compute_s)
+                return []
+            assert not isinstance(result, Choices)
+            if isinstance(job, PrefillTarget):
+                epoch, before_s = self._prefill_s.pop(job.key, (job.epoch, 0.0))
+                compute_s += before_s if epoch == job.epoch else 0.0
+            if isinstance(result, Unfinished):
+                self._prefill_s[job.key] = job.epoch, compute_s
+                return []
+            if isinstance(result, Aborted):
+                self._machine.on_aborted(job, self._clock())
+                return []
+            if isinstance(result, Exception):
+                return self._machine.fail(job, result)
+            if result is not None:
+                self._stats.smallest_margin = min(self._stats.smallest_margin, result.margin)
+            return self._machine.complete(job, result, compute_s, self._clock())
 
     def finish_all(
         self, jobs: Sequence[CloudJob], results: Sequence[CloudResult], compute_s: float
@@ -239,7 +225,7 @@ class VerifierService:
         with self._lock:
             self._scheduler.charge(jobs, compute_s, whole)
             done = zip(jobs, results, strict=True)
-            replies = [reply for job, result in done for reply in self._finish(job, result, compute_s)]
+            replies = [reply for job, result in done for reply in self.finish(job, result, compute_s)]
         self._count(jobs, replies, compute_s, whole)
         return replies
 
@@ -257,13 +243,13 @@ class VerifierService:
     ) -> None:
         verified = [job for job in jobs if isinstance(job, Verify)]
         if verified:
-            self._batches += 1
-            self._batched += len(verified)
-            self._rounds += sum([bool(job.draft) for job in verified]) if whole else 0
-            self._compute_s += compute_s
+            self._stats.batches += 1
+            self._stats.batched += len(verified)
+            self._stats.rounds += sum([bool(job.draft) for job in verified]) if whole else 0
+            self._stats.compute_s += compute_s
         for _, frame in replies:
             if isinstance(frame, (Verdict, Unsettled)):
-                self._tokens += len(frame.tokens)
+                self._stats.tokens += len(frame.tokens)
 
     def listen(self, take_in: Callable[[], None]) -> None:
         """`take_in` is called when an exit speaks of a job that runs alone."""
@@ -307,7 +293,6 @@ class VerifierService:
             self._ahead.go_on()
 
     def evict_idle(self) -> None:
-        """Closes the sessions that were idle for too long, and frees their caches."""
         with self._lock:
             self._machine.evict_idle(self._clock())
         self._drop_gone()
@@ -326,18 +311,4 @@ class VerifierService:
     @property
     def stats(self) -> ServiceStats:
         """Returns the counts since the service was made."""
-        return ServiceStats(
-            self._frames,
-            self._jobs,
-            self._failed_jobs,
-            self._aborted,
-            len(self._machine.keys),
-            self._smallest_margin,
-            self._batches,
-            self._batched,
-            self._rounds,
-            self._tokens,
-            self._compute_s,
-            self._waits,
-            self._waited_s,
-        )
+        return replace(self._stats, open_sessions=len(self._machine.keys))

@@ -10,6 +10,7 @@ No socket, no clock: times are seconds of one monotonic clock, given with every 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -34,9 +35,39 @@ from outrider.core.frames import (
     Verdict,
 )
 from outrider.core.values import Prompt
-from outrider.decoding.policy.patience import Patience
 from outrider.decoding.protocol.branch_codec import Run, pack_runs
 from outrider.decoding.protocol.prefix_digest import DigestedText, prompt_digest
+
+KEPT_WAITS = 32
+ENOUGH = 8
+"""Answers before the quantile is used; until then AT_FIRST_S holds."""
+SHARE = 0.75
+"""The quantile of recent answer times that is taken as usual: one answer in four may be late."""
+FACTOR = 1.5
+"""An answer is late after so many times the usual time."""
+AT_FIRST_S = 0.25
+AT_LEAST_S = 0.01
+
+
+class Patience:
+    """How long an answer may take before another verifier is asked for it, by the times of the last
+    KEPT_WAITS answers; those of first answers, which include the prompt, are kept apart.
+    """
+
+    def __init__(self) -> None:
+        self._waits = {is_first: deque[float](maxlen=KEPT_WAITS) for is_first in (True, False)}
+
+    def add(self, is_first: bool, waited_s: float) -> None:
+        """Note how long an answer took."""
+        self._waits[is_first].append(waited_s)
+
+    def seconds(self, is_first: bool) -> float:
+        """Return after how long an answer is late."""
+        waits = sorted(self._waits[is_first])
+        if len(waits) < ENOUGH:
+            return AT_FIRST_S
+        return max(AT_LEAST_S, FACTOR * waits[int(SHARE * (len(waits) - 1))])
+
 
 KEPT_DRAFTS = 64
 """The newest of a text, which a verifier is given that begins to lead: it needs them from the first on."""

@@ -130,11 +130,8 @@ class EdgeEstimator:
         """Whether a draft of so many tokens should leave now, rather than wait for one token more."""
         if not self.verify.known:
             return num_tokens >= self._config.num_draft_tokens
+        # Waiting gains a token's chance; it costs what is written on average while the cloud stands idle.
         arrival_s = now_s + self.round_trip.value / 2.0
-        return self._is_worth_it(num_tokens, arrival_s)
-
-    def _is_worth_it(self, num_tokens: int, arrival_s: float) -> bool:
-        """Waiting gains a token's chance; it costs what is written on average while the cloud stands idle."""
         idle_s = max(0.0, arrival_s + self.draft.value - max(arrival_s, self._free_s))
         return num_tokens > 0 and self.odds.rate() ** (num_tokens + 1) <= self._tokens_per_s * idle_s
 

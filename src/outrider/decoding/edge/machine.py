@@ -28,11 +28,10 @@ from outrider.core.values import Prompt, Successors
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drafting.draft_tree import DraftTree, Node
 from outrider.decoding.edge.actions import EdgeAction, Fail, Send
-from outrider.decoding.edge.drafting import Drafting
+from outrider.decoding.edge.drafting import Drafting, commit_of, last_sent_s
 from outrider.decoding.edge.frame_builder import FrameBuilder
 from outrider.decoding.edge.link_estimator import EdgeEstimator, VerdictObservation
 from outrider.decoding.edge.send_policy import send_policy_of
-from outrider.decoding.edge.verdicts import commit_of, last_sent_s
 from outrider.decoding.jobs import DraftTokens, EdgeJob, EdgeResult, NoRoom, PrefillDraft
 from outrider.decoding.protocol.branch_codec import token_bytes
 from outrider.decoding.protocol.limits import check_request
@@ -56,7 +55,8 @@ class EdgeMachine:
         self._fingerprint = tokenizer.fingerprint
         self._policy = send_policy_of(config, EdgeEstimator(config, token_bytes(tokenizer.vocab_size)))
         self._drafting = Drafting(config, tokenizer, self._policy.estimates.odds)
-        self._epoch = epoch
+        self.epoch = epoch
+        """The number of the session's newest text."""
         self.done = True
 
     def begin(self, prompt: Prompt, max_new_tokens: int, now_s: float) -> list[EdgeAction]:
@@ -65,14 +65,14 @@ class EdgeMachine:
         Raises ConfigError for a request that is too large, and changes nothing then.
         """
         check_request(prompt, max_new_tokens)
-        self._epoch += 1
+        self.epoch += 1
         self._prompt = prompt
         self._max_new_tokens = max_new_tokens
-        self._sampling = self._config.sampling_for(prompt, self._epoch)
+        self._sampling = self._config.sampling_for(prompt, self.epoch)
         self._text = DigestedText(prompt_digest(prompt))
-        fixed = self._session, self._epoch, self._config, self._sampling, self._fingerprint
+        fixed = self._session, self.epoch, self._config, self._sampling, self._fingerprint
         self._wording = FrameBuilder(*fixed, max_new_tokens, self._text)
-        self._drafting.begin(self._epoch, prompt, self._text, max_new_tokens, self._sampling)
+        self._drafting.begin(self.epoch, prompt, self._text, max_new_tokens, self._sampling)
         self._early: dict[int, Verdict | Unsettled] = {}
         self._hinted: dict[tuple[int, ...], int] = {}
         self._settled: int | None = None
@@ -86,11 +86,6 @@ class EdgeMachine:
         return [*self._reopen(now_s), *self._send_drafts(now_s)]
 
     @property
-    def epoch(self) -> int:
-        """The number of the session's newest text."""
-        return self._epoch
-
-    @property
     def tokens(self) -> tuple[int, ...]:
         """What is final so far."""
         return self._text.tokens
@@ -101,13 +96,13 @@ class EdgeMachine:
 
     def should_abort(self, job: EdgeJob) -> bool:
         """Whether the model should leave a job that it has begun: news may have made it useless."""
-        if self.done or job.epoch != self._epoch:
+        if self.done or job.epoch != self.epoch:
             return True
         return isinstance(job, DraftTokens) and not self._drafting.is_useful(job)
 
     def complete(self, job: EdgeJob, result: EdgeResult, now_s: float, compute_s: float) -> list[EdgeAction]:
         """The result of a job; that of a job the text has moved away from is dropped."""
-        if self.done or job.epoch != self._epoch:
+        if self.done or job.epoch != self.epoch:
             return []
         if isinstance(job, PrefillDraft):
             self._drafting.on_prefilled(result)
@@ -121,7 +116,7 @@ class EdgeMachine:
 
     def receive(self, frame: CloudFrame, now_s: float) -> list[EdgeAction]:
         """A frame from the cloud, however late, doubled or out of order."""
-        if self.done or (frame.session, frame.epoch) != (self._session, self._epoch):
+        if self.done or (frame.session, frame.epoch) != (self._session, self.epoch):
             return []
         if isinstance(frame, (Verdict, Unsettled)):
             return self._on_verdict(frame, now_s)
@@ -293,7 +288,7 @@ class EdgeMachine:
     def _commit(
         self, new: Sequence[int], verdict: Verdict | Unsettled | None, now_s: float
     ) -> list[EdgeAction]:
-        new = self._until_end(new)
+        new = until_end(new, self._end_ids)[: self._max_new_tokens - len(self._text)]
         if max(new) >= self._vocab_size:
             return self._fail(ProtocolError(f"the verifier sent token {max(new)}, beyond the vocabulary"))
         commit = commit_of(new, verdict, self._drafting.branches, self._hinted.get(new))
@@ -325,10 +320,6 @@ class EdgeMachine:
         passes, next_sent_s = self.target_passes - before, min(ahead, default=None)
         news = VerdictObservation(len(new), verdict.drafted, timed, next_sent_s, passes)
         self._policy.estimates.on_verdict(now_s, news)
-
-    def _until_end(self, new: Sequence[int]) -> tuple[int, ...]:
-        """Nothing counts after the end token or beyond the length asked for."""
-        return until_end(new, self._end_ids)[: self._max_new_tokens - len(self._text)]
 
     @property
     def _is_complete(self) -> bool:

@@ -40,7 +40,6 @@ class WholeChunks(SendPolicy):
     """The next whole chunk, once the one before is verified."""
 
     def plan(self, drafts: TreeExpander, is_told: bool, now_s: float) -> list[Node] | None:
-        """See `SendPolicy`."""
         path = drafts.tree.main_path()[: self._num_draft_tokens]
         is_whole = len(path) == self._num_draft_tokens or not drafts.can_extend(path)
         return None if is_told or not is_whole else path
@@ -50,7 +49,6 @@ class Stream(SendPolicy):
     """The main branch in chunks, each once it is full, ends, or is worth more now than a token later."""
 
     def plan(self, drafts: TreeExpander, is_told: bool, now_s: float) -> list[Node] | None:
-        """See `SendPolicy`."""
         path = drafts.tree.main_path()
         unsent = [node for node in path if node.sent_s is None]
         can_extend = drafts.can_extend(path)
@@ -70,7 +68,6 @@ class SendAhead(SendPolicy):
     """
 
     def plan(self, drafts: TreeExpander, is_told: bool, now_s: float) -> list[Node] | None:
-        """See `SendPolicy`."""
         tree = drafts.tree
         if self.estimates.takes_turns:
             return self._next_chunk(drafts)
@@ -119,10 +116,8 @@ def send_policy_of(config: DecodingConfig, estimates: EdgeEstimator) -> SendPoli
 
 def _fitting(tree: DraftTree, nodes: list[Node]) -> list[Node]:
     """Return as many of the first as one frame holds, with what connects them."""
-    while len(tree.joined(nodes)) > SURELY_FIT and _num_bytes(tree, nodes) > MAX_RUNS_BYTES:
+    while len(tree.joined(nodes)) > SURELY_FIT:
+        if len(pack_runs(branches_to(tree, nodes)[1])) <= MAX_RUNS_BYTES:
+            break
         nodes = nodes[: len(nodes) // 2]
     return nodes
-
-
-def _num_bytes(tree: DraftTree, nodes: list[Node]) -> int:
-    return len(pack_runs(branches_to(tree, nodes)[1]))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 
 from outrider.core.errors import RoomError
-from outrider.core.ports import Array, Chunk, LanguageModel, SharingSession
+from outrider.core.ports import Array, Chunk, LanguageModel, Pause, SharingSession
 from outrider.core.values import Prompt, Successors
 from outrider.decoding.jobs import CATCH_UP_TOKENS
 from outrider.decoding.protocol.prefix_digest import common_length
@@ -130,3 +130,19 @@ class CachedSequence:
             self._session.truncate(self._prompt_length + length)
             self._cached = self._cached[:length]
             self._last_row = None
+
+
+def rows_after(
+    model: LanguageModel,
+    sequences: Sequence[CachedSequence],
+    texts: Sequence[tuple[int, ...]],
+    pause: Pause | None,
+) -> list[Array]:
+    """What the model predicts after each text (V,), on a sequence of its own: all in one forward."""
+    asked = [one.ask(text, 0) for one, text in zip(sequences, texts, strict=True)]
+    chunks = [one.chunk for one in asked if one.chunk is not None]
+    new = iter(model.forward_together(chunks, pause=pause) if chunks else [])
+    return [
+        sequence.answer(one, None if one.chunk is None else next(new))[0]
+        for sequence, one in zip(sequences, asked, strict=True)
+    ]

@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the cloud's own draft model, beside the target: one sequence for each session."""
+"""Runs what the cloud itself drafts with, beside the target: a draft model, or the target's draft head."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 
-from outrider.core.ports import Array, LanguageModel, Pause
+import torch
+
+from outrider.core.errors import ModelError
+from outrider.core.ports import Array, DraftHead, LanguageModel, Pause
 from outrider.decoding.acceptance.schemes import Choices
-from outrider.decoding.execution.cached_sequence import CachedSequence
+from outrider.decoding.execution.cached_sequence import CachedSequence, rows_after
+from outrider.decoding.execution.workers import Anchor, TargetWorker
 from outrider.decoding.jobs import Aborted, CloudDraft, SessionKey
+from outrider.decoding.protocol.prefix_digest import Tokens
 
 
 class CloudDraftWorker:
-    """Drafts for many texts, and at many places of each, all in one forward."""
+    """Drafts with a model for many texts, and at many places of each, all in one forward."""
 
     def __init__(self, model: LanguageModel) -> None:
         self._model = model
@@ -36,13 +42,7 @@ class CloudDraftWorker:
     def _together(self, jobs: Sequence[CloudDraft], pause: Pause | None) -> list[Choices]:
         free: dict[SessionKey, list[CachedSequence]] = {}
         sequences = [self._taken(job, free) for job in jobs]
-        asked = [one.ask(job.prefix, 0) for one, job in zip(sequences, jobs, strict=True)]
-        chunks = [one.chunk for one in asked if one.chunk is not None]
-        new = iter(self._model.forward_together(chunks, pause=pause) if chunks else [])
-        rows: list[Array] = [
-            sequence.answer(one, None if one.chunk is None else next(new))[0]
-            for sequence, one in zip(sequences, asked, strict=True)
-        ]
+        rows = rows_after(self._model, sequences, [job.prefix for job in jobs], pause)
         return [
             job.scheme.propose(row, job.sampling, len(job.prefix), job.num_choices)
             for job, row in zip(jobs, rows, strict=True)
@@ -74,3 +74,89 @@ class CloudDraftWorker:
             sequences[0].prefill(job.prompt, job.max_new_tokens)
         self._sequences[job.key] = job.epoch, sequences
         return sequences
+
+
+@dataclass
+class _Chain:
+    """The head's states by the tokens since an anchor."""
+
+    anchor: Anchor
+    states: dict[Tokens, Array] = field(default_factory=dict)
+
+
+class HeadDraftWorker:
+    """Drafts with a draft head, from the target's last row of a text on: for many texts, at many places of
+    each, a step of all of them at a time.
+    """
+
+    def __init__(self, target: TargetWorker, head: DraftHead) -> None:
+        self._target, self._head = target, head
+        self._chains: dict[SessionKey, _Chain] = {}
+
+    def run(self, jobs: Sequence[CloudDraft]) -> list[Choices | Exception]:
+        """What comes of each job: nothing is drafted after a text that is not the target's. One that fails
+        fails alone.
+        """
+        try:
+            return self._together(jobs)
+        except Exception as error:
+            return [error] if len(jobs) == 1 else [self.run([job])[0] for job in jobs]
+
+    def keep_only(self, keys: Collection[SessionKey]) -> None:
+        """Forget the states of all other sessions."""
+        for key in [key for key in self._chains if key not in keys]:
+            del self._chains[key]
+
+    @torch.inference_mode()
+    def _together(self, jobs: Sequence[CloudDraft]) -> list[Choices | Exception]:
+        chains = [self._chain(job) for job in jobs]
+        places = [
+            (chain, job.prefix[len(chain.anchor.tokens) :])
+            for chain, job in zip(chains, jobs, strict=True)
+            if chain is not None
+        ]
+        self._reach(places)
+        rows = iter(self._rows(places))
+        return [
+            ModelError(f"{self._head.name} has nothing to go on from")
+            if chain is None
+            else job.scheme.propose(next(rows), job.sampling, len(job.prefix), job.num_choices)
+            for chain, job in zip(chains, jobs, strict=True)
+        ]
+
+    def _chain(self, job: CloudDraft) -> _Chain | None:
+        anchor = self._target.anchor(job.key)
+        if anchor is None or anchor.epoch != job.epoch:
+            return None
+        if job.prefix[: len(anchor.tokens)] != anchor.tokens:
+            return None
+        chain = self._chains.get(job.key)
+        if chain is None or chain.anchor is not anchor:
+            chain = self._chains[job.key] = _Chain(anchor, {(): self._head.begin(anchor.row)})
+        return chain
+
+    def _reach(self, places: Sequence[tuple[_Chain, Tokens]]) -> None:
+        """Have the states at all places: as many steps as the farthest needs."""
+        while missing := list(_next_missing(places)):
+            before = torch.stack([chain.states[tokens[:-1]] for chain, tokens in missing])
+            taken = torch.tensor([tokens[-1] for _, tokens in missing], device=before.device)
+            after = self._head.advance(before, taken)
+            for (chain, tokens), state in zip(missing, after, strict=True):
+                chain.states[tokens] = state
+
+    def _rows(self, places: Sequence[tuple[_Chain, Tokens]]) -> Sequence[Array]:
+        """The logits (V,) at places."""
+        if not places:
+            return []
+        rows: Sequence[Array] = self._head.logits(
+            torch.stack([chain.states[tokens] for chain, tokens in places])
+        )
+        return rows
+
+
+def _next_missing(places: Sequence[tuple[_Chain, Tokens]]) -> Iterator[tuple[_Chain, Tokens]]:
+    """Of each place the first token whose state is not there."""
+    for chain, tokens in places:
+        known = next(end for end in range(len(tokens), -1, -1) if tokens[:end] in chain.states)
+        if known < len(tokens):
+            yield chain, tokens[: known + 1]

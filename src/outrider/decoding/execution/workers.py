@@ -12,7 +12,7 @@ from outrider.core.errors import OutOfMemoryError, RoomError
 from outrider.core.ports import Array, Chunk, LanguageModel, ModelSession, Pause
 from outrider.core.values import Successors
 from outrider.decoding.execution.batch_verification import OnHint, VerificationBatch
-from outrider.decoding.execution.cached_sequence import Asked, CachedSequence
+from outrider.decoding.execution.cached_sequence import Asked, CachedSequence, rows_after
 from outrider.decoding.jobs import (
     Aborted,
     CloudResult,
@@ -72,24 +72,13 @@ class DraftWorker:
         """
         if not self._in_turn:
             try:
-                return self._together(self._nearest(prefixes, pause), prefixes, pause)
+                return rows_after(self._model, self._nearest(prefixes, pause), prefixes, pause)
             except OutOfMemoryError as error:
                 _log.warning("this text's branches are drafted one after the other: %s", error)
                 self._in_turn = True
                 self._leave_branches()
         first = self._sequence(0, pause)
-        return [row for prefix in prefixes for row in self._together([first], [prefix], pause)]
-
-    def _together(
-        self, sequences: Sequence[CachedSequence], prefixes: Sequence[tuple[int, ...]], pause: Pause | None
-    ) -> list[Array]:
-        asked = [one.ask(prefix, 0) for one, prefix in zip(sequences, prefixes, strict=True)]
-        chunks = [one.chunk for one in asked if one.chunk is not None]
-        rows = iter(self._model.forward_together(chunks, pause=pause) if chunks else [])
-        return [
-            sequence.answer(one, None if one.chunk is None else next(rows))[0]
-            for sequence, one in zip(sequences, asked, strict=True)
-        ]
+        return [row for prefix in prefixes for row in rows_after(self._model, [first], [prefix], pause)]
 
     def _nearest(self, prefixes: Sequence[tuple[int, ...]], pause: Pause | None) -> list[CachedSequence]:
         """For each prefix a sequence of its own, the one that has most of it."""

@@ -20,8 +20,8 @@ import torch
 
 from outrider.core.errors import ConfigError
 from outrider.core.ports import Array, OnExit
-from outrider.core.values import Prompt, Successors
-from outrider.decoding.fakes.unbatched import UnbatchedModel, WholePrefill
+from outrider.core.values import Prompt
+from outrider.decoding.fakes.unbatched import ListSession, UnbatchedModel
 
 SEPARATOR = "|"
 END = "."
@@ -105,40 +105,25 @@ class CacheModel(UnbatchedModel):
         return probs
 
 
-class CacheSession(WholePrefill):
-    """A ModelSession: the cache is the list of tokens."""
+class CacheSession(ListSession):
+    """The cache is the list of tokens."""
 
     def __init__(self, model: CacheModel) -> None:
+        super().__init__()
         self._model = model
-        self._tokens: list[int] = []
         self._num_prompt = 0
 
-    @property
-    def length(self) -> int:
-        """Returns the number of tokens in the cache."""
-        return len(self._tokens)
-
     def prefill(self, prompt: Prompt) -> Array:
-        """Replaces the cache by the prompt; returns the logits (V,) of the first new token."""
-        self._tokens = self._model.tokenizer.encode(prompt.text)
-        self._num_prompt = len(self._tokens)
-        return self._model.row(self._tokens, self._num_prompt)
-
-    def expected(self, count: int) -> Successors:
-        """Nothing: the prefill looks at the end of the prompt alone."""
-        return Successors()
+        self._cache = self._model.tokenizer.encode(prompt.text)
+        self._num_prompt = len(self._cache)
+        return self._model.row(self._cache, self._num_prompt)
 
     def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Array:
-        """Appends tokens; returns their logits (M, V)."""
         rows = []
         for token_id in token_ids:
-            self._tokens.append(token_id)
-            rows.append(self._model.row(self._tokens, self._num_prompt))
+            self._cache.append(token_id)
+            rows.append(self._model.row(self._cache, self._num_prompt))
         return torch.stack(rows)
-
-    def truncate(self, length: int) -> None:
-        """Forgets everything past `length` tokens."""
-        del self._tokens[length:]
 
 
 def _split(tokens: Sequence[int], separator: int) -> list[list[int]]:

@@ -8,7 +8,15 @@ from copy import copy
 
 import torch
 
-from outrider.core.ports import Array, ExitInfo, LanguageModel, ModelSession, OnExit, Tokenizer
+from outrider.core.ports import (
+    Array,
+    ExitInfo,
+    LanguageModel,
+    ModelSession,
+    OnExit,
+    SharingSession,
+    Tokenizer,
+)
 from outrider.core.values import Prompt, Successors
 from outrider.decoding.fakes.unbatched import UnbatchedModel
 from outrider.decoding.protocol.prefix_digest import common_length
@@ -100,8 +108,8 @@ class ReplayModel(UnbatchedModel):
         return ReplaySession(self._runner, self._prompt_parts, self.has_exits)
 
 
-class ReplaySession:
-    """A ModelSession that runs the model only on texts not seen before."""
+class ReplaySession(SharingSession):
+    """A session that runs the model only on texts not seen before."""
 
     def __init__(self, runner: _Runner, prompt_parts: int, has_exits: bool) -> None:
         self._runner = runner
@@ -112,11 +120,9 @@ class ReplaySession:
 
     @property
     def length(self) -> int:
-        """Returns the number of tokens in the cache."""
         return self._runner.prompt_lengths.get(self._prompt, 0) + len(self._tokens)
 
     def prefill(self, prompt: Prompt) -> Array:
-        """Replaces the cache by the prompt; returns the logits (V,) of the first new token."""
         if prompt not in self._runner.prompt_lengths:
             self._runner.prefill(prompt)
         self._prompt, self._tokens = prompt, ()
@@ -129,7 +135,6 @@ class ReplaySession:
         return self.prefill(prompt)
 
     def expected(self, count: int) -> Successors:
-        """Returns the `count` likeliest successors of each prompt token, as recorded."""
         return self._runner.expected(self._prompt, count)
 
     def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Array:
@@ -146,11 +151,9 @@ class ReplaySession:
         return torch.stack([self._runner.rows[key] for key in texts])
 
     def copy_from(self, other: ModelSession, start: int, length: int) -> None:
-        """Takes over the first `length` tokens of another session; see `core.ports.SharingSession`."""
         assert isinstance(other, ReplaySession)
         self._prompt = other._prompt
         self._tokens = other._tokens[: length - self._runner.prompt_lengths[self._prompt]]
 
     def truncate(self, length: int) -> None:
-        """Forgets everything past `length` tokens."""
         self._tokens = self._tokens[: length - self._runner.prompt_lengths[self._prompt]]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -22,12 +22,12 @@ from typing import NamedTuple
 import torch
 
 from outrider.core.ports import Array, ExitInfo, ModelSession, OnExit
-from outrider.core.values import Prompt, Successors
+from outrider.core.values import Prompt
 from outrider.decoding.fakes.synthetic_fit import NUM_CHOICES, draft_row
-from outrider.decoding.fakes.toy import ToyTokenizer
-from outrider.decoding.fakes.unbatched import UnbatchedModel, WholePrefill
+from outrider.decoding.fakes.unbatched import ListSession, UnbatchedModel
 from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_digest
 
+EOS_ID = 0
 FIRST_ID = 121
 """So that half of the ids take one byte on the wire and half two, as of the shipped pair's texts."""
 VOCAB_SIZE = FIRST_ID + NUM_CHOICES
@@ -45,6 +45,32 @@ STRATA = 200
 
 _MASK = (1 << 64) - 1
 _RANK, _CHOICE, _DEPTH, _GUESS, _CONFIDENCE = range(5)
+
+
+class ToyTokenizer:
+    """Token n reads as the word `wn`; any other word reads as some token, the same one each time."""
+
+    def __init__(self, vocab_size: int, end_ids: Collection[int] = (EOS_ID,)) -> None:
+        self.vocab_size = vocab_size
+        self.end_ids = frozenset(end_ids)
+        self.fingerprint = f"toy-{vocab_size}"
+        self._words = [f"w{token_id}" for token_id in range(vocab_size)]
+
+    def encode(self, text: str) -> list[int]:
+        """Returns one token id for each word."""
+        return [self._id(word) for word in text.split()]
+
+    def encode_prompt(self, text: str) -> list[int]:
+        """`encode`: no word is markup."""
+        return self.encode(text)
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """Returns the words of token ids, separated by spaces."""
+        return " ".join([self._words[token_id] for token_id in token_ids])
+
+    def _id(self, word: str) -> int:
+        named = word.startswith("w") and word[1:].isdigit()
+        return int(word[1:]) if named else sum(word.encode()) % self.vocab_size
 
 
 class Place(NamedTuple):
@@ -107,48 +133,33 @@ class SyntheticModel(UnbatchedModel):
         return self._exit_table[torch.tensor([self._exit_indices(place) for place in places]).T]
 
 
-class SyntheticSession(WholePrefill):
-    """A ModelSession: the cache is the list of places."""
+class SyntheticSession(ListSession):
+    """The cache is the list of places."""
 
     def __init__(self, model: SyntheticModel) -> None:
+        super().__init__()
         self._model = model
-        self._places: list[Place] = []
-
-    @property
-    def length(self) -> int:
-        """Returns the number of tokens in the cache."""
-        return len(self._places)
 
     def prefill(self, prompt: Prompt) -> Array:
-        """Replaces the cache by the prompt; returns the logits (V,) of the first new token."""
         root = prompt_digest(prompt)
-        self._places = [Place(root, root, 0)] * PROMPT_LENGTH
-        return self._model.rows(self._places[-1:])[0]
-
-    def expected(self, count: int) -> Successors:
-        """The prompt has no rows of its own."""
-        return Successors()
+        self._cache = [Place(root, root, 0)] * PROMPT_LENGTH
+        return self._model.rows(self._cache[-1:])[0]
 
     def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Array:
-        """Appends tokens; returns their logits (M, V)."""
-        places = self._places[-1:]
+        places = self._cache[-1:]
         for token_id in token_ids:
             prompt, digest, position = places[-1]
             places.append(Place(prompt, extend_digest(digest, (token_id,)), position + 1))
         if on_exit is not None:
             for exit_number, rows in enumerate(self._model.exit_rows(places[1:])):
                 on_exit(exit_number, rows)
-        self._places += places[1:]
+        self._cache += places[1:]
         return self._model.rows(places[1:])
 
     def copy_from(self, other: ModelSession, start: int, length: int) -> None:
         """Takes over the first `length` tokens of another session; see `core.ports.SharingSession`."""
         assert isinstance(other, SyntheticSession)
-        self._places = other._places[:length]
-
-    def truncate(self, length: int) -> None:
-        """Forgets everything past `length` tokens."""
-        del self._places[length:]
+        self._cache = other._cache[:length]
 
 
 def synthetic_pair(settings: SyntheticSettings) -> tuple[SyntheticModel, SyntheticModel]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from functools import partial
+from typing import Any
 
-from outrider.core.ports import Array, Chunk, ExitReader, Pause
-from outrider.core.values import Prompt
+from outrider.core.ports import Array, Chunk, ExitReader, ModelSession, Pause
+from outrider.core.values import Prompt, Successors
 
 
 class UnbatchedModel:
@@ -51,14 +52,24 @@ def _tell(
             reading.observe(reading.chosen)
 
 
-class WholePrefill:
-    """A ModelSession whose prefill is one part."""
+class ListSession(ModelSession):
+    """Its cache is a list with an entry a token. Its prefill is one part, and tells nothing of what follows
+    the prompt's own tokens.
+    """
 
-    def prefill(self, prompt: Prompt) -> Array:
-        """Replaces the cache by the prompt; returns the logits (V,) of the first new token."""
-        raise NotImplementedError
+    def __init__(self) -> None:
+        self._cache: list[Any] = []
+
+    @property
+    def length(self) -> int:
+        return len(self._cache)
 
     def prefill_parts(self, prompt: Prompt) -> Generator[None, None, Array]:
-        """Runs `prefill` in a single part."""
         return self.prefill(prompt)
         yield
+
+    def expected(self, count: int) -> Successors:
+        return Successors()
+
+    def truncate(self, length: int) -> None:
+        del self._cache[length:]

@@ -9,24 +9,64 @@ from outrider.core.frames import Rules
 from outrider.decoding.acceptance.schemes import SCHEMES, Evidence
 from outrider.decoding.jobs import ExitHint, Verify
 from outrider.decoding.policy.cloud_drafting import Prospect
+from outrider.decoding.policy.estimators import ByteBudget
 from outrider.decoding.policy.exit_predictions import ExitPredictions
-from outrider.decoding.policy.hint_filter import HintFilter
-from outrider.decoding.policy.outcomes import VerificationOutcome
-from outrider.decoding.policy.session_estimates import SessionEstimates
+from outrider.decoding.policy.session_estimates import SessionEstimates, VerificationOutcome
 from outrider.decoding.policy.speculation import (
     DraftView,
     FixedPolicy,
     Outcome,
     Plan,
-    SpeculationPolicy,
 )
+from outrider.decoding.protocol.branch_codec import token_bytes
 from outrider.decoding.protocol.prefix_digest import Tokens
+from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
+
+ROUNDING = 1e-9
+"""Chances that differ by less are equal: exponentials and logarithms differ that much between processors."""
 
 
-class AdaptivePolicy:
-    """Decides for one text by the estimates of its session. Never waits for a draft."""
+class HintFilter:
+    """Which outcomes of a text's running verification the edge is told, within an allowance of bytes down."""
 
-    never_waits = False  # in a batch: there others may use a step's time better
+    def __init__(self, vocab_size: int, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
+        self._tuning = tuning
+        self._token_bytes = token_bytes(vocab_size)
+        self._purse = ByteBudget(tuning.bytes_down_per_token, tuning)
+        self._chances: dict[Tokens, float] = {}
+
+    def tells(self, tokens: Tokens, chance: float) -> bool:
+        """Whether an outcome of that chance is worth its bytes, which are then spent."""
+        if not self._is_useful(tokens, chance):
+            return False
+        self._chances[tokens] = chance
+        self._purse.spend(self._size(tokens))
+        return True
+
+    def on_verdict(self, num_tokens: int) -> None:
+        """A verdict of so many tokens is told."""
+        self._purse.earn(num_tokens)
+        self._purse.spend(self._tuning.verdict_bytes + self._token_bytes * num_tokens)
+
+    def forget(self) -> None:
+        """The verification has ended: what was said of it is no news of the next."""
+        self._chances = {}
+
+    def _is_useful(self, tokens: Tokens, chance: float) -> bool:
+        """Whether a hint is news that is likely enough to be true, and can be paid for."""
+        surer_by = self._tuning.hint_repeat_gain - ROUNDING
+        if not self._tuning.send_hints or chance < self._chances.get(tokens, -surer_by) + surer_by:
+            return False
+        return chance >= self._purse.price and self._purse.holds(self._size(tokens))
+
+    def _size(self, tokens: Tokens) -> float:
+        return self._tuning.hint_bytes + self._token_bytes * len(tokens)
+
+
+class AdaptivePolicy(FixedPolicy):
+    """Decides for one text by the estimates of its session. Never waits for a draft, but in a batch: there
+    others may use a step's time better.
+    """
 
     def __init__(
         self, hinted: bool, vocab_size: int, estimates: SessionEstimates, cloud_drafts: bool = False
@@ -34,9 +74,8 @@ class AdaptivePolicy:
         """`hinted`: whether the edge wants hints; without them no exits are read. `cloud_drafts`: whether the
         cloud has a draft model of its own.
         """
+        super().__init__(False, hinted, estimates)
         self._cloud_drafts = cloud_drafts
-        self.estimates = estimates
-        self._hinted = hinted
         self._predicted = ExitPredictions(estimates)
         self._filter = HintFilter(vocab_size, estimates.tuning)
         self._told: Sequence[Outcome] = ()
@@ -77,7 +116,6 @@ class AdaptivePolicy:
         return tuple(path for path, _ in ends[:places])
 
     def on_drafted(self, able: bool, seconds: float, places: int) -> None:
-        """Take what a draft of the cloud took, as `SpeculationPolicy.on_drafted`."""
         if able:
             self.estimates.on_cloud_drafted(seconds, places)
         else:
@@ -91,7 +129,7 @@ class AdaptivePolicy:
     def plan(self, view: DraftView) -> Plan | None:
         """Return a verification of as much of the best draft as pays, else a step."""
         draft, evidence = self._draft(view)
-        return Plan(draft, evidence, self._hinted and self.estimates.exit_gate.reads)
+        return Plan(draft, evidence, self._read_exits and self.estimates.exit_gate.reads)
 
     def _draft(self, view: DraftView) -> tuple[Tokens, tuple[Evidence, ...]]:
         if self._cloud_drafts and self.estimates.times.any_known:
@@ -113,7 +151,6 @@ class AdaptivePolicy:
         return ready[: max(1, self.estimates.num_worth_verifying(len(ready)))]
 
     def on_begin(self, now_s: float) -> None:
-        """Starts to predict the outcome of a forward; see `SpeculationPolicy`."""
         self._told = ()
         self._predicted.begin(now_s)
 
@@ -131,30 +168,27 @@ class AdaptivePolicy:
 
     @property
     def should_abort(self) -> bool:
-        """Whether another forward is worth more than the running one; see `SpeculationPolicy`."""
         return self._predicted.is_better
 
     def on_abort(self, job: Verify, is_current: bool, now_s: float) -> float:
-        """See `SpeculationPolicy`. What exits said is compared with what comes of the next verification."""
+        """As `FixedPolicy`. What exits said is compared with what comes of the next verification."""
         share = self.estimates.times.part_of(len(job.draft), self._predicted.running_s(now_s))
         if is_current:
             self._predicted.on_aborted(job.draft)
         return share
 
     def on_reset(self) -> None:
-        """Forgets what was predicted of the text; see `SpeculationPolicy`."""
         self._told = ()
         self._predicted.forget()
         self._filter.forget()
 
     def num_exit_tokens(self, draft: Tokens, accepted: int) -> int | None:
-        """See `SpeculationPolicy`. A batch may have cut the draft within the assumed tokens."""
+        """As `FixedPolicy`. A batch may have cut the draft within the assumed tokens."""
         if not self.assumed or draft[: len(self.assumed)] != self.assumed[: len(draft)]:
             return None
         return self._predicted.num_exit_tokens(accepted, len(draft))
 
     def on_verdict(self, outcome: VerificationOutcome) -> None:
-        """Learns from a verdict; see `SpeculationPolicy`."""
         self._probed = False
         self._filter.forget()
         known = len(self.assumed)
@@ -164,7 +198,6 @@ class AdaptivePolicy:
         self._filter.on_verdict(outcome.num_committed)
 
     def prospect(self, view: DraftView, num_drafted: int, longest: int) -> Prospect:
-        """Returns what the next verification yields; see `SpeculationPolicy`."""
         if not self._cloud_drafts or not self.estimates.times.any_known:
             return Prospect(self.estimates.expected_tokens(min(num_drafted, longest)))
         _, evidence = self._ready(view)
@@ -173,7 +206,7 @@ class AdaptivePolicy:
 
 def policy_of(
     rules: Rules, vocab_size: int, estimates: SessionEstimates, cloud_drafts: bool = False
-) -> SpeculationPolicy:
+) -> FixedPolicy:
     """Return the policy that an edge's rules ask for, of a session's next text. `cloud_drafts`: whether the
     cloud has a draft model of its own; it drafts nothing for a scheme that tests each token by the edge's
     evidence.

@@ -308,28 +308,24 @@ class ByteBudget:
         """`per_token`: the bytes that a token earns. Without a `byte_budget` nothing is ever spent."""
         self._per_token = per_token
         self._tuning = tuning
-        self._bytes = tuning.reserve_bytes
+        self.bytes = tuning.reserve_bytes
+        """Those left, below zero where more were spent."""
 
     def earn(self, num_tokens: int) -> None:
         """Adds the bytes that emitted tokens allow."""
-        self._bytes += self._per_token * num_tokens
+        self.bytes += self._per_token * num_tokens
 
     def spend(self, num_bytes: float) -> None:
         """Takes bytes out of the budget, if it is switched on."""
-        self._bytes -= num_bytes if self._tuning.byte_budget else 0.0
+        self.bytes -= num_bytes if self._tuning.byte_budget else 0.0
 
     def holds(self, num_bytes: float) -> bool:
         """Whether these bytes may be spent."""
-        return self._bytes >= num_bytes or not self._tuning.byte_budget
-
-    @property
-    def bytes(self) -> float:
-        """Returns the bytes left, below zero where more were spent."""
-        return self._bytes
+        return self.bytes >= num_bytes or not self._tuning.byte_budget
 
     @property
     def price(self) -> float:
         """The least likelihood worth bytes: `min_price` of a full purse, `full_price` of an empty one."""
         tuning = self._tuning
-        emptiness = 1.0 - max(0.0, min(1.0, self._bytes / tuning.reserve_bytes))
+        emptiness = 1.0 - max(0.0, min(1.0, self.bytes / tuning.reserve_bytes))
         return tuning.min_price + (tuning.full_price - tuning.min_price) * emptiness**2

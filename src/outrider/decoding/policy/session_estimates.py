@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal, NamedTuple
 
 from outrider.decoding.jobs import Verify
 from outrider.decoding.policy.cloud_drafting import (
@@ -23,11 +24,42 @@ from outrider.decoding.policy.estimators import (
 )
 from outrider.decoding.policy.exit_calibration import ExitCalibrator
 from outrider.decoding.policy.exit_gate import ExitGate, ExitTimes
-from outrider.decoding.policy.outcomes import Ending, VerificationOutcome, ending_of
 from outrider.decoding.policy.step_times import ForwardTimes
 from outrider.decoding.protocol.prefix_digest import Tokens, common_length
 from outrider.decoding.theory import expected_tokens
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
+
+Ending = Literal["step", "whole", "fell"]
+"""Of a verification: it had no draft, all of it stood, or not all."""
+
+
+class VerificationOutcome(NamedTuple):
+    """What has come of a verification.
+
+    `new`: the tokens judged right and the target's own; `num_committed`: of these, those before the text's
+    end. `accepted`: of the branch that counts; `num_drafted`: its tokens that the edge had drafted.
+    `compute_s`: 0 where no forward was needed; `alone`: no other robot's work was in the forward. `offered`:
+    the draft token that lay at the text's end, if any; `num_ready`: tokens of the draft that lies there now,
+    None where the text is complete.
+    """
+
+    job: Verify
+    new: Tokens
+    num_committed: int
+    accepted: int
+    num_drafted: int
+    compute_s: float
+    alone: bool
+    offered: int | None
+    num_ready: int | None
+    now_s: float
+
+
+def ending_of(num_drafted: int, stood: int) -> Ending:
+    """How the verification of so many tokens ended, of which so many stood."""
+    if not num_drafted:
+        return "step"
+    return "whole" if stood >= num_drafted else "fell"
 
 
 class SessionEstimates:
@@ -52,18 +84,11 @@ class SessionEstimates:
         self._committed_s: float | None = None
 
     @property
-    def _times_now(self) -> ForwardTimes:
-        return self._times if self.exit_gate.reads else self._times_unread
-
-    @property
-    def _other_times(self) -> ForwardTimes:
-        """What they take if run the other way."""
-        return self._times_unread if self.exit_gate.reads else self._times
-
-    @property
     def times(self) -> ForwardTimes:
-        """What forwards take as they are run now: with their exits read, or not."""
-        return self._times_now if self._times_now.any_known else self._other_times
+        """What forwards take as they are run now, with their exits read or not; else the other way."""
+        both = self._times, self._times_unread
+        now, other = both if self.exit_gate.reads else both[::-1]
+        return now if now.any_known else other
 
     def begin_text(self) -> None:
         """Another text begins."""

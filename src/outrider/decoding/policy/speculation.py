@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The port between a text's state at the cloud and what decides about it.
+"""What decides about a text at the cloud: `FixedPolicy`, and `adaptive.AdaptivePolicy`, which overrides it.
 
 `cloud.target_sequence` asks its policy at five moments of a verification, in this order:
 
@@ -16,8 +16,7 @@ from typing import NamedTuple, Protocol
 from outrider.decoding.acceptance.schemes import Evidence
 from outrider.decoding.jobs import ExitHint, Verify
 from outrider.decoding.policy.cloud_drafting import Prospect
-from outrider.decoding.policy.outcomes import VerificationOutcome
-from outrider.decoding.policy.session_estimates import SessionEstimates
+from outrider.decoding.policy.session_estimates import SessionEstimates, VerificationOutcome
 from outrider.decoding.protocol.prefix_digest import Tokens
 
 Outcome = tuple[Tokens, float]
@@ -69,20 +68,30 @@ class DraftView(Protocol):
         """Return what a hint may name of these tokens: none past the text's end, nor more than fit it."""
 
 
-class SpeculationPolicy(Protocol):
-    """What the cloud does next for one text. Times are seconds of the cloud's clock."""
+class FixedPolicy:
+    """What the cloud does next for one text: here the papers' strategies. Times are seconds of the cloud's
+    clock. A draft that fits is verified at once.
 
-    @property
-    def never_waits(self) -> bool:
-        """Return whether the text goes on without drafts."""
+    `steps` (`ar`): without one the target writes alone. The others wait, but for a step that the edge asks
+    for. `read_exits` (`fsd`): the edge is told what every early exit predicts.
+    """
+
+    def __init__(self, steps: bool, read_exits: bool, estimates: SessionEstimates) -> None:
+        self.never_waits = steps
+        """Whether the text goes on without drafts."""
+        self._read_exits = read_exits
+        self.estimates = estimates
+        self._begun_s = 0.0
 
     def draft_after(self, view: DraftView) -> Tokens | None:
         """Return the tokens after the text where the cloud's own draft should go on now, None for nowhere."""
+        return None
 
     def draft_ahead(self, view: DraftView, running: Tokens) -> tuple[Tokens, ...]:
         """Return the texts after this one where the cloud's draft should go on, as one batch, while a
         verification runs on another device.
         """
+        return ()
 
     def on_drafted(self, able: bool, seconds: float, places: int) -> None:
         """The cloud's draft has gone on at so many places in one batch, which took so long, or it is not able
@@ -91,23 +100,31 @@ class SpeculationPolicy(Protocol):
 
     def plan(self, view: DraftView) -> Plan | None:
         """Return the next forward, or None to wait for a draft."""
+        draft, evidence = view.best()
+        if draft or self.never_waits or view.step_requested:
+            return Plan(draft, evidence, self._read_exits)
+        return None
 
     def on_begin(self, now_s: float) -> None:
         """A verification begins."""
+        self._begun_s = now_s
 
     def on_exit(
         self, job: Verify, hint: ExitHint, view: DraftView, longest: int, now_s: float
     ) -> Sequence[Outcome]:
         """Return the outcomes to tell the edge. No draft longer than `longest` tokens can be verified."""
+        return [(view.announced((*job.draft[: hint.accepted], hint.next_token)), hint.confidence)]
 
     @property
     def should_abort(self) -> bool:
-        """Return whether a better verification than the running one is known. It is asked at exits, and only
-        where the job is alone in its batch.
+        """Whether a better verification than the running one is known. It is asked at exits, and only where
+        the job is alone in its batch.
         """
+        return False
 
     def on_abort(self, job: Verify, is_current: bool, now_s: float) -> float:
         """Note an abort; `is_current`: the text has not changed since. Return the share that had run."""
+        return self.estimates.times.part_of(len(job.draft), now_s - self._begun_s)
 
     def on_reset(self) -> None:
         """The text has become another: what was predicted of it holds no more."""
@@ -116,72 +133,12 @@ class SpeculationPolicy(Protocol):
         """Return how many tokens of a verified draft early exits had put there instead of the edge; None
         where the draft is the edge's own.
         """
+        return None
 
     def on_verdict(self, outcome: VerificationOutcome) -> None:
         """Learn from what has come of a verification."""
-
-    def prospect(self, view: DraftView, num_drafted: int, longest: int) -> Prospect:
-        """Return what the next verification yields, of `num_drafted` tokens by now and `longest` at most."""
-
-
-class FixedPolicy:
-    """The papers' strategies. A draft that fits is verified at once.
-
-    `steps` (`ar`): without one the target writes alone. The others wait, but for a step that the edge asks
-    for. `read_exits` (`fsd`): the edge is told what every early exit predicts.
-    """
-
-    should_abort = False
-
-    def __init__(self, steps: bool, read_exits: bool, estimates: SessionEstimates) -> None:
-        self.never_waits = steps
-        self._read_exits = read_exits
-        self.estimates = estimates
-        self._begun_s = 0.0
-
-    def draft_after(self, view: DraftView) -> Tokens | None:
-        """Return None: in the papers' strategies only the edge drafts."""
-        return None
-
-    def draft_ahead(self, view: DraftView, running: Tokens) -> tuple[Tokens, ...]:
-        """Return nothing: in the papers' strategies only the edge drafts."""
-        return ()
-
-    def on_drafted(self, able: bool, seconds: float, places: int) -> None:
-        """Do nothing: the cloud drafts nothing."""
-
-    def plan(self, view: DraftView) -> Plan | None:
-        """Returns the likeliest draft to verify, or a step; None to wait for a draft."""
-        draft, evidence = view.best()
-        if draft or self.never_waits or view.step_requested:
-            return Plan(draft, evidence, self._read_exits)
-        return None
-
-    def on_begin(self, now_s: float) -> None:
-        """Notes when the forward began; see `SpeculationPolicy`."""
-        self._begun_s = now_s
-
-    def on_exit(
-        self, job: Verify, hint: ExitHint, view: DraftView, longest: int, now_s: float
-    ) -> Sequence[Outcome]:
-        """Return what the exit predicts, however unlikely."""
-        return [(view.announced((*job.draft[: hint.accepted], hint.next_token)), hint.confidence)]
-
-    def on_abort(self, job: Verify, is_current: bool, now_s: float) -> float:
-        """See `SpeculationPolicy`; the edge has replaced the text."""
-        return self.estimates.times.part_of(len(job.draft), now_s - self._begun_s)
-
-    def on_reset(self) -> None:
-        """Do nothing: nothing is predicted."""
-
-    def num_exit_tokens(self, draft: Tokens, accepted: int) -> int | None:
-        """Return None: all drafts are the edge's."""
-        return None
-
-    def on_verdict(self, outcome: VerificationOutcome) -> None:
-        """Learns from a verdict; see `SpeculationPolicy`."""
         self.estimates.on_verdict(outcome)
 
     def prospect(self, view: DraftView, num_drafted: int, longest: int) -> Prospect:
-        """Returns the expected tokens; see `SpeculationPolicy`."""
+        """Return what the next verification yields, of `num_drafted` tokens by now and `longest` at most."""
         return Prospect(self.estimates.expected_tokens(min(num_drafted, longest)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Mapping
 
 from outrider.decoding.policy.estimators import ExponentialMean
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
@@ -81,11 +80,6 @@ class ForwardTimes:
         return self._step.known
 
     @property
-    def step_s(self) -> float:
-        """Returns the mean time of a step in seconds; 0 until it is known."""
-        return self._step.value
-
-    @property
     def any_known(self) -> bool:
         """Whether a step or a verification has been timed."""
         return self._step.known or bool(self._verify.means)
@@ -104,7 +98,7 @@ class ForwardTimes:
             return self._step.value
         if self._interpolates:
             return self._interpolated(num_drafted)
-        return _nearest_to(num_drafted, self._verify.means).value
+        return self._verify.means[min(self._verify.means, key=lambda n: abs(n - num_drafted))].value
 
     @property
     def _timed(self) -> dict[int, float]:
@@ -167,7 +161,3 @@ class _RecentMeans:
 def _differ(one_s: float, other_s: float, factor: float) -> bool:
     """Whether two times, where both are known, differ by more than a factor."""
     return min(one_s, other_s) > 0.0 and max(one_s, other_s) > factor * min(one_s, other_s)
-
-
-def _nearest_to(length: int, times: Mapping[int, ExponentialMean]) -> ExponentialMean:
-    return times[min(times, key=lambda n: abs(n - length))]

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from outrider.core.errors import Cancelled, LinkError
 from outrider.core.frames import CloudFrame, EdgeFrame
-from outrider.core.ports import DraftHead, LanguageModel
+from outrider.core.ports import DraftHead, LanguageModel, TextDecoder
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Verified
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drivers.decode_stats import DecodeRecorder
@@ -30,7 +31,7 @@ from outrider.decoding.simulation.virtual_verifier import Running, VirtualVerifi
 _TICK_S = 0.05
 
 
-class VirtualDecoder:
+class VirtualDecoder(TextDecoder):
     """A TextDecoder whose seconds are virtual; its clock `now_s` runs on from text to text."""
 
     def __init__(
@@ -65,7 +66,7 @@ class VirtualDecoder:
                 one,
                 self._agenda,
                 rng,
-                self._deliver_from(number),
+                partial(self._receive_down, number),
                 self._observe,
                 cloud_draft,
                 cloud_head,
@@ -202,7 +203,8 @@ class VirtualDecoder:
             if isinstance(action, Send):
                 self._send_up(action.frame)
             elif isinstance(action, Commit):
-                self._observe_commit(action)
+                num, now_s = len(action.tokens), self.now_s
+                self._observe(TimelineEvent("commit", now_s, now_s, "", len(self._machine.tokens) - num, num))
                 self._transcript.on_commit(action, self._machine.done, self.now_s - self._start_s)
             elif isinstance(action, Fail):
                 raise action.error
@@ -220,12 +222,6 @@ class VirtualDecoder:
             if num_bytes:
                 self._transcript.on_sent(frame, num_bytes, self.now_s - self._start_s)
 
-    def _deliver_from(self, number: int) -> Callable[[CloudFrame, int], None]:
-        def deliver(frame: CloudFrame, num_bytes: int) -> None:
-            self._receive_down(number, frame, num_bytes)
-
-        return deliver
-
     def _receive_down(self, number: int, frame: CloudFrame, num_bytes: int) -> None:
         self._transcript.on_received(frame, num_bytes)
         forward: CloudFrame | None = frame
@@ -241,10 +237,6 @@ class VirtualDecoder:
     def _observe(self, event: TimelineEvent) -> None:
         if self._observer is not None:
             self._observer(event)
-
-    def _observe_commit(self, commit: Commit) -> None:
-        at = len(self._machine.tokens) - len(commit.tokens)
-        self._observe(TimelineEvent("commit", self.now_s, self.now_s, "", at, len(commit.tokens)))
 
 
 def _edge_event(job: EdgeJob, now_s: float, duration_s: float) -> TimelineEvent:

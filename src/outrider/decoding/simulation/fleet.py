@@ -36,6 +36,7 @@ from outrider.decoding.jobs import (
     Verify,
 )
 from outrider.decoding.protocol.retry_timer import RetryTimer
+from outrider.decoding.simulation.compute import layer_fractions
 from outrider.decoding.simulation.fleet_world import CloudRecord, FleetText, FleetWorld, RobotRecord
 
 _TICK_S = 0.1
@@ -58,8 +59,7 @@ class FleetCloud:
         self._busy = False
         self._look_s = -1.0
         self._deliver: dict[Peer, Callable[[CloudFrame], None]] = {}
-        exits = target.exits
-        self._shares = () if exits is None else tuple(layer / exits.num_layers for layer in exits.layers)
+        self._shares = layer_fractions(target)
 
     def connect(self, peer: Peer, deliver: Callable[[CloudFrame], None]) -> None:
         """Registers the function that receives the frames for a peer."""

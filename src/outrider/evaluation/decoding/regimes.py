@@ -12,8 +12,7 @@ from msgspec import Meta, Struct
 
 from outrider.core.errors import ConfigError
 from outrider.core.link_profile import LinkProfile
-from outrider.decoding.simulation.compute import ComputeProfile
-from outrider.decoding.simulation.device_queue import DeviceQueue
+from outrider.decoding.simulation.compute import ComputeProfile, DeviceQueue
 from outrider.decoding.theory import acceptance_rate, distribution_s, expected_tokens
 from outrider.evaluation.common.choices import REGIMES_FILE, read_regimes
 from outrider.evaluation.decoding.model_sizes import DRAFT_BILLIONS, TARGETS, Published, eagle_of

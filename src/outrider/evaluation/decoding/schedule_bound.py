@@ -6,7 +6,7 @@ cloud. The edge drafts on every first and second choice at once and for nothing 
 the cloud verifies all of them in one forward, and the edge knows at once which hints are true. What remains
 are the three times that nobody can hide: drafts are made one after the other, a verification takes what it
 takes, and an outcome that neither a second choice nor a hint names must cross the link before it can be
-drafted on. One that gives up verifications (`policy.restart`) is not bound by it.
+drafted on. One that gives up verifications (`policy.exit_predictions`) is not bound by it.
 """
 
 from __future__ import annotations

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from outrider.core.frames import CloudFrame, EdgeFrame, Peer
 from outrider.core.ports import FrameServer, LanguageModel
-from outrider.decoding.aggregation.combined_service import JointService
-from outrider.decoding.aggregation.service import AggregationService
+from outrider.decoding.aggregation.service import AggregationService, JointService
 from outrider.decoding.drivers.serving import serve_frames
 from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.protocol.limits import CloudLimits

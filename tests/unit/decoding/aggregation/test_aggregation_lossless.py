@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.peers import joint_text, peer_world, peers
+from support.toy_models import ToyModel, ToySettings
 from support.toys import request, toy_pair
 
 from outrider.core.errors import Cancelled, ConfigError, LinkError, ModelError
@@ -17,7 +18,6 @@ from outrider.decoding.aggregation.config import AggregationConfig
 from outrider.decoding.aggregation.rule import FULL_SHARE, owner
 from outrider.decoding.aggregation.virtual import PeerCompute, VirtualPeers
 from outrider.decoding.aggregation.worker import Context
-from outrider.decoding.fakes.toy import ToyModel, ToySettings
 
 RULES = {"coupled": 1.0, "rejection": 1.0, "greedy": 0.0}
 ASKED = request(max_new_tokens=30, deadline_s=2000.0)

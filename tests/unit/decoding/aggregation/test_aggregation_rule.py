@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 import torch
+from support.closed_forms import acceptance_rates, coupled_acceptance_bounds, divergence
 from support.enumeration import outcomes, texts
 
 from outrider.core.errors import ConfigError
@@ -17,11 +18,8 @@ from outrider.decoding.aggregation.rule import (
     FULL_SHARE,
     SIDES,
     PeerDraft,
-    acceptance_rates,
     aggregate,
-    coupled_acceptance_bounds,
     device_share,
-    divergence,
     document_weights,
     likeliest,
     log_sum_exp,

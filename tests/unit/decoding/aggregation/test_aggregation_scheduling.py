@@ -10,7 +10,6 @@ from outrider.decoding.aggregation.scheduling import (
     Profile,
     gain_of_switching,
     next_aggregator,
-    synchronised_token_s,
     token_s,
 )
 
@@ -78,9 +77,9 @@ def test_fixed_and_random_policies():
     ("local_s", "speedup"), [(0.1, 1 / (1 - 0.8 / (1 + 0.2 / 0.3))), (0.3, 1 / (1 - 0.4 * 0.8)), (0.6, 1.0)]
 )
 def test_theorem_3(local_s: float, speedup: float) -> None:
-    slow_s = synchronised_token_s(local_s, 0.2, 0.3)
+    slow_s = token_s(local_s, 0.2, 0.3, 0.0)
     assert slow_s / token_s(local_s, 0.2, 0.3, 0.8) == pytest.approx(speedup)
 
 
 def test_a_synchronised_token_takes_both_sides_and_the_link():
-    assert synchronised_token_s(0.1, 0.2, 0.3) == pytest.approx(0.5)
+    assert token_s(0.1, 0.2, 0.3, 0.0) == pytest.approx(0.5)

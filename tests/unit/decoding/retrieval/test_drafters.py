@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from outrider.decoding.drafting.retrieval.continuation import Continuation, Credit
-from outrider.decoding.drafting.retrieval.drafts import RetrievedDrafts, expected_accepted
-from outrider.decoding.drafting.retrieval.lookup import PromptLookup
+from outrider.decoding.drafting.retrieval.drafts import PromptLookup, RetrievedDrafts, expected_accepted
 from outrider.decoding.drafting.retrieval.suffix import SuffixDrafter
 
 END = 0

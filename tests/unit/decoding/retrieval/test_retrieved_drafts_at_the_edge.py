@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.toy_models import ToyModel, ToySettings
 from support.toys import JPEG
 
 from outrider.core.errors import ConfigError
@@ -15,7 +16,7 @@ from outrider.decoding.drivers.local_link import LocalLink
 from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.edge.actions import Commit, EdgeAction, Send
 from outrider.decoding.edge.machine import EdgeMachine
-from outrider.decoding.fakes.toy import ToyModel, ToySettings, ToyTokenizer
+from outrider.decoding.fakes.synthetic import ToyTokenizer
 from outrider.decoding.jobs import DraftTokens, PrefillDraft
 from outrider.decoding.protocol.branch_codec import unpack_runs
 from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_digest

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -47,55 +47,36 @@ class Drafter(Protocol):
         """Nothing of any earlier text is kept; the next event is `begin`."""
 
 
-class Credit:
-    """What the beliefs of a source have proved to be worth: of those alike, the share that came true.
-
-    A mean with fading memory, begun with the belief itself.
-    """
-
-    def __init__(self) -> None:
-        self._right: dict[tuple[str, int], float] = {}
-        self._trials: dict[tuple[str, int], float] = {}
-
-    def on_outcome(self, proposed: Continuation, written: Sequence[int]) -> None:
-        """The target wrote this where that was proposed; nothing is learnt past the first difference."""
-        for token, belief, truth in zip(proposed.tokens, proposed.beliefs, written, strict=False):
-            key = proposed.source, _grade(belief)
-            self._trials[key] = MEMORY * self._trials.get(key, 0.0) + 1.0
-            self._right[key] = MEMORY * self._right.get(key, 0.0) + (token == truth)
-            if token != truth:
-                return
-
-    def chance(self, source: str, belief: float) -> float:
-        """The chance that a token is right, those before it being right."""
-        key = source, _grade(belief)
-        right = self._right.get(key, 0.0) + PRIOR_TRIALS * belief
-        return right / (self._trials.get(key, 0.0) + PRIOR_TRIALS)
-
-
-Kind = tuple[int, int]
-"""The rank of a token among those that may come next, and how likely a model has held it."""
-
-
 class KindOdds:
     """What the beliefs of kinds have proved to be worth: of those alike, the share that came true.
 
-    Begun with the belief itself.
+    A mean with fading memory, begun with the belief itself. A kind is what beliefs are told apart by.
     """
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[Kind, int], tuple[float, float]] = {}
+        self._seen: dict[tuple[Hashable, int], tuple[float, float]] = {}
 
-    def learn(self, kind: Kind, belief: float, is_right: bool) -> None:
-        """Records whether a prediction made with this confidence was right."""
+    def learn(self, kind: Hashable, belief: float, is_right: bool) -> None:
+        """A token that was so believed in was right, or wrong."""
         key = kind, _grade(belief)
         right, trials = self._seen.get(key, (0.0, 0.0))
         self._seen[key] = MEMORY * right + is_right, MEMORY * trials + 1.0
 
-    def chance(self, kind: Kind, belief: float) -> float:
-        """Returns the share of like predictions that were right, smoothed by the confidence."""
+    def chance(self, kind: Hashable, belief: float) -> float:
+        """The chance that a token is right, those before it being right."""
         right, trials = self._seen.get((kind, _grade(belief)), (0.0, 0.0))
         return (right + PRIOR_TRIALS * belief) / (trials + PRIOR_TRIALS)
+
+
+class Credit(KindOdds):
+    """What the beliefs of each source have proved to be worth."""
+
+    def on_outcome(self, proposed: Continuation, written: Sequence[int]) -> None:
+        """The target wrote this where that was proposed; nothing is learnt past the first difference."""
+        for token, belief, truth in zip(proposed.tokens, proposed.beliefs, written, strict=False):
+            self.learn(proposed.source, belief, token == truth)
+            if token != truth:
+                return
 
 
 def _grade(belief: float) -> int:

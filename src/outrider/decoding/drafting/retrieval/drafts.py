@@ -9,10 +9,48 @@ from outrider.core.endings import has_ended, until_end
 from outrider.core.errors import ConfigError
 from outrider.core.values import Successors
 from outrider.decoding.drafting.retrieval.continuation import Continuation, Credit, Drafter
-from outrider.decoding.drafting.retrieval.lookup import PromptLookup
 from outrider.decoding.drafting.retrieval.reuse import INSIDE, SegmentReuse
 from outrider.decoding.drafting.retrieval.suffix import Detour, Spot, SuffixDrafter
 from outrider.decoding.drafting.retrieval.tree import TokenTree, Way, grown_tree
+
+MOST_NGRAM = 3
+BELIEF = 0.5
+
+
+class PromptLookup(Drafter):
+    """Prompt lookup decoding, the baseline (Saxena 2023): the last three tokens, or two or one, where they
+    first stood in the present text, and what came next.
+    """
+
+    source = "lookup"
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        self._tokens: list[int] = []
+        self._first: dict[tuple[int, ...], int] = {}
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        self.forget()
+        self.extend(prompt)
+
+    def extend(self, tokens: Sequence[int]) -> None:
+        for token in tokens:
+            at = len(self._tokens)
+            for size in range(1, min(MOST_NGRAM, at) + 1):
+                self._first.setdefault(tuple(self._tokens[-size:]), at)
+            self._tokens.append(token)
+
+    def propose(self, branch: Sequence[int], limit: int) -> Continuation | None:
+        end = (*self._tokens[-MOST_NGRAM:], *branch)[-MOST_NGRAM:]
+        for size in range(len(end), 0, -1):
+            at = self._first.get(end[-size:])
+            if at is not None:
+                tokens = tuple(self._tokens[at : at + limit])
+                return Continuation(self.source, tokens, (BELIEF,) * len(tokens))
+        return None
+
 
 _DRAFTERS: dict[str, Callable[[], Drafter]] = {
     "lookup": PromptLookup,

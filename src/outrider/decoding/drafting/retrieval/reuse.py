@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from outrider.decoding.drafting.retrieval.continuation import Continuation
+from outrider.decoding.drafting.retrieval.continuation import Continuation, Drafter
 
 LIFETIME = 3
 """Verifications that a segment is kept for."""
@@ -33,7 +33,7 @@ def longest_run(draft: Sequence[int], choices: Sequence[int]) -> tuple[int, ...]
     return best if best[1] - best[0] >= SHORTEST else ()
 
 
-class SegmentReuse:
+class SegmentReuse(Drafter):
     """Segments of rejected drafts, each for a few verifications."""
 
     source = "reuse"
@@ -42,7 +42,6 @@ class SegmentReuse:
         self.forget()
 
     def forget(self) -> None:
-        """Forgets all segments and the text."""
         self._kept: list[tuple[tuple[int, ...], int]] = []
         self._num_verified = 0
         self._last: list[int] = []

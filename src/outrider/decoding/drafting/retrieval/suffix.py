@@ -10,7 +10,7 @@ from typing import NamedTuple
 from outrider.core.values import Successors
 from outrider.decoding.drafting.retrieval.automaton import MOST_RANKED, START, Cursor, Match, SuffixAutomaton
 from outrider.decoding.drafting.retrieval.calibration import WINDOW, Calibration
-from outrider.decoding.drafting.retrieval.continuation import Continuation, KindOdds
+from outrider.decoding.drafting.retrieval.continuation import Continuation, Drafter, KindOdds
 
 HISTORY_TOKENS = 16_384
 """Tokens of a store that is full; two are kept, some 20 MB together."""
@@ -69,7 +69,7 @@ Step = tuple[int, float, Spot | Detour]
 """A token that may come next, how likely, and where one stands then."""
 
 
-class SuffixDrafter:
+class SuffixDrafter(Drafter):
     """The longest end of the text that stood before, continued as it was the last time.
 
     An automaton cannot forget its oldest text, so when a store is full the next text begins another, and only
@@ -83,7 +83,6 @@ class SuffixDrafter:
         self.forget()
 
     def forget(self) -> None:
-        """Drop all texts."""
         self._new, self._old = _Store(), _Store()
         self._in_old = START
         self._prompt: Sequence[int] = ()
@@ -114,7 +113,6 @@ class SuffixDrafter:
         self._new.calibration.add(self._prompt, self._prompt_end, successors)
 
     def extend(self, tokens: Sequence[int]) -> None:
-        """Appends committed tokens to the text and its index."""
         for token in tokens:
             if self._grows_trees:
                 self._learn_branches(token)
@@ -126,7 +124,6 @@ class SuffixDrafter:
         self._in_old = self._old.texts.walk(self._in_old, (token,))
 
     def propose(self, branch: Sequence[int], limit: int) -> Continuation | None:
-        """Returns what followed the longest matching suffix, at most `limit` tokens; None without a match."""
         in_new = self._new.texts.walk(self._new.texts.end, branch)
         in_old = self._old.texts.walk(self._in_old, branch)
         new, old = self._new.texts.match(in_new), self._old.texts.match(in_old)

@@ -1,10 +1,9 @@
-# SPDX-License-Identifier: Apache-2.0
 """Toy models that implement the real ports: logits are a seeded hash of the text, and misuse is an error."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -12,38 +11,12 @@ import torch
 
 from outrider.core.errors import FrameError, RoomError
 from outrider.core.ports import Array, ExitInfo, ModelSession, OnExit
-from outrider.core.values import Prompt, Successors
-from outrider.decoding.fakes.unbatched import UnbatchedModel, WholePrefill
+from outrider.core.values import Prompt
+from outrider.decoding.fakes.synthetic import EOS_ID, ToyTokenizer
+from outrider.decoding.fakes.unbatched import ListSession, UnbatchedModel
 from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_digest
 
-EOS_ID = 0
 WRONG_EXIT_SPREAD = 0.5
-
-
-class ToyTokenizer:
-    """Token n reads as the word `wn`; any other word reads as some token, the same one each time."""
-
-    def __init__(self, vocab_size: int, end_ids: Collection[int] = (EOS_ID,)) -> None:
-        self.vocab_size = vocab_size
-        self.end_ids = frozenset(end_ids)
-        self.fingerprint = f"toy-{vocab_size}"
-        self._words = [f"w{token_id}" for token_id in range(vocab_size)]
-
-    def encode(self, text: str) -> list[int]:
-        """Returns one token id for each word."""
-        return [self._id(word) for word in text.split()]
-
-    def encode_prompt(self, text: str) -> list[int]:
-        """`encode`: no word is markup."""
-        return self.encode(text)
-
-    def decode(self, token_ids: Sequence[int]) -> str:
-        """Returns the words of token ids, separated by spaces."""
-        return " ".join([self._words[token_id] for token_id in token_ids])
-
-    def _id(self, word: str) -> int:
-        named = word.startswith("w") and word[1:].isdigit()
-        return int(word[1:]) if named else sum(word.encode()) % self.vocab_size
 
 
 @dataclass(frozen=True)
@@ -113,17 +86,12 @@ def _row(settings: ToySettings, digest: int) -> Array:
     return row
 
 
-class ToySession(WholePrefill):
-    """A ModelSession: the cache is the list of digests."""
+class ToySession(ListSession):
+    """The cache is the list of digests."""
 
     def __init__(self, model: ToyModel) -> None:
+        super().__init__()
         self._model = model
-        self._digests: list[int] = []
-
-    @property
-    def length(self) -> int:
-        """Returns the number of tokens in the cache."""
-        return len(self._digests)
 
     def prefill(self, prompt: Prompt) -> Array:
         """Replaces the cache by the prompt; returns the logits (V,) of the first new token.
@@ -134,20 +102,16 @@ class ToySession(WholePrefill):
             raise FrameError("the frame is no JPEG: send the camera's JPEG bytes unchanged")
         if self._model.settings.prompt_length > self._model.max_length:
             raise RoomError("the prompt does not fit the model")
-        self._digests = [prompt_digest(prompt)] * self._model.settings.prompt_length
-        return self._model.row(self._digests[-1])
-
-    def expected(self, count: int) -> Successors:
-        """The prompt has no rows of its own."""
-        return Successors()
+        self._cache = [prompt_digest(prompt)] * self._model.settings.prompt_length
+        return self._model.row(self._cache[-1])
 
     def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Array:
         """Appends tokens; returns their logits (M, V)."""
-        if not self._digests or not token_ids:
+        if not self._cache or not token_ids:
             raise AssertionError("forward needs a prefilled cache and at least one token")
         if self.length + len(token_ids) > self._model.max_length:
             raise AssertionError("forward beyond the cache")
-        digests = self._digests[-1:]
+        digests = self._cache[-1:]
         for token_id in token_ids:
             if not 0 <= token_id < self._model.vocab_size:
                 raise AssertionError(f"token {token_id} is not in the vocabulary")
@@ -155,21 +119,21 @@ class ToySession(WholePrefill):
         if on_exit is not None and self._model.exits is not None:
             for index in range(len(self._model.exits.layers)):
                 on_exit(index, torch.stack([self._model.exit_row(index, digest) for digest in digests[1:]]))
-        self._digests += digests[1:]
+        self._cache += digests[1:]
         return torch.stack([self._model.row(digest) for digest in digests[1:]])
 
     def copy_from(self, other: ModelSession, start: int, length: int) -> None:
         """Takes over the first `length` tokens of another session; see `core.ports.SharingSession`."""
         assert isinstance(other, ToySession) and other._model is self._model
-        if self._digests[:start] != other._digests[:start] or length > other.length:
+        if self._cache[:start] != other._cache[:start] or length > other.length:
             raise AssertionError("the other session does not hold that")
-        self._digests = other._digests[:length]
+        self._cache = other._cache[:length]
 
     def truncate(self, length: int) -> None:
         """Forgets everything past `length` tokens."""
         if not self._model.settings.prompt_length <= length <= self.length:
             raise AssertionError(f"truncate({length}) outside the text: the cache holds {self.length}")
-        del self._digests[length:]
+        del self._cache[length:]
 
 
 def _exit_info(settings: ToySettings) -> ExitInfo | None:
