@@ -13,19 +13,12 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
-from multiprocessing.pool import Pool
 from typing import TypeVar
 
 from outrider.core.errors import OutriderError
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
-
-
-def worker_pool(processes: int) -> Pool:
-    """A pool of new processes, none of which outlives this one, by kill -9 too."""
-    with interrupts_blocked():
-        return multiprocessing.get_context("spawn").Pool(processes, initializer=end_with_parent)
 
 
 @contextmanager
@@ -48,9 +41,17 @@ def work_through(work: Callable[[Task], Result], tasks: Sequence[Task], processe
     Raises what a task raises, and OutriderError where a worker was killed, whose task nobody would end.
     """
     processes = min(processes, len(tasks))
-    if processes <= 1:
-        yield from map(work, tasks)
-        return
+    yield from _by_workers(work, tasks, processes) if processes > 1 else map(work, tasks)
+
+
+def work_apart(work: Callable[[Task], Result], task: Task) -> Result:
+    """The result of a process of its own, with memory of its own. Raises as `work_through`."""
+    [result] = _by_workers(work, [task], 1)
+    return result
+
+
+def _by_workers(work: Callable[[Task], Result], tasks: Sequence[Task], processes: int) -> Iterator[Result]:
+    """The results of new processes, none of which outlives this one, by kill -9 too."""
     others = multiprocessing.active_children()
     pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), end_with_parent)
     with interrupts_blocked():  # they are started as the tasks are handed in

@@ -13,20 +13,21 @@ from pathlib import Path
 import pytest
 
 from outrider.core.errors import OutriderError
-from outrider.core.processes import work_through, worker_pool
+from outrider.core.processes import work_apart, work_through
 
 POOL = """
 import os, time
-from outrider.core.processes import worker_pool
+from outrider.core.processes import work_through
 
 def work(seconds):
     os.write(1, b"%d\\n" % os.getpid())  # in one piece, whatever the other worker writes
     time.sleep(seconds)
 
 if __name__ == "__main__":
-    with worker_pool(2) as pool:
-        pool.map(work, [0.0, 0.0, {busy}, {busy}], chunksize=1)
-        time.sleep(60.0)
+    results = work_through(work, [0.0, 0.0, {busy}, {busy}], 2)
+    for _ in range(4):
+        next(results)
+    time.sleep(60.0)
 """
 
 
@@ -55,12 +56,12 @@ def test_no_worker_is_left_behind(tmp_path: Path, number: int, busy: float) -> N
 
 
 DEAF = """
-import signal
-from outrider.core.processes import worker_pool
+import functools, signal
+from outrider.core.processes import work_through
 
 if __name__ == "__main__":
-    with worker_pool(2) as pool:
-        deaf = pool.starmap(signal.pthread_sigmask, [(signal.SIG_BLOCK, ())] * 8)
+    blocked = functools.partial(signal.pthread_sigmask, signal.SIG_BLOCK)
+    deaf = list(work_through(blocked, [()] * 8, 2))
     assert all(signal.SIGINT in one for one in deaf)
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 """
@@ -77,15 +78,18 @@ def test_there_are_no_more_workers_than_tasks() -> None:
     assert list(work_through(abs, [], 10**20)) == []
 
 
-def test_a_pool_works() -> None:
-    with worker_pool(2) as pool:
-        assert pool.map(abs, [-1, 2, -3]) == [1, 2, 3]
+def test_work_apart_has_a_process_of_its_own() -> None:
+    assert work_apart(abs, -3) == 3
+    with pytest.raises(ZeroDivisionError):
+        work_apart((1).__truediv__, 0)
 
 
 @pytest.mark.timeout(60)
 def test_work_whose_worker_is_killed_ends() -> None:
     with pytest.raises(OutriderError, match="a worker was killed"):
         list(work_through(os._exit, [9, 9, 9], 2))
+    with pytest.raises(OutriderError, match="a worker was killed"):
+        work_apart(os._exit, 9)
 
 
 def kill_the_other_once_it_idles(shared: str) -> int:

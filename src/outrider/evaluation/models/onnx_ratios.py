@@ -10,13 +10,14 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from outrider.core.ports import ModelSession
-from outrider.core.processes import worker_pool
+from outrider.core.processes import work_apart
 from outrider.core.values import Prompt
 from outrider.evaluation.common.ratios import Ratio
 from outrider.evaluation.models.made_up import QWEN2_VL_2B, Widths, made_up_stack
@@ -66,11 +67,8 @@ def run_trial(num_layers: int, num_tokens: int, repeats: int, widths: Widths = Q
     """In a process of its own, whose memory is that of the graphs."""
     widths = replace(widths, num_layers=num_layers, vocab_size=VOCABULARY)
     with tempfile.TemporaryDirectory() as folder:
-        for work in (_write, _measure):
-            with worker_pool(1) as pool:
-                trial = pool.apply(work, (Path(folder), widths, num_tokens, repeats))
-    assert trial is not None
-    return trial
+        work_apart(partial(_write, Path(folder), widths), num_tokens)
+        return work_apart(partial(_measure, Path(folder), widths, num_tokens), repeats)
 
 
 def _sizes(widths: Widths) -> GraphSizes:
@@ -81,7 +79,7 @@ def _num_slots(num_tokens: int) -> int:
     return next_span(num_tokens) + BRANCH_SLOTS
 
 
-def _write(folder: Path, widths: Widths, num_tokens: int, repeats: int) -> None:
+def _write(folder: Path, widths: Widths, num_tokens: int) -> None:
     """Build and profile."""
     torch.set_num_threads(1)
     stack = made_up_stack(widths, "int4", exact=True)

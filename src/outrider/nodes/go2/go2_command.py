@@ -43,8 +43,8 @@ class Go2Command:
 
     `tick` is called at the rate of the commands. Before the robot stands, and in doubt (a Move or StopMove
     unanswered or refused), no velocity is sent: only StopMove, until one is answered. Nor is one while the
-    robot's `condition` has a fault. A damped robot is told to stand up by its remote alone: a person may have
-    damped it because something went wrong. With `avoidance` the velocities go through the robot's own obstacle
+    robot's `condition` has a fault. A damped robot is not told to stand up: a person may have damped it
+    because something went wrong. With `avoidance` the velocities go through the robot's own obstacle
     avoidance, which `close` leaves as `start` found it; what another program took is taken anew once that is
     quiet.
     """
