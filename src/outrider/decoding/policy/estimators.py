@@ -172,45 +172,35 @@ class Regression:
             self._weights[index] -= self._learning_rate * slope / sqrt(self._moved[index])
 
 
-class ExponentialMean:
-    """A mean with fading memory; 0 until the first value."""
-
-    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
-        self._memory = tuning.mean_memory
-        self._sum = self._weight = 0.0
-
-    def add(self, value: float) -> None:
-        """Adds a value; the weight of earlier ones fades."""
-        self._sum = self._memory * self._sum + value
-        self._weight = self._memory * self._weight + 1.0
-
-    @property
-    def known(self) -> bool:
-        """Whether a value was added."""
-        return self._weight > 0.0
-
-    @property
-    def value(self) -> float:
-        """Returns the mean; 0 until a value was added."""
-        return self._sum / self._weight if self._weight else 0.0
-
-
 class ExponentialRatio:
     """A ratio of sums with fading memory, begun as 1 with a prior's weight."""
 
-    def __init__(self, memory: float, weight: float) -> None:
-        self._memory = memory
+    def __init__(self, memory: float, weight: float, unknown: float = 1.0) -> None:
+        """`unknown`: the ratio as long as the sums are 0."""
+        self._memory, self._unknown = memory, unknown
         self._above = self._below = weight
 
-    def add(self, above: float, below: float) -> None:
+    def add(self, above: float, below: float = 1.0) -> None:
         """Add to both sums, after the older entries have lost weight."""
         self._above = self._memory * self._above + above
         self._below = self._memory * self._below + below
 
     @property
     def value(self) -> float:
-        """The ratio of the two sums; 1 as long as they are 0."""
-        return self._above / self._below if self._below else 1.0
+        """The ratio of the two sums."""
+        return self._above / self._below if self._below else self._unknown
+
+
+class ExponentialMean(ExponentialRatio):
+    """A mean with fading memory, of the values that are added; 0 until the first one."""
+
+    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
+        super().__init__(tuning.mean_memory, 0.0, 0.0)
+
+    @property
+    def known(self) -> bool:
+        """Whether a value was added."""
+        return self._below > 0.0
 
 
 class Deviation:
