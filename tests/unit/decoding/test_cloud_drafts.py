@@ -11,7 +11,6 @@ import torch
 from cloud_machine import ALICE, BOB, USEFUL, Clock, frames, opening
 from hypothesis import given
 from hypothesis import strategies as st
-from support import reference
 from support.schedules import schedules, worlds
 from support.toy_models import ToyModel, ToySettings
 from support.toys import own_text, request, toy_pair
@@ -21,6 +20,7 @@ from outrider.core.frames import Draft, Verdict
 from outrider.core.link_profile import LinkProfile
 from outrider.core.ports import Array
 from outrider.core.values import DecodeRequest
+from outrider.decoding import reference
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.jobs import CloudDraft

@@ -8,13 +8,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from support import reference
 from support.schedules import schedules, worlds
 from support.toy_models import ToyModel
 from support.toys import own_text, request, toy_pair
 
 from outrider.core.ports import Array
 from outrider.core.values import DecodeRequest
+from outrider.decoding import reference
 from outrider.decoding.acceptance.counter_rng import CounterChance, Purpose
 from outrider.decoding.acceptance.quantized import draft_distribution, target_distribution
 from outrider.decoding.config import DecodingConfig
