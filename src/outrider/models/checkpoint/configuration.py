@@ -91,6 +91,11 @@ def _check_types(path: Path, settings: dict[str, Any]) -> None:
                 )
 
 
+def reads_pictures(folder: Path) -> bool:
+    """Whether a checked folder's or file's model does."""
+    return ARCHITECTURES[read_settings(config_file(folder))["model_type"]].pictures is not None
+
+
 def check_sees(folder: Path) -> None:
     """Raises ModelError where a folder's or a file's model reads no pictures."""
     path = config_file(folder)
