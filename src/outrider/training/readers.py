@@ -62,7 +62,7 @@ def train_reader(
 
     The tokenizer is made first where `folder` holds none. A run goes on from its checkpoint in `run`, written
     every `saved_every` steps. The first `copying_steps` steps are copying alone.
-    Raises ConfigError for a checkpoint that cannot be read.
+    Raises ConfigError for a checkpoint that cannot be read, or is of another seed.
     """
     tokenizer = readers_tokenizer(folder)
     torch.manual_seed(seed)
@@ -70,7 +70,7 @@ def train_reader(
     look_back(model)
     optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.98), weight_decay=0.02)
     checkpoint = run / "reader.checkpoint.pt"
-    first = _resume(checkpoint, model, optimizer)
+    first = _resume(checkpoint, model, optimizer, seed)
     if first > steps:
         raise ConfigError(f"{checkpoint} has {first} steps already: ask for more, or for another run folder")
     for step in range(first, steps):
@@ -81,7 +81,7 @@ def train_reader(
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         if (step + 1) % saved_every == 0 or step + 1 == steps:
-            _save(checkpoint, model, optimizer, step + 1)
+            _save(checkpoint, model, optimizer, step + 1, seed)
         yield float(loss.detach())
     _write(model, folder, steps)
 
@@ -162,12 +162,12 @@ def readers_tokenizer(folder: Path, num_lessons: int = TOKENIZER_LESSONS) -> Pre
     return train_tokenizer((f"{one.prompt} {one.answer}" for one in lessons), folder, VOCABULARY)
 
 
-def _save(path: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, step: int) -> None:
-    state = {"step": step, "model": model.state_dict(), "optimizer": optimizer.state_dict()}
+def _save(path: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, step: int, seed: int) -> None:
+    state = {"step": step, "seed": seed, "model": model.state_dict(), "optimizer": optimizer.state_dict()}
     save_checkpoint(path, state)
 
 
-def _resume(path: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> int:
+def _resume(path: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, seed: int) -> int:
     """The step to go on with."""
     if not path.exists():
         return 0
@@ -175,9 +175,14 @@ def _resume(path: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer
         state: dict[str, Any] = torch.load(path, weights_only=True)
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
-        return int(state["step"])
+        step, own_seed = int(state["step"]), int(state.get("seed", seed))
     except Exception as error:
         raise ConfigError(f"{path} is no readable checkpoint; delete it to start anew") from error
+    if own_seed != seed:
+        raise ConfigError(
+            f"{path} is of seed {own_seed}, not {seed}: ask for that, or for another run folder"
+        )
+    return step
 
 
 def _write(model: Qwen2VLForConditionalGeneration, folder: Path, steps: int) -> None:

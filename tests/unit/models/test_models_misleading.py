@@ -123,12 +123,29 @@ def test_what_cannot_be_run_is_known_before_a_weight_is_read(
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("version", ["2", "2.5", "3"])
-def test_more_layers_than_weights_are_not_made(tmp_path: Path, version: str) -> None:
+@pytest.mark.parametrize(("part", "name"), [("vision_config", "depth"), ("text_config", "num_hidden_layers")])
+def test_more_layers_than_weights_are_not_made(tmp_path: Path, version: str, part: str, name: str) -> None:
     folder = build_tiny_model(tmp_path / "model", TinySize(version=version))
     content = json.loads((folder / "config.json").read_text())
-    content["vision_config"]["depth"] = 2**62
+    content[part][name] = 2**62
+    content["text_config"].pop("layer_types", None)
     (folder / "config.json").write_text(json.dumps(content))
     with pytest.raises(ModelError, match=r"names 46\d+ layers, and there are \d+ weights"):
+        check_model(folder)
+
+
+@pytest.mark.parametrize(
+    ("version", "part"), [("2", "text"), ("2", "vision"), ("3", "text"), ("3", "vision")]
+)
+def test_layers_are_not_left_out(tmp_path: Path, version: str, part: str) -> None:
+    folder = build_tiny_model(tmp_path / "model", TinySize(version=version))
+    content = json.loads((folder / "config.json").read_text())
+    fewer = {"text": {"num_hidden_layers": 1, "layer_types": None}, "vision": {"depth": 1}}[part]
+    content[f"{part}_config"] |= fewer
+    change_json(folder / "config.json", **content)
+    with pytest.raises(
+        ModelError, match=r"names 1 (layers|blocks), and the weights have .*\.1\..*restore both"
+    ):
         load_model(folder)
 
 

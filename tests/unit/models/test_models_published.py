@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +15,7 @@ from safetensors.torch import save_file
 from support.tiny_models import TinySize, build_tiny_model, random_prompt
 
 from outrider.core.errors import ConfigError, ModelError, OutOfMemoryError
-from outrider.core.model_options import PRECISIONS
+from outrider.core.model_options import PRECISIONS, Precision
 from outrider.decoding.protocol.refusals import reason_of
 from outrider.models import ReferenceGenerator, load_model
 from outrider.models.backbone import kv_cache
@@ -23,6 +26,7 @@ from outrider.models.text import prompt_layout
 from outrider.runtime.common.paths import model_folder
 
 TOKENS = 12
+SHIPPED = Path(__file__).parents[3] / "models" / "target"
 
 
 def greedy(folder: Path, count: int) -> list[int]:
@@ -150,6 +154,38 @@ def test_a_session_without_room_is_refused_and_the_others_go_on(
             model.open_session().prefill(random_prompt(2))
     assert torch.equal(session.prefill(random_prompt(1)), expected)
     assert torch.equal(model.open_session().prefill(random_prompt(1)), expected)
+
+
+OUT_OF_MEMORY = """
+import resource, sys
+from pathlib import Path
+from support.tiny_models import random_prompt
+from outrider.core.errors import OutOfMemoryError
+from outrider.models import load_model
+
+model = load_model(Path(sys.argv[1]), precision=sys.argv[2])
+session = model.open_session()
+expected = session.prefill(random_prompt(1))
+pages = int(Path("/proc/self/statm").read_text().split()[0])
+limits = resource.getrlimit(resource.RLIMIT_AS)
+resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize(), limits[1]))
+try:
+    session.prefill(random_prompt(100))  # of another length, for which oneDNN makes a product of its own
+    session.forward([5])
+except OutOfMemoryError:
+    pass
+resource.setrlimit(resource.RLIMIT_AS, limits)
+assert session.prefill(random_prompt(1)).equal(expected)
+"""
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_no_memory_for_a_product_is_told_as_no_memory(precision: Precision) -> None:
+    """oneDNN, which multiplies bfloat16, has words of its own for it. A process of its own has the limit."""
+    command = [sys.executable, "-c", OUT_OF_MEMORY, str(SHIPPED), precision]
+    path = os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])
+    ended = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
 
 
 @pytest.mark.parametrize(("precision", "expected"), [("fp32", 4.0), ("bf16", 2.0), ("int8", 2.0)])

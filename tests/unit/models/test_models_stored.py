@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import shutil
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -129,6 +130,18 @@ def edit_config(folder: Path, **changes: object) -> None:
     (folder / "config.json").write_text(json.dumps(config))
 
 
+def copy_of(model: Path, folder: Path) -> Path:
+    """A model and the tokenizer beside it, to change."""
+    shutil.copytree(model.parent / "tokenizer", folder / "tokenizer")
+    return Path(shutil.copytree(model, folder / model.name))
+
+
+def change_tensors(folder: Path, ending: str, change: Callable[[Tensor], Tensor | None]) -> None:
+    path = folder / "model.safetensors"
+    found = {n: change(t) if n.endswith(ending) else t for n, t in load_file(path).items()}
+    save_file({n: t.contiguous() for n, t in found.items() if t is not None}, path, {"format": "pt"})
+
+
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Path]]:
     root = tmp_path_factory.mktemp("stored")
@@ -237,6 +250,8 @@ def test_static_graphs_have_the_same_integers(
         ({"quant_method": "gptq", "bits": 4, "is_marlin_format": True}, "layout 'marlin'"),
         ({"quant_method": "gptq", "bits": 4, "group_size": 24}, "group_size 24"),
         ({"quant_method": "gptq", "bits": None}, "bits None"),
+        ({"quant_method": "gptq", "bits": 4.0}, "bits 4.0"),
+        ({"quant_method": "gptq", "bits": 4, "lm_head": True}, "lm_head True"),
         ({"quant_method": "gptq", "bits": 4, "dynamic": {"+:.*down.*": {"bits": 8}}}, "dynamic {.*}"),
         ({"quant_method": "awq", "bits": 4, "group_size": None}, "group_size None"),
     ],
@@ -267,6 +282,45 @@ def test_a_checkpoint_that_lacks_some_or_does_not_fit_is_refused(
         load_model(stored)
 
 
+@pytest.mark.parametrize(
+    ("sizes", "said"),
+    [
+        ({"num_key_value_heads": 4}, r"layers\.0\.self_attn\.k_proj\.weight has the shape \(64, 128\)"),
+        ({"intermediate_size": 128}, r"gate_proj\.weight has the shape \(256, 128\).*but \(128, 128\)"),
+        ({"num_hidden_layers": 1, "layer_types": None}, "names 1 layers, and the weights have"),
+        ({"num_hidden_layers": 2**62, "layer_types": None}, "names 46.* layers, and there are"),
+    ],
+)
+def test_sizes_of_another_checkpoint_are_refused(
+    sizes: dict[str, object], said: str, pairs: dict[str, tuple[Path, Path]], tmp_path: Path
+) -> None:
+    stored = copy_of(pairs["awq"][1], tmp_path)
+    config = json.loads((stored / "config.json").read_text())
+    edit_config(stored, text_config=config["text_config"] | sizes)
+    with pytest.raises(ModelError, match=f"{said}.*restore both from one checkpoint"):
+        load_model(stored)
+
+
+@pytest.mark.parametrize("name", ["input_layernorm.weight", "self_attn.q_proj.bias"])
+def test_a_norm_or_a_bias_of_another_size_is_refused(
+    name: str, pairs: dict[str, tuple[Path, Path]], tmp_path: Path
+) -> None:
+    """One number would be multiplied by, or added to, all of a row."""
+    stored = copy_of(pairs["awq"][1], tmp_path)
+    change_tensors(stored, name, lambda tensor: tensor[:1])
+    with pytest.raises(ModelError, match=rf"{name} has the shape \(1,\).*but \(128,\)"):
+        load_model(stored)
+
+
+def test_without_its_order_of_inputs_a_checkpoint_is_refused(
+    pairs: dict[str, tuple[Path, Path]], tmp_path: Path
+) -> None:
+    stored = copy_of(pairs["gptq, ordered"][1], tmp_path)
+    change_tensors(stored, "g_idx", lambda tensor: None)
+    with pytest.raises(ModelError, match=r"lacks layers\.0\.self_attn\.q_proj\.g_idx"):
+        load_model(stored)
+
+
 @pytest.mark.parametrize(("precision", "expected"), [("int4", 0.63), ("bf16", 2.0), ("fp32", 4.0)])
 def test_the_memory_said_is_that_of_the_packed_weights(
     precision: Precision, expected: float, tmp_path: Path
@@ -281,7 +335,8 @@ def test_the_memory_said_is_that_of_the_packed_weights(
 def test_groups_that_do_not_fit_their_inputs_are_refused() -> None:
     groups = torch.arange(64, dtype=torch.int32) // 32
     assert _order(groups, 64, 32) is None
-    for wrong in (groups[:32], torch.where(groups == 1, 1, (torch.arange(64) > 8).int())):
+    far = torch.where(groups == 1, 2**31 - 1, groups)  # to count them all would take 16 GB
+    for wrong in (groups[:32], torch.where(groups == 1, 1, (torch.arange(64) > 8).int()), groups - 1, far):
         with pytest.raises(ValueError, match="g_idx"):
             _order(wrong, 64, 32)
 

@@ -78,3 +78,11 @@ def test_a_shard_of_one_home_is_the_same_each_time(tmp_path):
     tasks = [ShardTask(tmp_path / f"shard-{name}.msgpack", 5, None, num_frames=2) for name in "ab"]
     one, two = map(write_shard, tasks)
     assert one.read_bytes() == two.read_bytes()
+
+
+def test_a_full_disk_leaves_no_part_of_a_shard(tmp_path):
+    task = ShardTask(tmp_path / "shard-a.msgpack", 5, None, num_frames=2)
+    (tmp_path / "shard-a.msgpack.partial").symlink_to("/dev/full")
+    with pytest.raises(ConfigError, match=r"cannot write .*shard-a\.msgpack \(No space left on device\)"):
+        write_shard(task)
+    assert list(tmp_path.iterdir()) == []

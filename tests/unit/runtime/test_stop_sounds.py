@@ -91,6 +91,25 @@ def test_recordings_that_end_with_a_word_have_it_and_those_it_is_somewhere_in_ar
     assert set(words.tolist()) == {-1, phrasebook("en").spoken("spotted_stops").index("halt")}
 
 
+@needs_encoder
+def test_a_voice_without_a_recording_to_train_on_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "anna").mkdir()
+    (tmp_path / "anna" / "please stop.WAV").write_bytes(b"")
+    with pytest.raises(ConfigError, match=r"anna holds nothing to train on: WAV files"):
+        list(write_stop_shards(stop_shards(tmp_path / "new", "training", 0, 5, SPEAKERS, tmp_path), 1))
+
+
+@pytest.mark.parametrize("kept", [0, 100, 700])
+def test_a_shard_that_is_cut_off_is_named(tmp_path: Path, kept: int) -> None:
+    (shard,) = stop_shards(tmp_path, "training", 1, 5, SPEAKERS)
+    columns = {"states": np.zeros((1, 2, WIDTH), np.float16), "words": np.zeros(1, np.int64)}
+    np.savez(shard.path, **columns, snr_db=np.zeros(1, np.float32))
+    assert len(read_stop_shards([shard])) == 1
+    shard.path.write_bytes(shard.path.read_bytes()[:kept])
+    with pytest.raises(ConfigError, match=r"training-5-000\.npz is no readable shard .*: delete it, and run"):
+        read_stop_shards([shard])
+
+
 def test_a_folder_without_voices_is_refused(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "none"):
         with pytest.raises(ConfigError, match=r"no folders of voices"):

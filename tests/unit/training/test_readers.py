@@ -95,3 +95,11 @@ def test_a_broken_checkpoint_is_named(folder, tmp_path):
     (tmp_path / "reader.checkpoint.pt").write_bytes(b"no checkpoint")
     with pytest.raises(ConfigError, match=r"reader\.checkpoint\.pt is no readable checkpoint"):
         next(readers.train_reader(folder, tmp_path, 5))
+
+
+def test_a_run_of_another_seed_is_not_taken_for_this_one(folder, tmp_path):
+    list(readers.train_reader(folder, tmp_path, 1, seed=0))
+    with pytest.raises(
+        ConfigError, match=r"checkpoint\.pt is of seed 0, not 1: ask for that, or for another run"
+    ):
+        next(readers.train_reader(folder, tmp_path, 2, seed=1))

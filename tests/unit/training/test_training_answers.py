@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from support.text_models import build_text_model, write_gguf
+from support.tiny_models import build_tiny_model
 
 from outrider.core.errors import ConfigError
 from outrider.core.ports import Chunk
+from outrider.core.training_data import Example, Shard
 from outrider.models import load_model
 from outrider.runtime.datasets import training_runs
 from outrider.runtime.datasets.own_answers import TOGETHER, greedy_answers, write_answers
 from outrider.runtime.datasets.real_prompts import asked
-from outrider.runtime.datasets.training_runs import make_answers, make_exits
+from outrider.runtime.datasets.training_runs import make_answers, make_exits, make_head
 from outrider.training.batches import read_shard
 from outrider.training.beside.exits import ExitsConfig
+from outrider.training.beside.head import HeadConfig
 
 QUESTIONS = tuple(
     f"find the {colour} {what}" for colour in ("red", "blue") for what in ("cup", "ball", "box")
@@ -59,6 +63,23 @@ def test_exits_of_a_language_model_are_trained_on_its_answers_and_run(
     assert figures["layers"] == [1, 2] and exits is not None
     assert len(exits.token_ids) == figures["shortlist"]
     assert figures["coverage"] == 1.0
+
+
+def test_data_of_the_other_kind_of_model_is_refused(target: Path, data: Path, tmp_path: Path) -> None:
+    seeing = build_tiny_model(tmp_path / "seeing")
+    model = load_model(target, max_length=256, sessions=TOGETHER)
+    list(write_answers(tmp_path / "answers", model, QUESTIONS, 2))
+    for make, config in ((make_exits, ExitsConfig()), (make_head, HeadConfig())):
+        with pytest.raises(ConfigError, match=r"answers has no pictures, which .*seeing reads"):
+            make(config, tmp_path / "answers", seeing)
+        with pytest.raises(ConfigError, match=r"has pictures, and .*text is a text model"):
+            make(config, data, target)
+
+
+def test_data_without_questions_is_refused(target: Path, tmp_path: Path) -> None:
+    (tmp_path / "shard-0000.msgpack").write_bytes(msgspec.msgpack.encode(Shard([Example(b"", b"", [])])))
+    with pytest.raises(ConfigError, match=r"shard-0000\.msgpack holds no questions"):
+        make_exits(ExitsConfig(), tmp_path, target)
 
 
 def test_exits_lie_in_the_folder_of_a_gguf_file(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 _SIGNS = ("allocate memory", "out of memory", "not enough memory", "bad_alloc")
 """What torch's allocators, mapped files and onnxruntime say."""
+_WHOLE_SIGNS = ("could not create a primitive", "could not execute a primitive")
+"""What oneDNN says, by which torch multiplies bfloat16 on a CPU. With a word more it means another thing."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -32,7 +34,8 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def says_out_of_memory(error: Exception) -> bool:
     """Whether this is what an exception of a library's own kind means."""
-    return any(sign in str(error).lower() for sign in _SIGNS)
+    said = str(error).strip().lower()
+    return said in _WHOLE_SIGNS or any(sign in said for sign in _SIGNS)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ AWQ (Lin et al., arXiv 2306.00978; as AutoAWQ's GEMM version writes it): qweight
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from outrider.core.errors import ModelError
+from outrider.models.checkpoint.absent import CONFIG_FILE
+from outrider.models.checkpoint.headers import Shape, check_shape
 from outrider.models.checkpoint.settings import read_settings
 from outrider.models.quantization.int4_tiles import GROUPS
 from outrider.models.quantization.integers import INT4_GROUP, IntegerWeight
@@ -40,13 +42,17 @@ _REMEDY = (
 
 @dataclass(frozen=True)
 class StoredFormat:
-    """How a checkpoint's integers are laid out. `zero_offset`: what is to be added to a stored zero."""
+    """How a checkpoint's integers are laid out.
+
+    `zero_offset`: what is to be added to a stored zero. `ordered`: groups follow the order of activations.
+    """
 
     method: str
     bits: int
     group_size: int
     symmetric: bool
     zero_offset: int
+    ordered: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,16 +88,18 @@ def read_format(config_file: Path) -> StoredFormat | None:
     group_size = given["group_size"] if "group_size" in given else given.get("q_group_size", 128)
     known = {"awq": ("gemm",), "gptq": ("gptq", "gptq_v2")}[method]
     checks = (
-        ("bits", bits, bits in ((4,) if method == "awq" else (4, 8))),
+        ("bits", bits, isinstance(bits, int) and bits in ((4,) if method == "awq" else (4, 8))),
         ("layout", form, form in known),
         ("zero_point", given.get("zero_point"), bool(given.get("zero_point", True))),
         ("group_size", group_size, _is_group(group_size)),
+        ("lm_head", given.get("lm_head"), not given.get("lm_head")),
         ("dynamic", given.get("dynamic"), _changes_nothing(given.get("dynamic"))),
     )
     for name, value, is_read in checks:
         if not is_read:
             raise ModelError(f"{config_file}: {method} with {name} {value!r} cannot be read: {_REMEDY}")
-    return StoredFormat(method, bits, group_size, bool(given.get("sym", False)), int(form == "gptq"))
+    symmetric, ordered = (bool(given.get(name, False)) for name in ("sym", "desc_act"))
+    return StoredFormat(method, bits, group_size, symmetric, int(form == "gptq"), ordered)
 
 
 def _form(given: dict[str, Any], method: str) -> str:
@@ -118,14 +126,16 @@ def _is_group(size: Any) -> bool:
 class StoredLayers:
     """The language half's layers in a quantized checkpoint, read one by one."""
 
-    def __init__(self, files: Sequence[Path], layout: StoredFormat) -> None:
-        self._format = layout
+    def __init__(self, files: Sequence[Path], layout: StoredFormat, shapes: Mapping[str, Shape]) -> None:
+        """`shapes`: those of the configured weights by their whole names."""
+        self._format, self._config_file = layout, files[0].parent / CONFIG_FILE
+        self._shapes = {found[1]: shape for name, shape in shapes.items() if (found := _in_layers(name))}
         self._places: dict[str, tuple[Path, str]] = {}
         for path in files:
             with safe_open(path, framework="pt") as file:
                 for name in file.keys():  # noqa: SIM118
-                    found = _LAYER.search(name)
-                    if found is not None and "visual." not in name:
+                    found = _in_layers(name)
+                    if found is not None:
                         self._places[found[1]] = path, name
         if not any(name.endswith(".qweight") for name in self._places):
             raise ModelError(
@@ -134,18 +144,30 @@ class StoredLayers:
             )
 
     def part(self, index: int, name: str) -> StoredPart:
-        """A layer's norm or projection by its name within the layer. Raises ModelError where missing."""
+        """A layer's norm or projection by its name within the layer.
+
+        Raises ModelError where it is missing or of another shape than the configured one.
+        """
         stem = f"{index}.{name}"
+        weight = self._weight(stem)
         bias = self._read(f"{stem}.bias") if f"{stem}.bias" in self._places else None
+        wanted = self._shapes[f"{stem}.weight"]
+        numbers = weight if isinstance(weight, Tensor) else weight.values
+        check_shape(self._config_file, f"layers.{stem}.weight", tuple(numbers.shape), wanted)
+        if bias is not None:
+            check_shape(self._config_file, f"layers.{stem}.bias", tuple(bias.shape), wanted[:1])
+        return StoredPart(weight, bias)
+
+    def _weight(self, stem: str) -> Tensor | IntegerWeight:
         if f"{stem}.qweight" not in self._places:
-            return StoredPart(self._read(f"{stem}.weight"), bias)
+            return self._read(f"{stem}.weight")
         tensors = {
             kind: self._read(f"{stem}.{kind}")
             for kind in ("qweight", "qzeros", "scales", "g_idx")
-            if kind != "g_idx" or f"{stem}.g_idx" in self._places
+            if kind != "g_idx" or self._format.ordered or f"{stem}.g_idx" in self._places
         }
         try:
-            return StoredPart(integer_weight(tensors, self._format), bias)
+            return integer_weight(tensors, self._format)
         except (RuntimeError, ValueError, IndexError) as error:
             path = self._places[f"{stem}.qweight"][0]
             raise ModelError(
@@ -162,6 +184,11 @@ class StoredLayers:
         except (OSError, SafetensorError) as error:
             raise ModelError(f"{path} is truncated or corrupt ({error}): restore the file") from error
         return tensor
+
+
+def _in_layers(name: str) -> re.Match[str] | None:
+    """A weight of the language half's layers by its whole name."""
+    return None if "visual." in name else _LAYER.search(name)
 
 
 def integer_weight(tensors: dict[str, Tensor], layout: StoredFormat) -> IntegerWeight:
@@ -212,11 +239,12 @@ def _order(groups: Tensor | None, inputs: int, size: int) -> Tensor | None:
     """The inputs group by group, where they do not lie so."""
     if groups is None:
         return None
+    first, last = (int(one) for one in groups.aminmax())
+    if groups.shape != (inputs,) or first < 0 or last >= inputs // size:
+        raise ValueError(f"g_idx puts {tuple(groups.shape)} inputs into groups {first} to {last}")
     counts = torch.bincount(groups.long())
-    if groups.shape != (inputs,) or not bool((counts == size).all()):
-        raise ValueError(
-            f"g_idx puts {tuple(groups.shape)} inputs into groups of {counts.min()} to {counts.max()}"
-        )
+    if not bool((counts == size).all()):
+        raise ValueError(f"g_idx puts inputs into groups of {counts.min()} to {counts.max()}")
     return None if bool((groups.diff() >= 0).all()) else groups.argsort(stable=True)
 
 

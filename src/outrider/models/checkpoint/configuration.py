@@ -16,7 +16,8 @@ from outrider.models.backbone.text_stack import TextShape
 from outrider.models.checkpoint.absent import CONFIG_FILE, WEIGHTS_FILE, no_config
 from outrider.models.checkpoint.architectures import ARCHITECTURES, SEEING, Architecture, families
 from outrider.models.checkpoint.awq_gptq import read_format
-from outrider.models.checkpoint.files import check_weight_files
+from outrider.models.checkpoint.files import check_weight_files, weight_files
+from outrider.models.checkpoint.headers import check_layer_count
 from outrider.models.checkpoint.settings import config_file, read_settings
 from outrider.models.gguf.file import gguf_of, is_gguf
 from outrider.models.quantization.integers import INT4_GROUP
@@ -65,6 +66,7 @@ def check_checkpoint(folder: Path) -> None:
     _check_types(path, settings)
     read_format(path)
     check_weight_files(folder)
+    check_layer_count(path, weight_files(folder), settings)
 
 
 def _check_class(path: Path, named: Any, architecture: Architecture) -> None:
@@ -87,6 +89,11 @@ def _check_types(path: Path, settings: dict[str, Any]) -> None:
                     f"{path}: {key} is {name!r}, and must be one of {', '.join(TYPES)}: correct it, or leave "
                     "it out"
                 )
+
+
+def reads_pictures(folder: Path) -> bool:
+    """Whether a checked folder's or file's model does."""
+    return ARCHITECTURES[read_settings(config_file(folder))["model_type"]].pictures is not None
 
 
 def check_sees(folder: Path) -> None:

@@ -22,6 +22,8 @@ FILE_BYTES = {
     **{"I8": 1, "U8": 1, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1},
 }
 _PREFIX = re.compile(r"^(?:model\.)?(?:language_model\.)?(?:model\.)?")
+_LAYER = re.compile(r"(?:visual\.)?(layers|blocks)\.(\d{1,9})\.")
+"""A decoder layer's or a vision layer's weight, by its bare name."""
 _DTYPES = {"F16": torch.float16, "BF16": torch.bfloat16}
 _FLOATS = ("F64", "F32", *_DTYPES)
 _HEAD = "lm_head.weight"
@@ -66,16 +68,35 @@ def _gguf_headers(path: Path) -> Iterator[WeightHeader]:
         yield WeightHeader(one.name, one.shape, own_dtype(file).itemsize, one.kind)
 
 
-def check_layers(config_file: Path, files: Sequence[Path], config: Any) -> None:
-    """Raises ModelError for more layers than files have weights: to make them might never end."""
-    depth = getattr(getattr(config, "vision_config", None), "depth", 0)
-    configured = config.get_text_config().num_hidden_layers + depth
+def check_layer_count(config_file: Path, files: Sequence[Path], settings: Mapping[str, Any]) -> None:
+    """Raises ModelError for more layers than files have weights: to make them might never end.
+
+    `settings`: the content of `config_file` as it is; transformers lists the kind of each layer it names.
+    """
+    parts = [settings, settings.get("text_config"), settings.get("vision_config")]
+    named = (
+        part.get(key) for part in parts if isinstance(part, dict) for key in ("num_hidden_layers", "depth")
+    )
+    configured = max((one for one in named if isinstance(one, int)), default=0)
     count = sum(1 for _ in read_headers(files))
     if configured > count:
         raise ModelError(
             f"{config_file} names {configured} layers, and there are {count} weights: restore both from one "
             "checkpoint"
         )
+
+
+def check_no_more_layers(config_file: Path, files: Sequence[Path], config: Any) -> None:
+    """Raises ModelError for weights of more layers than are configured: the first alone write other texts."""
+    depth = getattr(getattr(config, "vision_config", None), "depth", 0)
+    configured = {"layers": config.get_text_config().num_hidden_layers, "blocks": depth}
+    for header in read_headers(files):
+        found = _LAYER.match(_bare(header.name))
+        if found is not None and int(found[2]) >= configured[found[1]]:
+            raise ModelError(
+                f"{config_file} names {configured[found[1]]} {found[1]}, and the weights have {header.name}: "
+                "restore both from one checkpoint"
+            )
 
 
 def check_fit(config_file: Path, files: Sequence[Path], wanted: Mapping[str, Shape]) -> None:
@@ -96,16 +117,21 @@ def check_fit(config_file: Path, files: Sequence[Path], wanted: Mapping[str, Sha
         if not is_gguf(files[0]):
             _check_plain(config_file, header, bare_name, bare)
     for name, shape in bare.items():
-        if stored.get(name, shape) != shape:
-            raise ModelError(
-                f"{name} has the shape {stored[name]} in the weights of {config_file.parent}, but {shape} "
-                f"after its {config_file.name}: restore both from one checkpoint"
-            )
+        check_shape(config_file, name, stored.get(name, shape), shape)
     missing = [name for name in bare if name not in stored and name != _HEAD]
     if missing:
         raise ModelError(
             f"{config_file.parent} lacks {len(missing)} weights that its {config_file.name} names, the first "
             f"{missing[0]}: restore both from one checkpoint"
+        )
+
+
+def check_shape(config_file: Path, name: str, found: Shape, wanted: Shape) -> None:
+    """Raises ModelError for a weight of another shape than the configured one."""
+    if found != wanted:
+        raise ModelError(
+            f"{name} has the shape {found} in the weights of {config_file.parent}, but {wanted} "
+            f"after its {config_file.name}: restore both from one checkpoint"
         )
 
 

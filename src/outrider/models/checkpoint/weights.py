@@ -29,7 +29,7 @@ from outrider.models.checkpoint.configuration import (
     text_shape,
 )
 from outrider.models.checkpoint.files import weight_files
-from outrider.models.checkpoint.headers import Shape, check_fit, check_layers, file_dtype
+from outrider.models.checkpoint.headers import Shape, check_fit, check_no_more_layers, file_dtype
 from outrider.models.checkpoint.settings import config_file
 from outrider.models.checkpoint.torchao_format import foreign_projections, is_plain
 from outrider.models.gguf.file import gguf_of, open_gguf
@@ -56,7 +56,7 @@ def read_checkpoint(folder: Path, dtype: torch.dtype | str, with_layers: bool = 
 
     What torchao has quantized keeps its own, which its integers stand for.
     Without layers the language half is left out but for its embeddings and head.
-    Raises ModelError where a weight is missing or of another shape.
+    Raises ModelError where a weight is missing, of another shape or of a layer that is not configured.
     """
     config, layout = read_config(folder), read_format(config_file(folder))
     if layout is not None:
@@ -66,14 +66,16 @@ def read_checkpoint(folder: Path, dtype: torch.dtype | str, with_layers: bool = 
     if layout is not None or not with_layers:
         config.get_text_config().num_hidden_layers, config.get_text_config().layer_types = 0, []
     modules = _read_modules(folder, config, dtype)
-    layers = StoredLayers(weight_files(folder), layout) if layout is not None and with_layers else None
-    return Checkpoint(modules, read_config(folder).get_text_config(), layers)
+    whole, layers = read_config(folder), None
+    if layout is not None and with_layers:
+        layers = StoredLayers(weight_files(folder), layout, _configured_shapes(whole))
+    return Checkpoint(modules, whole.get_text_config(), layers)
 
 
 def _read_modules(folder: Path, config: Any, dtype: torch.dtype | str) -> Any:
     try:
         with _quiet_transformers():
-            check_layers(config_file(folder), weight_files(folder), config)
+            check_no_more_layers(config_file(folder), weight_files(folder), read_config(folder))
             if getattr(config, "quantization_config", None) is None:
                 check_fit(config_file(folder), weight_files(folder), _configured_shapes(config))
             modules, report = ARCHITECTURES[config.model_type].modules.from_pretrained(

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from outrider.core.errors import ConfigError
-from outrider.core.files.writing import make_folder
+from outrider.core.files.writing import make_folder, replace_file
 from outrider.core.ports import TextDecoder
 from outrider.core.processes import work_through
 from outrider.core.training_data import Example, Shard
@@ -80,7 +80,7 @@ def write_dataset(
 
 
 def write_shard(task: ShardTask) -> Path:
-    """Write a shard; an existing one is left alone."""
+    """Write a shard; an existing one is left alone. Raises ConfigError where it cannot be written."""
     if task.path.exists():
         return task.path
     examples: list[Example] = []
@@ -88,9 +88,7 @@ def write_shard(task: ShardTask) -> Path:
     while len(examples) < task.num_frames:
         examples.extend(_home(home_seed, task))
         home_seed += 1
-    temporary = task.path.with_suffix(".partial")
-    temporary.write_bytes(msgspec.msgpack.encode(Shard(examples[: task.num_frames])))
-    temporary.rename(task.path)
+    replace_file(task.path, msgspec.msgpack.encode(Shard(examples[: task.num_frames])))
     return task.path
 
 

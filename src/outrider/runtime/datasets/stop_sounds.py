@@ -6,15 +6,19 @@
 
 from __future__ import annotations
 
+import io
 import random
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
-from outrider.core.files.writing import make_folder
+from outrider.core.errors import ConfigError
+from outrider.core.files.writing import make_folder, replace_file
 from outrider.core.hearing import SAMPLE_RATE_HZ
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.language.words.phrasebook import phrasebook
@@ -98,15 +102,26 @@ def write_stop_shards(shards: Sequence[StopShard], processes: int) -> Iterator[P
 
 
 def read_stop_shards(shards: Sequence[StopShard]) -> StopExamples:
-    """Returns the examples of shards that have been written."""
-    read = [np.load(shard.path, allow_pickle=False) for shard in shards]
-    return StopExamples(
-        *(np.concatenate([one[field.name] for one in read]) for field in fields(StopExamples))
-    )
+    """Returns the examples of shards that have been written. Raises ConfigError for one that is damaged."""
+    read = [_read_stop_shard(shard.path) for shard in shards]
+    return StopExamples(*(np.concatenate(column) for column in zip(*read, strict=True)))
+
+
+def _read_stop_shard(path: Path) -> list[Any]:
+    try:
+        with np.load(path, allow_pickle=False) as read:
+            return [read[field.name] for field in fields(StopExamples)]
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error) as error:
+        raise ConfigError(
+            f"{path} is no readable shard ({error}): delete it, and run the command again"
+        ) from error
 
 
 def write_stop_shard(shard: StopShard) -> Path:
-    """Writes a shard; an existing one is left alone."""
+    """Writes a shard; an existing one is left alone.
+
+    Raises ConfigError where it cannot be written, or recordings hold nothing to train on.
+    """
     if shard.path.exists():
         return shard.path
     rng, noise = random.Random(shard.path.stem), np.random.default_rng(list(shard.path.stem.encode()))
@@ -117,11 +132,15 @@ def write_stop_shard(shard: StopShard) -> Path:
         rows += _examples(clip, others, rng, noise, encoder)
         if clip.word < 0 and len(audible(clip.samples)):
             others = [*others[1 - _OTHERS :], clip.samples]
+    if not rows:
+        raise ConfigError(
+            f"{shard.recorded} holds nothing to train on: WAV files in which somebody speaks, named by "
+            "what is said, as `please stop.wav`; a word that stops is to be the last"
+        )
     examples = StopExamples(*(np.stack(column) for column in zip(*rows, strict=True)))
-    temporary = shard.path.with_suffix(".partial")
-    with temporary.open("wb") as file:
-        np.savez(file, **vars(examples))
-    temporary.rename(shard.path)
+    content = io.BytesIO()
+    np.savez(content, **vars(examples))
+    replace_file(shard.path, content.getvalue())
     return shard.path
 
 

@@ -20,7 +20,7 @@ from outrider.models.backbone.draft_head import HeadWeights
 from outrider.models.backbone.early_exits import ExitAdapters
 from outrider.models.backbone.text_stack import TextStack
 from outrider.models.checkpoint.card import read_card
-from outrider.models.checkpoint.configuration import check_checkpoint
+from outrider.models.checkpoint.configuration import check_checkpoint, reads_pictures
 from outrider.models.loading import install_exits, install_head, load_model, remove_outdated
 from outrider.models.running_backbone import RunningBackbone
 from outrider.runtime.common.paths import check_tokenizer
@@ -142,7 +142,7 @@ def make_exits(
     A general checkpoint, which has no card with its words, runs as it will run, in this precision and on this
     device. The small pair, and what is fitted, are at home on the CPU. Raises ConfigError for another.
     """
-    backbone, text = _frozen(target, precision, device)
+    backbone, text = _frozen(target, data, precision, device)
     trained = train_exits(backbone, data, config)
     adapters = ExitAdapters(trained.layers, trained.token_ids, trained.down, trained.up)
     install_exits(target, adapters, trained.figures, text)
@@ -153,19 +153,23 @@ def make_head(
     config: HeadConfig, data: Path, target: Path, precision: Precision = "fp32", device: str = "cpu"
 ) -> dict[str, object]:
     """Train a draft head for the model in `target` and put it there, as `make_exits`; its figures."""
-    backbone, text = _frozen(target, precision, device)
+    backbone, text = _frozen(target, data, precision, device)
     trained = train_head(backbone, data, config)
     weights = HeadWeights(trained.token_ids, trained.keep, trained.mix, trained.out)
     install_head(target, weights, trained.figures, text)
     return trained.figures
 
 
-def _frozen(target: Path, precision: Precision, device: str) -> tuple[Backbone, TextStack | None]:
-    """The model in a folder that what is trained will be put into; its text stack where that is loaded."""
+def _frozen(target: Path, data: Path, precision: Precision, device: str) -> tuple[Backbone, TextStack | None]:
+    """The model in a folder that what is trained will be put into; its text stack where that is loaded.
+
+    Raises ConfigError for a file, a folder that cannot be written to, and data for another kind of model.
+    """
     if target.is_file():
         raise ConfigError(f"{target} is a file: give its folder, for what is trained is put beside it")
     check_checkpoint(target)
     make_folder(target)
+    _check_data(data, target)
     if read_card(target).vocabulary is None:
         model = load_model(target, precision=precision, max_length=EXIT_MAX_LENGTH, device=device)
         return RunningBackbone(model), model.text
@@ -173,3 +177,19 @@ def _frozen(target: Path, precision: Precision, device: str) -> tuple[Backbone, 
         raise ConfigError(f"device={device}: {target} is a small model, trained on the cpu: leave it out")
     beside = target.parent / "tokenizer"
     return PackedBackbone(target, beside if beside.is_dir() else target), None
+
+
+def _check_data(data: Path, target: Path) -> None:
+    path = shard_paths(data)[0]
+    example = next((one for one in read_shard(path) if one.queries), None)
+    if example is None:
+        raise ConfigError(f"{path} holds no questions: delete it and make it again")
+    if reads_pictures(target) and not example.jpeg:
+        raise ConfigError(
+            f"{data} has no pictures, which {target} reads: give data of `outrider train data`, or as the "
+            "target the text model whose answers these are"
+        )
+    if example.jpeg and not reads_pictures(target):
+        raise ConfigError(
+            f"{data} has pictures, and {target} is a text model: let it answer by `outrider train answers`"
+        )
