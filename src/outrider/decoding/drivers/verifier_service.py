@@ -47,7 +47,8 @@ class ServiceStats:
     decision was.
 
     `batches` of `batched` verifications took the model `compute_s`; of them `rounds` judged a draft, and
-    `tokens` became final. `waits` frames had to wait for the model, `waited_s` together.
+    `tokens` became final, also those that robots draw. `waits` frames had to wait for the model, `waited_s`
+    together.
     """
 
     frames: int
@@ -263,7 +264,7 @@ class VerifierService:
             self._compute_s += compute_s
         for _, frame in replies:
             if isinstance(frame, (Verdict, Unsettled)):
-                self._tokens += len(frame.tokens)
+                self._tokens += len(frame.tokens) + isinstance(frame, Unsettled)
 
     def listen(self, take_in: Callable[[], None]) -> None:
         """`take_in` is called when an exit speaks of a job that runs alone."""
