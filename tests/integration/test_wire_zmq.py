@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 import zmq
 from msgspec import structs
+from support.broken_links import BreakingLink
 from support.hostile import hostile_payloads
 from support.toys import own_text, request, toy_pair
 
@@ -356,6 +357,64 @@ server.close()
 def test_a_robot_that_breaks_off_in_mid_stream_ends_nobody_else(endpoint):
     """libzmq would end the whole process, so that this is one of its own."""
     subprocess.run([sys.executable, "-c", BROKEN_OFF, endpoint], check=True, timeout=60)
+
+
+FORGED = """
+import sys
+from pathlib import Path
+from outrider.core.frames import Ping
+from outrider.wire.client import DealerLink
+from outrider.wire.keys import load_client_keys
+
+link = DealerLink(sys.argv[1], load_client_keys(Path(sys.argv[2])))
+for line in sys.stdin:
+    before = link.generation
+    while link.generation == before or link.receive(0.01) is None:
+        link.send(Ping(0, 0))
+    print("answered", flush=True)
+link.close()
+"""
+"""A robot that says for each line that it reads when a new connection has brought an answer."""
+
+
+def test_a_forged_message_costs_a_robot_its_connection_and_not_its_life(endpoint, tmp_path):
+    """libzmq would end the whole process, so that this is one of its own."""
+    server_key, robot_key = create_keys(tmp_path)
+    with (
+        serving(endpoint, key_file=server_key),
+        closing(BreakingLink(int(endpoint.rsplit(":", 1)[1]))) as path,
+        subprocess.Popen(
+            [sys.executable, "-c", FORGED, f"tcp://127.0.0.1:{path.port}", str(robot_key)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as robot,
+    ):
+        for _ in range(4):
+            robot.stdin.write("on\n")
+            robot.stdin.flush()
+            assert robot.stdout.readline() == "answered\n"
+            path.forge("down")
+        robot.stdin.close()
+        assert robot.wait(NEWS_MS / 1000) == 0
+
+
+def test_a_forged_message_costs_a_verifier_no_descriptor_for_good(endpoint, tmp_path):
+    server_key, robot_key = create_keys(tmp_path)
+    num_open = []
+    with (
+        serving(endpoint, key_file=server_key),
+        closing(BreakingLink(int(endpoint.rsplit(":", 1)[1]))) as path,
+        closing(DealerLink(f"tcp://127.0.0.1:{path.port}", load_client_keys(robot_key))) as robot,
+    ):
+        for generation in range(1, 9):
+            while robot.generation < generation or not robot.send(Ping(0, 0)):
+                robot.receive(0.01)
+            assert answers(robot)
+            num_open.append(len([*Path("/proc/self/fd").iterdir()]))
+            path.forge("up")
+            robot.send(Ping(0, 0))
+    assert num_open[-1] < num_open[0] + 4, num_open
 
 
 def test_who_vanishes_is_noticed_and_gives_its_place_back(endpoint, peer_sockets):

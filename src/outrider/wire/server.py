@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import zmq
 from zmq.auth.thread import ThreadAuthenticator
+from zmq.utils.monitor import parse_monitor_message
 
 from outrider.core.errors import ConfigError, ProtocolError
 from outrider.core.frames import MAX_FRAME_BYTES, MAX_SHORT_TEXT, CloudFrame, EdgeFrame, Peer, Refused
@@ -30,11 +32,10 @@ process where a connection breaks whose inbox is full, and its heartbeats behind
 _KEEPALIVE_S = 10
 _HANDSHAKE_TIMEOUT_MS = 5000
 _READABLE = int(zmq.POLLIN)
-_FAILED_HANDSHAKES = (
-    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
-    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
-    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
-)
+_WATCHED_EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_HANDSHAKE_SUCCEEDED
+"""Not those of failures: to tell of a forged message libzmq 4.3.5 forgets that it was one, and keeps the
+connection's descriptor for good.
+"""
 
 
 @dataclass
@@ -44,9 +45,9 @@ class ServerCounters:
     `received`: frames handed on. `malformed`: no frames. `flooded`: dropped from peers beyond their rate.
     `stale`: of an epoch that its session has left. `refused`: by reason, malformed ones included.
     `unreachable` and `stalled`: replies dropped since the peer had gone or does not read. `evicted`: peers
-    that gave up their place. `unknown_keys`: connections that failed at their keys. `revoked`: those that
-    were ended, or not listened to, since their key was revoked. `bytes_up` and `bytes_down`: of all messages,
-    but for what the transport adds.
+    that gave up their place. `unknown_keys`: connections that failed at their keys, counted
+    once these have had the time of a handshake. `revoked`: those that were ended, or not listened to, since
+    their key was revoked. `bytes_up` and `bytes_down`: of all messages, but for what the transport adds.
     """
 
     received: int = 0
@@ -100,7 +101,9 @@ class RouterServer(FrameServer):
         self._authenticator = start_authenticator(self._context, known) if known is not None else None
         self._socket = self._context.socket(zmq.ROUTER)
         configure_router(self._socket, endpoint, keys)
-        self._monitor = self._socket.get_monitor_socket(_FAILED_HANDSHAKES)
+        self._monitor = self._socket.get_monitor_socket(_WATCHED_EVENTS)
+        self._accepted_s: deque[float] = deque()
+        """Of connections that have not proved their keys, one for each."""
         try:
             self._socket.bind(endpoint)
         except zmq.ZMQError as error:
@@ -111,7 +114,7 @@ class RouterServer(FrameServer):
         ready = self._socket.poll(int(timeout_s * 1000))
         now_s = self._clock()
         received = [*self._evicted(now_s), *self._revoked(now_s)]
-        self._count_failed_handshakes()
+        self._count_failed_handshakes(now_s)
         for _ in range(_FRAMES_PER_CALL if ready else 0):
             try:
                 parts = self._socket.recv_multipart(zmq.DONTWAIT, copy=False)
@@ -182,9 +185,15 @@ class RouterServer(FrameServer):
         self.counters.revoked += len(peers)
         return [(peer, close) for peer in peers for close in self._gate.forget(peer)]
 
-    def _count_failed_handshakes(self) -> None:
+    def _count_failed_handshakes(self, now_s: float) -> None:
+        """Those that have had their time and were not told to have succeeded."""
         while int(self._monitor.get(zmq.EVENTS)) & _READABLE:
-            self._monitor.recv_multipart()
+            if parse_monitor_message(self._monitor.recv_multipart())["event"] == zmq.EVENT_ACCEPTED:
+                self._accepted_s.append(now_s)
+            elif self._accepted_s:
+                self._accepted_s.popleft()
+        while self._accepted_s and now_s - self._accepted_s[0] > _HANDSHAKE_TIMEOUT_MS / 1000:
+            self._accepted_s.popleft()
             self.counters.unknown_keys += 1
 
     def _user(self, part: zmq.Frame) -> str:

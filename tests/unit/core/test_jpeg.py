@@ -44,6 +44,14 @@ def test_a_claimed_giant_is_refused_unread() -> None:
         jpeg_size(jpeg[:at] + (32000).to_bytes(2, "big") * 2 + jpeg[at + 4 :])
 
 
+def test_scans_without_end_are_refused_undecoded() -> None:
+    jpeg = encoded(60, 40, cv2.IMWRITE_JPEG_PROGRESSIVE, 1)
+    at = jpeg.rindex(b"\xff\xda")
+    assert jpeg_size(jpeg[:at] + 50 * jpeg[at:-2] + jpeg[-2:]) == (60, 40)
+    with pytest.raises(FrameError, match="more than 100 scans"):
+        jpeg_size(jpeg[:at] + 100 * jpeg[at:-2] + jpeg[-2:])
+
+
 @pytest.mark.parametrize(
     ("jpeg", "message"),
     [

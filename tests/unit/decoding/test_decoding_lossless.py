@@ -231,6 +231,17 @@ def test_sd_in_process_saves_target_passes(num_draft_tokens, agreement):
         assert texts["sd"].tokens_per_round < 1.2
 
 
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_verifier_counts_every_token_of_its_robots_once(strategy, temperature):
+    target, draft = toy_pair(3, 0.6, eos_bias=-4.0)
+    service = VerifierService(target)
+    config = DecodingConfig(strategy=strategy, temperature=temperature)
+    decoder = LinkedDecoder(LocalLink(service), draft, target.tokenizer, config, 1, "the target")
+    texts = [decoder.decode(request(f"task {number}")).token_ids for number in range(5)]
+    assert service.stats.tokens == sum(map(len, texts))
+
+
 def test_the_verified_text_grows_by_whole_tokens_and_hides_the_end_token():
     target, draft = toy_pair(3, 0.8, eos_bias=1.5)
     link = LocalLink(VerifierService(target))

@@ -6,7 +6,10 @@ from __future__ import annotations
 from outrider.core.errors import FrameError
 
 MAX_SIDE_PX = 4096
+MAX_SCANS = 100
+"""Passes over the picture: a progressive one has about ten, and each costs a decoder time for all blocks."""
 _START = b"\xff\xd8\xff"
+_SCAN = b"\xff\xda"
 _END = b"\xff\xd9"
 _WITHOUT_LENGTH = frozenset({0x01, *range(0xD0, 0xDA)})
 _PICTURE_HEADERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
@@ -16,7 +19,8 @@ def jpeg_size(jpeg: bytes) -> tuple[int, int]:
     """Width and height in pixels, read from the header before anything is decoded.
 
     Raises FrameError for bytes that are no JPEG, for a truncated one (decoders fill the missing part with
-    grey) and for sides beyond MAX_SIDE_PX (a few bytes can claim gigabytes).
+    grey), for sides beyond MAX_SIDE_PX (a few bytes can claim gigabytes) and for more than MAX_SCANS scans
+    (of a few bytes each, they can take a decoder minutes).
     """
     if not jpeg.startswith(_START):
         raise FrameError(f"the frame of {len(jpeg)} bytes is no JPEG: check the camera's encoding")
@@ -25,6 +29,8 @@ def jpeg_size(jpeg: bytes) -> tuple[int, int]:
     width, height = _picture_header(jpeg)
     if not (1 <= width <= MAX_SIDE_PX and 1 <= height <= MAX_SIDE_PX):
         raise FrameError(f"the JPEG is {width}x{height}; sides may be 1 to {MAX_SIDE_PX} px: scale it down")
+    if jpeg.count(_SCAN) > MAX_SCANS:
+        raise FrameError(f"the JPEG has more than {MAX_SCANS} scans: save it as a usual, baseline one")
     return width, height
 
 

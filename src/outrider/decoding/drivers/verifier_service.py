@@ -46,7 +46,8 @@ class ServiceStats:
     decision was.
 
     `batches` of `batched` verifications took the model `compute_s`; of them `rounds` judged a draft, and
-    `tokens` became final. `waits` frames had to wait for the model, `waited_s` together.
+    `tokens` became final, also those that robots draw. `waits` frames had to wait for the model, `waited_s`
+    together.
     """
 
     frames: int = 0
@@ -249,7 +250,7 @@ class VerifierService(FrameService):
             self._stats.compute_s += compute_s
         for _, frame in replies:
             if isinstance(frame, (Verdict, Unsettled)):
-                self._stats.tokens += len(frame.tokens)
+                self._stats.tokens += len(frame.tokens) + isinstance(frame, Unsettled)
 
     def listen(self, take_in: Callable[[], None]) -> None:
         """`take_in` is called when an exit speaks of a job that runs alone."""
