@@ -26,7 +26,7 @@ from sensor_msgs.msg import Image, LaserScan
 from std_msgs.msg import Bool
 
 from outrider.core.errors import MemoryStoreError
-from outrider.core.language.sentences.stops import begins_with_a_stop, says_to_stop
+from outrider.core.language.sentences.stops import begins_to_stand, says_to_stop
 from outrider.core.ports import TextDecoder
 from outrider.core.values import LinkState
 from outrider.decoding.drivers.linked_decoder import LinkedDecoder
@@ -259,7 +259,7 @@ class NavigatorNode(OutriderNode):
             self._goal_comes.trigger()
             return GoalResponse.ACCEPT
         reason = "a goal is running: cancel it first" if self._active else "the navigator is not active"
-        if begins_with_a_stop(request.instruction):
+        if begins_to_stand(request.instruction):
             self._end_goal(GoalError.CANCELLED, reason := TOLD_TO_STOP)
         self.get_logger().error(f"goal rejected: {reason}")
         return GoalResponse.REJECT
