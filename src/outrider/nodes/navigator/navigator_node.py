@@ -86,7 +86,7 @@ class NavigatorNode(OutriderNode):
         self._log = RunLog()
         self._sender = ClientWatch(self, "navigate")
         self._end: tuple[GoalError, str] | None = None
-        says_to_stop("stop")  # reads the phrases now, so that no stop waits for them
+        says_to_stop("turn left")  # reads all phrases now, so that no stop waits for them
         self._recollection = self.open_recollection()
         self._peers = open_peers(self.value, self._edge.emulation) if self._recollection else None
         self._decoder = self._mindful(self._edge.decoder)
