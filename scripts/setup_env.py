@@ -29,6 +29,8 @@ VENV = ROOT / os.environ.get("OUTRIDER_VENV", ".venv")
 VENV_PYTHON = VENV / "bin" / "python"
 STAMPS = VENV / ".outrider_stamps"
 LOG_DIR = ROOT / "out" / "setup"
+# What ends a word or a string to CMake, or to the shell and the Python that ROS 2's scripts for it call.
+UNREAD = "'\"\\;$`()&|<>*?"
 LINE_PERIOD_S = 10.0
 ROS_DISTROS = ("jazzy", "humble", "kilted", "lyrical")
 # Distributions with wheels, the first by default, and what the build of messages needs of one alone.
@@ -293,7 +295,18 @@ def write_report(steps_s: Mapping[str, float]) -> None:
     print(f"set up {VENV}: {num_bytes / 1e9:.1f} GB", flush=True)
 
 
+def check_place(place: Path) -> None:
+    """Raises SetupError for a path that the build of messages does not read: CMake scripts of ROS 2."""
+    unread = sorted({sign for sign in str(place) if not sign.isascii() or sign in UNREAD})
+    if unread:
+        raise SetupError(
+            f"the build of ROS 2's messages reads no path with {' '.join(unread)} in it: move {place.parent} "
+            "to a folder whose path has plain letters, digits and blanks"
+        )
+
+
 def set_up() -> None:
+    check_place(VENV)
     ros = installed_ros()
     if ros is not None:
         check_python_of_ros(ros)
@@ -318,6 +331,9 @@ def main() -> int:
         set_up()
     except SetupError as error:
         print(f"error: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"error: {error.filename or ROOT}: {error.strerror}; it must be writable", file=sys.stderr)
         return 1
     return 0
 

@@ -153,12 +153,15 @@ def test_a_stop_is_always_accepted_and_ends_the_goal_that_runs(robot: Robot, sen
     assert robot.goals.result(robot.goals.send("find the red chair")).success, "the next goal runs"
 
 
-def test_what_begins_with_a_stop_ends_the_goal_that_runs_though_it_is_another_goal(robot: Robot) -> None:
+@pytest.mark.parametrize("sentence", ["stop at the baby", "wait!"])
+def test_what_begins_with_a_stop_ends_the_goal_that_runs_though_it_is_another_goal(
+    robot: Robot, sentence: str
+) -> None:
     robot.decoder.script += ["turn left large\nlook: x"] * 30
     running = robot.goals.send("find the red chair")
     before = robot.pose()
     wait_until(lambda: abs(robot.pose().yaw - before.yaw) > 0.05, "motion")
-    assert not robot.goals.send("stop at the baby").accepted
+    assert not robot.goals.send(sentence).accepted
     result = robot.goals.result(running)
     assert result.error_code == Navigate.Result.CANCELLED and result.message == TOLD_TO_STOP
     wait_until(robot.stands, "a standing robot")

@@ -6,6 +6,7 @@ Recordings are WAV files named by what is said, as `please stop.2.wav`, in a fol
 
 from __future__ import annotations
 
+import os
 import wave
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ QUIET = 0.2
 LEAST_GAIN = 0.1
 """What is left of noise."""
 _FULL = 32768.0
+_SAVE_IT = "save it with 16 bits, mono, at 16000 Hz"
 _WINDOW, _HOP, _SMOOTHING = 512, 128, 9
 """Samples of a short spectrum and from one to the next, and frequencies over which noise is averaged."""
 _FRAME, _MARGIN = SAMPLE_RATE_HZ // 50, 6
@@ -44,18 +46,19 @@ def read_wav(path: Path) -> bytes:
     """
     try:
         with open_file(path) as opened, wave.open(opened, "rb") as file:
-            channels, width, rate, count = file.getparams()[:4]
+            channels, width, rate, told = file.getparams()[:4]
             if not RATES_HZ[0] <= rate <= RATES_HZ[1] or channels > MAX_CHANNELS or width not in (1, 2):
                 raise ConfigError(
-                    f"{path} has {channels} channels of {8 * width} bits at {rate} Hz: "
-                    "save it with 16 bits, mono, at 16000 Hz"
+                    f"{path} has {channels} channels of {8 * width} bits at {rate} Hz: {_SAVE_IT}"
                 )
+            # Who writes to a pipe does not know how much will come, and says as much as can be said.
+            count = min(told, os.fstat(opened.fileno()).st_size // (width * channels))
             if count > LONGEST_S * rate:
                 raise ConfigError(f"{path} lasts {count / rate:.0f} s: at most {LONGEST_S:.0f} s are taken")
             content = file.readframes(count)
-    except (wave.Error, EOFError) as error:
+    except (wave.Error, EOFError, RuntimeError) as error:  # the last one of a part that is said to be larger
         why = str(error) or "it ends too soon"
-        raise ConfigError(f"{path} is no WAV file ({why}): save it as one") from None
+        raise ConfigError(f"{path} is no WAV file that can be read ({why}): {_SAVE_IT}") from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
     whole = content[: len(content) // (width * channels) * width * channels]
@@ -70,7 +73,7 @@ def resampled(samples: Samples, rate_hz: int) -> Samples:
     """Returns samples at the rate of the port, by their spectrum."""
     if rate_hz == SAMPLE_RATE_HZ or not len(samples):
         return samples
-    count = round(len(samples) * SAMPLE_RATE_HZ / rate_hz)
+    count = max(1, round(len(samples) * SAMPLE_RATE_HZ / rate_hz))
     spectrum = np.fft.rfft(samples)[: count // 2 + 1]
     return np.fft.irfft(spectrum, count) * count / len(samples)
 
@@ -106,7 +109,8 @@ def without_noise(samples: Samples) -> Samples:
     noise = np.quantile(whole, QUIET, axis=0) / -np.log(1.0 - QUIET)
     noise = np.convolve(np.pad(noise, _SMOOTHING // 2, "edge"), np.ones(_SMOOTHING) / _SMOOTHING, "valid")
     power[1:-1] = (power[:-2] + 2.0 * power[1:-1] + power[2:]) / 4.0
-    gains = np.sqrt(np.maximum(1.0 - noise / np.maximum(power, np.finfo(float).tiny), LEAST_GAIN**2))
+    said = np.maximum(power - noise, LEAST_GAIN**2 * power)
+    gains = np.sqrt(said / np.maximum(power, np.finfo(float).tiny))
     cleaned = np.zeros(len(padded))
     for number, part in enumerate(window * np.fft.irfft(gains * spectra)):
         cleaned[number * _HOP :][:_WINDOW] += part

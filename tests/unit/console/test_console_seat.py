@@ -84,16 +84,27 @@ def test_a_stop_needs_no_seat_and_takes_none(
     assert state["driver"] == driver.name
 
 
-@pytest.mark.parametrize("agent", ["", "planner"])
+@pytest.mark.parametrize(
+    ("agent", "said"), [("", "stop at the baby"), ("planner", "stop at the baby"), ("", "wait!")]
+)
 def test_what_begins_with_a_stop_is_one_for_whoever_may_not_drive(
-    robot: FakeRobot, open_page: OpenPage, agent: str
+    robot: FakeRobot, open_page: OpenPage, agent: str, said: str
 ) -> None:
     driver, other = open_page().seated(), open_page(agent=agent)
     driver.send(do="say", text="find the red chair")
     driver.read("goal", state="running")
-    other.send(do="say", text="stop at the baby")
+    other.send(do="say", text=said)
     wait_until(lambda: robot.cancels, "the stop")
     assert driver.read("state", viewers=2)["driver"] == driver.name
+
+
+def test_an_agent_that_waits_ends_no_command_of_a_person(robot: FakeRobot, open_page: OpenPage) -> None:
+    driver, agent = open_page().seated(), open_page(agent="planner")
+    driver.send(do="say", text="find the red chair")
+    driver.read("goal", state="running")
+    agent.send(do="say", text="wait 10 seconds")
+    agent.read("notice", level="warning")
+    assert robot.cancels == 0
 
 
 def test_a_switch_that_was_not_done_is_shown_as_it_was(server: ConsoleServer, open_page: OpenPage) -> None:

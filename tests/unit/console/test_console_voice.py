@@ -105,6 +105,18 @@ def test_a_stop_that_is_recognised_only_at_the_end_acts_too(
     assert robot.cancels == 1
 
 
+def test_to_wait_is_to_stand_now_and_may_be_sent_as_a_step(
+    server: ConsoleServer, robot: FakeRobot, engine: FakeEngine
+) -> None:
+    engine.sentence = "wait ten seconds"
+    page = Page(server)
+    page.send(do="listen")
+    sound(page, b"ab")
+    page.send(do="listened")
+    assert page.read("heard") == heard("wait ten seconds", ear.STOPPED_BEFORE)
+    assert robot.cancels == 1
+
+
 @pytest.mark.parametrize("goes", [False, True], ids=["speaks again", "goes"])
 def test_a_stop_acts_though_its_speaker_speaks_again_or_goes_before_it_is_recognised(
     server: ConsoleServer, robot: FakeRobot, engine: FakeEngine, goes: bool

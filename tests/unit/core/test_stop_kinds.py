@@ -9,7 +9,7 @@ from outrider.core.errors import InstructionError
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.language.plan import Plan, Stop
 from outrider.core.language.sentences.planner import plan_of
-from outrider.core.language.sentences.stops import says_to_stop
+from outrider.core.language.sentences.stops import begins_to_stand, says_to_stop
 from outrider.core.language.words.phrasebook import phrasebook, stop_words
 from outrider.core.language.words.things import SHAPES
 
@@ -160,6 +160,35 @@ def test_a_longer_word_of_unspaced_writing_hides_no_stop() -> None:
 def test_what_begins_with_a_stop_and_is_not_understood_stops(said: str) -> None:
     plan = plan_or_none(said, WORDS)
     assert plan is not None and plan.steps == (Stop(),)
+
+
+WAITING = (
+    "wait!; hey rex wait; wait for me; wait what are you doing; no, wait; warte; nein, warten Sie; attendez; "
+    "non, attends un moment; espera!; 等一下; hold on; pause; stop at the baby"
+)
+NOT_WAITING = "find the chair, then wait; do not wait; waiter; why wait; turn left; 去椅子那里; ; ?!"
+
+
+def test_what_begins_with_to_wait_says_to_stand_at_once() -> None:
+    assert [said for said in WAITING.split("; ") if not begins_to_stand(said)] == []
+    assert [said for said in NOT_WAITING.split("; ") if begins_to_stand(said)] == []
+
+
+def test_no_before_wait_alone_is_a_stop_and_before_a_wait_of_some_length_is_none() -> None:
+    for said in (
+        "nooo",
+        "Neeein!",
+        "no wait",
+        "no... wait!",
+        "wait no",
+        "nein warte",
+        "nein warten Sie",
+        "non attends",
+        "no espera",
+    ):
+        assert stops(said), said
+    for said in ("no wait 5 seconds", "nein warte zehn Sekunden", "non attends dix secondes", "wait"):
+        assert not says_to_stop(said), said
 
 
 @pytest.mark.parametrize("said", ["stop at the red chair", "halt bei der Tasse"])

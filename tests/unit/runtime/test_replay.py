@@ -214,6 +214,7 @@ def test_a_folder_of_rosbag2_is_read_in_order(tmp_path: Path, caplog: pytest.Log
     ("name", "content", "said"),
     [
         ("bag_0.db3", b"SQLite", "is a bag of SQLite: convert it"),
+        ("bag_0.db3.zstd", b"SQLite", "is a bag of SQLite: convert it"),
         ("report.json", b"{}", "holds no .mcap file"),
         ("run.mcap", b"", "run.mcap is empty"),
         ("run.mcap", b"SQLite format 3\0", "run.mcap is no MCAP file"),
@@ -223,6 +224,9 @@ def test_a_folder_without_a_recording_is_named(tmp_path: Path, name: str, conten
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ConfigError, match=said):
         read_steps(tmp_path)
+    if "SQLite:" in said:
+        with pytest.raises(ConfigError, match=said):
+            read_steps(tmp_path / name)
 
 
 def test_the_rates_of_topics_are_counted(tape: Tape) -> None:

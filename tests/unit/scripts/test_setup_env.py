@@ -43,6 +43,54 @@ def test_a_report_holds_the_seconds_of_the_steps_and_the_size(script: ModuleType
     assert script.run_step(2, "virtual environment", "key", lambda: None) == {}
 
 
+@pytest.mark.parametrize(
+    ("name", "sign"),
+    [
+        ("vidéos", "é"),
+        ("狗", "狗"),
+        ("Rex's", "'"),
+        ('so "named"', '"'),
+        ("a;b", ";"),
+        ("new (2)", "( )"),
+        ("R&D", "&"),
+        ("$HOME", "$"),
+        ("a\\b", "\\"),
+    ],
+)
+def test_a_place_that_messages_cannot_be_built_in_is_refused_before_anything_is_done(
+    script: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    sign: str,
+) -> None:
+    place = tmp_path / name
+    for part in ("VENV", "STAMPS", "LOG_DIR"):
+        monkeypatch.setattr(script, part, place / part)
+    assert script.main() == 1
+    told = capsys.readouterr()
+    assert f"reads no path with {sign} in it: move {place}" in told.err and not told.out
+    assert not place.exists()
+
+
+def test_a_place_with_blanks_is_taken(script: ModuleType, tmp_path: Path) -> None:
+    script.check_place(tmp_path / "my robots, new-2.0_b" / ".venv")
+
+
+def test_a_place_that_cannot_be_written_is_named(
+    script: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(script, "STAMPS", tmp_path / "file" / "stamps")
+    monkeypatch.setattr(script, "install_system_packages", lambda: None)
+    assert script.main() == 1
+    assert f"error: {tmp_path / 'file'}" in capsys.readouterr().err
+
+
 def test_a_failed_step_is_tried_again(script: ModuleType) -> None:
     def fail() -> None:
         raise script.SetupError("no")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import wave
 from pathlib import Path
 
@@ -61,6 +62,38 @@ def test_a_file_that_lasts_too_long_is_refused(tmp_path: Path) -> None:
         read_wav(path)
 
 
+@pytest.mark.parametrize("told_bytes", [0xFFFFFFFF, 0x7FFFF000, 0x80000000], ids=["ffmpeg", "sox", "arecord"])
+def test_a_file_that_was_written_to_a_pipe_is_as_long_as_what_it_holds(
+    tmp_path: Path, told_bytes: int
+) -> None:
+    whole = written(tmp_path / "whole.wav", 16000)
+    path = tmp_path / "piped.wav"
+    path.write_bytes(whole.read_bytes()[:40] + struct.pack("<I", told_bytes) + whole.read_bytes()[44:])
+    assert read_wav(path) == read_wav(whole)
+    path.write_bytes(path.read_bytes() + bytes(32000 * int(LONGEST_S)))
+    with pytest.raises(ConfigError, match="at most 60 s are taken"):
+        read_wav(path)
+
+
+def test_other_forms_of_wav_are_refused_with_the_form_to_save_them_in(tmp_path: Path) -> None:
+    whole = written(tmp_path / "whole.wav", 16000).read_bytes()
+    path = tmp_path / "other.wav"
+    floats = whole[:20] + struct.pack("<H", 3) + whole[22:]
+    longer_than_the_file = whole[:12] + b"junk" + struct.pack("<I", 0xFFFFFFF0) + whole[12:]
+    for content in (floats, longer_than_the_file):
+        path.write_bytes(content)
+        with pytest.raises(
+            ConfigError, match=r"is no WAV file that can be read .*: save it with 16 bits, mono"
+        ):
+            read_wav(path)
+
+
+@pytest.mark.parametrize("count", range(8))
+def test_a_file_of_a_few_samples_is_read_at_any_rate(tmp_path: Path, count: int) -> None:
+    samples = from_bytes(read_wav(written(tmp_path / "short.wav", 192_000, seconds=count / 192_000)))
+    assert len(samples) == min(count, 1)
+
+
 def test_samples_of_another_width_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "wide.wav"
     with wave.open(str(path), "wb") as file:
@@ -100,6 +133,12 @@ def test_steady_noise_is_taken_out_and_what_is_said_stays() -> None:
 @pytest.mark.parametrize("count", [0, 1, 100, 2047, 2048, 5000])
 def test_silence_stays_silent_at_any_length(count: int) -> None:
     assert np.array_equal(without_noise(np.zeros(count)), np.zeros(count))
+
+
+@pytest.mark.filterwarnings("error")
+def test_of_a_tone_that_fills_few_frequencies_nothing_is_warned() -> None:
+    for tone in (np.ones(SAMPLE_RATE_HZ), from_bytes(to_bytes(np.tile([0.5, -0.5], 8000)))):
+        assert np.isfinite(without_noise(tone)).all()
 
 
 def test_what_is_too_short_to_tell_noise_in_stays_as_it_is() -> None:

@@ -76,7 +76,7 @@ class Agent:
         self._opening, self._reader = asyncio.Lock(), Reader()
         self._last_end, self._num_stops = "", 0
         self._watching: asyncio.Task[None] | None = None
-        says_to_stop("stop")  # reads the phrases now, so that no call waits for them
+        says_to_stop("turn left")  # reads all phrases now, so that no call waits for them
         self._num_refused = self._num_told = 0
 
     @property

@@ -31,7 +31,7 @@ class SentenceReader:
         self._numbers = itertools.count()
         self._waiting: list[tuple[int, int, str, asyncio.Future[bool]]] = []
         self._task: asyncio.Task[None] | None = None
-        says_to_stop("stop")  # reads the phrases now, so that no stop waits for them
+        says_to_stop("turn left")  # reads all phrases now, so that no stop waits for them
 
     async def says_to_stop(self, sentence: str) -> bool:
         """Whether a sentence orders a stop. Raises TimeoutError where that takes too long to tell."""

@@ -8,10 +8,10 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from outrider.console.said.reading import SentenceReader, is_plain_stop
-from outrider.core.language.sentences.stops import begins_with_a_stop
+from outrider.core.language.sentences.stops import begins_to_stand, begins_with_a_stop
 
 MOST_SENTENCES = 4
 """Of one page, that are read or wait for it."""
@@ -21,7 +21,12 @@ TOO_LONG = "this could not be read within {:g} s: say it in other words; " + IN_
 STOPPED = "a stop came before this had been read: say it again"
 
 
-_Viewer = TypeVar("_Viewer", bound=Hashable)
+class _Speaker(Hashable, Protocol):
+    @property
+    def is_agent(self) -> bool: ...
+
+
+_Viewer = TypeVar("_Viewer", bound=_Speaker)
 
 
 @dataclass(eq=False)
@@ -38,7 +43,8 @@ class Turns(Generic[_Viewer]):
     other in its turn, `warn` with why one is not followed, as when it is not read within `read_s`. Lives on
     one event loop.
 
-    What begins with a stop and is not begun, as `on_command` returns, is a stop at least.
+    What begins with a stop and is not begun, as `on_command` returns, is a stop at least; so is a person's
+    "wait", whereas an agent that waits lets persons go on.
     """
 
     def __init__(
@@ -115,7 +121,8 @@ class Turns(Generic[_Viewer]):
             turn.act()
 
     def _follow(self, viewer: _Viewer, sentence: str) -> None:
-        if not self._on_command(viewer, sentence) and begins_with_a_stop(sentence):
+        stands = begins_with_a_stop if viewer.is_agent else begins_to_stand
+        if not self._on_command(viewer, sentence) and stands(sentence):
             self._on_stop(viewer)
 
     async def _may_follow(self, viewer: _Viewer, sentence: str) -> bool:

@@ -18,7 +18,7 @@ from typing import Generic, Protocol, TypeVar
 from outrider.console.spoken import messages as s
 from outrider.core.errors import OutriderError
 from outrider.core.hearing import BYTES_A_SECOND, AsrEngine
-from outrider.core.language.sentences.stops import says_to_stop
+from outrider.core.language.sentences.stops import begins_to_stand, says_to_stop
 
 LONGEST_S = 15.0
 """What is said for longer is cut off here: of sound, and of time since a speaker began."""
@@ -196,7 +196,7 @@ class Ear(Generic[_Viewer]):
                     self._tell(press.viewer, s.Heard("stop", STOPPED, is_whole=False, press=press.number))
         sentence = await self._call(utterance.end)
         is_stop = await self._call(says_to_stop, sentence)
-        if is_stop and not has_stopped:
+        if not has_stopped and (is_stop or await self._call(begins_to_stand, sentence)):
             has_stopped = True
             self._on_stop(press.viewer)
         if has_died and not is_stop:

@@ -2,7 +2,7 @@
 """Messages of MCAP files, as far as they are whole: recorders lose power, and disks fail.
 
 A file that breaks off, or whose index is missing, is read up to its end; a chunk that is damaged is left out.
-Chunks may be compressed, and so may the whole file, as rosbag2 does it.
+Chunks may be compressed, and so may each message or the whole file, as rosbag2 does it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import struct
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -62,10 +62,10 @@ def recording_files(path: Path) -> list[Path]:
     except OSError as error:
         raise ConfigError(f"{path} cannot be read ({error.strerror}): give a recording") from error
     files = [file for file in names if file.name.endswith(SUFFIXES)]
+    if not files and any(".db3" in file.suffixes for file in names or [path]):
+        raise ConfigError(f"{path} is a bag of SQLite: convert it to MCAP with `ros2 bag convert`")
     if files or not path.is_dir():
         return files or [path]
-    if any(file.suffix == ".db3" for file in names):
-        raise ConfigError(f"{path} is a bag of SQLite: convert it to MCAP with `ros2 bag convert`")
     raise ConfigError(f"{path} holds no .mcap file: give a recording, or a folder of rosbag2")
 
 
@@ -124,9 +124,43 @@ def _whole_records(stream: IO[bytes], path: Path, trouble: Trouble) -> Iterator[
         if record is None:
             return
         try:
-            yield from breakup_chunk(record, validate_crc=True) if isinstance(record, Chunk) else (record,)
+            if isinstance(record, Chunk):
+                yield from breakup_chunk(_expanded(record), validate_crc=True)
+            else:
+                yield record
         except damage:
             trouble.damaged += 1
+
+
+def _expanded(chunk: Chunk) -> Chunk:
+    """A chunk that is compressed no more. Raises ValueError for one that is larger than a record may be.
+
+    Few bytes may be told, and made, to be any number of them.
+    """
+    size = chunk.uncompressed_size
+    if size > MAX_RECORD_BYTES:
+        raise ValueError(f"a chunk of {size} bytes: {MAX_RECORD_BYTES} are the most")
+    if chunk.compression == "zstd":
+        data = _unzipped(chunk.data, size)
+    elif chunk.compression == "lz4":
+        import lz4.frame  # type: ignore[import-untyped]
+
+        frame = lz4.frame.LZ4FrameDecompressor()
+        data = frame.decompress(chunk.data, size + 1)
+        if not frame.eof:
+            raise ValueError(f"no frame of {size} bytes")
+    else:
+        return chunk
+    return replace(chunk, compression="", data=data)
+
+
+def _unzipped(data: bytes, most: int) -> bytes:
+    """What a frame of zstd holds. Raises ValueError or ZstdError where that is no frame of `most` bytes."""
+    import zstandard
+
+    if zstandard.frame_content_size(data) > most:
+        raise ValueError(f"more than {most} bytes")
+    return zstandard.decompress(data, most)
 
 
 def message_rates(path: Path, names: Collection[str]) -> dict[str, float]:
@@ -171,4 +205,6 @@ def _message(record: Message, channel: Channel | None, known: _Known, factory: D
     decode = factory.decoder_for(channel.message_encoding, known.schemas.get(channel.schema_id))
     if decode is None:
         raise ValueError(f"{channel.topic} is not encoded as ROS 2 does")
-    return decode(record.data)
+    # rosbag2's compression of messages is told beside the file; no message begins as a frame of zstd does.
+    is_zipped = record.data.startswith(ZSTD_MAGIC)
+    return decode(_unzipped(record.data, MAX_RECORD_BYTES) if is_zipped else record.data)

@@ -13,6 +13,7 @@ from typing import Any
 from outrider.core.errors import ConfigError
 from outrider.core.files.writing import checked_file
 from outrider.core.values import DecodeRequest, LinkState, Prompt
+from outrider.decoding.protocol.limits import check_request
 
 PROMPT_TOPIC, TEXT_TOPIC = "step_prompt", "verified_text"
 RECORDED_TOPICS = (
@@ -68,6 +69,11 @@ class RecordedStep:
     alone: bool = False
     cut: bool = False
 
+    @property
+    def has_text(self) -> bool:
+        """Whether the recording holds any of the step's text, with which another may be compared."""
+        return self.finished or self.verified_tokens > 0
+
 
 def read_steps(path: Path, deadline_s: float = 60.0) -> list[RecordedStep]:
     """The steps of a recording, or of a folder of rosbag2, in order, to be decoded within a deadline each.
@@ -83,7 +89,7 @@ def read_steps(path: Path, deadline_s: float = 60.0) -> list[RecordedStep]:
         for topic, message in read_messages(file, (PROMPT_TOPIC, TEXT_TOPIC), trouble):
             try:
                 _take(steps, topic, message, deadline_s)
-            except (AttributeError, TypeError, ValueError):  # of another version, or not ours
+            except (AttributeError, TypeError, ValueError, ConfigError):  # of another version, or not ours
                 trouble.damaged += 1
     if not steps:
         why = str(trouble) or "record while the robot is told to find something"
@@ -107,6 +113,7 @@ def _take(steps: dict[tuple[str, int], RecordedStep], topic: str, message: Any, 
     key = (message.session_id, message.step)
     if topic == PROMPT_TOPIC:
         prompt = Prompt(message.prompt, bytes(message.jpeg))
+        check_request(prompt, message.max_new_tokens)
         request = DecodeRequest(prompt, message.max_new_tokens, deadline_s)
         steps[key] = RecordedStep(*key, request)
     elif key in steps and message.state in (_DECODING, _FINISHED):

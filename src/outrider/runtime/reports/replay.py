@@ -46,9 +46,9 @@ def compare(step: RecordedStep, decoded: Decoded) -> Comparison:
 
 
 def replay_steps(steps: Sequence[RecordedStep], decoder: TextDecoder) -> Iterator[tuple[Comparison, Decoded]]:
-    """Decode every step that the verifier had a part in, in order."""
+    """Decode every step that the verifier had a part in and whose text is recorded, in order."""
     for step in steps:
-        if not step.alone:
+        if step.has_text and not step.alone:
             decoded = decoder.decode(step.request)
             yield compare(step, decoded), decoded
 
@@ -96,7 +96,8 @@ def figures_of(steps: Sequence[RecordedStep], pairs: Sequence[tuple[Comparison, 
         "compared": len(pairs),
         "agree": sum(comparison.agrees for comparison, _ in pairs),
         "without_verifier": sum(step.alone for step in steps),
-        "unfinished": sum(not step.finished and not step.alone for step in steps),
+        "without_text": sum(not step.has_text and not step.alone for step in steps),
+        "unfinished": sum(step.has_text and not step.finished and not step.alone for step in steps),
         "tokens": tokens,
         "tokens_per_s": tokens / elapsed_s if elapsed_s > 0.0 else 0.0,
         "target_passes": sum(decoded.target_passes for _, decoded in pairs),
@@ -137,6 +138,8 @@ def _show(figures: dict[str, Any], differences: Sequence[Comparison]) -> None:
         )
     if figures["without_verifier"]:
         console.print(f"{figures['without_verifier']} more steps were written without the verifier")
+    if figures["without_text"]:
+        console.print(f"{figures['without_text']} more steps have no text in the recording to compare with")
     if figures["missing"]:
         console.print(f"{figures['missing']} steps of the run are not in the recording")
     if differences:

@@ -10,7 +10,7 @@ from outrider.core.language.words.heeding import SLOT_NAME
 from outrider.core.language.words.phrase_group import WORD_BEGINS
 from outrider.core.language.words.phrasebook import Phrasebook, joined, stop_words
 from outrider.core.language.words.signs import plain
-from outrider.core.language.words.stop_phrases import stop_phrases
+from outrider.core.language.words.stop_phrases import of_all, stop_phrases
 
 _MOST_LETTERS = 40
 _NO_LETTER = re.compile(r"[\W_]+")
@@ -49,9 +49,11 @@ def is_written_as_one(book: Phrasebook, sentence: str) -> bool:
 
 
 def _as_meant(said: str, letters: str) -> str:
-    """The stop word that letters are, more or less; else what was said."""
+    """The stop word that letters are, more or less, or the negation of "nooo"; else what was said."""
     letters = plain(letters).translate(_LOOK_ALIKE)
-    letters = _LONG_DRAWN.sub(r"\1", letters)
+    drawn, letters = letters, _LONG_DRAWN.sub(r"\1", letters)
+    if letters != drawn and letters in of_all("negations"):
+        return f" {letters} "
     meant = _repeated().fullmatch(letters)
     return said if meant is None or plain(said) in stop_words() else f" {meant[1]} "
 

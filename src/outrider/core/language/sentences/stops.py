@@ -107,14 +107,33 @@ def _holds_a_stop_word(text: str) -> bool:
 
 def begins_with_a_stop(sentence: str) -> bool:
     """Whether the first word of a sentence that tells something is a stop word, in any language."""
+    return any(words[0] in stop_words() for _, words in _told(sentence))
+
+
+def begins_to_stand(sentence: str) -> bool:
+    """Whether a sentence begins with a stop word or with to wait: "wait! what are you doing?".
+
+    To somebody whose robot moves that is a stop, though to one that stands it may be a step of a plan.
+    """
+    return begins_with_a_stop(sentence) or any(_begins_with_a_wait(*told) for told in _told(sentence))
+
+
+def _told(sentence: str) -> Iterator[tuple[Phrasebook, list[str]]]:
+    """The words of a sentence in each language that has any, from the first one that tells something."""
     sentence = unveiled(visible(sentence[:MOST_READ]))
     for book in map(phrasebook, LANGUAGES):
-        words = [token.word for token in book.tokens(sentence)]
-        others = called(book) - of_all("negations")
-        first = next((word for word in words if word not in others and word not in PUNCTUATION), "")
-        if first in stop_words():
-            return True
-    return False
+        others = (called(book) - of_all("negations")) | frozenset(PUNCTUATION)
+        words = list(itertools.dropwhile(others.__contains__, (one.word for one in book.tokens(sentence))))
+        if words:
+            yield book, words
+
+
+def _begins_with_a_wait(book: Phrasebook, words: Sequence[str]) -> bool:
+    waits = next(group for group in book.groups if group.name == "wait")
+    said = " ".join([*words, ""])
+    corrects = book.correction.match(said)
+    first = corrects.end() if corrects else 0
+    return any(match.start() == first for match in waits.found_in(said))
 
 
 def _steps(reading: Reading) -> tuple[Step, ...] | None:

@@ -1,0 +1,143 @@
+"""Recordings that other programs wrote or changed: compressed in their ways, in part, or to do harm."""
+
+from __future__ import annotations
+
+import struct
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import lz4.frame
+import pytest
+import zstandard
+from mcap.reader import make_reader
+from mcap.writer import CompressionType, Writer
+from support.tapes import Tape
+
+from outrider.core.errors import ConfigError
+from outrider.core.values import Decoded, DecodeRequest
+from outrider.runtime.reports.recording import read_steps
+from outrider.runtime.reports.replay import figures_of, replay_steps
+
+TEXT = "turn left small\nlook: nothing"
+MOST_BYTES = 1 << 28
+Copy = Callable[..., Path]
+
+
+class Echo:
+    """Decodes every prompt as the recorded text."""
+
+    def decode(self, request: DecodeRequest, *_: object) -> Decoded:
+        return Decoded(TEXT, (0, 1, 2), True, 0.5, 0.1, 2)
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Copy:
+    """Writes a recording of four steps anew, as another program would, and returns its path."""
+    tape = Tape(tmp_path / "run.mcap")
+    for step in range(1, 5):
+        tape.prompt(step, f"task {step}")
+        tape.text(step, TEXT)
+    original = tape.close()
+
+    def written(
+        name: str = "copy.mcap",
+        data: Callable[[bytes], bytes] = bytes,
+        topics: str = "/",
+        compression: CompressionType = CompressionType.LZ4,
+    ) -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        with original.open("rb") as read, path.open("wb") as stream:
+            writer = Writer(stream, compression=compression)
+            writer.start("ros2", "another")
+            channels = dict[int, int]()
+            for schema, channel, message in make_reader(read).iter_messages():
+                if topics not in channel.topic:
+                    continue
+                if channel.id not in channels:
+                    kind = writer.register_schema(schema.name, schema.encoding, schema.data)
+                    channels[channel.id] = writer.register_channel(channel.topic, "cdr", kind)
+                times = message.log_time, data(message.data), message.publish_time
+                writer.add_message(channels[channel.id], *times)
+            writer.finish()
+        return path
+
+    return written
+
+
+@pytest.mark.parametrize("compression", list(CompressionType))
+def test_chunks_of_every_compression_are_read(copy: Copy, compression: CompressionType) -> None:
+    assert [step.text for step in read_steps(copy(compression=compression))] == [TEXT] * 4
+
+
+def test_messages_that_rosbag2_compressed_one_by_one_are_read(copy: Copy) -> None:
+    path = copy("bag/bag_0.mcap", zstandard.ZstdCompressor().compress)
+    (path.parent / "metadata.yaml").write_text("compression_format: zstd\ncompression_mode: MESSAGE\n")
+    steps = read_steps(path.parent)
+    assert [(step.request.prompt.text, step.text) for step in steps] == [
+        (f"task {number}", TEXT) for number in range(1, 5)
+    ]
+
+
+def test_a_message_that_would_expand_beyond_a_record_is_left_out(copy: Copy) -> None:
+    told = zstandard.ZstdCompressor().compressobj(size=MOST_BYTES + 1)
+    bomb = told.compress(b"\0\1\0\0") + told.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+    with pytest.raises(ConfigError, match="8 damaged parts are left out"):
+        read_steps(copy(data=lambda _: bomb))
+
+
+def test_steps_whose_texts_are_not_recorded_agree_with_nothing(copy: Copy) -> None:
+    steps = read_steps(copy(topics="step_prompt"))
+    pairs = list(replay_steps(steps, Echo()))
+    figures = figures_of(steps, pairs)
+    assert (figures["steps"], figures["without_text"], figures["unfinished"]) == (4, 4, 0)
+    assert (figures["compared"], figures["agree"]) == (0, 0)
+
+
+def test_a_prompt_that_no_verifier_would_take_costs_its_step_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tape = Tape(tmp_path / "run.mcap")
+    tape.prompt(1, max_new_tokens=0)
+    tape.prompt(2, max_new_tokens=4_000_000_000)
+    tape.prompt(3)
+    (step,) = read_steps(tape.close())
+    assert step.step == 3 and "2 damaged parts are left out" in caplog.text
+
+
+def frame_of_zeros(compression: str, size: int) -> bytes:
+    """So many zeros, compressed into a small part of them."""
+    block = bytes(1 << 20)
+    if compression == "zstd":
+        packer = zstandard.ZstdCompressor().compressobj(size=size)
+        return b"".join([*(packer.compress(block) for _ in range(size >> 20)), packer.flush()])
+    with lz4.frame.LZ4FrameCompressor() as packer:
+        return b"".join(
+            [packer.begin(), *(packer.compress(block) for _ in range(size >> 20)), packer.flush()]
+        )
+
+
+@pytest.mark.parametrize("told", [1000, 2 * MOST_BYTES, 2**63], ids=["less", "as much", "more"])
+@pytest.mark.parametrize("compression", ["zstd", "lz4"])
+def test_a_chunk_that_would_expand_to_more_than_a_record_takes_no_memory(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, compression: str, told: int
+) -> None:
+    tape = Tape(tmp_path / "run.mcap")
+    tape.prompt(1)
+    whole = tape.close().read_bytes()
+    frame = frame_of_zeros(compression, 2 * MOST_BYTES)
+    name = struct.pack("<I", len(compression)) + compression.encode()
+    chunk = struct.pack("<QQQI", 0, 0, told, 0) + name + struct.pack("<Q", len(frame)) + frame
+    first = 17 + struct.unpack_from("<Q", whole, 9)[0]  # behind the magic and the header
+    tape.path.write_bytes(whole[:first] + struct.pack("<BQ", 6, len(chunk)) + chunk + whole[first:])
+    tracemalloc.start()
+    try:
+        (step,) = read_steps(tape.path)
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert step.step == 1 and "1 damaged part is left out" in caplog.text
+    assert peak_bytes < MOST_BYTES / 4
