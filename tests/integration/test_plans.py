@@ -29,9 +29,10 @@ from outrider.simulation.simulator import Simulator
 
 
 class Side(SimulatedSide):
-    """Its clock goes on where somebody waits; a motion may be held up."""
+    """Its clock goes on where somebody waits; a motion may be held up, and the next `failing` ones fail."""
 
     blocked = False
+    failing = 0
 
     def __init__(self, simulator: Simulator) -> None:
         super().__init__(simulator)
@@ -46,6 +47,11 @@ class Side(SimulatedSide):
 
     def _move(self, update: StepUpdate) -> MotionEnd:
         self.actions.append(update.action)
+        if self.failing:
+            self.failing, self.waited_s = self.failing - 1, self.waited_s + 0.3
+            return MotionEnd(
+                update.session_id, update.step, update.action, Ending.FAILED, "the Go2 is damped"
+            )
         if self.blocked and "forward" in update.action:
             return MotionEnd(update.session_id, update.step, update.action, Ending.BLOCKED, "blocked")
         return super()._move(update)
@@ -167,6 +173,19 @@ def test_a_way_that_is_blocked_ends_the_plan_with_its_reason(robot: Robot) -> No
     assert robot.listener.prompts == [], "the step after it is not begun"
     assert [progress.current for progress in robot.told] == [0, 1]
     assert robot.told[-1].words == "step 2 of 3: go 2 m forward"
+
+
+@pytest.mark.parametrize("sentence", ["turn left 90 degrees", "go forward 1 m"])
+def test_motions_that_fail_for_a_moment_end_no_told_motion_and_their_cause_is_named(
+    robot: Robot, sentence: str
+) -> None:
+    robot.say("turn around")
+    robot.side.failing = 6
+    assert robot.say(sentence).success
+    robot.side.failing = 200
+    result = robot.say(sentence)
+    assert result.error is GoalError.MOTION_FAILED and "motions failed: the Go2 is damped" in result.message
+    assert 0 < robot.side.failing < 190
 
 
 def test_who_moves_the_robot_otherwise_ends_the_motion(robot: Robot) -> None:

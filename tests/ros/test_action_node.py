@@ -327,6 +327,29 @@ def test_the_sport_api_gets_moves_and_a_stop(run_node: Run, client: Client) -> N
     assert base.commands == []
 
 
+def test_a_go2_is_told_to_stand_up_once_the_emergency_stop_is_released(
+    run_node: Run, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests = answer_everything(client)
+    node = run_node(lambda: PatientAction({"command_interface": "sport"}), start=False).node
+    success = TransitionCallbackReturn.SUCCESS
+    assert node.trigger_configure() is success
+    node._set_e_stop(True)
+    ticks, tick = [], node._base.tick
+
+    def counted(held: bool = False) -> None:
+        ticks.append(node._base._sport.is_connected())
+        tick(held)
+
+    monkeypatch.setattr(node._base, "tick", counted)
+    assert node.trigger_activate() is success
+    wait_until(lambda: sum(ticks) > 10, "ticks of a node that could ask")
+    calls = lambda: [r.header.identity.api_id for r in requests]  # noqa: E731
+    assert go2_api.STAND_UP not in calls()
+    node._set_e_stop(False)
+    wait_until(lambda: go2_api.STAND_UP in calls(), "the request to stand up")
+
+
 def test_a_sport_service_that_falls_silent_ends_the_motion(run_node: Run, client: Client) -> None:
     silent = threading.Event()
     requests = answer_everything(client, silent)

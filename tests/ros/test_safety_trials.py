@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -10,9 +11,10 @@ import pytest
 from std_msgs.msg import Bool
 
 from outrider.evaluation.safety.faults import FAULTS, GO2_FAULTS, Fault
-from outrider.evaluation.safety.injection import TARGET, run_safety, run_trial
+from outrider.evaluation.safety.injection import TARGET, Trial, run_safety, run_trial
 from outrider.evaluation.safety.trials import WIRES, VirtualDomain
 from outrider.nodes.common import qos
+from outrider.nodes.go2.go2_command import Go2Command
 from outrider.simulation.homes.home import generate_home
 
 pytestmark = pytest.mark.ros
@@ -41,7 +43,13 @@ def test_every_base_stands_in_time_and_the_goal_has_a_clear_end(base: str, name:
 
 @pytest.mark.parametrize(
     ("fault", "base"),
-    [(fault, base) for fault in GO2_FAULTS for base in WIRES if base.startswith(fault.bases)],
+    [
+        (fault, base)
+        for fault in GO2_FAULTS
+        if fault.name in WORDS
+        for base in WIRES
+        if base.startswith(fault.bases)
+    ],
     ids=lambda value: getattr(value, "name", value),
 )
 def test_a_go2_that_cannot_be_moved_is_named_or_goes_on_once_it_can(fault: Fault, base: str) -> None:
@@ -53,6 +61,20 @@ def test_a_go2_that_cannot_be_moved_is_named_or_goes_on_once_it_can(fault: Fault
             assert trial.reached, trial
         else:
             assert trial.error == "MOTION_FAILED" and WORDS[fault.name] in trial.message, trial
+
+
+def test_a_go2_that_stands_up_while_it_is_held_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    fault = next(fault for fault in GO2_FAULTS if "replaced" in fault.name)
+
+    def replaced() -> Trial:
+        return run_trial(HOME, fault, np.random.default_rng(3), 600, "sport", WIRES["sport"])
+
+    held = replaced()
+    assert not held.missed and not held.unclear, held
+    tick = Go2Command.tick
+    monkeypatch.setattr(Go2Command, "tick", lambda self, held=False: tick(self))
+    late = replaced()
+    assert math.isfinite(late.to_zero_s) and late.missed, late
 
 
 def test_the_command_runs_them_in_a_process_of_their_own(tmp_path) -> None:

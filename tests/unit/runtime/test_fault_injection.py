@@ -2,11 +2,13 @@
 
 import functools
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from outrider.core.errors import OutriderError
 from outrider.evaluation.safety import injection
 from outrider.evaluation.safety.base_wires import DirectWire
 from outrider.evaluation.safety.faults import FAULTS, Fault
@@ -14,7 +16,8 @@ from outrider.evaluation.safety.guide import Guide
 from outrider.evaluation.safety.injection import TARGET, Trial, evaluate_safety, figures_of, run_trial
 from outrider.evaluation.safety.sensor_faults import follows
 from outrider.evaluation.safety.world import SafetyWorld
-from outrider.navigation.motion import motion_bounds
+from outrider.navigation.motion import controller, motion_bounds, pilot
+from outrider.navigation.motion.pilot import Pilot
 from outrider.simulation.homes.home import generate_home
 
 HOME = generate_home(0, TARGET, "in_view")
@@ -44,7 +47,18 @@ def test_the_robot_stands_in_time_and_the_goal_has_a_clear_end(fault: Fault) -> 
     assert trial.reached or trial.message
 
 
-@pytest.mark.parametrize("name", ["late verdict", "verifier killed", "camera frozen", "scan frozen"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "late verdict",
+        "verifier killed",
+        "camera frozen",
+        "scan frozen",
+        "something steps in",
+        "emergency stop let go at once",
+        "joystick let go before a verdict",
+    ],
+)
 def test_stepwise_motion_stands_in_time_too(name: str) -> None:
     trial = run(name, "stepwise")
     assert 0.0 <= trial.to_zero_s <= 0.3 and not trial.missed and not trial.unclear
@@ -104,6 +118,42 @@ def test_a_robot_that_goes_far_beyond_a_command_is_counted(monkeypatch: pytest.M
     far = run_with(replace(named("odometry stands still"), begin=begin), "stepwise")
     assert far.missed and far.overrun_m > 0.3 and far.to_zero_s == 0.0
     assert figures_of([far])["worst_overrun_m"] == round(far.overrun_m, 3)
+
+
+NO_HOLD = Pilot, "emergency", property(lambda self: False, lambda self, engaged: None)
+ANY_FRAME = Pilot, "_is_from_before", lambda *_: False
+ANY_CLOCK = pilot, "clock_off", lambda age_s: ""
+BLIND = controller, "scan_points", lambda *_: controller.NOTHING_SEEN
+
+
+@pytest.mark.parametrize(
+    ("name", "broken"),
+    [
+        ("emergency stop", NO_HOLD),
+        ("emergency stop, joystick held", NO_HOLD),
+        ("emergency stop let go at once", ANY_FRAME),
+        ("joystick let go before a verdict", ANY_FRAME),
+        ("pictures stamped 5 s ahead", ANY_CLOCK),
+        ("something steps in", BLIND),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value[1],
+)
+def test_a_broken_rule_is_counted(
+    name: str, broken: tuple[object, str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(*broken, raising=False)
+    trial = run(name)
+    assert math.isfinite(trial.to_zero_s) and trial.missed, trial
+    assert (trial.touches > 0) == (broken is BLIND)
+    assert figures_of([trial])["touches"] == trial.touches
+
+
+def test_a_robot_that_reaches_nothing_without_a_fault_ends_the_trials(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(injection, "undisturbed", lambda home, seed, motion: 0)
+    with pytest.raises(OutriderError, match="without a fault the goal is reached in 0 of"):
+        injection.usable_homes(0, "continuous")
 
 
 def test_an_end_without_a_reason_is_unclear() -> None:

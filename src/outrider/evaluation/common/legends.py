@@ -229,7 +229,7 @@ LEGENDS: Mapping[str, Mapping[str, str]] = {
         "faults": "how many were injected",
         "s to zero": "worst time until no motion is asked for",
         "m beyond": "worst way beyond where it should have stood",
-        "late": "times it stood too late; exit status 1 if any did",
+        "late": "times it stood too late, went too far or touched something; exit status 1 if any did",
         "reached": "goals reached all the same",
         "ended": "goals that ended with a reason",
     },

@@ -24,10 +24,11 @@ class BaseWire(Protocol):
 
     `start` is a new process of the action node. `carry` is what DDS does in one step; nothing reaches a base
     that is not `alive`, nor comes from it. `robot` is what is wrong with the robot itself: nothing, one of
-    GO2_TROUBLES, or AVOIDANCE_TAKEN.
+    GO2_TROUBLES, or AVOIDANCE_TAKEN. `rises` says whether the robot was told to stand up in the last step.
     """
 
     robot: str
+    rises: bool
 
     @property
     def is_ready(self) -> bool:
@@ -39,8 +40,8 @@ class BaseWire(Protocol):
     def carry(self, alive: bool) -> None:
         """Delivers the messages of one step; `alive` says whether the action node is running."""
 
-    def tick(self) -> None:
-        """Runs what is due at the action node."""
+    def tick(self, held: bool) -> None:
+        """Runs what is due at the action node; `held` says whether the emergency stop is engaged."""
 
     def send(self, velocity: Velocity) -> None:
         """Sends a velocity to the base."""
@@ -59,7 +60,7 @@ OpenWire = Callable[[Callable[[Velocity], None], Callable[[], float]], BaseWire]
 class DirectWire(BaseWire):
     """A wire without delay to a base that is always ready."""
 
-    is_ready = True
+    is_ready, rises = True, False
     robot = ""
 
     def __init__(self, feed: Callable[[Velocity], None], clock: Callable[[], float]) -> None:
@@ -71,7 +72,7 @@ class DirectWire(BaseWire):
     def carry(self, alive: bool) -> None:
         self._alive = alive
 
-    def tick(self) -> None:
+    def tick(self, held: bool) -> None:
         """Nothing is due."""
 
     def send(self, velocity: Velocity) -> None:

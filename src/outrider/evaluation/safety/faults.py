@@ -15,6 +15,8 @@ from outrider.evaluation.safety.world import HAND_MPS, SafetyWorld
 
 # How long what is sudden lasts: no longer than it takes until a source that has jumped counts again.
 SUDDEN_S = (0.3, 0.9)
+# When a verdict comes that an emergency stop or a hand has made void, and how far off what steps in stands.
+VOID_AFTER_S, GAP_M = 0.5, 0.3
 Act = Callable[[SafetyWorld, Guide], None]
 
 
@@ -24,8 +26,10 @@ class Fault:
 
     It comes while the base is told to move, or while a verdict is awaited (`while_waiting`). What the models
     do wrong (`by_models`) ends with the goal, and it is from there that the robot must stand. What cannot
-    show while the robot stands comes `at_speed`, and its time begins anew with each motion. What `lies` is
-    judged by how far the motions go beyond their commands alone. What only a Go2 has meets its `bases` alone.
+    show while the robot stands comes `at_speed`, and its time begins anew with each motion. What lets the
+    robot move on is `untimed`: judged by how far the motions go beyond their commands, and by what is
+    touched. A person who `insists` gives the goal again and again. What only a Go2 has meets its `bases`
+    alone.
     """
 
     name: str
@@ -35,7 +39,8 @@ class Fault:
     while_waiting: bool = False
     by_models: bool = False
     at_speed: bool = False
-    lies: bool = False
+    untimed: bool = False
+    insists: bool = False
     bases: str = ""
 
 
@@ -52,8 +57,34 @@ def _restart_action(world: SafetyWorld, guide: Guide) -> None:
     world.switches.action = True
 
 
+def _press(world: SafetyWorld, guide: Guide) -> None:
+    world.pilot.on_emergency_stop(True, world.moment())
+
+
 def _release(world: SafetyWorld, guide: Guide) -> None:
+    world.switches.drivers = ()
     world.pilot.on_emergency_stop(False, world.moment())
+
+
+def _press_while_driven(world: SafetyWorld, guide: Guide) -> None:
+    world.switches.drivers = ("joystick",)
+    _press(world, guide)
+
+
+def _press_and_release(world: SafetyWorld, guide: Guide) -> None:
+    guide.late_s = VOID_AFTER_S
+    _press(world, guide)
+    _release(world, guide)
+
+
+def _press_and_restart(world: SafetyWorld, guide: Guide) -> None:
+    world.start_action_node()
+    _press(world, guide)
+
+
+def _take_and_let_go(world: SafetyWorld, guide: Guide) -> None:
+    guide.late_s = VOID_AFTER_S
+    world.pilot.on_joystick(Velocity(HAND_MPS), world.moment())
 
 
 FAULTS = (
@@ -70,7 +101,7 @@ FAULTS = (
         Fault(f"odometry {name}", *_switch("odometry", odd, None), lasts_s=SUDDEN_S)
         for name, odd in SUDDEN.items()
     ),
-    *(Fault(f"odometry {name}", *_switch("odometry", odd, None), lies=True) for name, odd in LIES.items()),
+    *(Fault(f"odometry {name}", *_switch("odometry", odd, None), untimed=True) for name, odd in LIES.items()),
     Fault("clock stands still", *_switch("clock", lambda first_s, now_s: first_s, None)),
     Fault("clock jumps", *_switch("clock", lambda first_s, now_s: now_s + 3600.0, None), lasts_s=SUDDEN_S),
     Fault("clock goes back", *_switch("clock", lambda first_s, now_s: now_s - 20.0, None), lasts_s=SUDDEN_S),
@@ -88,12 +119,20 @@ FAULTS = (
         lasts_s=(0.5, 0.5),
     ),
     Fault("two drivers", *_switch("drivers", ("joystick", "console"), ())),
-    Fault("late verdict", lambda w, g: setattr(g, "late_s", 14.0), lasts_s=(12.0, 12.0), while_waiting=True),
+    Fault("joystick let go before a verdict", _take_and_let_go, lasts_s=(0.8, 0.8), while_waiting=True),
+    # Until the verdict has come, and shortly before the next one can.
+    Fault("late verdict", lambda w, g: setattr(g, "late_s", 14.0), lasts_s=(14.45,) * 2, while_waiting=True),
+    Fault("pictures stamped 11 s ago", *_switch("stamps_behind_s", 11.0, 0.0), while_waiting=True),
+    Fault("pictures stamped 5 s ahead", *_switch("stamps_behind_s", -5.0, 0.0), while_waiting=True),
+    Fault("something steps in", lambda w, g: w.step_in(GAP_M), at_speed=True, untimed=True),
     Fault("turns without end", lambda w, g: setattr(g, "spins", True), by_models=True),
-    Fault("emergency stop", lambda w, g: w.pilot.on_emergency_stop(True, w.moment()), _release),
+    Fault("emergency stop", _press, _release, insists=True),
+    Fault("emergency stop, joystick held", _press_while_driven, _release),
+    Fault("emergency stop let go at once", _press_and_release, lasts_s=(1.5, 1.5), while_waiting=True),
 )
 
 GO2_FAULTS = (
     *(Fault(name, *_switch("robot", name, ""), bases="sport") for name in GO2_TROUBLES),
+    Fault("emergency stop, action node replaced", _press_and_restart, _release, (2.0, 3.0), bases="sport"),
     Fault(AVOIDANCE_TAKEN, *_switch("robot", AVOIDANCE_TAKEN, ""), bases="sport, robot_avoidance"),
 )

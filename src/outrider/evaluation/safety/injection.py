@@ -3,8 +3,8 @@
 
 Times are the simulation's, which is the clock of every deadman here. A velocity counts that the base is to
 have, after its own deadman. Each fault meets each way to command a base, in each home. The robot must stand
-within 0.3 s of the fault, stay so as long as the fault lasts, and the goal must then be reached or end with
-an error that says why.
+within 0.3 s of the fault, stay so as long as the fault lasts, and touch nothing; the goal must then be
+reached or end with an error that says why.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from outrider.simulation.simulator import Simulator
 LIMIT_S = 0.3
 # How far the robot may go beyond a motion's command.
 LIMIT_M = 0.3
-NUM_HOMES = 4
+NUM_HOMES, TRIED_HOMES = 4, 24
 TRIES = 3
 ODOMETRY_NOISE = 0.02
 NAVIGATOR = NavigatorSettings(max_steps=40, max_turning_deg=360.0)
@@ -59,7 +59,7 @@ NUMBERS = ("injections", "worst_to_zero_s", "worst_overrun_m", "missed", "reache
 class Trial:
     """One injection. `to_zero_s` is from the fault to the last moment at which the base was told to move, and
     infinite where there was no occasion for it. `overrun_m` is how far any part of the body came beyond where
-    its motion should have taken it.
+    its motion should have taken it, `touches` how often it touched anything.
     """
 
     fault: str
@@ -69,11 +69,12 @@ class Trial:
     message: str
     base: str = ""
     overrun_m: float = 0.0
+    touches: int = 0
 
     @property
     def missed(self) -> bool:
-        """Whether the robot stood too late or went too far."""
-        return self.to_zero_s > LIMIT_S + 1e-9 or self.overrun_m > LIMIT_M
+        """Whether the robot stood too late, went too far or touched anything."""
+        return self.to_zero_s > LIMIT_S + 1e-9 or self.overrun_m > LIMIT_M or self.touches > 0
 
     @property
     def unclear(self) -> bool:
@@ -94,7 +95,7 @@ class _Watch:
         self.over = False
 
     def __call__(self, now_s: float, velocity: Velocity) -> None:
-        moves = velocity != STANDSTILL
+        moves = velocity != STANDSTILL or self._world.rises
         fault = self._fault
         self.occasions += self._guide.awaits_verdict if fault and fault.while_waiting else moves
         if fault is None:
@@ -107,7 +108,7 @@ class _Watch:
         elif not self.over and not fault.by_models and now_s >= self.begun_s + self._lasts_s:
             self.over = True
             fault.end(self._world, self._guide)
-        if math.isfinite(self.begun_s) and not self.over and not fault.lies:
+        if math.isfinite(self.begun_s) and not self.over and not fault.untimed:
             self._time(moves, now_s)
 
     def _time(self, moves: bool, now_s: float) -> None:
@@ -157,6 +158,8 @@ def run_trial(
         result = _drive_goal(world, guide, "first", motion)
         watch.goal_ended(world.now_s())
         while watch.pending:
+            if fault.insists:
+                _drive_goal(world, guide, f"at {world.now_s():.2f} s", motion)
             world.pause(STEP_S)
         result = result or _drive_goal(world, guide, "second", motion)
         world.pause(2 * LIMIT_S)
@@ -165,7 +168,7 @@ def run_trial(
     to_zero_s = watch.to_zero_s if math.isfinite(watch.begun_s) else math.inf
     assert result is not None, "the navigator is killed only once"
     ending = (result.success, result.error.name, result.message)
-    return Trial(fault.name, to_zero_s, *ending, base, world.overrun_m)
+    return Trial(fault.name, to_zero_s, *ending, base, world.overrun_m, simulator.collisions)
 
 
 def _drive_goal(world: SafetyWorld, guide: Guide, session_id: str, motion: str) -> GoalResult | None:
@@ -196,15 +199,22 @@ def undisturbed(home: Home, seed: int, motion: str = MOTIONS[0]) -> int:
 
 
 def usable_homes(seed: int, motion: str) -> list[tuple[Home, int]]:
-    """The next homes in which the guide finds the object undisturbed, with the steps it moves for."""
+    """The next homes in which the guide finds the object undisturbed, with the steps it moves for.
+
+    Raises OutriderError where it finds it in few: then what moves the robot is broken.
+    """
     found: list[tuple[Home, int]] = []
-    while len(found) < NUM_HOMES:
-        home = generate_home(seed, TARGET, "in_view")
-        occasions = undisturbed(home, seed, motion)
+    for tried in range(seed, seed + TRIED_HOMES):
+        home = generate_home(tried, TARGET, "in_view")
+        occasions = undisturbed(home, tried, motion)
         if occasions > 0:
             found.append((home, occasions))
-        seed += 1
-    return found
+        if len(found) == NUM_HOMES:
+            return found
+    raise OutriderError(
+        f"without a fault the goal is reached in {len(found)} of {TRIED_HOMES} homes: "
+        "the robot does not move as its texts say"
+    )
 
 
 def run_safety(injections: int, seed: int, json_file: Path | None, motion: str = MOTIONS[0]) -> int:
@@ -298,6 +308,7 @@ def _counts(trials: list[Trial]) -> dict[str, Any]:
         "injections": len(trials),
         "worst_to_zero_s": round(max(trial.to_zero_s for trial in trials), 3),
         "worst_overrun_m": round(max(trial.overrun_m for trial in trials), 3),
+        "touches": sum(trial.touches for trial in trials),
         "missed": sum(trial.missed for trial in trials),
         "reached": sum(trial.reached for trial in trials),
         "ended_with_reason": sum(not trial.reached and not trial.unclear for trial in trials),

@@ -29,6 +29,7 @@ from outrider.nodes.go2.simulated_go2 import BATTERY_PERCENT, SimulatedGo2
 # The states of the robot come every so many steps; the modes of what keeps it from walking.
 STATE_STEPS = 5
 MIN_BATTERY_PERCENT = 8
+RISING = (go2_api.STAND_UP, go2_api.BALANCE_STAND)
 # No call of ours, of any service.
 ANY_CALL = 1099
 MODES = {"Go2 damped": 7, "Go2 lies down": 5, "Go2's joints locked": 6}
@@ -144,6 +145,9 @@ class NodesWire(BaseWire):
         self._go2 = SimulatedGo2(_as_node(self._base), feed, take_jpeg=lambda: b"")
         app = self._domain.join()
         self._app = app.publisher(go2_api.Request, go2_api.request_topic(self._moved_through), qos.EVENTS)
+        requests = go2_api.request_topic(go2_api.SPORT)
+        self._base.subscription(go2_api.Request, requests, self._see_request, qos.COMMAND)
+        self.rises = False
         self.robot, self._turn = "", 0
         self._action: VirtualNode | None = None
 
@@ -167,11 +171,15 @@ class NodesWire(BaseWire):
 
     def carry(self, alive: bool) -> None:
         self._turn += 1
+        self.rises = False
         if self._turn % STATE_STEPS == 0:
             self._trouble()
             self._go2.publish_state(Odometry(Pose2D(0.0, 0.0, 0.0), STANDSTILL, self._clock()))
             self._go2.publish_battery()
         self._domain.carry(dead=() if alive else (self._base,))
+
+    def _see_request(self, message: go2_api.Request) -> None:
+        self.rises = self.rises or message.header.identity.api_id in RISING
 
     def _trouble(self) -> None:
         """Let the robot, or another program on it, do what is wrong with it now."""
@@ -184,8 +192,8 @@ class NodesWire(BaseWire):
         elif "another" in self.robot:
             self._app.publish(go2_api.request(self._turn, ANY_CALL, "{}"))
 
-    def tick(self) -> None:
-        self._command.tick()
+    def tick(self, held: bool) -> None:
+        self._command.tick(held)
 
     def send(self, velocity: Velocity) -> None:
         self._command.send(velocity)

@@ -69,6 +69,7 @@ class Switches:
     the lidar's place is published, and `clock` the clock of motions, given its time at the fault's beginning
     and the time now. `camera` is one of ok, silent, frozen, repeating (the last picture under new stamps);
     `drivers` drive by hand, each another way; `robot` is what is wrong with the robot, as in `BaseWire`.
+    Pictures are stamped `stamps_behind_s` before they were taken.
     """
 
     navigator: bool = True
@@ -82,6 +83,7 @@ class Switches:
     clock: Callable[[float, float], float] | None = None
     drivers: tuple[str, ...] = ()
     robot: str = ""
+    stamps_behind_s: float = 0.0
 
 
 @dataclass
@@ -150,6 +152,19 @@ class SafetyWorld(RobotSide):
 
     def now_s(self) -> float:
         return self._steps * STEP_S
+
+    @property
+    def rises(self) -> bool:
+        """Whether the robot was told to stand up in the last step."""
+        return self._wire.rises
+
+    def step_in(self, gap_m: float) -> None:
+        """Puts another thing of the home than the target `gap_m` metres before the robot's nose."""
+        home, pose = self.simulator.home, self.simulator.truth()
+        index, thing = next((i, o) for i, o in enumerate(home.objects) if not (o.rect or o is home.target))
+        ahead_m = Footprint().half_length_m + gap_m + thing.radius
+        place = pose.x + ahead_m * math.cos(pose.yaw), pose.y + ahead_m * math.sin(pose.yaw)
+        self.simulator.model.body(f"object/{index}").pos[:2] = place
 
     @property
     def is_at_speed(self) -> bool:
@@ -277,7 +292,7 @@ class SafetyWorld(RobotSide):
         update, switches = self._update, self.switches
         if update is None or not switches.navigator or not switches.action:
             return
-        age_s = self.now_s() - update.frame.stamp_s if update.frame else 0.0
+        age_s = self.now_s() - update.frame.stamp_s + switches.stamps_behind_s if update.frame else 0.0
         text = StepText(
             session_id=update.session_id,
             step=update.step,
@@ -298,7 +313,7 @@ class SafetyWorld(RobotSide):
 
     def _tick(self) -> None:
         """As the action node's."""
-        self._wire.tick()
+        self._wire.tick(self.pilot.emergency)
         self.pilot.on_base(self._wire.trouble(), self.moment())
         missing = self._odometry_check.fault or self._scan_check.fault
         self._carry_out(self.pilot.tick(self._odometry, self._scan, self.moment(), missing))

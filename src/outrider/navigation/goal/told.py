@@ -19,15 +19,20 @@ class ToldMotion:
     """Implements `core.ports.TextDecoder` without decoding: each text is the next part of one motion.
 
     What odometry says was gone or turned counts, so that the parts add up. `decode` raises MotionError where
-    the robot makes no headway, was moved by somebody else, or has no odometry.
+    the robot makes no headway, was moved by somebody else, or has no odometry. A part that `has_failed`
+    counts as no try: its cause is told, and waited for, by whoever saw it fail.
     """
 
     link_state = LinkState.LOCAL
 
     def __init__(
-        self, motion: Motion, odometry: Callable[[], Odometry | None], table: ActionTable | None = None
+        self,
+        motion: Motion,
+        odometry: Callable[[], Odometry | None],
+        table: ActionTable | None = None,
+        has_failed: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._motion, self._odometry = motion, odometry
+        self._motion, self._odometry, self._has_failed = motion, odometry, has_failed
         self._parts = _parts(motion, table or ActionTable())
         self._before: Pose2D | None = None
         self._last = 0.0
@@ -79,7 +84,8 @@ class ToldMotion:
         if not -slack <= gained <= TOO_FAR_SHARE * self._last + slack:
             raise MotionError(f"something else moved the robot when it {self.words}: say it anew")
         self.done += gained
-        self._futile = self._futile + 1 if gained < FUTILE_SHARE * self._last else 0
+        if not self._has_failed():
+            self._futile = self._futile + 1 if gained < FUTILE_SHARE * self._last else 0
         if self._futile >= FUTILE_TRIES:
             raise MotionError(f"blocked: {self.words}")
 

@@ -27,7 +27,7 @@ from outrider.navigation.motion.controller import MotionController
 from outrider.navigation.motion.safety import Deadman, clamp
 from outrider.navigation.motion.step_motions import Drive, Ending, MotionEnd, StepLedger, StepText, ending_of
 from outrider.navigation.motion.stopping import Stopping
-from outrider.navigation.sensing.frozen_scan import FROZEN, FrozenScan
+from outrider.navigation.sensing.frozen_scan import FrozenScan
 from outrider.navigation.sensing.odometry_track import OdometryTrack
 
 BASE_PATIENCE_S = 5.0
@@ -235,6 +235,8 @@ class Pilot:
             self._finish(Ending.STOPPED, TAKEN_OVER, now)
             self._report(text, Ending.FAILED, f"discarded: {executor}")
             return
+        if text.session_id != self._previous()[0]:
+            self._frozen_scan.begin_goal()
         if self._running and self._running.text.session_id == text.session_id:
             self._end(Ending.STOPPED, TAKEN_OVER, now)  # without a stop: the robot goes on
         else:
@@ -269,10 +271,14 @@ class Pilot:
         """Whether the text's frame is older than a moment; a clock that went back since does not tell."""
         return 0.0 <= now.motion_s - moment_s < text.frame_age_s
 
+    def _previous(self) -> tuple[str, str]:
+        """Session and action of the motion that runs, or of the last one."""
+        running = self._running.text if self._running else None
+        return (running.session_id, running.action) if running else self._last_action
+
     def _motion(self, text: StepText) -> Motion | None:
         """The text's motion, given the last action of its session."""
-        running = self._running.text if self._running else None
-        session_id, previous = (running.session_id, running.action) if running else self._last_action
+        session_id, previous = self._previous()
         return self.settings.table.motion(text.action, previous if session_id == text.session_id else "")
 
     def _advance(
@@ -314,9 +320,7 @@ class Pilot:
             return missing or "no odometry yet: check the topic odom"
         if scan is None and self.settings.use_scan:
             return missing or "no scan yet: check the topic scan"
-        if scan is not None and self.settings.use_scan and self._frozen_scan.sees(scan, odometry):
-            return FROZEN
-        return ""
+        return self._frozen_scan.fault(scan, odometry) if scan is not None and self.settings.use_scan else ""
 
     def _finish(self, ending: Ending, message: str, now: Moment) -> None:
         """End the running motion, if any, with a stop."""

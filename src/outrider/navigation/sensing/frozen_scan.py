@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a scan, or a part of it, repeats itself though the robot's motion must have changed it. Sans-IO."""
+"""Whether a scan shows what the robot does: it is not frozen, wholly or partly, and not mirrored. Sans-IO."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from outrider.core.values import Odometry, Pose2D, RangeScan, wrap_angle
 from outrider.navigation.sensing.clearance import Points, hit_points
+from outrider.navigation.sensing.mirrored_scan import MIRRORED, MirroredScan
 from outrider.navigation.sensing.odometry_track import OdometryTrack
 
 # How far, across their surface, points must have moved, and how many, for a repeated scan to be a frozen one.
@@ -34,8 +35,18 @@ class FrozenScan:
         self._first: RangeScan | None = None
         self._before: Pose2D | None = None
         self._track = OdometryTrack()
-        self._part = _FrozenPart()
+        self._part, self._mirrored = _FrozenPart(), MirroredScan()
         self._unjudged: RangeScan | None = None
+
+    def begin_goal(self) -> None:
+        """What was held against the lidar's mounting may have been mended."""
+        self._mirrored = MirroredScan()
+
+    def fault(self, scan: RangeScan, odometry: Odometry) -> str:
+        """Why nothing may move by this scan, or an empty text. Asked at every use of a scan."""
+        if self.sees(scan, odometry):
+            return FROZEN
+        return MIRRORED if self._mirrored.is_mirrored else ""
 
     def sees(self, scan: RangeScan, odometry: Odometry) -> bool:
         """Whether this scan is a frozen one. Asked at every use of a scan."""
@@ -59,6 +70,7 @@ class FrozenScan:
             pose = self._track.pose_at(self._unjudged.stamp_s)
             if pose is not None:
                 self._part.see(self._unjudged, pose)
+                self._mirrored.see(self._unjudged, pose)
             self._unjudged = None
 
 

@@ -51,6 +51,7 @@ class Moves:
     _began_at: Pose2D | None = field(default=None, init=False)
     _breaks_before: int = field(default=0, init=False)
     _steps: int = field(default=0, init=False)
+    _goal: GoalRun | None = field(default=None, init=False)
 
     @property
     def leading(self) -> bool:
@@ -146,7 +147,10 @@ class Moves:
         return odometry.pose.distance_to(began.x, began.y) > RETURN_REACH_M
 
     def _told(self, motion: Motion, cancelled: Cancelling) -> GoalResult:
-        told = ToldMotion(motion, self.robot.odometry, self.settings.navigator.table)
+        def has_failed() -> bool:
+            return self._goal is not None and self._goal.last_failed
+
+        told = ToldMotion(motion, self.robot.odometry, self.settings.navigator.table, has_failed)
         result = self._run_alone("turn or move as told", told, cancelled)
         return replace(result, message=told.words) if result.success else result
 
@@ -194,7 +198,7 @@ class Moves:
         forgotten: Callable[[], bool] = lambda: False,
     ) -> GoalResult:
         """One goal to its end, its steps numbered on from those of the plan before it."""
-        run = GoalRun(
+        self._goal = GoalRun(
             instruction,
             uuid.uuid4().hex,
             self.robot,
@@ -206,9 +210,9 @@ class Moves:
             self._steps,
         )
         try:
-            return run.run()
+            return self._goal.run()
         finally:
-            self._steps = run.last_step
+            self._steps, self._goal = self._goal.last_step, None
 
     def _watch_for_forgetting(self) -> Callable[[], bool]:
         """Whether any memory has gone since: then the goal goes on without what it has recalled."""
