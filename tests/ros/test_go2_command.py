@@ -123,11 +123,13 @@ def test_a_robot_held_by_the_emergency_stop_is_not_told_to_stand_up() -> None:
     assert robot.apis()[1:] == [go2_api.STAND_UP, go2_api.BALANCE_STAND] and robot.command.is_ready
 
 
-def test_a_damped_robot_is_not_told_to_stand_up_until_a_person_has() -> None:
-    robot = Robot(mode=7)
+@pytest.mark.parametrize(("mode", "error_code"), [(7, 0), (0, 1001), (5, 1001)])
+def test_a_damped_robot_is_not_told_to_stand_up_until_a_person_has(mode: int, error_code: int) -> None:
+    robot = Robot()
+    robot.condition.on_state(mode, error_code)
     robot.command.start()
     robot.run(3.0, AHEAD)
-    assert robot.taken == [] and "damped" in robot.command.warning() and "remote" in robot.command.trouble()
+    assert robot.taken == [] and "its remote (L2+A" in robot.command.warning() == robot.command.trouble()
     robot.command.stop()
     robot.run(0.3)
     assert robot.apis() == [go2_api.STOP_MOVE], "a stop is sent all the same"
@@ -139,13 +141,25 @@ def test_a_damped_robot_is_not_told_to_stand_up_until_a_person_has() -> None:
 @pytest.mark.parametrize("code", [7, None])
 def test_a_robot_that_has_told_no_state_is_given_time_to_tell_it(code: int | None) -> None:
     robot = Robot(mode=None)
+    robot.connected = False
     robot.command.start()
+    robot.run(2.0)
+    robot.connected = True
     robot.run(0.6)
     assert robot.taken == []
     if code is not None:
         robot.condition.on_state(code, 0)
     robot.run(2.5)
     assert robot.apis() == ([go2_api.STAND_UP, go2_api.BALANCE_STAND] if code is None else [])
+
+
+def test_a_robot_that_is_damped_while_it_stands_up_is_left_alone() -> None:
+    robot = Robot()
+    robot.command.start()
+    robot.run(0.9)
+    robot.condition.on_state(7, 0)
+    robot.run(3.0, AHEAD)
+    assert robot.apis() == [go2_api.STAND_UP] and not robot.command.is_ready
 
 
 def test_a_move_is_sent_at_every_tick_and_a_zero_is_a_stop() -> None:

@@ -19,7 +19,7 @@ GIVE_BACK_S = 0.3
 # The robot takes requests one at a time: a second one within this time may overwrite the first.
 GAP_S = 0.02
 STAND_UP_S = 1.5
-# How long the state of the robot is waited for before it is told to stand up.
+# How long after its service was found the state of the robot is waited for before it is told to stand up.
 STATE_PATIENCE_S = 1.0
 RETRY_S = 1.0
 STOP_RETRY_S = 0.1
@@ -64,7 +64,7 @@ class Go2Command:
         self._warn, self._clock = warn, clock
         self._steps: list[_Step] = []
         self._waiting = self._stop_due = False
-        self._next_s, self._begun_s, self._started_s = 0.0, -GAP_S, -STATE_PATIENCE_S
+        self._next_s, self._begun_s, self._met_s = 0.0, -GAP_S, 0.0
         self._avoided_before: bool | None = None
         self._doubt = self._moving = False
         self._warning, self._warned_s, self._told_s = "", -WARNING_S, -REPEAT_S
@@ -88,7 +88,7 @@ class Go2Command:
         ]
         self._steps += self._avoidance_steps()
         self._waiting, self._next_s, self._doubt = False, self._clock(), False
-        self._started_s = self._clock()
+        self._met_s = self._clock()
 
     def _avoidance_steps(self) -> list[_Step]:
         """What takes the obstacle avoidance, where velocities go through it."""
@@ -185,12 +185,16 @@ class Go2Command:
         return self._condition.battery_fault()
 
     def _stays_down(self) -> bool:
-        """Whether the robot is not to be told to stand up: it is damped, or may yet say that it is."""
-        if self._steps[0].api_id != go2_api.STAND_UP:
+        """Whether the robot is not to be told to stand: it is damped, or may yet say that it is."""
+        calls = self._steps[0].calls
+        if calls is not self._sport:
             return False
         if self._condition.is_known:
             return self._condition.is_damped
-        return self._clock() - self._started_s < STATE_PATIENCE_S
+        if not calls.is_connected():
+            self._met_s = self._clock()
+            return False
+        return self._clock() - self._met_s < STATE_PATIENCE_S
 
     def _begin(self, step: _Step) -> None:
         if not step.calls.is_connected():

@@ -83,19 +83,15 @@ class Go2Condition:
     def __init__(self, min_battery_percent: int = 0, clock: Callable[[], float] = time.monotonic) -> None:
         self._min_battery_percent, self._clock = min_battery_percent, clock
         self._posture = self._others = ""
-        self.is_known = False
-        """Whether the robot has told its state."""
+        self.is_known = self.is_damped = False
+        """Whether the robot has told its state, and that its joints are soft, as after the remote's L2+B."""
         self._battery_percent: int | None = None
         self._others_s = -math.inf
 
     def on_state(self, mode: int, error_code: int) -> None:
         """Take a SportModeState."""
         self._posture, self.is_known = posture_fault(mode, error_code), True
-
-    @property
-    def is_damped(self) -> bool:
-        """Whether its joints are soft, as after the remote's L2+B: only a person ends that."""
-        return self._posture == _DAMPED
+        self.is_damped = _DAMPED in (_BY_MODE.get(mode), _BY_CODE.get(error_code))
 
     def on_battery(self, percent: int) -> None:
         """Records the charge of the battery in per cent."""
