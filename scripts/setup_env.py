@@ -12,6 +12,7 @@ and message packages, built with colcon into the environment, which thereby is o
 from __future__ import annotations
 
 import ctypes.util
+import errno
 import hashlib
 import json
 import os
@@ -30,7 +31,7 @@ VENV_PYTHON = VENV / "bin" / "python"
 STAMPS = VENV / ".outrider_stamps"
 LOG_DIR = ROOT / "out" / "setup"
 # What ends a word or a string to CMake, or to the shell and the Python that ROS 2's scripts for it call.
-UNREAD = "'\"\\;$`()&|<>*?"
+UNREAD = "'\"\\;:$`()[]&|<>*?"
 LINE_PERIOD_S = 10.0
 ROS_DISTROS = ("jazzy", "humble", "kilted", "lyrical")
 # Distributions with wheels, the first by default, and what the build of messages needs of one alone.
@@ -300,13 +301,14 @@ def check_place(place: Path) -> None:
     unread = sorted({sign for sign in str(place) if not sign.isascii() or sign in UNREAD})
     if unread:
         raise SetupError(
-            f"the build of ROS 2's messages reads no path with {' '.join(unread)} in it: move {place.parent} "
-            "to a folder whose path has plain letters, digits and blanks"
+            f"the build of ROS 2's messages reads no path with {' '.join(unread)} in it: move {place} "
+            "to where the path has plain letters, digits and blanks"
         )
 
 
 def set_up() -> None:
-    check_place(VENV)
+    for place in (ROOT, VENV):
+        check_place(place)
     ros = installed_ros()
     if ros is not None:
         check_python_of_ros(ros)
@@ -333,7 +335,8 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except OSError as error:
-        print(f"error: {error.filename or ROOT}: {error.strerror}; it must be writable", file=sys.stderr)
+        advice = "; it must be writable" if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS) else ""
+        print(f"error: {error.filename or ROOT}: {error.strerror or error}{advice}", file=sys.stderr)
         return 1
     return 0
 

@@ -211,11 +211,12 @@ class TextDecoder(Protocol):
         on_verified: Callable[[Verified], None] = ...,
         cancelled: Callable[[], bool] = ...,
     ) -> Decoded:
-        """Blocks until the text ends, the deadline passes or `cancelled()` is true.
+        """Blocks until the text ends or `cancelled()` is true.
 
         `on_verified` sees each batch of final tokens as soon as it is final. Both are called in this thread,
         also amid a forward of the draft model, which they may not use.
-        Raises LinkError where the verifier fails for good; Cancelled where it was cancelled.
+        Raises LinkError where the verifier fails for good or the deadline passes before the text ends;
+        Cancelled where it was cancelled.
         """
 
     def close(self) -> None:

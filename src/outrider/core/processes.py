@@ -63,7 +63,7 @@ def _by_workers(work: Callable[[Task], Result], tasks: Sequence[Task], processes
             yield done.result()
     except BrokenProcessPool:
         raise OutriderError(
-            "a worker was killed, perhaps for want of memory: use fewer processes, and run it again"
+            "a worker was killed, perhaps for want of memory: free some, or use fewer processes"
         ) from None
     finally:
         pool.shutdown(wait=False, cancel_futures=True)

@@ -22,7 +22,7 @@ print(first / made)
 
 
 def test_a_stop_in_words_is_read_as_fast_the_first_time_as_ever() -> None:
-    for said in ("please make it stop", "bleib stehen", "go to the chair stop"):
+    for said in ("please make it stop", "bleib stehen", "go to the chair stop", "stpo", "don't even move"):
         run = subprocess.run(
             [sys.executable, "-c", PROGRAM, said], capture_output=True, text=True, check=True
         )

@@ -164,7 +164,8 @@ def test_what_begins_with_a_stop_and_is_not_understood_stops(said: str) -> None:
 
 WAITING = (
     "wait!; hey rex wait; wait for me; wait what are you doing; no, wait; warte; nein, warten Sie; attendez; "
-    "non, attends un moment; espera!; 等一下; hold on; pause; stop at the baby"
+    "non, attends un moment; espera!; 等一下; hold on; pause; stop at the baby; waaait!; "
+    "warteee; 'wait'; \U0001f600 wait"
 )
 NOT_WAITING = "find the chair, then wait; do not wait; waiter; why wait; turn left; 去椅子那里; ; ?!"
 
@@ -180,12 +181,15 @@ def test_no_before_wait_alone_is_a_stop_and_before_a_wait_of_some_length_is_none
         "Neeein!",
         "no wait",
         "no... wait!",
+        "go to the sofa no wait",
         "wait no",
         "nein warte",
         "nein warten Sie",
         "non attends",
         "no espera",
     ):
+        assert stops(said), said
+    for said in ("one moment", "give me a second", "einen Moment!", "un moment", "un momento", "稍等"):
         assert stops(said), said
     for said in ("no wait 5 seconds", "nein warte zehn Sekunden", "non attends dix secondes", "wait"):
         assert not says_to_stop(said), said

@@ -77,7 +77,6 @@ OTHERS = {
 TAKEN_BACK = {
     "go to the sofa oops": "oops",
     "go to the sofa my mistake": "my mistake",
-    "go to the sofa no wait": "no",
     "go to the sofa on second thought": "second thought",
     "find the cup, whoops, the bottle": "whoops",
     "find the cup actually the bottle": "actually",

@@ -16,9 +16,9 @@ from outrider.evaluation.robot.frames import (
     evaluate_frames,
     objects_named,
     quotes_right,
-    simulated_tasks,
     summarise,
 )
+from outrider.evaluation.robot.simulated_tasks import simulated_tasks
 from outrider.runtime.datasets.dataset import home_examples
 from outrider.runtime.datasets.held_out import first_home_seed
 

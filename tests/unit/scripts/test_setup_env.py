@@ -52,6 +52,7 @@ def test_a_report_holds_the_seconds_of_the_steps_and_the_size(script: ModuleType
         ('so "named"', '"'),
         ("a;b", ";"),
         ("new (2)", "( )"),
+        ("[old]", "[ ]"),
         ("R&D", "&"),
         ("$HOME", "$"),
         ("a\\b", "\\"),
@@ -84,11 +85,10 @@ def test_a_place_that_cannot_be_written_is_named(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    (tmp_path / "file").touch()
-    monkeypatch.setattr(script, "STAMPS", tmp_path / "file" / "stamps")
+    script.STAMPS.touch()
     monkeypatch.setattr(script, "install_system_packages", lambda: None)
     assert script.main() == 1
-    assert f"error: {tmp_path / 'file'}" in capsys.readouterr().err
+    assert f"error: {script.STAMPS}: File exists" in capsys.readouterr().err
 
 
 def test_a_failed_step_is_tried_again(script: ModuleType) -> None:

@@ -22,7 +22,7 @@ from outrider.console.notes import Note
 from outrider.console.seat import SILENCE_S
 from outrider.core.errors import BusyError, LinkError, OutriderError
 from outrider.core.language.plan import Plan, Wait
-from outrider.core.language.sentences.stops import says_to_stop
+from outrider.core.language.sentences.stops import read_phrases
 from outrider.core.language.words.things import seen_as
 
 ANSWER_S, MOST_WAIT_S, STAND_S, SOON_S = 60.0, 600.0, 3.0, 0.2
@@ -76,7 +76,7 @@ class Agent:
         self._opening, self._reader = asyncio.Lock(), Reader()
         self._last_end, self._num_stops = "", 0
         self._watching: asyncio.Task[None] | None = None
-        says_to_stop("turn left")  # reads all phrases now, so that no call waits for them
+        read_phrases()
         self._num_refused = self._num_told = 0
 
     @property

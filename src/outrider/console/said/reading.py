@@ -8,7 +8,7 @@ import heapq
 import itertools
 from concurrent.futures import ThreadPoolExecutor
 
-from outrider.core.language.sentences.stops import says_to_stop
+from outrider.core.language.sentences.stops import read_phrases, says_to_stop
 from outrider.core.language.words.phrasebook import stop_words
 
 READ_S = 2.0
@@ -31,7 +31,7 @@ class SentenceReader:
         self._numbers = itertools.count()
         self._waiting: list[tuple[int, int, str, asyncio.Future[bool]]] = []
         self._task: asyncio.Task[None] | None = None
-        says_to_stop("turn left")  # reads all phrases now, so that no stop waits for them
+        read_phrases()
 
     async def says_to_stop(self, sentence: str) -> bool:
         """Whether a sentence orders a stop. Raises TimeoutError where that takes too long to tell."""

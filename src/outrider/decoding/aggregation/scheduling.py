@@ -29,10 +29,15 @@ def token_s(local_s: float, remote_s: float, round_trip_s: float, remote_rate: f
 def gain_of_switching(
     local_s: float, remote_s: float, round_trip_s: float, local_rate: float, remote_rate: float
 ) -> float:
-    """Seconds a token saved by aggregating at the remote side instead, eq. 8 as the difference of
-    eq. 7: above 0, switch."""
-    here_s = token_s(local_s, remote_s, round_trip_s, remote_rate)
-    return here_s - token_s(remote_s, local_s, round_trip_s, local_rate)
+    """Seconds a token saved by aggregating at the remote side instead, eq. 8: above 0, switch."""
+    gap_s = remote_s - local_s
+    if gap_s >= round_trip_s:
+        return (1.0 - remote_rate) * round_trip_s
+    if gap_s >= 0.0:
+        return (1.0 - local_rate) * gap_s + (local_rate - remote_rate) * round_trip_s
+    if gap_s >= -round_trip_s:
+        return (1.0 - remote_rate) * gap_s + (local_rate - remote_rate) * round_trip_s
+    return (local_rate - 1.0) * round_trip_s
 
 
 @dataclass

@@ -64,6 +64,9 @@ class ListSession(ModelSession):
     def length(self) -> int:
         return len(self._cache)
 
+    def prefill(self, prompt: Prompt) -> Array:
+        raise NotImplementedError
+
     def prefill_parts(self, prompt: Prompt) -> Generator[None, None, Array]:
         return self.prefill(prompt)
         yield

@@ -12,7 +12,6 @@ import msgspec
 from outrider.core.errors import ConfigError
 from outrider.decoding.tuning import SWITCHES
 from outrider.runtime.common.paths import benchmark_file
-from outrider.runtime.node_graph.node_specs import MOTIONS
 
 REGIMES_FILE = "regimes.yaml"
 AGGREGATION_FILE = "aggregation.yaml"
@@ -40,6 +39,8 @@ def check_choice(name: str, value: str, known: Sequence[str]) -> None:
 
 def check_paced(motion: str, round_trip_ms: float, model: str, memory: str) -> None:
     """Raises ConfigError where answers cannot take their time in `outrider eval navigation` as asked."""
+    from outrider.runtime.node_graph.node_specs import MOTIONS  # takes the parameters of all nodes with it
+
     if round_trip_ms and not motion:
         raise ConfigError(f"a round trip needs a motion: add --motion, one of {', '.join(MOTIONS)}")
     if motion and (model == "expert" or memory == "on"):

@@ -4,17 +4,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from outrider.core.files.terminal import tracked
-from outrider.core.language.prompt import PROMPT_PREFIX, PROMPT_SUFFIX, render_user_text
+from outrider.core.language.prompt import PROMPT_PREFIX, PROMPT_SUFFIX
 from outrider.core.language.words.things import Thing
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.config import DecodingConfig
@@ -22,21 +18,14 @@ from outrider.evaluation.common.choices import check_choice
 from outrider.evaluation.common.intervals import wilson_interval
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import interval_text, optional, print_results, results_table
-from outrider.evaluation.robot.frame_tasks import FrameTask, chosen_tasks, read_tasks, target_words
+from outrider.evaluation.robot.frame_tasks import FrameTask, chosen_tasks, read_tasks
 from outrider.memory.language.scene import DOOR
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.paths import models_folder
-from outrider.runtime.datasets.dataset import Stage
-from outrider.runtime.datasets.held_out import first_home_seed
-from outrider.simulation.contexts import Lesson, make_lesson, random_pose
-from outrider.simulation.expert import answer
-from outrider.simulation.homes.home import PLACEMENTS, generate_home
 from outrider.simulation.homes.vocabulary import COLOURS, KINDS
-from outrider.simulation.looks.styles import checked_looks
-from outrider.simulation.perception import View
 
 MODELS = ("target", "draft")
-POSES, POSES_PER_HOME = 200, 4
+POSES = 200
 _QUOTED = re.compile(r"\nrecall: (.+? was .+? \d+\.\d m)")
 
 
@@ -124,7 +113,7 @@ def evaluate_frames(
     """
     check_choice("model", model, MODELS)
     tasks = (
-        list(simulated_tasks(looks, poses or POSES, seed))
+        _simulated_tasks(looks, poses or POSES, seed)
         if folder is None
         else chosen_tasks(read_tasks(folder), poses)
     )
@@ -146,38 +135,10 @@ def evaluate_frames(
     return figures
 
 
-def simulated_tasks(looks: Sequence[str], poses: int, seed: int) -> Iterator[FrameTask]:
-    """One question at each of so many poses of held-out homes, for each look: the same homes and poses.
+def _simulated_tasks(looks: Sequence[str], poses: int, seed: int) -> list[FrameTask]:
+    from outrider.evaluation.robot.simulated_tasks import simulated_tasks  # needs a renderer
 
-    Raises ConfigError for an unknown look.
-    """
-    for look in checked_looks(looks):
-        yield from islice(_endless_tasks(look, seed), poses)
-
-
-def _endless_tasks(look: str, seed: int) -> Iterator[FrameTask]:
-    home_seed = first_home_seed(seed)
-    while True:
-        rng = np.random.default_rng([home_seed, 19])
-        home = generate_home(home_seed, placement=PLACEMENTS[home_seed % len(PLACEMENTS)])
-        with closing(Stage(home, (look,))) as stage:
-            for _ in range(POSES_PER_HOME):
-                stage.simulator.place(random_pose(rng, home))
-                view = stage.eyes.look()
-                lesson = make_lesson(rng, home, stage.simulator.truth(), view)
-                yield _task(look, view, lesson, stage.simulator.frame_jpeg())
-        home_seed += 1
-
-
-def _task(look: str, view: View, lesson: Lesson, jpeg: bytes) -> FrameTask:
-    return FrameTask(
-        look,
-        render_user_text(lesson.context),
-        answer(view, lesson.context, lesson.searched),
-        frozenset(one.spec.phrase for one in view.objects),
-        target_words(lesson.context.instruction),
-        stored=jpeg,
-    )
+    return list(simulated_tasks(looks, poses, seed))
 
 
 def _request(task: FrameTask) -> DecodeRequest:

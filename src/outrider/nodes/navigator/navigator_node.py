@@ -26,7 +26,7 @@ from sensor_msgs.msg import Image, LaserScan
 from std_msgs.msg import Bool
 
 from outrider.core.errors import MemoryStoreError
-from outrider.core.language.sentences.stops import begins_to_stand, says_to_stop
+from outrider.core.language.sentences.stops import begins_to_stand, read_phrases, says_to_stop
 from outrider.core.ports import TextDecoder
 from outrider.core.values import LinkState
 from outrider.decoding.drivers.linked_decoder import LinkedDecoder
@@ -86,7 +86,7 @@ class NavigatorNode(OutriderNode):
         self._log = RunLog()
         self._sender = ClientWatch(self, "navigate")
         self._end: tuple[GoalError, str] | None = None
-        says_to_stop("turn left")  # reads all phrases now, so that no stop waits for them
+        read_phrases()
         self._recollection = self.open_recollection()
         self._peers = open_peers(self.value, self._edge.emulation) if self._recollection else None
         self._decoder = self._mindful(self._edge.decoder)

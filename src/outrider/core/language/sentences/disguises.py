@@ -42,6 +42,11 @@ def unveiled(sentence: str) -> str:
     return _CHUNK.sub(lambda chunk: _as_meant(chunk[0], chunk[0]), sentence)
 
 
+def undrawn(sentence: str) -> str:
+    """A sentence whose letters are drawn out no longer: "waaait" is "wait"."""
+    return _LONG_DRAWN.sub(r"\1", sentence)
+
+
 def is_written_as_one(book: Phrasebook, sentence: str) -> bool:
     """Whether the letters of a sentence are orders to stop and polite words, wherever its spaces are."""
     letters = _NO_LETTER.sub("", plain(sentence))
@@ -51,7 +56,7 @@ def is_written_as_one(book: Phrasebook, sentence: str) -> bool:
 def _as_meant(said: str, letters: str) -> str:
     """The stop word that letters are, more or less, or the negation of "nooo"; else what was said."""
     letters = plain(letters).translate(_LOOK_ALIKE)
-    drawn, letters = letters, _LONG_DRAWN.sub(r"\1", letters)
+    drawn, letters = letters, undrawn(letters)
     if letters != drawn and letters in of_all("negations"):
         return f" {letters} "
     meant = _repeated().fullmatch(letters)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from outrider.core.language.plan import Step, Stop, says_stop
 from outrider.core.language.reading import Reading, knows_nothing
 from outrider.core.language.refusals import MOST_CHARACTERS, MOST_READ, MOST_WORDS
-from outrider.core.language.sentences.disguises import is_written_as_one, unveiled
+from outrider.core.language.sentences.disguises import is_written_as_one, undrawn, unveiled
 from outrider.core.language.sentences.slips import respelt, slips
 from outrider.core.language.words.phrasebook import LANGUAGES, Phrasebook, joined, phrasebook, stop_words
 from outrider.core.language.words.signs import PUNCTUATION, plain, visible
@@ -34,6 +34,12 @@ _MOST_MENDED = 8
 _MOST_AFTER = 4  # words after a stop phrase that may make it something else: "for a sec", "ahead of you"
 _WORD = re.compile(r"[^\W\d_\u4e00-\u9fff]+(?:'[^\W\d_]+)*")
 _CUT_AT_BEGIN, _CUT_AT_END = re.compile(r"^\S{1,20}\s"), re.compile(r"\s\S{1,20}$")
+
+
+def read_phrases() -> None:
+    """Read the phrases of all languages, so that no stop waits for them: as a plan, and as what is none."""
+    for said in ("turn left", "-"):
+        says_to_stop(said)
 
 
 def says_to_stop(sentence: str) -> bool:
@@ -115,15 +121,17 @@ def begins_to_stand(sentence: str) -> bool:
 
     To somebody whose robot moves that is a stop, though to one that stands it may be a step of a plan.
     """
-    return begins_with_a_stop(sentence) or any(_begins_with_a_wait(*told) for told in _told(sentence))
+    told = _told(undrawn(sentence))
+    return any(words[0] in stop_words() or _begins_with_a_wait(book, words) for book, words in told)
 
 
 def _told(sentence: str) -> Iterator[tuple[Phrasebook, list[str]]]:
     """The words of a sentence in each language that has any, from the first one that tells something."""
     sentence = unveiled(visible(sentence[:MOST_READ]))
     for book in map(phrasebook, LANGUAGES):
-        others = (called(book) - of_all("negations")) | frozenset(PUNCTUATION)
-        words = list(itertools.dropwhile(others.__contains__, (one.word for one in book.tokens(sentence))))
+        words = [one.word for one in book.tokens(sentence)]
+        others = called(book) - of_all("negations") | {word for word in words if not word[:1].isalnum()}
+        words = list(itertools.dropwhile(others.__contains__, words))
         if words:
             yield book, words
 
