@@ -69,6 +69,18 @@ def test_a_base_that_did_not_answer_is_tried_again_by_the_next_goal_alone() -> N
     assert obeyed is not None and obeyed.ending is Ending.DONE
 
 
+def test_odometry_that_freezes_as_one_motion_follows_another_is_noticed_as_soon() -> None:
+    rig = Rig()
+    rig.go(12, action="move forward large")
+    rig.holds = True
+    ends = []
+    for step in (1, 1, 1, 2, 2, 2, 2, 2):
+        rig.say(step=step, action="move forward large")
+        ends.append(rig.tick().end)
+    told = [end.message for end in ends if end is not None]
+    assert len(told) == 2 and "repeats its pose" in told[1], told
+
+
 def test_an_incomplete_action_moves_nothing() -> None:
     rig = Rig()
     rig.say(complete=False)

@@ -14,10 +14,11 @@ from outrider.evaluation.safety.base_wires import DirectWire
 from outrider.evaluation.safety.faults import FAULTS, Fault
 from outrider.evaluation.safety.guide import Guide
 from outrider.evaluation.safety.injection import TARGET, Trial, evaluate_safety, figures_of, run_trial
-from outrider.evaluation.safety.sensor_faults import follows
+from outrider.evaluation.safety.sensor_faults import SCAN_FAULTS, follows
 from outrider.evaluation.safety.world import SafetyWorld
 from outrider.navigation.motion import controller, motion_bounds, pilot
 from outrider.navigation.motion.pilot import Pilot
+from outrider.navigation.sensing.scan_check import ScanSample
 from outrider.simulation.homes.home import generate_home
 
 HOME = generate_home(0, TARGET, "in_view")
@@ -167,3 +168,15 @@ def test_the_command_writes_its_figures(tmp_path, monkeypatch: pytest.MonkeyPatc
     figures = json.loads((tmp_path / "safety.json").read_text())
     assert figures["injections"] == len(figures["trials"]) == 2 and figures["missed"] == 0
     assert figures["bases"]["direct"]["injections"] == 2
+
+
+def test_scans_that_come_late_are_of_their_own_trial() -> None:
+    def scan(stamp_s: float) -> ScanSample:
+        return ScanSample(np.ones(4), -1.0, 1.0, 0.5, 0.1, 10.0, "lidar", stamp_s)
+
+    late = SCAN_FAULTS["late by 1.3 s"]
+    first, second = scan(8.0), scan(9.0)
+    sent = [scan(8.0 + 0.125 * number) for number in range(1, 17)]
+    arrived = [one.stamp_s for now in sent for one in late(first, now)]
+    assert arrived == [one.stamp_s for one in sent[:5]]
+    assert late(second, scan(10.125)) == (), "nothing of the trial before"

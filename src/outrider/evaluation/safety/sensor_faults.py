@@ -133,11 +133,13 @@ class Delayed:
 
     def __init__(self, delay_s: float) -> None:
         self._delay_s = delay_s
+        self._first: ScanSample | None = None
         self._held: deque[ScanSample] = deque()
 
     def __call__(self, first: ScanSample, now: ScanSample) -> tuple[ScanSample, ...]:
-        """What arrives as a scan is made; the queue of another trial is dropped."""
-        if self._held and not 0.0 <= now.stamp_s - self._held[-1].stamp_s <= self._delay_s:
+        """What arrives as a scan is made. Another `first`, the last sound scan, is another trial's."""
+        if first is not self._first:
+            self._first = first
             self._held.clear()
         self._held.append(now)
         arrived: list[ScanSample] = []

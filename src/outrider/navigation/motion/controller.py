@@ -56,6 +56,23 @@ class Command:
     note: str = ""
 
 
+class OdometryRepeats:
+    """Since when odometry repeats itself under way: a motion that follows another goes on from there."""
+
+    def __init__(self) -> None:
+        self._first, self._since_s = Odometry(Pose2D(0.0, 0.0, 0.0), STANDSTILL, -math.inf), math.inf
+
+    def last(self, odometry: Odometry, now_s: float, limit_s: float, stands: bool) -> bool:
+        """Whether messages have repeated the same values for longer than `limit_s`; those of one
+        that stands do not count.
+        """
+        changed = (odometry.pose, odometry.velocity) != (self._first.pose, self._first.velocity)
+        if changed or stands or now_s < self._since_s:
+            self._first, self._since_s = odometry, now_s
+        repeated_s = odometry.stamp_s - self._first.stamp_s
+        return now_s - self._since_s > limit_s and repeated_s > limit_s / 2
+
+
 class MotionController:
     """One motion from start to end. A stop never yields any velocity but zero."""
 
@@ -65,11 +82,15 @@ class MotionController:
         limits: MotionLimits | None = None,
         footprint: Footprint | None = None,
         period_s: float = 0.0,
+        repeats: OdometryRepeats | None = None,
     ) -> None:
-        """`period_s` between updates: a measurement that would be stale at the next one is stale now."""
+        """`period_s` between updates: a measurement that would be stale at the next one is stale now.
+        `repeats` is shared by motions that follow each other.
+        """
         self.motion = motion
         self.odometry_froze = False
         self._period_s = period_s
+        self._repeats = repeats or OdometryRepeats()
         self.limits = limits or MotionLimits()
         self.footprint = footprint or Footprint()
         self._start: Pose2D | None = None
@@ -78,9 +99,8 @@ class MotionController:
     def start(self, odometry: Odometry, now_s: float) -> None:
         """Begin from where the robot is, at the speed that it has. Call once, before the first update."""
         self._start = self._last_pose = odometry.pose
-        self._repeated = odometry
         self._turned_rad = 0.0
-        self._updated_s = self._progress_s = self._changed_s = now_s
+        self._updated_s = self._progress_s = now_s
         self._best = 0.0
         self._commanded = self._momentum(odometry.velocity)
         self._bounds = MotionBounds(self.motion, odometry.pose, now_s)
@@ -156,13 +176,8 @@ class MotionController:
 
         A change is seen up to a period after it came. One message that grows old is no repetition.
         """
-        first = self._repeated
-        changed = (odometry.pose, odometry.velocity) != (first.pose, first.velocity)
-        if changed or self._commanded == STANDSTILL:
-            self._repeated, self._changed_s = odometry, now_s
         limit_s = self.limits.stale_after_s - 2 * self._period_s
-        repeated_s = odometry.stamp_s - self._repeated.stamp_s
-        return now_s - self._changed_s > limit_s and repeated_s > limit_s / 2
+        return self._repeats.last(odometry, now_s, limit_s, self._commanded == STANDSTILL)
 
     def _measure(self, odometry: Odometry, now_s: float) -> None:
         """Progress since the start, and when there last was any."""

@@ -23,7 +23,7 @@ from outrider.core.values import STANDSTILL, Odometry, Pose2D, RangeScan, Veloci
 from outrider.navigation.clocks import ClockWatch, Moment, clock_off
 from outrider.navigation.limits import MotionLimits
 from outrider.navigation.motion.anchoring import MotionExecutor, executor_from
-from outrider.navigation.motion.controller import MotionController
+from outrider.navigation.motion.controller import MotionController, OdometryRepeats
 from outrider.navigation.motion.safety import Deadman, clamp
 from outrider.navigation.motion.step_motions import Drive, Ending, MotionEnd, StepLedger, StepText, ending_of
 from outrider.navigation.motion.stopping import Stopping
@@ -76,7 +76,7 @@ class Pilot:
     ) -> None:
         self.settings = settings
         self._make_executor = make_executor or partial(
-            MotionController, limits=settings.limits, period_s=settings.period_s
+            MotionController, limits=settings.limits, period_s=settings.period_s, repeats=OdometryRepeats()
         )
         self.emergency = False
         self._running: _Running | None = None
