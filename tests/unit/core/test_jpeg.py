@@ -37,6 +37,13 @@ def test_what_a_camera_writes_after_the_end_is_passed_over(after: bytes, progres
         jpeg_size(jpeg[: len(jpeg) // 2] + after)
 
 
+def test_bytes_that_only_look_like_scans_are_none() -> None:
+    jpeg, marks = encoded(20, 10), b"\xff\xda" * 200
+    comment = b"\xff\xfe" + (2 + len(marks)).to_bytes(2, "big") + marks
+    assert jpeg_size(jpeg[:2] + comment + jpeg[2:]) == (20, 10)
+    assert jpeg_size(jpeg + marks) == (20, 10)
+
+
 def test_a_claimed_giant_is_refused_unread() -> None:
     jpeg = encoded(20, 10)
     at = jpeg.index(b"\xff\xc0") + 5

@@ -78,7 +78,7 @@ def test_data_of_the_other_kind_of_model_is_refused(target: Path, data: Path, tm
 
 def test_data_without_questions_is_refused(target: Path, tmp_path: Path) -> None:
     (tmp_path / "shard-0000.msgpack").write_bytes(msgspec.msgpack.encode(Shard([Example(b"", b"", [])])))
-    with pytest.raises(ConfigError, match=r"shard-0000\.msgpack holds no questions"):
+    with pytest.raises(ConfigError, match="holds no questions"):
         make_exits(ExitsConfig(), tmp_path, target)
 
 

@@ -24,30 +24,34 @@ def jpeg_size(jpeg: bytes) -> tuple[int, int]:
     """
     if not jpeg.startswith(_START):
         raise FrameError(f"the frame of {len(jpeg)} bytes is no JPEG: check the camera's encoding")
-    if not jpeg.rstrip(b"\0").endswith(_END) and not _has_end(jpeg):
+    # In a comment, or behind the end, the same bytes are no scan.
+    looks_whole, looked = jpeg.rstrip(b"\0").endswith(_END), jpeg.count(_SCAN)
+    scans = looked if looks_whole and looked <= MAX_SCANS else _scans_to_the_end(jpeg)
+    if scans is None:
         raise FrameError(f"the JPEG of {len(jpeg)} bytes is truncated: check the camera or the link")
     width, height = _picture_header(jpeg)
     if not (1 <= width <= MAX_SIDE_PX and 1 <= height <= MAX_SIDE_PX):
         raise FrameError(f"the JPEG is {width}x{height}; sides may be 1 to {MAX_SIDE_PX} px: scale it down")
-    if jpeg.count(_SCAN) > MAX_SCANS:
+    if scans > MAX_SCANS:
         raise FrameError(f"the JPEG has more than {MAX_SCANS} scans: save it as a usual, baseline one")
     return width, height
 
 
-def _has_end(jpeg: bytes) -> bool:
-    """Whether the picture's end comes in its place, whatever a camera or a phone has written after it."""
-    at = 2
+def _scans_to_the_end(jpeg: bytes) -> int | None:
+    """Scans before the picture's end, whatever a camera or a phone has written after it; None without one."""
+    at, scans = 2, 0
     while (at := jpeg.find(b"\xff", at)) >= 0 and at + 1 < len(jpeg):
         marker = jpeg[at + 1]
         if marker == _END[1]:
-            return True
+            return scans
         if marker == 0xFF:
             at += 1
         elif marker == 0x00 or marker in _WITHOUT_LENGTH:
             at += 2
         else:
+            scans += marker == _SCAN[1]
             at += 2 + int.from_bytes(jpeg[at + 2 : at + 4], "big")
-    return False
+    return None
 
 
 def _picture_header(jpeg: bytes) -> tuple[int, int]:

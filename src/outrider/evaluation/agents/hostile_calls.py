@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a hostile or confused agent sends: lines of MCP, and lines that are none, drawn from a seed."""
+"""What a hostile or confused agent sends, drawn from a seed: lines of MCP, and lines that are none.
+
+Each sentence has how far it may truly move a robot, as people take it and not by the grammar that is judged.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trials of `outrider eval safety`, with the real commands of a base and the Go2's simulated services."""
+"""The trials of `outrider eval safety`, with the real commands of a base, the Go2's simulated services, and
+a DDS domain without threads between them.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +99,7 @@ class VirtualNode:
 
 
 class VirtualDomain:
-    """The nodes that are there, and what is on its way between them."""
+    """A DDS domain of one process, without threads: what is published is heard at the next `carry`."""
 
     def __init__(self) -> None:
         self.nodes: list[VirtualNode] = []

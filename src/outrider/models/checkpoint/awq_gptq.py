@@ -239,6 +239,8 @@ def _order(groups: Tensor | None, inputs: int, size: int) -> Tensor | None:
     """The inputs group by group, where they do not lie so."""
     if groups is None:
         return None
+    if groups.is_floating_point():
+        raise ValueError(f"g_idx holds numbers of {groups.dtype}, which are no groups")
     first, last = (int(one) for one in groups.aminmax())
     if groups.shape != (inputs,) or first < 0 or last >= inputs // size:
         raise ValueError(f"g_idx puts {tuple(groups.shape)} inputs into groups {first} to {last}")

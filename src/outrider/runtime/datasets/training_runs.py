@@ -180,10 +180,10 @@ def _frozen(target: Path, data: Path, precision: Precision, device: str) -> tupl
 
 
 def _check_data(data: Path, target: Path) -> None:
-    path = shard_paths(data)[0]
-    example = next((one for one in read_shard(path) if one.queries), None)
+    examples = (one for path in shard_paths(data) for one in read_shard(path))
+    example = next((one for one in examples if one.queries), None)
     if example is None:
-        raise ConfigError(f"{path} holds no questions: delete it and make it again")
+        raise ConfigError(f"{data} holds no questions: delete its shards and make them again")
     if reads_pictures(target) and not example.jpeg:
         raise ConfigError(
             f"{data} has no pictures, which {target} reads: give data of `outrider train data`, or as the "
