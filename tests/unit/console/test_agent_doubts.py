@@ -83,7 +83,7 @@ DOUBTFUL: list[tuple[str, dict[str, Any]]] = [
     ("goal", {"sentence": "do not turn left"}),
     ("goal", {"sentence": "easy"}),
     ("goal", {"sentence": "x " * 300}),
-    ("ask", {"question": "one moment"}),
+    ("ask", {"question": "one thing"}),
     ("goal", {}),
     ("goal", {"sentence": ""}),
     ("goal", {"sentence": ["hey"]}),
