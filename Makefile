@@ -54,10 +54,10 @@ check: setup
 	$(BIN)/ruff format --check src tests scripts examples setup.py launch
 	$(BIN)/mypy
 	$(BIN)/codespell README.md docs src tests scripts benchmarks config launch examples
-	$(SOURCE_ROS) $(BIN)/pytest -n 4 tests/unit
+	$(SOURCE_ROS) $(BIN)/pytest -n 2 tests/unit
 
 # Tests of whole nodes run one at a time: they have processes of their own, and time matters to them.
 test: check
 	$(SOURCE_ROS) $(BIN)/pytest -n 2 tests/integration
-	$(SOURCE_ROS) $(BIN)/pytest -n 2 tests/ros
+	$(SOURCE_ROS) $(BIN)/pytest tests/ros
 	$(SOURCE_ROS) $(BIN)/pytest -m slow tests/integration/test_wheel.py
