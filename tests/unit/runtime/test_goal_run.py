@@ -10,14 +10,7 @@ from outrider.core.values import Decoded, DecodeRequest, Odometry, Pose2D, Veloc
 from outrider.navigation.goal.navigator import NavigatorSettings
 from outrider.navigation.motion.step_motions import Ending, MotionEnd
 from outrider.runtime.mission.goal_run import MAX_IDLE_MOTIONS, GoalRun, GoalSettings
-from outrider.runtime.mission.robot_side import (
-    Frame,
-    GoalError,
-    GoalResult,
-    StepState,
-    StepUpdate,
-    unless_blind,
-)
+from outrider.runtime.mission.robot_side import Frame, GoalError, GoalResult, StepState, StepUpdate
 
 LEFT = "turn left small\nlook: nothing yet"
 STOP = "stop\nthere: at the cup"
@@ -32,7 +25,6 @@ class FakeRobot:
     has_odometry: bool = True
     reports: bool = True
     motion_s: float | None = None
-    message: str = ""
     clock_s: float = 50.0
     told: list[StepUpdate] = field(default_factory=list)
     prompts: list[tuple[int, DecodeRequest]] = field(default_factory=list)
@@ -61,8 +53,7 @@ class FakeRobot:
         if not self.reports:
             return None
         ending = self.endings.pop(0) if self.endings else Ending.DONE
-        message = self.message if ending is Ending.STOPPED else ending.name
-        return MotionEnd(session_id, step, "", ending, message)
+        return MotionEnd(session_id, step, "", ending, ending.name)
 
     def pause(self, duration_s: float) -> None:
         self.clock_s += duration_s
@@ -192,18 +183,6 @@ def test_motions_that_fail_for_a_moment_end_no_goal() -> None:
     assert run(FakeRobot([*[failed] * 4, Ending.DONE], motion_s=0.5), Script(*[LEFT] * 5)).success
     result = run(FakeRobot([failed] * 9, motion_s=2.5), Script(*[LEFT] * 9))
     assert result.error is GoalError.MOTION_FAILED and "motions failed" in result.message
-
-
-def test_a_camera_that_is_too_slow_for_any_motion_ends_the_goal_and_is_named() -> None:
-    slow = unless_blind(StepUpdate("goal", 1, StepState.FINISHED, under_way=True), 0.33, 0.2).text
-    assert "camera_silence_s allows 0.2" in slow
-    stopped = Ending.STOPPED
-    result = run(FakeRobot([stopped] * 80, motion_s=0.3, message=slow), Script(*[LEFT] * 80), max_steps=200)
-    assert result.error is GoalError.NO_SENSOR and slow in result.message and result.steps < 80
-    at_times = [*[stopped] * 9, Ending.DONE] * 4
-    assert run(FakeRobot(at_times, motion_s=0.3, message=slow), Script(*[LEFT] * 40), max_steps=200).success
-    others = FakeRobot([stopped] * 80, motion_s=0.3)
-    assert run(others, Script(*[LEFT] * 80), max_steps=200).success, "a link has a patience of its own"
 
 
 def test_a_base_that_no_motion_moves_ends_the_goal_and_one_that_is_blocked_at_times_does_not() -> None:

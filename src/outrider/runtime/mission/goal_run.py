@@ -26,15 +26,7 @@ from outrider.navigation.motion.step_motions import Ending, MotionEnd
 from outrider.runtime.mission.bounded_waits import NO_ODOMETRY, POLL_S, first_odometry, polls
 from outrider.runtime.mission.growing_text import GrowingText
 from outrider.runtime.mission.look_ahead import LookAhead
-from outrider.runtime.mission.robot_side import (
-    NO_PICTURE,
-    Frame,
-    GoalError,
-    GoalResult,
-    RobotSide,
-    StepState,
-    StepUpdate,
-)
+from outrider.runtime.mission.robot_side import Frame, GoalError, GoalResult, RobotSide, StepState, StepUpdate
 
 ODOMETRY_POLL_S, ODOMETRY_PATIENCE_S = 0.01, 0.4
 OVERRIDE_PAUSE_S = 0.5
@@ -111,7 +103,7 @@ class GoalRun:
 
     @property
     def last_failed(self) -> bool:
-        """Whether the last motion failed, or had no pictures to go by; more of them may end the goal."""
+        """Whether the last motion failed; more of them may end the goal."""
         return self._failed_motions > 0
 
     def run(self) -> GoalResult:
@@ -267,9 +259,9 @@ class GoalRun:
         if end.ending is Ending.OVERRIDDEN:
             self._give_way(navigator, end.message)
             return False
-        # A link that is lost has a patience of its own, as has a camera, unless it is merely too slow.
-        if end.ending is Ending.FAILED or end.message.startswith(NO_PICTURE):
-            self._heed_failure(end)
+        # A stopped one had its cause in link or camera, which have a patience of their own.
+        if end.ending is Ending.FAILED:
+            self._heed_failure(end.message)
             return True
         self._failed_motions = 0
         is_idle = end.ending is Ending.BLOCKED and end.distance_m < IDLE_M and abs(end.turned_rad) < IDLE_RAD
@@ -279,15 +271,14 @@ class GoalRun:
             raise _End(GoalError.MOTION_FAILED, f"{idle}: is the robot free, and does its base obey?")
         return True
 
-    def _heed_failure(self, end: MotionEnd) -> None:
+    def _heed_failure(self, message: str) -> None:
         """A machine that is held up for some seconds may fail a few motions in a row: that ends no goal."""
         if self._failed_motions == 0:
             self._failing_since_s = self._seen_s
         self._failed_motions += 1
         lasts = self._seen_s - self._failing_since_s >= self.settings.sensor_patience_s
         if lasts and self._failed_motions >= MAX_FAILED_MOTIONS:
-            error = GoalError.MOTION_FAILED if end.ending is Ending.FAILED else GoalError.NO_SENSOR
-            raise _End(error, f"{self._failed_motions} motions failed: {end.message}")
+            raise _End(GoalError.MOTION_FAILED, f"{self._failed_motions} motions failed: {message}")
 
     def _give_way(self, navigator: Navigator, reason: str) -> None:
         """A person drives: the step does not count, and the search goes on from where they leave it."""

@@ -12,9 +12,6 @@ from outrider.core.language.sentences.planner import brief
 from outrider.core.values import Decoded, DecodeRequest, Odometry, TokenFate
 from outrider.navigation.motion.step_motions import MotionEnd
 
-NO_PICTURE = "no new picture"
-"""How the message of a motion begins that was taken back for want of pictures."""
-
 
 class StepState(Enum):
     """Mirrors the constants of VerifiedText."""
@@ -102,8 +99,7 @@ def unless_blind(update: StepUpdate, silent_s: float, limit_s: float) -> StepUpd
     """
     if not (update.action_complete or update.under_way) or silent_s <= limit_s:
         return update
-    told = f"{NO_PICTURE} for {silent_s:.2f} s, where camera_silence_s allows {limit_s:g}: check the camera"
-    return withdrawal(update, told)
+    return withdrawal(update, f"no new picture for {silent_s:.1f} s: check the camera")
 
 
 def withdrawal(update: StepUpdate, reason: str) -> StepUpdate:
