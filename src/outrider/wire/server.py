@@ -45,9 +45,9 @@ class ServerCounters:
     `received`: frames handed on. `malformed`: no frames. `flooded`: dropped from peers beyond their rate.
     `stale`: of an epoch that its session has left. `refused`: by reason, malformed ones included.
     `unreachable` and `stalled`: replies dropped since the peer had gone or does not read. `evicted`: peers
-    that gave up their place. `unknown_keys`: connections that failed at their keys, counted
-    once these have had the time of a handshake. `revoked`: those that were ended, or not listened to, since
-    their key was revoked. `bytes_up` and `bytes_down`: of all messages, but for what the transport adds.
+    that gave up their place. `unknown_keys`: connections whose keys were not accepted within the time of a
+    handshake. `revoked`: those that were ended, or not listened to, since their key was revoked. `bytes_up`
+    and `bytes_down`: of all messages, but for what the transport adds.
     """
 
     received: int = 0

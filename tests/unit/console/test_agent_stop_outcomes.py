@@ -23,7 +23,7 @@ import httpx
 from support.agents import COMMAND
 from support.consoles import FakeRobot
 
-from outrider.console.agents import first_look as message_pace
+from outrider.console.agents import first_look
 from outrider.console.agents.address import ConsoleAddress
 from outrider.console.agents.agent import AgentSettings
 from outrider.console.agents.envelope import Envelope
@@ -131,7 +131,7 @@ def test_over_a_pipe_a_refusal_says_what_came_of_the_stop(
     sent: bytes, outcome: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All comes at one moment, however slow the machine is."""
-    monkeypatch.setattr(message_pace, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    monkeypatch.setattr(first_look, "time", SimpleNamespace(monotonic=lambda: 0.0))
     asked: list[Outcome] = []
 
     def on_stop() -> Outcome:

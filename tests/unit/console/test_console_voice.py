@@ -93,27 +93,20 @@ def test_after_a_stop_the_sentence_is_heard_to_its_end(
     assert robot.goals == []
 
 
-def test_a_stop_that_is_recognised_only_at_the_end_acts_too(
-    server: ConsoleServer, robot: FakeRobot, engine: FakeEngine
+@pytest.mark.parametrize(
+    ("said", "text", "note"),
+    [("please stop", "stop", ear.STOPPED), ("wait ten seconds", "wait ten seconds", ear.STOPPED_BEFORE)],
+    ids=["a stop", "to wait, which may be sent as a step"],
+)
+def test_what_is_recognised_as_a_stop_only_at_the_end_acts_too(
+    server: ConsoleServer, robot: FakeRobot, engine: FakeEngine, said: str, text: str, note: str
 ) -> None:
-    engine.sentence = "please stop"
+    engine.sentence = said
     page = Page(server)
     page.send(do="listen")
     sound(page, b"ab")
     page.send(do="listened")
-    assert page.read("heard") == heard("stop", ear.STOPPED)
-    assert robot.cancels == 1
-
-
-def test_to_wait_is_to_stand_now_and_may_be_sent_as_a_step(
-    server: ConsoleServer, robot: FakeRobot, engine: FakeEngine
-) -> None:
-    engine.sentence = "wait ten seconds"
-    page = Page(server)
-    page.send(do="listen")
-    sound(page, b"ab")
-    page.send(do="listened")
-    assert page.read("heard") == heard("wait ten seconds", ear.STOPPED_BEFORE)
+    assert page.read("heard") == heard(text, note)
     assert robot.cancels == 1
 
 

@@ -17,7 +17,7 @@ from outrider.core.model_options import PRECISIONS, Precision
 from outrider.evaluation.common.ratios import Ratio
 from outrider.evaluation.models import bench as bench
 from outrider.evaluation.models import onnx_ratios as graphs
-from outrider.evaluation.models import step_trial as step_ratios
+from outrider.evaluation.models import step_trial
 from outrider.evaluation.models.made_up import Widths
 from outrider.evaluation.models.onnx_ratios import GraphTrial, run_trial
 from outrider.evaluation.models.step_trial import packed_verify_seconds, run_step_trial
@@ -116,7 +116,7 @@ def test_a_gpus_figures_are_read_from_its_captured_steps(monkeypatch: pytest.Mon
     on_gpu = replace(
         trial, device="cuda", weights_s=2.0, exits_s=2.6, exits_ratio=1.04, crowd_s=5.3, host_s=0.0004
     )
-    kept = {one.what: (one.value, one.kept) for one in step_ratios.step_ratios(on_gpu)}
+    kept = {one.what: (one.value, one.kept) for one in step_trial.step_ratios(on_gpu)}
     assert kept == {
         "verify with exits over without, 3 layers of 7B on cuda": (pytest.approx(1.04), True),
         "its bits: as one token, in a chunk, in a crowd": (1.0, True),
@@ -126,7 +126,7 @@ def test_a_gpus_figures_are_read_from_its_captured_steps(monkeypatch: pytest.Mon
     }
 
 
-@pytest.mark.parametrize("precision", step_ratios.PACKED_PRECISIONS)
+@pytest.mark.parametrize("precision", step_trial.PACKED_PRECISIONS)
 def test_a_verification_by_fewer_bits_is_set_against_one_in_bf16(
     precision: Precision, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,10 +137,10 @@ def test_a_verification_by_fewer_bits_is_set_against_one_in_bf16(
     widths = Widths(128, 256, 2, 1, vocab_size=300)
     assert packed_verify_seconds("cpu", precision, 2, 200, 2, widths) > 0.0
     trial = replace(run_step_trial("cpu", 3, 200, 2, widths), device="cuda", plain_s=0.004)
-    (ratio,) = step_ratios.packed_ratios({precision: 0.003}, trial)
+    (ratio,) = step_trial.packed_ratios({precision: 0.003}, trial)
     assert ratio.what == f"verify in {precision} over bf16, 3 layers of 7B on cuda"
     assert (ratio.value, ratio.kept, ratio.detail) == (pytest.approx(0.75), True, "3.00 against 4.00 ms")
-    assert step_ratios.packed_verifies("cpu", 3) == {}
+    assert step_trial.packed_verifies("cpu", 3) == {}
 
 
 def test_a_device_that_is_not_there_is_refused_before_anything_is_measured(

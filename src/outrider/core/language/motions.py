@@ -38,7 +38,7 @@ class Motions:
         return self.turned(slots, degrees)
 
     def turned(self, slots: Slots, degrees: float) -> p.Turn:
-        """Returns a turn by so much, to the left unless a side is named."""
+        """Returns a turn by `degrees`, to the left unless a side is named."""
         return p.Turn(self._sign(slots) * degrees)
 
     def forward(self, slots: Slots, said: Said) -> p.Step | None:

@@ -62,9 +62,9 @@ class OdometryRepeats:
     def __init__(self) -> None:
         self._first, self._since_s = Odometry(Pose2D(0.0, 0.0, 0.0), STANDSTILL, -math.inf), math.inf
 
-    def last(self, odometry: Odometry, now_s: float, limit_s: float, stands: bool) -> bool:
-        """Whether messages have repeated the same values for longer than `limit_s`; those of one
-        that stands do not count.
+    def exceed(self, odometry: Odometry, now_s: float, limit_s: float, stands: bool) -> bool:
+        """Whether messages have repeated the same values for longer than `limit_s`. While the robot `stands`
+        as commanded, repetitions do not count.
         """
         changed = (odometry.pose, odometry.velocity) != (self._first.pose, self._first.velocity)
         if changed or stands or now_s < self._since_s:
@@ -177,7 +177,7 @@ class MotionController:
         A change is seen up to a period after it came. One message that grows old is no repetition.
         """
         limit_s = self.limits.stale_after_s - 2 * self._period_s
-        return self._repeats.last(odometry, now_s, limit_s, self._commanded == STANDSTILL)
+        return self._repeats.exceed(odometry, now_s, limit_s, self._commanded == STANDSTILL)
 
     def _measure(self, odometry: Odometry, now_s: float) -> None:
         """Progress since the start, and when there last was any."""
