@@ -217,6 +217,9 @@ class AdaptiveTuning:
     wait_tokens: float = _tuned(
         0.6, "tokens", "worth that each batch left out adds to a session; tuned likewise"
     )
+    size_trials_apart: int = _tuned(
+        4, "count", "batches between trials of a size beside the best whose time is not known; chosen"
+    )
     turn_wait: float = _tuned(
         1.6, "factor", "from verdict to verdict, of its forwards' time, beyond which a draft waited; chosen"
     )

@@ -117,3 +117,40 @@ def test_a_size_that_was_slow_once_is_tried_again():
     for _ in range(DEFAULT_TUNING.batch_window):
         time.add(4, 0.04)
     assert time.seconds(5) == pytest.approx(0.04)
+
+
+def test_sizes_that_may_be_better_are_tried_between_those_seen():
+    time = BatchTime()
+    for size, seconds in ((1, 0.02), (12, 0.045), (18, 0.052), (40, 0.2)):
+        time.add(size, seconds)
+    assert time.unseen_beside(18) == 17, "16 in the time of 12 are as fast as 18, and fewer are no gain"
+    time.add(17, 0.0515)
+    assert time.unseen_beside(18) == 29
+    assert time.unseen_beside(12) == 9
+    for size in range(1, 41):
+        time.add(size, 0.02 + 0.001 * size)
+    assert [time.unseen_beside(size) for size in (1, 12, 40)] == [1, 12, 40], "all is known"
+
+
+def test_a_step_of_the_devices_time_is_found_by_trials_of_other_sizes():
+    """Sixteen take as long as one; only 12 and 18 have been seen."""
+
+    def stair(size: int) -> float:
+        return 0.05 if size <= 16 else 0.06 + 0.006 * (size - 16)
+
+    prices, sizes = BatchPrices(), [12, 40, 18]
+    for size in sizes:
+        prices.on_batch(size, 0, stair(size), whole=True)
+    for _ in range(60):
+        prices.on_batch(sizes[-1], 0, stair(sizes[-1]), whole=True)
+        sizes.append(len(prices.choose([FULL] * 40).joining))
+    assert 18 in sizes[3:10]
+    assert all(15 <= size <= 18 for size in sizes[5:])
+    assert sizes[-40:].count(16) >= 36
+
+
+def test_where_all_join_no_other_size_is_tried():
+    prices = BatchPrices()
+    prices.on_batch(1, 0, 0.02, whole=True)
+    prices.on_batch(8, 0, 0.03, whole=True)
+    assert all(len(prices.choose([FULL] * 8).joining) == 8 for _ in range(50))

@@ -41,7 +41,8 @@ def policy_of(num_draft_tokens: int = 4, tuning: AdaptiveTuning | None = None) -
 
 
 def sent(policy: SendAhead, tree: DraftTree, can_extend: bool = True) -> list:
-    return policy.plan(SimpleNamespace(tree=tree, can_extend=lambda path: can_extend), False, 0.0) or []
+    drafts = SimpleNamespace(tree=tree, can_extend=lambda path: can_extend, turn_tokens=8)
+    return policy.plan(drafts, False, 0.0) or []
 
 
 def let_wait(policy: SendAhead, batches: float) -> None:
@@ -123,6 +124,19 @@ def test_where_robots_take_turns_the_last_token_goes_up_even_alone():
         node.sent_s = 1.0
     assert sent(policy, tree) == []
     assert sent(policy, tree, can_extend=False) == tree.main_path()[4:]
+
+
+def test_where_robots_take_turns_what_fills_a_turn_is_not_held_back():
+    policy = policy_of(num_draft_tokens=4)
+    let_wait(policy, 2.0)
+    for length, due in ((7, 0), (8, 3), (9, 4), (10, 5)):
+        tree = forked_tree(length)
+        for node in tree.main_path()[:5]:
+            node.sent_s = 1.0
+        assert sent(policy, tree) == tree.main_path()[length - due :]
+    for node in tree.main_path()[:8]:
+        node.sent_s = 1.0
+    assert sent(policy, tree) == [], "what goes beyond a turn waits for a whole chunk"
 
 
 def test_where_robots_take_turns_no_bytes_are_saved():

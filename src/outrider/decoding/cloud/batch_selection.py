@@ -79,13 +79,17 @@ def worth_joining(
     tuning: AdaptiveTuning = DEFAULT_TUNING,
     draft_s: Callable[[int], float] = lambda size: 0.0,
     price: float = 0.0,
+    beside: Callable[[int], int] | None = None,
 ) -> tuple[set[int], float]:
     """The indices of those that make the batch of the most worth a second, never none; and that worth.
 
     `batch_s`: the time of a batch of so many; `draft_s`: of a token that the cloud drafts for so many;
-    `price`: what a second was worth lately, in tokens. Where the time is mostly what the first one takes, all
-    join; where every further one takes time of its own, steps and short drafts wait until they have grown;
-    where it takes more than in a batch of fewer, the last of equals wait for the next one.
+    `price`: what a second was worth lately, in tokens; `beside`: the size to try in place of the
+    best, where that leaves some out.
+
+    Where the time is mostly what the first one takes, all join; where every further one takes time of its
+    own, steps and short drafts wait until they have grown; where it takes more than in a batch of fewer, the
+    last of equals wait for the next one.
     """
     wanting = sum(one.next_chance > 0.0 for one in candidates)
     token_price = price * draft_s(wanting) / wanting if wanting else 0.0
@@ -98,6 +102,8 @@ def worth_joining(
         rate = batch.rate(batch_s, draft_s)
         if count >= least and (rate >= best if tuning.select_batch else count == len(order)):
             best, size = rate, count
+    if beside is not None and size < len(order):
+        size = min(max(beside(size), least, 1), len(order))
     return set(order[:size]), best
 
 

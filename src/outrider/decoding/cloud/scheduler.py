@@ -65,6 +65,7 @@ class BatchPrices:
     def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
         self._tuning = tuning
         self.verify_time, self._draft_time = BatchTime(tuning), BatchTime(tuning, unseen_s=0.0)
+        self._num_chosen = 0
         self._rate = 0.0
         """Tokens a second of the batch chosen last."""
         self.odds = SteadyAcceptance(tuning)
@@ -82,9 +83,14 @@ class BatchPrices:
         self.part_alone = self.verify_time.seconds(1) / self.verify_time.seconds(size)
 
     def choose(self, candidates: Sequence[Candidate]) -> Chosen:
-        """Returns the batch of most tokens a second, at what a second is worth."""
+        """Returns the batch of most tokens a second, at what a second is worth; now and then one of a size
+        beside it whose time is not known.
+        """
         verify_s, draft_s = self.verify_time.seconds, self._draft_time.seconds
-        joining, self._rate = worth_joining(candidates, verify_s, self._tuning, draft_s, self._rate)
+        self._num_chosen += 1
+        tries = self._tuning.select_batch and self._num_chosen % self._tuning.size_trials_apart == 0
+        beside = self.verify_time.unseen_beside if tries else None
+        joining, self._rate = worth_joining(candidates, verify_s, self._tuning, draft_s, self._rate, beside)
         taken: Mapping[int, Candidate] = {index: candidates[index] for index in joining}
         return Chosen(joining, worth_drafting(taken, self._rate, draft_s))
 

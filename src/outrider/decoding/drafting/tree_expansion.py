@@ -12,6 +12,8 @@ from outrider.decoding.drafting.draft_tree import DraftTree, Node
 from outrider.decoding.drafting.retrieval.drafts import RetrievedDrafts
 from outrider.decoding.policy.estimators import CalibratedAcceptance
 
+CHUNKS_PER_TURN = 2
+"""That a robot drafts while it waits for its turn; one verification takes little more beside others'."""
 _QUEUES: dict[HintOrder, Callable[[Node], float]] = {
     "confidence": lambda node: -node.likelihood,
     "fifo": lambda node: float(node.turn),
@@ -48,10 +50,18 @@ class TreeExpander:
         self._open: list[Node] | None = None
         """The open ends, until the tree changes: they are asked for more often than that."""
         self.tree = tree
+        self.turn_tokens = CHUNKS_PER_TURN * config.num_draft_tokens
+        """Of the likeliest branch so many go up where robots take turns, before any other branch grows."""
 
-    def next_leaves(self) -> list[Node]:
+    def next_leaves(self, takes_turns: bool = False) -> list[Node]:
         """Where the draft model should go on, the most useful first; no more than it drafts on at a time."""
-        return sorted(self._open_ends(), key=self._urgency)[: self._workers] if self.needs_model else []
+        if not self.needs_model:
+            return []
+        if takes_turns and self._ahead:
+            path = self.tree.main_path()
+            if len(path) < self.turn_tokens and self.can_extend(path):
+                return [path[-1] if path else self.tree.root]
+        return sorted(self._open_ends(), key=self._urgency)[: self._workers]
 
     def can_extend(self, path: Sequence[Node]) -> bool:
         """Whether more may yet be drafted after a path. What retrieval offers is there at once."""

@@ -92,7 +92,9 @@ class EdgeMachine:
 
     def next_job(self) -> EdgeJob | None:
         """What the draft model should do now, if anything."""
-        return None if self.done else self._drafting.next_job(self._alone)
+        if self.done:
+            return None
+        return self._drafting.next_job(self._alone, self._policy.estimates.takes_turns)
 
     def should_abort(self, job: EdgeJob) -> bool:
         """Whether the model should leave a job that it has begun: news may have made it useless."""

@@ -95,11 +95,14 @@ class SendAhead(SendPolicy):
         return [node for node in likely if node.sent_s is None and node is not tree.root]
 
     def _next_chunk(self, drafts: TreeExpander) -> list[Node] | None:
-        """Return what goes on from the likeliest branch, once it is a whole chunk or the branch ends."""
+        """Return what goes on from the likeliest branch, once it is a whole chunk, enough for a turn, or the
+        branch ends.
+        """
         path = drafts.tree.main_path()
         unsent = [node for node in path if node.sent_s is None]
+        fills_turn = len(path) >= drafts.turn_tokens > len(path) - len(unsent)
         is_whole = len(unsent) >= self._num_draft_tokens or not drafts.can_extend(path)
-        if not unsent or not is_whole:
+        if not unsent or not (is_whole or fills_turn):
             return None
         return _fitting(drafts.tree, unsent)
 

@@ -252,6 +252,18 @@ class BatchTime:
         share = (sessions - low) / (high - low) if low < sessions < high else float(sessions >= high)
         return self._means[low].value + share * (self._means[high].value - self._means[low].value)
 
+    def unseen_beside(self, sessions: int) -> int:
+        """Returns a size that may bring more sessions a second than one that was seen, its time not known:
+        the middle of those above the next smaller one seen, else of those below the next larger; itself where
+        there is none.
+        """
+        below = max((size for size in self._means if size < sessions), default=0)
+        above = min((size for size in self._means if size > sessions), default=sessions)
+        # It takes no less than a smaller batch: what is smaller yet is no gain.
+        least = sessions * self.seconds(below) / self.seconds(sessions) if below else 0.0
+        middles = (int(max(below, least) + sessions + 1) // 2, (sessions + above) // 2)
+        return next((middle for middle in middles if middle not in self._means), sessions)
+
 
 class Throughput:
     """Tokens per second of late, from one commit to the next of a text; 0 until known."""
