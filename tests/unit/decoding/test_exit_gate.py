@@ -22,7 +22,13 @@ class Text:
         self._rng = random.Random(1)
 
     def reads(
-        self, verdicts: int, cost: float, tokens_read: float, tokens: float = 2.0, noise: float = 0.0
+        self,
+        verdicts: int,
+        cost: float,
+        tokens_read: float,
+        tokens: float = 2.0,
+        noise: float = 0.0,
+        used: bool = True,
     ) -> list[bool]:
         """Which of so many forwards had their exits read: reading takes a share `cost` more."""
         said = []
@@ -34,7 +40,7 @@ class Text:
             whole = int(self._written)
             self._written -= whole
             times = ExitTimes(FORWARD_S, cost) if len(self._timed) == 2 else None
-            self.slow += self.gate.on_commit(whole, self.now_s, read, times)
+            self.slow += self.gate.on_commit(whole, self.now_s, read, times, used=used)
             said.append(read)
         return said
 
@@ -88,6 +94,17 @@ def test_drafts_that_are_slower_than_steps_are_told_of(cost: float) -> None:
     assert text.slow == 0
     text.reads(60, cost, 0.6, tokens=0.6)
     assert text.slow > 0
+
+
+def test_exits_of_which_nothing_comes_are_left_though_chance_hides_what_they_cost() -> None:
+    text = Text()
+    assert text.reads(300, 0.07, 3.5, tokens=3.0, noise=0.5)[-1]
+    assert text.reads(300, 0.07, 3.0, tokens=3.0, noise=3.0, used=False)[20:].count(True) <= 20
+    assert text.reads(600, 0.07, 4.5, tokens=3.0, noise=0.5)[-100:].count(True) > 50, "they are tried again"
+
+
+def test_free_exits_are_read_though_nothing_comes_of_them() -> None:
+    assert Text().reads(200, 0.02, 3.0, tokens=3.0, used=False).count(False) <= 3
 
 
 def test_no_trial_begins_while_something_else_is_tried() -> None:

@@ -80,6 +80,8 @@ class AdaptivePolicy(FixedPolicy):
         self._filter = HintFilter(vocab_size, estimates.tuning)
         self._told: Sequence[Outcome] = ()
         """How the running verification ends by the last exit that spoke."""
+        self._steered = False
+        """Whether that has moved what the cloud drafts ahead."""
         self._probed = False
         """Whether the cloud has drafted a token after the text that does not seem to pay, to see if it does.
         """
@@ -111,6 +113,7 @@ class AdaptivePolicy(FixedPolicy):
         estimates = self.estimates
         beyond = estimates.cloud.length_ahead(view.room, estimates.times.draft_s)
         most = estimates.tuning.ahead_places
+        self._steered = self._steered or bool(self._told)
         ends = view.open_ends(running, self._told, beyond, most, estimates.chance_of)
         places = estimates.cloud.num_places([chance for _, chance in ends])
         return tuple(path for path, _ in ends[:places])
@@ -193,7 +196,8 @@ class AdaptivePolicy(FixedPolicy):
         self._filter.forget()
         known = len(self.assumed)
         self._predicted.learn_from_aborted(outcome.new)
-        self.estimates.on_verdict(outcome, known)
+        self.estimates.on_verdict(outcome, known, self._steered)
+        self._steered = False
         self._predicted.on_judged(outcome.job.draft, outcome.new)
         self._filter.on_verdict(outcome.num_committed)
 

@@ -23,7 +23,8 @@ class ExitGate:
     What a trial writes is compared with what the usual way wrote just before it. It ends as soon as it has
     lost more than `exit_trial_loss` tokens, beyond what chance does. The next one waits until all that they
     lose is a share of `exit_trial_cost`, and longer after each in vain. Exits with which less is written than
-    plain steps would are left at once. Those that take next to no time are always read.
+    plain steps would are left at once, and those of which nothing has come for a trial's length. Those that
+    take next to no time are always read.
     """
 
     def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
@@ -40,7 +41,7 @@ class ExitGate:
         self._speed = ExponentialRatio(self._tuning.speed_memory, 0.0)
         self._behind = 0.0
         """Tokens that plain steps would have written more, lately."""
-        self._in_vain = 0
+        self._in_vain = self._unused = 0
         self._wait(0.0)
 
     def _wait(self, lost: float) -> None:
@@ -71,11 +72,13 @@ class ExitGate:
         read: bool | None,
         times: ExitTimes | None,
         may_try: bool = True,
+        used: bool = True,
     ) -> bool:
         """A verdict of so many tokens. Returns whether drafts make the text slower than plain steps would.
 
         `read`: whether the exits of its forward were read; None where it also did other robots' work.
         `times`: None as long as forwards have not been timed both ways. `may_try`: whether a trial may begin.
+        `used`: whether anything was verified or drafted that exits can have brought.
         """
         last_s, self._last_s = self._last_s, now_s
         if last_s is None or read != self.reads:
@@ -94,6 +97,10 @@ class ExitGate:
             return self._is_slow(num_tokens, seconds, times.step_s)
         if self._on_trial:
             self._judge_trial(num_tokens, seconds)
+            return False
+        self._unused = 0 if used else self._unused + 1
+        if self._usual and self._unused >= self._tuning.exit_trial:
+            self._begin_usual(False)
             return False
         return self._judge_usual(num_tokens, seconds, times.step_s, may_try)
 

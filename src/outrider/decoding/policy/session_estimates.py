@@ -97,8 +97,10 @@ class SessionEstimates:
         self.exit_gate.begin_text()
         self.cloud.begin_text()
 
-    def on_verdict(self, outcome: VerificationOutcome, known: int = 0) -> None:
-        """Learn from a verification; of the first `known` tokens of its draft it was learnt before."""
+    def on_verdict(self, outcome: VerificationOutcome, known: int = 0, steered: bool = False) -> None:
+        """Learn from a verification; of the first `known` tokens of its draft it was learnt before.
+        `steered`: whether what its exits said has moved what the cloud drafts ahead.
+        """
         job, new, forwarded = outcome.job, outcome.new, outcome.compute_s > 0.0
         exits_read = job.hints if outcome.alone else None
         if forwarded:
@@ -111,7 +113,8 @@ class SessionEstimates:
         self.on_committed(outcome.num_committed, outcome.now_s)
         gated = exits_read if job.needs_forward else None
         times, may_try = self._exit_times(len(job.draft)), self.cloud.is_quiet
-        if self.exit_gate.on_commit(outcome.num_committed, outcome.now_s, gated, times, may_try):
+        used = steered or known > 0 or outcome.num_drafted > 0
+        if self.exit_gate.on_commit(outcome.num_committed, outcome.now_s, gated, times, may_try, used):
             self.cloud.odds.begin_anew()
         if outcome.num_ready is not None:
             self.on_ready(outcome.num_ready, outcome.num_drafted, outcome.accepted)
