@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The device's side of a text: it asks the cloud to join, and drafts from its own documents meanwhile."""
+"""The device's side of a text: it asks the cloud to join, and drafts from its own documents meanwhile; and
+what its driver keeps account of.
+"""
 
 from __future__ import annotations
 

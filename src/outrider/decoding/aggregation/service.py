@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cloud's side complete: a bounded table of texts that share one model and one body of documents."""
+"""The cloud's side complete: a bounded table of texts that share one model and one body of documents, alone
+or beside a verifier's own sessions.
+"""
 
 from __future__ import annotations
 

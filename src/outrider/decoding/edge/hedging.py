@@ -41,9 +41,9 @@ from outrider.decoding.protocol.prefix_digest import DigestedText, prompt_digest
 KEPT_WAITS = 32
 ENOUGH = 8
 """Answers before the quantile is used; until then AT_FIRST_S holds."""
-SHARE = 0.75
-"""The quantile of recent answer times that is taken as usual: one answer in four may be late."""
-FACTOR = 1.5
+USUAL_QUANTILE = 0.75
+"""Of recent answer times, taken as usual: one answer in four may be late."""
+LATE_FACTOR = 1.5
 """An answer is late after so many times the usual time."""
 AT_FIRST_S = 0.25
 AT_LEAST_S = 0.01
@@ -66,7 +66,7 @@ class Patience:
         waits = sorted(self._waits[is_first])
         if len(waits) < ENOUGH:
             return AT_FIRST_S
-        return max(AT_LEAST_S, FACTOR * waits[int(SHARE * (len(waits) - 1))])
+        return max(AT_LEAST_S, LATE_FACTOR * waits[int(USUAL_QUANTILE * (len(waits) - 1))])
 
 
 KEPT_DRAFTS = 64

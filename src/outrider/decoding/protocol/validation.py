@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 from outrider.core.errors import ConfigError
 
 
-def require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    """Check that a value is one of the choices."""
+def require_choice(name: str, value: object, choices: Collection[str]) -> None:
+    """Check that a value is one of the choices. Raises ConfigError that names them."""
     if value not in choices:
         raise ConfigError(f"{name}={value!r} is not one of {', '.join(choices)}")
 

@@ -31,12 +31,6 @@ def read_regimes(path: Path, form: type[_Regime], names: Sequence[str] = ()) -> 
     return {name: known[name] for name in names} if names else known
 
 
-def check_choice(name: str, value: str, known: Sequence[str]) -> None:
-    """Raises ConfigError for a value that an option does not have."""
-    if value not in known:
-        raise ConfigError(f"{name}={value!r} is not one of {', '.join(known)}")
-
-
 def check_paced(motion: str, round_trip_ms: float, model: str, memory: str) -> None:
     """Raises ConfigError where answers cannot take their time in `outrider eval navigation` as asked."""
     from outrider.runtime.node_graph.node_specs import MOTIONS  # takes the parameters of all nodes with it

@@ -18,7 +18,7 @@ from rich.table import Table
 from outrider.core.errors import ConfigError, OutriderError
 from outrider.core.ports import TextDecoder
 from outrider.decoding.config import DecodingConfig
-from outrider.evaluation.common.choices import check_choice
+from outrider.decoding.protocol.validation import require_choice
 from outrider.evaluation.common.kept_records import KeptRecords
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.common.trials import run_trials
@@ -103,7 +103,7 @@ def evaluate_hedged_kills(
     Raises OutriderError where the processes cannot be run, ConfigError for an unknown motion and for kept
     goals of another kind.
     """
-    check_choice("motion", motion, MOTIONS)
+    require_choice("motion", motion, MOTIONS)
     folder = models_folder(models.resolve() if models else None)
     common: dict[str, str | int] = {"seed": seed, "motion": motion}
     kept = KeptRecords(run and run / KEPT_FILE, HedgedGoal, "goals", common)

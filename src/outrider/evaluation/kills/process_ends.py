@@ -17,7 +17,7 @@ from rich.table import Table
 
 from outrider.core.errors import OutriderError
 from outrider.core.files.writing import replace_file
-from outrider.evaluation.common.choices import check_choice
+from outrider.decoding.protocol.validation import require_choice
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.common.trials import run_trials
 from outrider.evaluation.kills.ends import ENDS, GOES_ON, LIMIT_S, End
@@ -151,7 +151,7 @@ def evaluate_ends(
 
     Raises OutriderError where the trials cannot be run, ConfigError for an unknown motion.
     """
-    check_choice("motion", motion, MOTIONS)
+    require_choice("motion", motion, MOTIONS)
     folder = models_folder(models.resolve() if models else None)
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / "ends.json"

@@ -24,7 +24,7 @@ from outrider.core.files.writing import replace_file
 from outrider.core.language.actions import ActionTable, Motion
 from outrider.core.ports import TextDecoder
 from outrider.decoding.config import DecodingConfig
-from outrider.evaluation.common.choices import check_choice
+from outrider.decoding.protocol.validation import require_choice
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.common.trials import run_trials
 from outrider.evaluation.kills.ends import LIMIT_S
@@ -132,7 +132,7 @@ def evaluate_kills(
     """
     if verifier_kills + node_kills < 1:
         raise ConfigError("nothing is to be killed: ask for at least one kill, of the verifier or of nodes")
-    check_choice("motion", motion, MOTIONS)
+    require_choice("motion", motion, MOTIONS)
     folder = models_folder(models.resolve() if models else None)
     with tempfile.TemporaryDirectory() as scratch:
         runs, killed = _run_trials(Path(scratch), verifier_kills, node_kills, seed, folder, motion)

@@ -18,7 +18,7 @@ from rich.table import Table
 
 from outrider.core.errors import ConfigError
 from outrider.core.language.words.things import Thing
-from outrider.evaluation.common.choices import check_choice
+from outrider.decoding.protocol.validation import require_choice
 from outrider.evaluation.common.intervals import mean_difference_interval
 from outrider.evaluation.common.kept_records import HomeOutcome, HomeTask, KeptHomes
 from outrider.evaluation.common.legends import LEGENDS
@@ -185,7 +185,7 @@ def evaluate_plans(
 
     Raises ConfigError for a wrong option, ModelError without models.
     """
-    check_choice("model", model, MODELS)
+    require_choice("model", model, MODELS)
     if homes < 1 or processes < 1 or seed < 0 or not 1 <= finds <= MOST_FINDS:
         raise ConfigError(f"homes and processes must be at least 1, seed 0, finds from 1 to {MOST_FINDS}")
     tasks = plan_tasks(homes, seed, finds, model, models_folder(models), max_steps)

@@ -14,7 +14,7 @@ from outrider.core.language.prompt import PROMPT_PREFIX, PROMPT_SUFFIX
 from outrider.core.language.words.things import Thing
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.config import DecodingConfig
-from outrider.evaluation.common.choices import check_choice
+from outrider.decoding.protocol.validation import require_choice
 from outrider.evaluation.common.intervals import wilson_interval
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import interval_text, optional, print_results, results_table
@@ -111,7 +111,7 @@ def evaluate_frames(
 
     Raises ConfigError or ModelError where that cannot be.
     """
-    check_choice("model", model, MODELS)
+    require_choice("model", model, MODELS)
     tasks = (
         _simulated_tasks(looks, poses or POSES, seed)
         if folder is None

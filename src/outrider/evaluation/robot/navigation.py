@@ -20,7 +20,8 @@ from outrider.core.ports import TextDecoder
 from outrider.core.processes import work_through
 from outrider.core.values import Sighting
 from outrider.decoding.config import DecodingConfig
-from outrider.evaluation.common.choices import check_choice, check_paced
+from outrider.decoding.protocol.validation import require_choice
+from outrider.evaluation.common.choices import check_paced
 from outrider.evaluation.common.intervals import wilson_interval
 from outrider.evaluation.common.kept_records import HomeTask
 from outrider.evaluation.common.legends import LEGENDS
@@ -227,8 +228,8 @@ def evaluate_navigation(
 
     With `motion` answers take their time (`AnswerTimes`, and a round trip).
     """
-    check_choice("model", model, MODELS)
-    check_choice("memory", memory, MEMORY)
+    require_choice("model", model, MODELS)
+    require_choice("memory", memory, MEMORY)
     if episodes < 1 or processes < 1 or seed < 0:
         raise ConfigError("episodes and processes must be at least 1 and seed at least 0")
     checked_looks([look])
@@ -251,7 +252,7 @@ def _pace(motion: str, round_trip_ms: float, model: str, memory: str) -> Pace | 
     check_paced(motion, round_trip_ms, model, memory)
     if not motion:
         return None
-    check_choice("motion", motion, MOTIONS)
+    require_choice("motion", motion, MOTIONS)
     return Pace(motion == "continuous", AnswerTimes().over(round_trip_ms / 1000.0))
 
 

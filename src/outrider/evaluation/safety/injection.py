@@ -23,7 +23,7 @@ from outrider.core.errors import OutriderError
 from outrider.core.files.terminal import tracked
 from outrider.core.language.actions import Motion
 from outrider.core.values import STANDSTILL, Velocity
-from outrider.evaluation.common.choices import check_choice
+from outrider.decoding.protocol.validation import require_choice
 from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.common.trials import run_trials
@@ -222,7 +222,7 @@ def run_safety(injections: int, seed: int, json_file: Path | None, motion: str =
 
     Raises ConfigError for an unknown motion, OutriderError where they did not come to their end.
     """
-    check_choice("motion", motion, MOTIONS)
+    require_choice("motion", motion, MOTIONS)
     path = str(json_file.resolve()) if json_file else ""
     status = run_trials("outrider.evaluation.safety.trials", str(injections), str(seed), path, motion)
     if status not in (0, 1):

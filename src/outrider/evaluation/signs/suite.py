@@ -12,7 +12,7 @@ import msgspec
 from rich.table import Table
 
 from outrider.core.errors import ConfigError
-from outrider.evaluation.common.choices import check_choice
+from outrider.decoding.protocol.validation import require_choice
 from outrider.evaluation.common.intervals import mean_difference_interval, wilson_interval
 from outrider.evaluation.common.kept_records import HomeTask, KeptHomes
 from outrider.evaluation.common.legends import LEGENDS
@@ -95,7 +95,7 @@ def evaluate_signs(
 
     Raises ConfigError for a wrong option, ModelError without models.
     """
-    check_choice("model", model, MODELS)
+    require_choice("model", model, MODELS)
     if homes < 1 or processes < 1 or seed < 0 or max_steps < 1:
         raise ConfigError("homes, processes and max_steps must be at least 1, and seed at least 0")
     common: dict[str, str | int] = {"model": model, "seed": seed, "max_steps": max_steps}

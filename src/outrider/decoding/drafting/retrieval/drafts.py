@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All sources of retrieved drafts together: the likeliest continuation, with the chance of each token."""
+"""All sources of retrieved drafts together, by name: the likeliest continuation, with each token's chance."""
 
 from __future__ import annotations
 
