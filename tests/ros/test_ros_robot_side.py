@@ -31,9 +31,7 @@ class ClockOnly:
         self.time_s = 100.0
         self.watch = TopicWatch(self)  # type: ignore[arg-type]
 
-    @property
-    def is_simulated(self) -> bool:
-        return False
+    is_simulated = lacks_clock = False
 
     def now_s(self) -> float:
         return self.time_s

@@ -248,19 +248,20 @@ class Pilot:
         """Why a text moves nothing, if so."""
         if self.emergency:
             return Ending.EMERGENCY_STOP, "emergency stop is engaged"
+        # By a clock that is off all has happened since its frame, or nothing.
+        off = clock_off(text.frame_age_s)
+        if (self.clock_fault or off) and not self._hands:
+            return Ending.FAILED, self.clock_fault or f"discarded: {off}"
         if self._is_from_before(self._emergency_s, text, now):
             return Ending.EMERGENCY_STOP, "the emergency stop was engaged since its frame"
         if self._hands:
             return Ending.OVERRIDDEN, "the joystick has the robot"
         if self._is_from_before(self._driven_s, text, now):
             return Ending.OVERRIDDEN, "the joystick had the robot since its frame"
-        if self.clock_fault:
-            return Ending.FAILED, self.clock_fault
         if self._started_s is None or self._is_from_before(self._started_s, text, now):
             return Ending.FAILED, "discarded: its frame is from before the action node was active"
-        if text.frame_age_s > self.settings.max_frame_age_s or clock_off(text.frame_age_s):
-            reason = clock_off(text.frame_age_s) or f"its frame is {text.frame_age_s:.1f} s old"
-            return Ending.FAILED, f"discarded: {reason}"
+        if text.frame_age_s > self.settings.max_frame_age_s:
+            return Ending.FAILED, f"discarded: its frame is {text.frame_age_s:.1f} s old"
         if motion is None:
             return Ending.REFUSED, f"not an action: {text.action!r}"
         if not motion.is_stop and self._trouble:

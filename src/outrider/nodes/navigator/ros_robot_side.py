@@ -19,6 +19,7 @@ from std_msgs.msg import Header
 
 from outrider.core.errors import FrameError
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Odometry, Pose2D
+from outrider.navigation.clocks import NO_CLOCK
 from outrider.navigation.motion.step_motions import MotionEnd
 from outrider.navigation.sensing.camera_check import (
     DARK,
@@ -283,6 +284,8 @@ class RosRobotSide:
 
     def warning(self) -> str:
         """What is wrong with the robot's side, or an empty text."""
+        if self._node.lacks_clock:
+            return NO_CLOCK
         if self._untrue():
             return self._untrue()
         if self._is_dark:
