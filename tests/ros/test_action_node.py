@@ -24,6 +24,7 @@ from unitree_api.msg import Request, Response
 from outrider.core.errors import ConfigError, OutriderError
 from outrider.core.values import Velocity
 from outrider.navigation.motion.step_motions import Ending
+from outrider.navigation.motion.stopping import ASTRAY
 from outrider.nodes.base.action_node import IDLE_PERIOD_S, ActionNode
 from outrider.nodes.common import convert, qos
 from outrider.nodes.go2 import go2_api
@@ -301,6 +302,15 @@ def test_two_drivers_at_once_are_noticed_and_the_robot_stands(
         return bool(base.commands[-1][1] == Velocity(0.2))
 
     wait_until(moves_for_one, "the one that is left to drive")
+
+
+def test_a_base_that_moves_by_itself_is_named_until_it_stands(run_node: Run, client: Client) -> None:
+    node, base, speaker = start(run_node, client)
+    speaker.say(1, "turn left small")
+    wait_until(lambda: base.reports, "a motion report")
+    assert not node.health()[0]
+    wait_until(lambda: base.drive(Velocity(0.3)) or node.health()[0] == ASTRAY, "the warning")
+    wait_until(lambda: base.drive(Velocity()) or not node.health()[0], "its end")
 
 
 def test_another_source_of_velocities_is_named(run_node: Run, client: Client) -> None:

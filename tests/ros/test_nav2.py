@@ -192,6 +192,28 @@ def test_a_goal_that_is_not_given_up_is_cancelled_again_and_the_base_held(
     wait_until(lambda: not node._base.warning(), "the end of it")
 
 
+def test_a_goal_that_nav2_accepts_long_after_a_stop_is_cancelled(run_node: Run, client: Client) -> None:
+    """Until then a person may drive: one that nav2 does not know does not hold the base for ever."""
+    node, nav2, base, speaker = start(run_node, client)
+    nav2.may_answer.clear()
+    speaker.say(1, "turn left large")
+    assert nav2.is_asked.wait(WAIT_S)
+    node._set_e_stop(True)
+    assert "not ended" in node._base.warning()
+    wait_until(lambda: not node._base.warning(), "a base that is held no more")
+    node._set_e_stop(False)
+    wait_until(lambda: client.publish(drive(0.2), "cmd_vel_joy", qos.COMMAND) or base.is_moving(), "a hand")
+    nav2.may_answer.set()
+    try:
+        wait_until(lambda: nav2.cancelled, "the cancellation")
+    finally:
+        nav2.ending.set()
+
+
+def drive(forward_mps: float) -> Twist:
+    return convert.twist_message(Velocity(forward_mps))
+
+
 def test_a_node_that_ends_before_nav2_took_its_goal_cancels_it(run_node: Run, client: Client) -> None:
     threads: list[NodeThread] = []
 

@@ -26,6 +26,7 @@ from support_ros import FakeBase, Goals, PatientAction, StillCamera, result_of
 from outrider.core.errors import MemoryStoreError
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.values import Pose2D, wrap_angle
+from outrider.navigation.clocks import NO_CLOCK
 from outrider.navigation.motion.step_motions import Ending
 from outrider.nodes.common import convert, qos
 from outrider.nodes.navigator import navigator_node
@@ -473,6 +474,25 @@ def test_a_camera_on_another_topic_is_named_with_the_remedy(
     assert "no camera frame" in result.message and "-r camera/image_raw:=/front/image" in result.message
     client.node.create_publisher(Image, "camera/image_raw", qos.SENSOR)
     wait_until(lambda: "outrider doctor" in navigator.health()[0], "another reason")
+
+
+def test_a_simulated_clock_that_nobody_publishes_is_why_a_goal_ends(
+    run_node: Callable[..., NodeThread], client: Client
+) -> None:
+    class ScriptedNavigator(NavigatorNode):
+        def open_edge(self) -> Edge:
+            return Edge(ScriptedDecoder([]), None)
+
+        def _goal_settings(self) -> GoalSettings:
+            return replace(super()._goal_settings(), sensor_patience_s=0.5)
+
+    FakeBase(client)
+    StillCamera(client)
+    run_node(lambda: ScriptedNavigator({"use_memory": False, "use_sim_time": True}), threads=4)
+    goals = Goals(client)
+    for sentence in ("find the red chair", "turn left 45 degrees"):
+        result = goals.result(goals.send(sentence))
+        assert result.error_code == Navigate.Result.NO_SENSOR and NO_CLOCK in result.message
 
 
 def test_a_4k_camera_is_navigated_by(run_node: Callable[..., NodeThread], client: Client) -> None:

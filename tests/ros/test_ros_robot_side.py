@@ -17,7 +17,7 @@ from outrider.nodes.common import convert
 from outrider.nodes.common.topic_watch import TopicWatch
 from outrider.nodes.navigator import standing
 from outrider.nodes.navigator.ros_robot_side import RosRobotSide
-from outrider.runtime.mission.robot_side import StepState, StepUpdate
+from outrider.runtime.mission.robot_side import MANY_BLINDED, GoalError, StepState, StepUpdate
 from outrider.runtime.plans.errand import STANDS
 
 pytestmark = pytest.mark.ros
@@ -31,9 +31,7 @@ class ClockOnly:
         self.time_s = 100.0
         self.watch = TopicWatch(self)  # type: ignore[arg-type]
 
-    @property
-    def is_simulated(self) -> bool:
-        return False
+    is_simulated = lacks_clock = False
 
     def now_s(self) -> float:
         return self.time_s
@@ -173,6 +171,30 @@ def test_nothing_moves_while_a_topic_is_not_what_it_should_be(monkeypatch: pytes
     assert side.texts.messages[-1].state == StepState.WITHDRAWN.value and "2 publishers" in side.warning()
     with pytest.raises(FrameError, match="2 publishers"):
         side.frame_after(0.0, 0.0)
+
+
+def test_a_camera_that_is_too_slow_for_motions_is_why_nothing_was_found() -> None:
+    node: Any = ClockOnly()
+    side = RosRobotSide(node, lambda: LinkState.CONNECTED, camera_silence_s=0.25)
+    side.texts = side.tokens = Told()
+    side.plans = Told()
+
+    def causes(num_slow: int) -> tuple[str, str]:
+        side.begin_goal(lambda _: None)
+        for step in range(20):
+            show(side, node, step)
+            told = StepUpdate("s", step, StepState.FINISHED, action="turn left small", action_complete=True)
+            side.tell(told)
+            node.time_s += 0.3 if step < num_slow else 0.1
+            side.beat()
+            side.beat()
+        return side.cause_of(GoalError.NOT_FOUND), side.cause_of(GoalError.MODEL_FAILED)
+
+    assert causes(MANY_BLINDED - 1) == ("", "")
+    slow, other = causes(20)
+    assert slow.startswith("20 motions ended") and "raise camera_silence_s" in slow and not other
+    assert "0.30 s, where camera_silence_s allows 0.25" in side.texts.messages[-1].text
+    assert causes(1) == ("", "")
 
 
 def test_a_report_of_another_version_is_no_report() -> None:

@@ -22,7 +22,10 @@ STILL_S, PAUSES, LONGEST_STILL_S = 0.22, 3.0, 2.0
 SETTLE_S = 1.0
 # What a frame's stamp may be ahead of this clock, and an age that only a clock that is off gives.
 AHEAD_S, CLOCK_OFF_S = 0.5, 3600.0
-SYNCHRONISE = "synchronise the clocks of the computers, or stamp the camera's pictures by this one's"
+SYNCHRONISE = (
+    "synchronise the clocks of the computers, give all nodes the same use_sim_time, or stamp the camera's "
+    "pictures by this clock"
+)
 NO_CLOCK = "use_sim_time is set, but nobody publishes /clock: start its source, or set use_sim_time:=false"
 
 

@@ -1,4 +1,4 @@
-"""A scan that turns the other way than the robot does."""
+"""A scan that turns the other way than the robot does, and one that moves another way."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from outrider.core.values import Pose2D, RangeScan, Velocity
 from outrider.navigation.clocks import Moment
 from outrider.navigation.motion.pilot import Pilot, PilotSettings
 from outrider.navigation.motion.step_motions import Ending, MotionEnd, StepText
-from outrider.navigation.sensing.mirrored_scan import MIRRORED, MirroredScan
+from outrider.navigation.sensing.mirrored_scan import MIRRORED, TURNED, MirroredScan, TurnedScan
 
 PERIOD_S = 0.04
 ROOM = [wall(-2, -3, 4, -3), wall(4, -3, 4, 2), wall(4, 2, -2, 2), wall(-2, 2, -2, -3), *box(2.0, 1.0, 0.3)]
 SQUARE = box(0.0, 0.0, 2.5)
 CORRIDOR = [wall(-9, -1, 9, -1), wall(-9, 1, 9, 1)]
 TO_AND_FRO = [1.0] * 20 + [-1.0] * 20
+AHEAD = Velocity(0.5)
 
 
 def mirrored(scan: RangeScan) -> RangeScan:
@@ -77,14 +78,64 @@ def test_nothing_is_said_of_a_robot_that_does_not_turn_or_sees_nothing() -> None
     assert not is_mirrored(ROOM, lambda scan: replace(scan, ranges=scan.ranges[90:110]), [1.0] * 60)
 
 
-def test_a_mirrored_scan_moves_nothing_more_and_the_next_goal_looks_anew() -> None:
-    robot, pilot = Flatland(ROOM), Pilot(PilotSettings(period_s=PERIOD_S))
+def turned(scan: RangeScan, degrees: float = 180.0) -> RangeScan:
+    """As of a lidar whose yaw in tf is off by an angle."""
+    return replace(scan, mount=Pose2D(0.0, 0.0, math.radians(degrees)))
+
+
+def is_turned(
+    walls: list[tuple[float, float, float, float]],
+    see: Callable[[RangeScan], RangeScan],
+    velocities: list[Velocity],
+    yaw: float = 0.4,
+    slips: bool = False,
+) -> bool:
+    """What is found as the robot goes on; where it slips, in its odometry alone."""
+    robot, check = Flatland(walls, Pose2D(-1.0, -0.5, yaw), noise=0.02), TurnedScan()
+    first = robot.scan()
+    for velocity in velocities:
+        robot.drive(velocity, PERIOD_S)
+        check.see(see(first if slips else robot.scan()), robot.odometry().pose)
+    return check.is_turned
+
+
+@pytest.mark.parametrize("degrees", [60.0, -90.0, 135.0, 180.0])
+def test_a_turned_scan_is_noticed_within_a_metre(degrees: float) -> None:
+    way = [AHEAD] * 50
+    assert is_turned(ROOM, lambda scan: turned(scan, degrees), way)
+    assert is_turned(SQUARE, lambda scan: turned(half(scan), degrees), way)
+
+
+@pytest.mark.parametrize("velocity", [AHEAD, Velocity(0.5, 0.1, 0.3), Velocity(0.1, -0.3), Velocity(wz=1.0)])
+@pytest.mark.parametrize("walls", [ROOM, SQUARE, CORRIDOR, []], ids=["room", "square", "corridor", "nothing"])
+def test_a_sound_scan_is_not_turned_whichever_way_the_robot_goes(
+    walls: list[tuple[float, float, float, float]], velocity: Velocity
+) -> None:
+    for right in (lambda scan: scan, declared, half, lambda scan: turned(scan, 10.0)):
+        assert not is_turned(walls, right, [velocity] * 80)
+
+
+def test_nothing_is_said_of_the_yaw_where_the_scan_does_not_tell() -> None:
+    assert not is_turned(CORRIDOR, turned, [AHEAD] * 50, yaw=0.0)
+    assert not is_turned(ROOM, lambda scan: scan, [AHEAD] * 50, slips=True)
+    assert not is_turned(ROOM, turned, [Velocity(wz=1.0)] * 60)
+
+
+@pytest.mark.parametrize(
+    ("see", "action", "fault"),
+    [(mirrored, "turn left large", MIRRORED), (turned, "move forward medium", TURNED)],
+    ids=["mirrored", "turned"],
+)
+def test_such_a_scan_moves_nothing_more_and_the_next_goal_looks_anew(
+    see: Callable[[RangeScan], RangeScan], action: str, fault: str
+) -> None:
+    robot, pilot = Flatland(ROOM, Pose2D(-1.0, -1.0, 0.0)), Pilot(PilotSettings(period_s=PERIOD_S))
     ends: list[MotionEnd] = []
 
     def carry_out(session: str, step: int, see: Callable[[RangeScan], RangeScan]) -> MotionEnd:
         while True:
             now = Moment(100.0 + robot.time_s, 100.0 + robot.time_s)
-            pilot.on_text(StepText(session, step, "turn left large", complete=True), now)
+            pilot.on_text(StepText(session, step, action, complete=True), now)
             scan, odometry = see(robot.scan()), replace(robot.odometry(), stamp_s=now.motion_s)
             drive = pilot.tick(odometry, replace(scan, stamp_s=now.motion_s), now)
             robot.drive(drive.velocity or Velocity(), PERIOD_S)
@@ -93,8 +144,9 @@ def test_a_mirrored_scan_moves_nothing_more_and_the_next_goal_looks_anew() -> No
                 return drive.end
 
     for step in range(4):
-        last = carry_out("first", step, mirrored)
-    assert (last.ending, last.message, last.turned_rad) == (Ending.FAILED, MIRRORED, 0.0)
+        last = carry_out("first", step, see)
+    assert (last.ending, last.message, last.distance_m) == (Ending.FAILED, fault, 0.0)
     assert sum(abs(end.turned_rad) for end in ends) < math.radians(90.0)
+    assert sum(end.distance_m for end in ends) < 1.0
     for step in range(4):
         assert carry_out("second", step, lambda scan: scan).ending is Ending.DONE

@@ -215,6 +215,24 @@ def test_a_frame_of_a_clock_that_is_off_moves_nothing_and_is_named(age_s: float,
     assert not rig.pilot.is_moving
 
 
+@pytest.mark.parametrize("before", ["nothing", "an emergency stop", "a hand"])
+def test_a_clock_that_is_off_is_the_reason_whatever_has_happened_since(before: str) -> None:
+    rig = Rig()
+    if before == "an emergency stop":
+        rig.pilot.on_emergency_stop(True, rig.now)
+        rig.pilot.on_emergency_stop(False, rig.now)
+    elif before == "a hand":
+        rig.pilot.on_joystick(Velocity(), rig.now)
+        rig.now_s += 1.0
+        rig.tick()
+    else:
+        rig.pilot.start(rig.now)
+    rig.now_s += 1.0
+    rig.say(frame_age_s=1.7e9)
+    ends = [drive.end for drive in (rig.tick(), rig.tick()) if drive.end is not None]
+    assert [(end.ending, "use_sim_time" in end.message) for end in ends] == [(Ending.FAILED, True)]
+
+
 def test_what_is_missing_is_named_in_the_report() -> None:
     rig = Rig()
     rig.say()

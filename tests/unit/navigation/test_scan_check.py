@@ -300,3 +300,30 @@ def test_one_that_overtakes_the_simulated_clock_makes_the_next_no_older(is_simul
     check.take(sample(stamp_s=10.0), 9.9)
     scan = check.take(sample(stamp_s=10.05), 10.05)
     assert scan.stamp_s == pytest.approx(10.05 if is_simulated else 9.95, abs=DRIFT)
+
+
+@pytest.mark.parametrize("other", [HALF_TURN, UPSIDE_DOWN, (0.0, 0.0, 0.383, 0.924)])
+@pytest.mark.parametrize("static", [True, False], ids=["static", "moving"])
+def test_a_lidar_whose_place_in_tf_jumps_is_refused(other, static):
+    """As of two publishers of it, which take turns."""
+    tree = TransformTree()
+    check = ScanCheck(tree, "base_link")
+    scans = []
+    for number in range(40):
+        stamp_s = 100.0 + 0.1 * number
+        quaternion = other if 5 <= number < 25 and number % 2 else UPRIGHT
+        tree.put(StampedTransform("base_link", "laser", (0.2, 0.0, 0.1), quaternion, stamp_s, static))
+        scans.append(check.take(sample(frame_id="laser", stamp_s=stamp_s), stamp_s))
+        assert (scans[-1] is None) == ("let one publisher alone" in check.fault)
+    assert all(scans[:5]) and scans[-1] is not None
+    assert sum(scan is not None for scan in scans[5:25]) <= 2
+
+
+def test_a_lidar_that_pans_or_sways_with_the_body_is_followed():
+    tree = TransformTree()
+    check = ScanCheck(tree, "base_link")
+    for number in range(60):
+        stamp_s, yaw = 100.0 + 0.1 * number, 0.2 * number
+        quaternion = (0.0, 0.05, math.sin(yaw / 2), math.cos(yaw / 2))
+        tree.put(StampedTransform("base_link", "laser", (0.2, 0.0, 0.1), quaternion, stamp_s))
+        assert check.take(sample(frame_id="laser", stamp_s=stamp_s), stamp_s), check.fault

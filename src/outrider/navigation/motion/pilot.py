@@ -90,7 +90,7 @@ class Pilot:
         self._track = OdometryTrack()
         self._started_s: float | None = -math.inf
         self._ends: list[MotionEnd] = []
-        self._stopping = Stopping()
+        self.stopping = Stopping()
         self._trouble, self._trouble_s = "", 0.0
         self._clock_watch, self.clock_fault = ClockWatch(), ""
 
@@ -169,13 +169,13 @@ class Pilot:
         if engaged:
             self._hands.clear()
             self._finish(Ending.EMERGENCY_STOP, "emergency stop", now)
-            self._stopping.order(now)
+            self.stopping.order(now)
 
     def stop(self, reason: str, now: Moment) -> None:
         """End any motion and stop the base, moving or not."""
         self._hands.clear()
         self._finish(Ending.STOPPED, reason, now)
-        self._stopping.order(now)
+        self.stopping.order(now)
 
     def tick(
         self, odometry: Odometry | None, scan: RangeScan | None, now: Moment, missing: str = ""
@@ -191,10 +191,10 @@ class Pilot:
         else:
             self._track.take(odometry)
         velocity = self._advance(odometry, scan, now, missing) if self._running else self._by_hand(now)
-        if velocity is None and self._stopping.is_due(odometry, now):
+        if velocity is None and self.stopping.is_due(odometry, now):
             velocity = STANDSTILL
         end = self._ends.pop(0) if self._ends else None
-        return Drive(velocity, end, self._stopping.take_order())
+        return Drive(velocity, end, self.stopping.take_order())
 
     def _waits_for_base(self, text: StepText, now: Moment) -> bool:
         """Only what moves the robot waits: a stop, and what is no action, counts at once."""
@@ -209,7 +209,7 @@ class Pilot:
         self._driven_s = now.motion_s
         self._hands = {name: hand for name, hand in self._hands.items() if not hand.expired(now.real_s)}
         if not self._hands:
-            self._stopping.order(now)
+            self.stopping.order(now)
             return None
         hand, *others = self._hands.values()
         return STANDSTILL if others else hand.velocity(now.real_s)
@@ -223,7 +223,7 @@ class Pilot:
             return
         self._finish(Ending.STOPPED, TAKEN_OVER, now)
         if refusal is None or refusal[0] is Ending.REFUSED:
-            self._stopping.order(now)
+            self.stopping.order(now)
         self._report(text, *(refusal or (Ending.DONE, "")))
 
     def _move(self, text: StepText, motion: Motion, now: Moment) -> None:
@@ -248,19 +248,20 @@ class Pilot:
         """Why a text moves nothing, if so."""
         if self.emergency:
             return Ending.EMERGENCY_STOP, "emergency stop is engaged"
+        # By a clock that is off all has happened since its frame, or nothing.
+        off = clock_off(text.frame_age_s)
+        if (self.clock_fault or off) and not self._hands:
+            return Ending.FAILED, self.clock_fault or f"discarded: {off}"
         if self._is_from_before(self._emergency_s, text, now):
             return Ending.EMERGENCY_STOP, "the emergency stop was engaged since its frame"
         if self._hands:
             return Ending.OVERRIDDEN, "the joystick has the robot"
         if self._is_from_before(self._driven_s, text, now):
             return Ending.OVERRIDDEN, "the joystick had the robot since its frame"
-        if self.clock_fault:
-            return Ending.FAILED, self.clock_fault
         if self._started_s is None or self._is_from_before(self._started_s, text, now):
             return Ending.FAILED, "discarded: its frame is from before the action node was active"
-        if text.frame_age_s > self.settings.max_frame_age_s or clock_off(text.frame_age_s):
-            reason = clock_off(text.frame_age_s) or f"its frame is {text.frame_age_s:.1f} s old"
-            return Ending.FAILED, f"discarded: {reason}"
+        if text.frame_age_s > self.settings.max_frame_age_s:
+            return Ending.FAILED, f"discarded: its frame is {text.frame_age_s:.1f} s old"
         if motion is None:
             return Ending.REFUSED, f"not an action: {text.action!r}"
         if not motion.is_stop and self._trouble:
@@ -325,7 +326,7 @@ class Pilot:
     def _finish(self, ending: Ending, message: str, now: Moment) -> None:
         """End the running motion, if any, with a stop."""
         if self._running is not None:
-            self._stopping.order(now)
+            self.stopping.order(now)
         self._end(ending, message, now)
 
     def _end(self, ending: Ending, message: str, now: Moment) -> None:

@@ -11,6 +11,11 @@ from outrider.navigation.clocks import Moment
 STOP_BURST_TICKS = 10
 # Above these a base has not stopped, though one on legs sways; for so long a stop is repeated to it.
 MOVING_MPS, MOVING_RPS, PERSIST_S = 0.06, 0.15, 5.0
+# How long a base moves without a command before that is told.
+ASTRAY_S = 2.0
+ASTRAY = (
+    "the base moves though nothing here drives it: a remote, another program, or a slope? Check odometry too"
+)
 
 
 class Stopping:
@@ -19,9 +24,13 @@ class Stopping:
     def __init__(self) -> None:
         self._ticks, self._ordered_s = 0, -math.inf
         self._is_new = False
+        self._astray_s: float | None = None
+        self.fault = ""
+        """That the base goes on moving without a command, or an empty text."""
 
     def order(self, now: Moment) -> None:
         """A stop is due from the next tick on."""
+        self._astray_s, self.fault = None, ""
         self._ticks, self._ordered_s, self._is_new = STOP_BURST_TICKS, now.real_s, True
 
     def take_order(self) -> bool:
@@ -30,11 +39,13 @@ class Stopping:
         return is_new
 
     def is_due(self, odometry: Odometry | None, now: Moment) -> bool:
-        """Whether to send zero at this tick."""
+        """Whether to send zero at this tick, at which nothing else is sent."""
+        moves = odometry is not None and odometry.velocity.exceeds(MOVING_MPS, MOVING_RPS)
+        self._astray_s = (self._astray_s or now.real_s) if moves else None
+        self.fault = ASTRAY if self._astray_s and now.real_s - self._astray_s > ASTRAY_S else ""
         if self._ticks > 0:
             self._ticks -= 1
             return True
-        moves = odometry is not None and odometry.velocity.exceeds(MOVING_MPS, MOVING_RPS)
         if moves and now.real_s - self._ordered_s < PERSIST_S:
             return True
         self._ordered_s = -math.inf

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a scan shows what the robot does: it is not frozen, wholly or partly, and not mirrored. Sans-IO."""
+"""Whether a scan shows what the robot does: it is not frozen, not mirrored and not turned. Sans-IO."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from outrider.core.values import Odometry, Pose2D, RangeScan, wrap_angle
 from outrider.navigation.sensing.clearance import Points, hit_points
-from outrider.navigation.sensing.mirrored_scan import MIRRORED, MirroredScan
+from outrider.navigation.sensing.mirrored_scan import MIRRORED, TURNED, MirroredScan, TurnedScan
 from outrider.navigation.sensing.odometry_track import OdometryTrack
 
 # How far, across their surface, points must have moved, and how many, for a repeated scan to be a frozen one.
@@ -35,18 +35,20 @@ class FrozenScan:
         self._first: RangeScan | None = None
         self._before: Pose2D | None = None
         self._track = OdometryTrack()
-        self._part, self._mirrored = _FrozenPart(), MirroredScan()
+        self._part, self._mirrored, self._turned = _FrozenPart(), MirroredScan(), TurnedScan()
         self._unjudged: RangeScan | None = None
 
     def begin_goal(self) -> None:
         """What was held against the lidar's mounting may have been mended."""
-        self._mirrored = MirroredScan()
+        self._mirrored, self._turned = MirroredScan(), TurnedScan()
 
     def fault(self, scan: RangeScan, odometry: Odometry) -> str:
         """Why nothing may move by this scan, or an empty text. Asked at every use of a scan."""
         if self.sees(scan, odometry):
             return FROZEN
-        return MIRRORED if self._mirrored.is_mirrored else ""
+        if self._mirrored.is_mirrored:
+            return MIRRORED
+        return TURNED if self._turned.is_turned else ""
 
     def sees(self, scan: RangeScan, odometry: Odometry) -> bool:
         """Whether this scan is a frozen one. Asked at every use of a scan."""
@@ -71,6 +73,7 @@ class FrozenScan:
             if pose is not None:
                 self._part.see(self._unjudged, pose)
                 self._mirrored.see(self._unjudged, pose)
+                self._turned.see(self._unjudged, pose)
             self._unjudged = None
 
 

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a scan turns as the robot does. Where a lidar hangs upside down and tf does not say so, it turns
-the other way, and all that is on its left is on the right. Sans-IO.
+"""Whether a scan turns and moves as the robot does. Sans-IO.
+
+Where a lidar hangs upside down and tf does not say so, the scan turns the other way, and all that is on its
+left is on the right. Where tf has another yaw than the lidar, what the robot goes towards comes nearer on its
+side or behind it.
 """
 
 from __future__ import annotations
@@ -11,10 +14,15 @@ from collections import deque
 import numpy as np
 
 from outrider.core.values import Pose2D, RangeScan, wrap_angle
+from outrider.navigation.sensing.clearance import Points, hit_points
 
 MIRRORED = (
     "the scan is mirrored: turning left shows as turning right; give the lidar's mounting in tf, upside down "
     "too, or check odometry, then give the goal again"
+)
+TURNED = (
+    "the scan is turned: it moves another way than the robot goes; give the lidar's yaw in tf, or check "
+    "odometry, then give the goal again"
 )
 # Turns and steps between two scans that are compared, at least so many rays of which measured something.
 TURN_RAD, TURN_STEPS, STEP_M = (math.radians(8.0), math.radians(25.0)), 2.0, 0.08
@@ -22,6 +30,11 @@ LEAST_RAYS = 30
 # How much scans of the same surroundings differ, and others more than that, in metres.
 ALIKE_M, UNLIKE, UNLIKE_M = 0.08, 3.0, 0.06
 VOTES, NEEDED = 12, 4
+# Ways, as straight as that, between two scans that are compared, by how much a scan must show that the robot
+# has moved, and how many votes of them are needed.
+WAY_M, STRAIGHT_RAD, UNMOVED_M, WAYS_NEEDED = 0.2, math.radians(15.0), 0.02, 3
+# The yaws that are held against that of tf, and how many points are compared at most.
+YAWS_RAD, MOST_POINTS = np.radians(np.arange(0.0, 360.0, 15.0)), 720
 
 
 class MirroredScan:
@@ -67,5 +80,57 @@ def _difference_m(before: RangeScan, now: RangeScan, steps: int) -> float:
     first, last = max(0, -steps), len(now.ranges) - max(0, steps)
     with np.errstate(invalid="ignore"):
         off_m = np.abs(np.subtract(now.ranges[first:last], before.ranges[first + steps : last + steps]))
+    off_m = off_m[np.isfinite(off_m)]
+    return float(np.median(off_m)) if len(off_m) >= LEAST_RAYS else math.nan
+
+
+class TurnedScan:
+    """Compares scans before and after a way, and counts votes for the lidar's yaw in tf and against it."""
+
+    def __init__(self) -> None:
+        self._then: tuple[RangeScan, Pose2D] | None = None
+        self._votes: deque[int] = deque(maxlen=VOTES)
+
+    @property
+    def is_turned(self) -> bool:
+        """Whether enough votes say that the scan is turned."""
+        return -sum(self._votes) >= WAYS_NEEDED
+
+    def see(self, scan: RangeScan, pose: Pose2D) -> None:
+        """Take a scan and the pose that it was made at."""
+        if self._then is None or self._then[1].is_beyond(pose, math.inf, STRAIGHT_RAD):
+            self._then = scan, pose
+        elif self._then[1].is_beyond(pose, WAY_M, math.inf):
+            self._vote(scan, pose, *self._then)
+            self._then = scan, pose
+
+    def _vote(self, now: RangeScan, pose: Pose2D, before: RangeScan, start: Pose2D) -> None:
+        points = hit_points(before)[0][:: 1 + len(before.ranges) // MOST_POINTS]
+        turned_rad, way_m = wrap_angle(pose.yaw - start.yaw), start.distance_to(pose.x, pose.y)
+        ways_rad = start.bearing_to(pose.x, pose.y) - YAWS_RAD
+        ways_m = way_m * np.stack([np.cos(ways_rad), np.sin(ways_rad)], axis=1)
+        offs_m = [_off_m(_turned(points - way, -turned_rad), now) for way in ways_m]
+        unmoved_m, least_m = _off_m(_turned(points, -turned_rad), now), min(offs_m)
+        if np.isnan([unmoved_m, *offs_m]).any() or unmoved_m < least_m + UNMOVED_M:
+            return  # a robot that slips, or walls along its way
+        if least_m < ALIKE_M and offs_m[0] > UNLIKE * least_m + UNLIKE_M:
+            self._votes.append(-1)
+        elif offs_m[0] < ALIKE_M and max(offs_m) > UNLIKE * offs_m[0] + UNLIKE_M:
+            self._votes.append(1)
+
+
+def _turned(points: Points, radians: float) -> Points:
+    cos, sin = math.cos(radians), math.sin(radians)
+    return points @ np.array([[cos, sin], [-sin, cos]])
+
+
+def _off_m(points: Points, scan: RangeScan) -> float:
+    """The median difference of a scan's ranges from points (N, 2) on the base; NaN of few."""
+    x, y = _turned(points - (scan.mount.x, scan.mount.y), -scan.mount.yaw).T
+    rays = np.round((np.arctan2(y, x) - scan.angle_min) / scan.angle_step).astype(int)
+    rays %= max(len(scan.ranges), round(math.tau / abs(scan.angle_step)))
+    seen = rays < len(scan.ranges)
+    with np.errstate(invalid="ignore"):
+        off_m = np.abs(np.hypot(x, y)[seen] - np.asarray(scan.ranges)[rays[seen]])
     off_m = off_m[np.isfinite(off_m)]
     return float(np.median(off_m)) if len(off_m) >= LEAST_RAYS else math.nan

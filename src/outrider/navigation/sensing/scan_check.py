@@ -26,6 +26,9 @@ MAX_STEP_RAD = 0.2
 LEAST_REACH_M = 1.0
 MAX_TILT_RAD = math.radians(10.0)
 MAX_MOUNT_M = 2.0
+# How far a lidar's place may lie from that of the scan before, and how fast one turns that is turned.
+JUMP_M, JUMP_RAD, MAX_PAN_RPS = 0.2, math.radians(15.0), 3.0
+JUMPED = "the place of the lidar's frame {!r} in tf jumps: let one publisher alone give it"
 STILL_S = 0.2
 # Of range_max, past which no lidar measures, and how many numbers there may stand for nothing found.
 FAR_BEYOND, FEW = 1.5, 3
@@ -64,6 +67,7 @@ class ScanCheck:
         self._stamp_changed_s = 0.0
         self._clock = ClockMapping(is_simulated=self._is_simulated)
         self._reference = ScanReference()
+        self._mount: tuple[Pose2D, bool, float] | None = None
 
     def take(self, sample: ScanSample, received_s: float) -> RangeScan | None:
         """The sample as a scan stamped on the owner's clock, or None. `received_s` is its arrival there."""
@@ -77,10 +81,22 @@ class ScanCheck:
             return None
         try:
             matrix = self._transforms.lookup(self._base_frame, sample.frame_id, sample.stamp_s)
-            return self._placed(sample, *planar(matrix, sample.frame_id), received_s)
+            mount, flipped = planar(matrix, sample.frame_id)
         except TransformError as error:
             self.fault, self.lacks_transform = str(error), True
             return None
+        if self._has_jumped(mount, flipped, received_s):
+            self.fault = self._lasting = JUMPED.format(sample.frame_id)
+            self._fault_s = received_s
+            return None
+        return self._placed(sample, mount, flipped, received_s)
+
+    def _has_jumped(self, mount: Pose2D, flipped: bool, received_s: float) -> bool:
+        """Whether the lidar is not where it was at the last scan, nor can have been moved from there."""
+        now = mount, flipped, received_s
+        (before, was_flipped, before_s), self._mount = self._mount or now, now
+        turn_rad = JUMP_RAD + MAX_PAN_RPS * max(0.0, received_s - before_s)
+        return flipped != was_flipped or before.is_beyond(mount, JUMP_M, turn_rad)
 
     def _placed(self, sample: ScanSample, mount: Pose2D, flipped: bool, received_s: float) -> RangeScan:
         stamp_s = received_s

@@ -37,7 +37,7 @@ LEAST_SHARE = 0.5
 # What nav2 may go beyond a motion on its way around things.
 DETOUR_M, DETOUR_RAD = 0.5, math.radians(45.0)
 # How often a cancellation is repeated, how long an end waits for its answer, and how long a goal that nav2
-# does not know, or that nobody serves, is taken to be on its way.
+# does not know, or that nobody serves, holds the base. One that nav2 has not answered is cancelled on.
 REPEAT_S, LAST_WAIT_S, UNKNOWN_S = 0.1, 2.0, 3.0
 CALLBACKS = 6
 
@@ -57,8 +57,14 @@ class Nav2Command:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no goal is running or being cancelled."""
-        return self._goal is None and not self._unwanted
+        """Whether no goal is running or being cancelled that may drive."""
+        return self._goal is None and not self._is_held
+
+    @property
+    def _is_held(self) -> bool:
+        """Whether a goal that is not wanted any more may drive."""
+        now_s = time.monotonic()
+        return any(goal.may_drive(now_s) for goal in self._unwanted)
 
     def make_executor(self, motion: Motion) -> Nav2Motion:
         """Returns the executor that carries out a motion by a goal of nav2."""
@@ -72,7 +78,7 @@ class Nav2Command:
         if self._goal is not None or self._unwanted:
             self._wire.take()
         self._enforce()
-        if self._unwanted:
+        if self._is_held:
             self._twist.stop()
 
     def close(self) -> None:
@@ -90,11 +96,11 @@ class Nav2Command:
         """Returns why no goal can be sent now; empty if one can."""
         if not self._wire.client.server_is_ready():
             return "nobody serves navigate_to_pose: start nav2"
-        return "nav2 has not ended a cancelled goal yet: the base is held" if self._unwanted else ""
+        return "nav2 has not ended a cancelled goal yet: the base is held" if self._is_held else ""
 
     def send(self, velocity: Velocity) -> None:
         """Not while nav2 drives: two sources of velocities would fight."""
-        if self._goal is None and not self._unwanted:
+        if self.is_idle:
             self._twist.send(velocity)
 
     def stop(self) -> None:
@@ -153,7 +159,7 @@ class _Goal:
         self.message = ""
         # Whether nav2 has taken a cancellation of it.
         self.gives_way = False
-        self._is_unknown = False
+        self._is_answered = self._is_unknown = False
         self._unwanted_s: float | None = None
         self._asked_s = -math.inf
         self._client = client
@@ -168,14 +174,21 @@ class _Goal:
             self._asked_s = now_s
             self._handle.cancel_goal_async().add_done_callback(self._on_cancel_answer)
 
-    def has_ended(self, now_s: float) -> bool:
-        """Whether it drives no more: its result came, or nav2 has not known of it for a while, or is gone."""
-        if self.outcome is not None:
-            return True
+    def may_drive(self, now_s: float) -> bool:
+        """Whether nothing shows that it drives no more: its result came, or nav2 has not known of it for a
+        while, or is gone.
+        """
         waited_s = now_s - self._unwanted_s if self._unwanted_s is not None else 0.0
-        return waited_s > UNKNOWN_S and (self._is_unknown or not self._client.server_is_ready())
+        is_lost = self._is_unknown or not self._client.server_is_ready()
+        return self.outcome is None and not (waited_s > UNKNOWN_S and is_lost)
+
+    def has_ended(self, now_s: float) -> bool:
+        """Whether it never drives again; one that nav2 may accept yet, however late, has not ended."""
+        may_come = not self._is_answered and self._client.server_is_ready()
+        return not self.may_drive(now_s) and (self.outcome is not None or not may_come)
 
     def _on_answer(self, future: Any) -> None:
+        self._is_answered, self._is_unknown = True, False
         if not future.result().accepted:
             self._end(GoalStatus.STATUS_ABORTED, "it rejected the goal")
             return

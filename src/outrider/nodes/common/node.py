@@ -112,6 +112,11 @@ class OutriderNode(AnsweringNode):
         """Whether time is simulated: this node's clock is then that of every stamp."""
         return bool(self.get_parameter("use_sim_time").value)
 
+    @property
+    def lacks_clock(self) -> bool:
+        """Whether time is simulated and its clock has never run."""
+        return self.is_simulated and self.now_s() <= 0.0
+
     def now_s(self) -> float:
         """Seconds for durations: the simulation's where time is simulated, else monotonic."""
         if self.is_simulated:
@@ -309,8 +314,7 @@ class OutriderNode(AnsweringNode):
     def _publish_diagnostics(self) -> None:
         warning, values = self.health()
         warning = self.watch.fault() or warning
-        if self.is_simulated and self.now_s() <= 0.0:
-            warning = NO_CLOCK
+        warning = NO_CLOCK if self.lacks_clock else warning
         self._log_persistent(warning)
         status = DiagnosticStatus(
             level=DiagnosticStatus.WARN if warning else DiagnosticStatus.OK,

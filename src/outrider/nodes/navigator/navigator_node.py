@@ -302,7 +302,7 @@ class NavigatorNode(OutriderNode):
         if result.error is GoalError.CANCELLED and self._end is not None:
             error, reason = self._end
             return replace(result, error=error, message=reason)
-        cause = self._robot.warning() if result.error is GoalError.NO_SENSOR else ""
+        cause = self._robot.cause_of(result.error)
         if not cause or cause in result.message:
             return result
         return replace(result, message=f"{result.message}; {cause}")

@@ -19,6 +19,7 @@ from std_msgs.msg import Header
 
 from outrider.core.errors import FrameError
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Odometry, Pose2D
+from outrider.navigation.clocks import NO_CLOCK
 from outrider.navigation.motion.step_motions import MotionEnd
 from outrider.navigation.sensing.camera_check import (
     DARK,
@@ -33,9 +34,11 @@ from outrider.nodes.common import convert, step_messages
 from outrider.nodes.common.node import OutriderNode
 from outrider.runtime.mission.robot_side import (
     Frame,
+    GoalError,
     PictureClock,
     StepState,
     StepUpdate,
+    late_pictures,
     unless_blind,
     withdrawal,
 )
@@ -75,7 +78,7 @@ class RosRobotSide:
         self._is_dark, self._light_s = False, -math.inf
         self._odometry_check = OdometryCheck(self._node.is_simulated)
         self._track: deque[Odometry] = deque(maxlen=TRACKED)
-        self._image_warning = ""
+        self._image_warning, self._blinded = "", 0
         self._stamp, self._stamp_repeats = UNSTAMPED, False
         self._odometry: Odometry | None = None
         self._place: Pose2D | None = None
@@ -252,7 +255,7 @@ class RosRobotSide:
         self._mirror, self._repeat_watch = MirrorCheck(), RepeatWatch()
         with self._changed:
             self._ends.clear()
-            self._feedback, self._travelled_m = feedback, 0.0
+            self._feedback, self._travelled_m, self._blinded = feedback, 0.0, 0
             self._progress = Progress()
 
     def end_goal(self) -> None:
@@ -276,13 +279,17 @@ class RosRobotSide:
                 self.tokens.publish(step_messages.tokens_message(update, trace, self._header(update)))
             if self._update is not None:
                 silent_s = self._pictures.silent_s(self.now_s())
-                self._update = unless_blind(self._update, silent_s, self._camera_silence_s)
+                told = unless_blind(self._update, silent_s, self._camera_silence_s)
+                self._blinded += told is not self._update
+                self._update = told
                 if self._untrue():
                     self._update = withdrawal(self._update, self._untrue())
                 self._publish(self._update)
 
     def warning(self) -> str:
         """What is wrong with the robot's side, or an empty text."""
+        if self._node.lacks_clock:
+            return NO_CLOCK
         if self._untrue():
             return self._untrue()
         if self._is_dark:
@@ -301,6 +308,12 @@ class RosRobotSide:
         if self.now_s() - self._image[1] > FRESH_S:
             return f"the newest picture is {self.now_s() - self._image[1]:.1f} s old"
         return self._image_warning
+
+    def cause_of(self, error: GoalError) -> str:
+        """Returns what may be why a goal has ended so, as far as is known here; else an empty text."""
+        if error is GoalError.NOT_FOUND:
+            return late_pictures(self._blinded, self._camera_silence_s)
+        return self.warning() if error is GoalError.NO_SENSOR else ""
 
     def _untrue(self) -> str:
         """Why what comes in may not move the robot, however fresh it is; an empty text where it may."""

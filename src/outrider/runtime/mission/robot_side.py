@@ -12,6 +12,9 @@ from outrider.core.language.sentences.planner import brief
 from outrider.core.values import Decoded, DecodeRequest, Odometry, TokenFate
 from outrider.navigation.motion.step_motions import MotionEnd
 
+MANY_BLINDED = 5
+"""Motions of one goal for want of pictures: fewer are hiccups."""
+
 
 class StepState(Enum):
     """Mirrors the constants of VerifiedText."""
@@ -99,7 +102,18 @@ def unless_blind(update: StepUpdate, silent_s: float, limit_s: float) -> StepUpd
     """
     if not (update.action_complete or update.under_way) or silent_s <= limit_s:
         return update
-    return withdrawal(update, f"no new picture for {silent_s:.1f} s: check the camera")
+    told = f"no new picture for {silent_s:.2f} s, where camera_silence_s allows {limit_s:g}: check the camera"
+    return withdrawal(update, told)
+
+
+def late_pictures(num_blinded: int, limit_s: float) -> str:
+    """How a camera has held up a goal, so many of whose motions `unless_blind` withdrew; empty for few."""
+    if num_blinded < MANY_BLINDED:
+        return ""
+    return (
+        f"{num_blinded} motions ended because no new picture had come for {limit_s:g} s: let the camera give "
+        "more, or raise camera_silence_s"
+    )
 
 
 def withdrawal(update: StepUpdate, reason: str) -> StepUpdate:
