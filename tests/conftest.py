@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import shutil
 import signal
@@ -35,6 +36,11 @@ settings.register_profile(
     "outrider", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("outrider")
+
+
+def pytest_collection_finish() -> None:
+    """What has been imported and collected stays to the end: no collection of garbage looks at it again."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

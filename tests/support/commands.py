@@ -1,4 +1,4 @@
-"""The command line, built once: that takes a tenth of a second."""
+"""The command line, built once."""
 
 from __future__ import annotations
 

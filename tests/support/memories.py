@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,15 @@ class WordEmbedder:
     def embed(self, text: str) -> np.ndarray[Any, Any]:
         total = np.full(self.size, 1e-3, dtype=np.float32)
         for word in text.lower().split():
-            seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "little")
-            total += np.random.default_rng(seed).standard_normal(self.size).astype(np.float32)
+            total += vector_of(word, self.size)
         return total / np.linalg.norm(total)
+
+
+@lru_cache(4096)
+def vector_of(word: str, size: int) -> np.ndarray[Any, Any]:
+    """A word's random vector, not to be changed: texts repeat their words."""
+    seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "little")
+    return np.random.default_rng(seed).standard_normal(size).astype(np.float32)
 
 
 @contextmanager

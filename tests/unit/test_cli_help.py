@@ -10,9 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import typer
-
-from outrider import cli
+from support.commands import command_line
 
 
 def below(context: Any) -> Iterator[Any]:
@@ -22,7 +20,7 @@ def below(context: Any) -> Iterator[Any]:
         yield from below(command.make_context(name, [], parent=context, resilient_parsing=True))
 
 
-PAGES = list(below(typer.main.get_command(cli.app).make_context("outrider", [], resilient_parsing=True)))
+PAGES = list(below(command_line().make_context("outrider", [], resilient_parsing=True)))
 """The context of every help page."""
 
 
@@ -64,3 +62,12 @@ def test_a_help_page_is_whole_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None
     page = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     context = next(one for one in PAGES if one.command_path == "outrider bench weights")
     assert [one for one in told(context) if unbroken(one) not in unbroken(page)] == []
+
+
+def test_what_a_command_takes_is_read_once() -> None:
+    """The command line asks for it several times over: reading it anew took a quarter of every start."""
+    commands = [page.command for page in PAGES if not hasattr(page.command, "commands")]
+    assert len(commands) > 50
+    for command in commands:
+        takes = inspect.unwrap(command.callback).__annotations__
+        assert not [text for text in takes.values() if isinstance(text, str)], command.name

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -145,12 +146,16 @@ def objection(part: str, module: str) -> str | None:
     return None
 
 
-def test_no_import_goes_against_the_arrows():
+@pytest.fixture(scope="module")
+def trees() -> dict[Path, ast.Module]:
+    return {file: ast.parse(file.read_text(), str(file)) for file in sorted(SOURCE.rglob("*.py"))}
+
+
+def test_no_import_goes_against_the_arrows(trees):
     found = []
-    for file in sorted(SOURCE.rglob("*.py")):
+    for file, tree in trees.items():
         if file == SOURCE / "__init__.py":
             continue
-        tree = ast.parse(file.read_text(), str(file))
         for line, module in imported_modules(tree):
             reason = objection(part_of(file), module)
             if reason:
@@ -163,6 +168,7 @@ def test_every_part_has_its_place():
     assert parts <= set(LAYERS)
 
 
+@cache
 def room_of(module: str) -> str:
     """The room of a module of the package, as a dotted path: of `outrider.a.b.c` it is `a.b`."""
     path = SOURCE.joinpath(*module.split(".")[1:])
@@ -177,16 +183,21 @@ def floor_of(room: str) -> int:
 def targets(node: ast.ImportFrom) -> Iterator[str]:
     """The modules and packages that an import of names takes them from."""
     for alias in node.names:
-        path = SOURCE.joinpath(*str(node.module).split(".")[1:], alias.name)
-        within = path.is_dir() or path.with_suffix(".py").is_file()
-        yield f"{node.module}.{alias.name}" if within else str(node.module)
+        name = f"{node.module}.{alias.name}"
+        yield name if is_module(name) else str(node.module)
 
 
-def test_no_import_goes_up_or_along_between_rooms():
+@cache
+def is_module(name: str) -> bool:
+    path = SOURCE.joinpath(*name.split(".")[1:])
+    return path.is_dir() or path.with_suffix(".py").is_file()
+
+
+def test_no_import_goes_up_or_along_between_rooms(trees):
     found = []
-    for file in sorted(SOURCE.rglob("*.py")):
+    for file, tree in trees.items():
         here = ".".join(file.parent.relative_to(SOURCE).parts)
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in ast.walk(tree):
             if not isinstance(node, ast.ImportFrom) or not str(node.module).startswith("outrider."):
                 continue
             for there in map(room_of, targets(node)):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 import shutil
 import textwrap
 from collections.abc import Callable, Sequence
@@ -101,8 +102,14 @@ class Commands(typer.Typer):
     def command(  # type: ignore[override]
         self, name: str | None = None, *, cls: type[WholeCommand] = WholeCommand, **settings: Any
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """The decorator that makes a function a command."""
-        return super().command(name, cls=cls, **settings)
+        """The decorator that makes a function a command. Its annotations are read once, not at each use."""
+        made = super().command(name, cls=cls, **settings)
+
+        def read(function: Callable[..., Any]) -> Callable[..., Any]:
+            function.__annotations__ = inspect.get_annotations(function, eval_str=True)
+            return made(function)
+
+        return read
 
 
 def _page(context: Any, format_help: Callable[[Any, Any], None]) -> str:

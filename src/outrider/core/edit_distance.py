@@ -6,11 +6,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
+from operator import itemgetter
 
 Pair = tuple[str, str, str]
 """A word as it is said, the token that it is taken for, and the word that is meant."""
 _Rank = tuple[int, int, int, str]
 _NUM_BITS, _MOST_KEPT = 64, 4096
+_cost = itemgetter(0)
 
 
 class Spellings:
@@ -109,19 +111,19 @@ def aligned(
     `extra` gives the cost of a word without a token. `missing`, for a token without a word, and `price`, for
     a word taken for a token, give the cost and the word that is meant. A missing word is said as "".
     """
-    rows: list[list[tuple[float, list[Pair]]]] = [[(0.0, [])]]
-    for word in words:
-        cost, pairs = rows[-1][0]
-        rows.append([(cost + extra(word), pairs)])
+    extras = list(map(extra, words))
+    costs = itertools.accumulate(extras, initial=0.0)
+    column: list[tuple[float, list[Pair]]] = [(cost, []) for cost in costs]
     for token in tokens:
         lacking, meant = missing(token)
-        for row in range(len(words) + 1):
-            cost, pairs = rows[row][-1]
-            ways = [(cost + lacking, [*pairs, ("", token, meant)])]
+        before, column = column, []
+        for row, (cost, pairs) in enumerate(before):
+            ways: list[tuple[float, list[Pair], Pair | None]] = [(cost + lacking, pairs, ("", token, meant))]
             if row > 0:
-                above, before = rows[row - 1][-1], rows[row - 1][-2]
-                taken, meant_word = price(words[row - 1], token)
-                ways.append((above[0] + extra(words[row - 1]), above[1]))
-                ways.append((before[0] + taken, [*before[1], (words[row - 1], token, meant_word)]))
-            rows[row].append(min(ways, key=lambda way: way[0]))
-    return rows[-1][-1]
+                word, (above, known), (aside, others) = words[row - 1], column[-1], before[row - 1]
+                taken, meant_word = price(word, token)
+                ways.append((above + extras[row - 1], known, None))
+                ways.append((aside + taken, others, (word, token, meant_word)))
+            least, known, pair = min(ways, key=_cost)
+            column.append((least, [*known, pair] if pair else known))
+    return column[-1]

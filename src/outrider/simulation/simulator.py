@@ -104,14 +104,14 @@ class Simulator:
                 SCAN_RANGE_M,
             )
             nearest = np.where(hit >= 0, np.minimum(nearest, distance), nearest)
-        ranges = tuple(float(r) if r < SCAN_RANGE_M else math.inf for r in nearest)
-        return RangeScan(ranges, -math.pi, 2 * math.pi / SCAN_RAYS, self.time_s)
+        ranges = np.where(nearest < SCAN_RANGE_M, nearest, math.inf)
+        return RangeScan(tuple(ranges.tolist()), -math.pi, 2 * math.pi / SCAN_RAYS, self.time_s)
 
     def drive(self, velocity: Velocity, duration_s: float) -> None:
         """Advance the clock, holding a body velocity clamped to the Go2's limits."""
-        vx = float(np.clip(velocity.vx, -MAX_VX, MAX_VX))
-        vy = float(np.clip(velocity.vy, -MAX_VY, MAX_VY))
-        wz = float(np.clip(velocity.wz, -MAX_WZ, MAX_WZ))
+        vx = max(min(velocity.vx, MAX_VX), -MAX_VX)
+        vy = max(min(velocity.vy, MAX_VY), -MAX_VY)
+        wz = max(min(velocity.wz, MAX_WZ), -MAX_WZ)
         for _ in range(max(1, round(duration_s / TIMESTEP_S))):
             yaw = self.data.qpos[2]
             self.data.ctrl[0] = vx * math.cos(yaw) - vy * math.sin(yaw)

@@ -168,8 +168,8 @@ def test_exits_that_are_not_read_take_no_time_of_a_verification() -> None:
 def test_the_table_has_every_alternative_and_the_best_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(bench, "replayed_requests", lambda *_: comparison.synthetic_requests(1, 30))
-    monkeypatch.setattr(bench, "synthetic_requests", lambda texts: comparison.synthetic_requests(texts, 40))
+    monkeypatch.setattr(bench, "replayed_requests", lambda *_: comparison.synthetic_requests(1, 15))
+    monkeypatch.setattr(bench, "synthetic_requests", lambda texts: comparison.synthetic_requests(texts, 20))
     models = comparison.synthetic_models(load_regimes(["lan"])["lan"], seed=1)
     file = tmp_path / "figures.json"
     bench.bench_alternatives(("lan",), texts=1, json_file=file, pair=Pair(models.target, models.draft))

@@ -19,7 +19,7 @@ from outrider.runtime.datasets.held_out import Pair
 from outrider.wire.codec import encode, wire_bytes
 
 REJECTION, SPLIT = SCHEMES["rejection"], SCHEMES["split"]
-SHORT = partial(comparison.synthetic_requests, tokens=40)
+SHORT = partial(comparison.synthetic_requests, tokens=20)
 """Texts of which no speed is judged."""
 
 
@@ -94,7 +94,7 @@ def test_fsd_drafts_on_as_many_exits_as_its_paper_could() -> None:
 
 def test_figures_of_all_strategies_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def two_texts(frames: int, seed: int) -> list[Any]:
-        return comparison.synthetic_requests(2, 30)
+        return comparison.synthetic_requests(2, 15)
 
     models = comparison.synthetic_models(regime_named("fsd-go2"), seed=1)
     monkeypatch.setattr(bench, "replayed_requests", two_texts)

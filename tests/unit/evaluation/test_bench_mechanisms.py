@@ -107,7 +107,7 @@ def test_variants_change_the_costs_alone() -> None:
 def test_random_conditions_are_measured_and_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(random_bench, "synthetic_requests", lambda texts: synthetic_requests(texts, 40))
+    monkeypatch.setattr(random_bench, "synthetic_requests", lambda texts: synthetic_requests(texts, 15))
     file = tmp_path / "random.json"
     random_bench.bench_random(2, None, texts=1, seed=1, json_file=file)
     figures = json.loads(file.read_text())

@@ -30,7 +30,16 @@ def test_passages_are_short_in_order_and_leave_out_blanks_alone(text: str) -> No
 
 @pytest.mark.parametrize(
     ("text", "number"),
-    [("short", 1), (FILLER + END, 9), ("鍵は青い植木鉢の下。" * 60, 10), ("x" * 1000, 5), ("a\n" * 100, 1)],
+    [
+        *(
+            ("short", 1),
+            (FILLER + END, 9),
+            ("鍵は青い植木鉢の下。" * 60, 10),
+            ("x" * 1000, 5),
+            ("a\n" * 100, 1),
+        ),
+        ("long text " * 30_000, 1250),  # for which nothing may be measured anew for each passage
+    ],
 )
 def test_how_many_passages_a_text_has(text: str, number: int) -> None:
     assert len(passage_spans(text)) == number

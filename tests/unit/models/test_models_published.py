@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from support.tiny_models import TinySize, build_tiny_model, random_prompt
 
 from outrider.core.errors import ConfigError, ModelError, OutOfMemoryError
-from outrider.core.model_options import PRECISIONS, Precision
+from outrider.core.model_options import PRECISIONS
 from outrider.decoding.protocol.refusals import reason_of
 from outrider.models import ReferenceGenerator, load_model
 from outrider.models.backbone import kv_cache
@@ -157,35 +157,42 @@ def test_a_session_without_room_is_refused_and_the_others_go_on(
 
 
 OUT_OF_MEMORY = """
-import resource, sys
+import os, resource, sys
 from pathlib import Path
 from support.tiny_models import random_prompt
 from outrider.core.errors import OutOfMemoryError
 from outrider.models import load_model
 
-model = load_model(Path(sys.argv[1]), precision=sys.argv[2])
-session = model.open_session()
-expected = session.prefill(random_prompt(1))
-pages = int(Path("/proc/self/statm").read_text().split()[0])
-limits = resource.getrlimit(resource.RLIMIT_AS)
-resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize(), limits[1]))
-try:
-    session.prefill(random_prompt(100))  # of another length, for which oneDNN makes a product of its own
-    session.forward([5])
-except OutOfMemoryError:
-    pass
-resource.setrlimit(resource.RLIMIT_AS, limits)
-assert session.prefill(random_prompt(1)).equal(expected)
+def run_out(precision):
+    model = load_model(Path(sys.argv[1]), precision=precision)
+    session = model.open_session()
+    expected = session.prefill(random_prompt(1))
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize(), limits[1]))
+    try:
+        session.prefill(random_prompt(100))  # of another length, for which oneDNN makes a product of its own
+        session.forward([5])
+    except OutOfMemoryError:
+        pass
+    resource.setrlimit(resource.RLIMIT_AS, limits)
+    assert session.prefill(random_prompt(1)).equal(expected)
+
+for precision in sys.argv[2:]:
+    if not os.fork():
+        run_out(precision)
+        print(precision)
+        break
+    os.wait()
 """
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
-def test_no_memory_for_a_product_is_told_as_no_memory(precision: Precision) -> None:
-    """oneDNN, which multiplies bfloat16, has words of its own for it. A process of its own has the limit."""
-    command = [sys.executable, "-c", OUT_OF_MEMORY, str(SHIPPED), precision]
+def test_no_memory_for_a_product_is_told_as_no_memory() -> None:
+    """oneDNN, which multiplies bfloat16, has words of its own for it. A process for each has the limit."""
+    command = [sys.executable, "-c", OUT_OF_MEMORY, str(SHIPPED), *PRECISIONS]
     path = os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])
     ended = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.split() == list(PRECISIONS), ended.stderr
 
 
 @pytest.mark.parametrize(("precision", "expected"), [("fp32", 4.0), ("bf16", 2.0), ("int8", 2.0)])

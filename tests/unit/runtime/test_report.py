@@ -72,8 +72,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def short_run() -> RunRecord:
-    """With a film of a few pictures."""
-    return replace(run_record(), shots=run_record().shots[:2], steps=[])
+    """With a film of a few pictures, of a home that is unknown."""
+    return replace(run_record(), shots=run_record().shots[:2], steps=[], home=None)
 
 
 def test_a_run_leaves_its_four_files(written):
@@ -141,8 +141,9 @@ def test_an_animation_that_is_too_large_says_so(tmp_path):
 
 
 def test_a_home_that_is_unknown_is_filmed_by_the_robot_s_camera_alone():
-    pictures = list(Film(replace(short_run(), home=None)).pictures())
+    pictures = list(Film(short_run()).pictures())
     assert {picture.shape for picture in pictures} == {(HEIGHT, WIDTH, 3)}
+    assert len(pictures) > 3 * FRAMES_PER_S > 10 * len(set(map(id, pictures))), "the last is drawn once"
 
 
 def test_the_robot_is_between_two_recorded_poses_at_a_time_between_them():

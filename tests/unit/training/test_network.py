@@ -108,14 +108,14 @@ from outrider.training.imitation import TrainingConfig
 from outrider.training.parallel import train
 
 def end_once_it_trains():
-    while not any(Path("run").glob("*.log.jsonl")):
+    while not any(Path("run").glob("*.checkpoint.pt")):
         threading.Event().wait(0.05)
     Path("ranks").write_text(" ".join(str(rank.pid) for rank in multiprocessing.active_children()))
     os.kill(os.getpid(), signal.SIGINT)
 
 if __name__ == "__main__":
     threading.Thread(target=end_once_it_trains, daemon=True).start()
-    config = TrainingConfig("draft", vision_steps=0, steps=10**6, batch_frames=2)
+    config = TrainingConfig("draft", vision_steps=1, steps=10**6, batch_frames=2, vision_batch_frames=2)
     try:
         train(config, Path("tokenizer"), Path("data"), Path("run"), 2)
     except KeyboardInterrupt:

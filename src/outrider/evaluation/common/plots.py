@@ -144,39 +144,53 @@ def bubbles(events: Sequence[TimelineEvent]) -> list[tuple[float, float]]:
 
 
 def _draw_run(axes: Axes, events: Sequence[TimelineEvent]) -> None:
-    for start_s, end_s in bubbles(events):
-        _bar(axes, start_s, end_s, _CLOUD_Y, facecolor="none", edgecolor="#bbbbbb", hatch="////")
-    for event in events:
-        if event.kind in ("verify", "step", "prefill_cloud"):
-            colour = _STEP_COLOUR if event.kind == "step" else _VERIFY_COLOUR
-            _bar(axes, event.start_s, event.end_s, _CLOUD_Y, facecolor=colour, edgecolor="white")
-        elif event.kind in ("draft", "prefill_edge"):
-            colour = _DRAFT_COLOUR if event.tokens == 1 else _BATCH_COLOUR
-            _bar(axes, event.start_s, event.end_s, _EDGE_Y, facecolor=colour, edgecolor="white")
-        elif event.kind in ("up", "down"):
-            _draw_frame(axes, event)
-        elif event.kind == "exit":
-            axes.plot([event.start_s], [_CLOUD_Y], marker="|", color="#2ca02c", markersize=9)
-        elif event.kind == "commit":
-            axes.annotate(
-                f"+{event.tokens}", (event.start_s, _EDGE_Y - 0.32), fontsize=7, ha="center", color="#d62728"
-            )
-        else:
-            axes.plot([event.start_s], [_EDGE_Y - _BAR], marker="x", color="black", markersize=5)
+    """What is alike is drawn at once: each thing by itself would take most of a picture's time."""
+    from matplotlib.collections import LineCollection
+
+    idle, cloud = bubbles(events), _of(events, "verify", "step", "prefill_cloud")
+    _bars(axes, idle, _CLOUD_Y, facecolor="none", edgecolor="#bbbbbb", hatch="////")
+    colours = [_STEP_COLOUR if event.kind == "step" else _VERIFY_COLOUR for event in cloud]
+    _bars(axes, _spans(cloud), _CLOUD_Y, facecolor=colours, edgecolor="white")
+    edge = _of(events, "draft", "prefill_edge")
+    colours = [_DRAFT_COLOUR if event.tokens == 1 else _BATCH_COLOUR for event in edge]
+    _bars(axes, _spans(edge), _EDGE_Y, facecolor=colours, edgecolor="white")
+    frames = [_frame_line(event) for event in _of(events, "up", "down")]
+    if frames:
+        ends, inks, styles = zip(*frames, strict=True)
+        axes.add_collection(LineCollection(ends, colors=inks, linestyles=styles, linewidths=1.0))
+    exits = _of(events, "exit")
+    axes.plot([one.start_s for one in exits], [_CLOUD_Y] * len(exits), "|", color="#2ca02c", markersize=9)
+    for event in _of(events, "commit"):
+        axes.annotate(
+            f"+{event.tokens}", (event.start_s, _EDGE_Y - 0.32), fontsize=7, ha="center", color="#d62728"
+        )
+    others = _of(events, "cancel", "draft_cloud")
+    axes.plot(
+        [one.start_s for one in others], [_EDGE_Y - _BAR] * len(others), "x", color="black", markersize=5
+    )
     axes.set_ylim(-0.45, 1.3)
     axes.set_yticks([_EDGE_Y, _CLOUD_Y], ["robot", "cloud"])
 
 
-def _draw_frame(axes: Axes, event: TimelineEvent) -> None:
+def _of(events: Sequence[TimelineEvent], *kinds: str) -> list[TimelineEvent]:
+    return [event for event in events if event.kind in kinds]
+
+
+def _spans(events: Sequence[TimelineEvent]) -> list[tuple[float, float]]:
+    return [(event.start_s, event.end_s) for event in events]
+
+
+def _frame_line(event: TimelineEvent) -> tuple[list[tuple[float, float]], str, str]:
+    """The ends of a frame's line, its colour and its style."""
     up = event.kind == "up"
-    ends = (_EDGE_Y + _BAR, _CLOUD_Y - _BAR) if up else (_CLOUD_Y - _BAR, _EDGE_Y + _BAR)
+    begin, end = (_EDGE_Y + _BAR, _CLOUD_Y - _BAR) if up else (_CLOUD_Y - _BAR, _EDGE_Y + _BAR)
     colour = _FRAME_COLOURS.get(event.label, _DRAFT_COLOUR if up else "#7f7f7f")
-    style = ":" if event.label == "Hint" else "-"
-    axes.plot([event.start_s, event.end_s], ends, color=colour, linestyle=style, linewidth=1.0)
+    return [(event.start_s, begin), (event.end_s, end)], colour, ":" if event.label == "Hint" else "-"
 
 
-def _bar(axes: Axes, start_s: float, end_s: float, y: float, **style: Any) -> None:
-    axes.broken_barh([(start_s, end_s - start_s)], (y - _BAR, 2 * _BAR), linewidth=0.5, **style)
+def _bars(axes: Axes, spans: Sequence[tuple[float, float]], y: float, **style: Any) -> None:
+    widths = [(start_s, end_s - start_s) for start_s, end_s in spans]
+    axes.broken_barh(widths, (y - _BAR, 2 * _BAR), linewidth=0.5, **style)
 
 
 def _num_committed(events: Sequence[TimelineEvent]) -> int:

@@ -117,7 +117,6 @@ class MotionController:
             self._end = self._out_of_bounds(odometry)
         if self._end is None:
             carry_on = self._advance if self.motion.forward_m else self._turn
-            self._coverage = EVERYWHERE if scan is None else coverage(scan, self.footprint)
             command = carry_on(odometry, NOTHING_SEEN if scan is None else scan_points(scan, self.footprint))
             self._commanded = command.velocity
             self._bounds.command(command.velocity)
@@ -143,7 +142,9 @@ class MotionController:
         if self.motion.is_stop:
             return Command(done=True)
         unusable = measurement_fault(odometry, scan, now_s, self.limits.stale_after_s - self._period_s)
-        unusable = unusable or (blind_fault(self.motion, scan, self.footprint) if scan else "")
+        if not unusable:
+            self._coverage = coverage(scan, self.footprint) if scan else EVERYWHERE
+            unusable = blind_fault(self.motion, self._coverage)
         if unusable:
             return Command(done=True, error=unusable)
         if self._is_frozen(odometry, now_s):

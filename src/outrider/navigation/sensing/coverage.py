@@ -73,9 +73,8 @@ def telling_bearings(scan: RangeScan, body: Footprint) -> Points:
     return np.asarray(scan.mount.yaw + scan.angle_min + telling * scan.angle_step)
 
 
-def blind_fault(motion: Motion, scan: RangeScan, body: Footprint) -> str:
+def blind_fault(motion: Motion, covered: Coverage) -> str:
     """Why the scan does not let a motion go on, or an empty text."""
-    covered = coverage(scan, body)
     if motion.forward_m:
         return "" if covered.ahead else _blind("ahead")
     if motion.turn_rad:

@@ -27,7 +27,7 @@ from outrider.core.language.actions import Motion
 from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity, wrap_angle
 from outrider.navigation.limits import SETTLED_MPS, SETTLED_RPS, Footprint, MotionLimits
 from outrider.navigation.motion.controller import STUCK_AFTER_S, Command, measurement_fault
-from outrider.navigation.sensing.coverage import blind_fault
+from outrider.navigation.sensing.coverage import blind_fault, coverage
 from outrider.nodes.base.base_command import TwistCommand
 from outrider.nodes.common import convert
 from outrider.nodes.common.node import OutriderNode
@@ -237,7 +237,7 @@ class Nav2Motion:
     def update(self, odometry: Odometry, scan: RangeScan | None, now_s: float) -> Command:
         """Returns whether the motion has ended, and how; cancels it on a fault."""
         fault = self._unusable or measurement_fault(odometry, scan, now_s, self._limits.stale_after_s)
-        fault = fault or (blind_fault(self._motion, scan, Footprint()) if scan else "")
+        fault = fault or (blind_fault(self._motion, coverage(scan, Footprint())) if scan else "")
         if not fault and now_s > self._deadline_s:
             fault = "nav2 is out of its time allowance"
         fault = fault or beyond(self._start, odometry.pose, self._motion)

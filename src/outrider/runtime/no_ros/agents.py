@@ -28,9 +28,6 @@ from outrider.runtime.common.ending_signals import interrupted_by_signals
 from outrider.runtime.common.paths import models_folder
 from outrider.runtime.common.thinned_log import ThinnedHandler
 from outrider.runtime.mission.words import vocabulary_of, words_text
-from outrider.runtime.node_graph.simulation_specs import SIMULATION
-from outrider.runtime.wiring.binding import check_server
-from outrider.voice.speaking import SpeakingProgram
 
 AGENTS_TOKEN_FILE = DEFAULT_TOKEN_FILE.with_name("agents.token")
 
@@ -83,6 +80,8 @@ def serve_agents(
 
 def _address(http: Mapping[str, Any]) -> ConsoleSettings:
     """Where to serve, checked before a simulation is built that takes long."""
+    from outrider.runtime.wiring.binding import check_server  # slow to import
+
     at = ConsoleSettings(**{**http, "token_file": http["token_file"] or str(AGENTS_TOKEN_FILE)})
     check_server(at)
     return at
@@ -97,7 +96,9 @@ def _console(
         yield options.console
         return
     with loading("both models and the simulation"):
-        from outrider.runtime.no_ros.simulated_robot import SimulatedRobot  # slow to import
+        from outrider.runtime.no_ros.simulated_robot import SimulatedRobot  # slow to import, as the others
+        from outrider.runtime.node_graph.simulation_specs import SIMULATION
+        from outrider.voice.speaking import SpeakingProgram
 
         simulated = SimulatedRobot(SIMULATION.checked(world), models_folder(), vocabulary)
     with (

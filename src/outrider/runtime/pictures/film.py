@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from itertools import groupby
 
 import cv2
 import numpy as np
@@ -66,10 +67,14 @@ class Film:
             return
         with ExitStack() as stack:
             scene = _Scene(self._run, stack)
-            for time_s, pace in instants(self._parts, FRAMES_PER_S):
-                if stopped():
-                    return
-                yield self._picture(scene, time_s, pace)
+            # The last instant is held: its picture is drawn once.
+            for (time_s, pace), held in groupby(instants(self._parts, FRAMES_PER_S)):
+                picture = None
+                for _ in held:
+                    if stopped():
+                        return
+                    picture = self._picture(scene, time_s, pace) if picture is None else picture
+                    yield picture
 
     def _picture(self, scene: _Scene, time_s: float, pace: float) -> Picture:
         shot = self._run.shots[max(0, bisect_right(self._shot_times, time_s + 1e-9) - 1)]

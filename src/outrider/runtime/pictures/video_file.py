@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 CODECS = ("libx264", "libopenh264", "libvpx-vp9", "mpeg4")
 H264 = CODECS[:2]
 """Plays in every browser, in QuickTime and on GitHub; the others are for builds of FFmpeg without it."""
+_QUICKLY = {
+    "libx264": {"crf": "23", "preset": "veryfast"},
+    "libvpx-vp9": {"deadline": "good", "cpu-used": "5"},
+}
 MAX_ANIMATION_BYTES = 3_000_000
 QUALITIES = (85, 70, 55, 40, 28, 18)
 
@@ -101,6 +105,5 @@ def _add_stream(container: OutputContainer, codec: str, picture: Picture, frames
     stream: Any = container.add_stream(codec, rate=frames_per_s)
     stream.height, stream.width = picture.shape[:2]
     stream.pix_fmt = "yuv420p"
-    if codec == CODECS[0]:
-        stream.options = {"crf": "23", "preset": "veryfast"}
+    stream.options = _QUICKLY.get(codec, {})
     return stream
