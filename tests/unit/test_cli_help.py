@@ -65,7 +65,7 @@ def test_a_help_page_is_whole_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_what_a_command_takes_is_read_once() -> None:
-    """The command line asks for it several times over: reading it anew took a quarter of every start."""
+    """The command line asks for it several times over: reading it anew took a sixth of a start."""
     commands = [page.command for page in PAGES if not hasattr(page.command, "commands")]
     assert len(commands) > 50
     for command in commands:
