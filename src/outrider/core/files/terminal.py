@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, TypeVar
@@ -17,6 +17,8 @@ if TYPE_CHECKING:  # it takes a while to import, and a node needs none of it
 
 LINE_PERIOD_S = 10.0
 PIPED_WIDTH = 240
+READABLE_WIDTH = 16
+"""Letters of a line of a cell, of which a table has at least so many."""
 _T = TypeVar("_T")
 
 
@@ -32,6 +34,33 @@ def make_console(stderr: bool = False) -> Console:
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = PIPED_WIDTH
     return console
+
+
+def print_rows(console: Console, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Prints a table in which nothing is cut. Where a terminal is too narrow for one that can be read, each
+    row is printed by itself, with a line for each cell that is not empty.
+    """
+    from rich.cells import cell_len
+    from rich.table import Table
+
+    widths = [min(max(map(cell_len, cells)), READABLE_WIDTH) for cells in zip(headings, *rows, strict=True)]
+    if sum(widths) + 3 * len(widths) + 1 <= console.width:
+        table = Table()
+        for heading, width in zip(headings, widths, strict=True):
+            table.add_column(heading, overflow="fold", min_width=width)
+        for row in rows:
+            table.add_row(*row)
+        console.print(table)
+        return
+    for row in rows:
+        lines = Table("", "", box=None, show_header=False, pad_edge=False)
+        for column in lines.columns:
+            column.overflow = "fold"
+        for heading, cell in zip(headings, row, strict=True):
+            if cell:
+                lines.add_row(heading, cell)
+        console.print(lines)
+        console.print()
 
 
 def printable(text: str) -> str:
