@@ -11,6 +11,7 @@ from support.consoles import FakeRobot, Page, wait_until
 from outrider.console.limits import ConsoleLimits
 from outrider.console.said import reading, turns
 from outrider.console.server import ConsoleServer
+from outrider.core.language.sentences.stops import LEFT_BY_A_STOP
 
 SLOW = "go to the end of the corridor, number "
 
@@ -74,6 +75,21 @@ def test_a_stop_in_more_words_is_read_before_longer_sentences(
     assert eyes.begun[1] == "please stop it"
 
 
+@pytest.mark.parametrize("said", ["no wait, go to the chair", "please stop it"])
+def test_who_orders_a_stop_is_told_that_the_rest_is_not_done(
+    server: ConsoleServer, robot: FakeRobot, said: str
+) -> None:
+    page = Page(server).seated()
+    page.send(do="say", text=said)
+    wait_until(lambda: robot.cancels, "the stop")
+    page.send(do="say", text="turn left")
+    wait_until(lambda: robot.goals, "what is said anew")
+    page.send(do="ping", sent_ms=1.0)
+    told = [one for one in page.read_all("pong") if one["is"] == "notice"]
+    assert [one["text"] for one in told] == ([LEFT_BY_A_STOP] if "chair" in said else [])
+    assert [sentence for sentence, _ in robot.goals] == ["turn left"]
+
+
 def test_what_a_page_says_next_comes_after_its_sentence(
     server: ConsoleServer, robot: FakeRobot, eyes: SlowEyes
 ) -> None:
@@ -129,7 +145,7 @@ def test_what_takes_too_long_to_read_may_be_a_stop(
     assert not robot.goals
 
 
-@pytest.mark.parametrize("text", [SLOW, "please stop it"])
+@pytest.mark.parametrize("text", [SLOW, "please stop it", "wait!", "halt at the chair"])
 def test_of_what_a_page_said_that_has_gone_stops_count_alone(
     server: ConsoleServer, robot: FakeRobot, eyes: SlowEyes, text: str
 ) -> None:
