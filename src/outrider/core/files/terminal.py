@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import IO, TYPE_CHECKING, ClassVar, TypeVar
 
 if TYPE_CHECKING:  # it takes a while to import, and a node needs none of it
     from rich.console import Console
@@ -30,10 +32,28 @@ def make_console(stderr: bool = False) -> Console:
     """
     from rich.console import Console
 
-    console = Console(stderr=stderr, markup=False, emoji=False)
+    class Told(Console):
+        def on_broken_pipe(self) -> None:
+            leave_closed_pipe(self.file)
+
+    console = Told(stderr=stderr, markup=False, emoji=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = PIPED_WIDTH
     return console
+
+
+def say(line: str) -> None:
+    """Prints a line at once, as it is and in one piece."""
+    make_console().print(line, highlight=False, soft_wrap=True)
+
+
+def leave_closed_pipe(stream: IO[str]) -> None:
+    """Whoever read a stream has gone: this process is interrupted, so that it ends in order and still writes
+    its files. What it prints from now on goes nowhere.
+    """
+    with Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), stream.fileno())
+    signal.raise_signal(signal.SIGINT)
 
 
 def print_rows(console: Console, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
