@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import struct
 import threading
 from collections.abc import Callable, Iterator
 
@@ -10,7 +12,7 @@ from support.consoles import FakeRobot, Page, wait_until
 
 from outrider.console.limits import ConsoleLimits
 from outrider.console.said import reading, turns
-from outrider.console.server import ConsoleServer
+from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.core.language.sentences.stops import LEFT_BY_A_STOP
 
 SLOW = "go to the end of the corridor, number "
@@ -172,3 +174,43 @@ def test_keys_that_are_released_let_go_at_once(
     page.drive()
     wait_until(lambda: len(robot.drives) == 2, "the hand to be taken off")
     assert not any((robot.drives[-1].vx, robot.drives[-1].vy, robot.drives[-1].wz))
+
+
+class HeldRobot(FakeRobot):
+    """Holds up the console's event loop in its first cancel, until it is let go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_go_on = threading.Event()
+
+    def cancel_goal(self) -> None:
+        super().cancel_goal()
+        assert self.may_go_on.wait(10.0)
+
+
+def reset(page: Page) -> None:
+    """The page goes as one does that is closed with pictures unread: nothing can be sent to it any more."""
+    page.socket.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    page.vanish()
+    page.socket.recv_events_thread.join(10.0)
+
+
+@pytest.mark.parametrize(
+    "stop",
+    [{"do": "cancel"}, {"do": "e_stop", "engaged": True}, {"do": "say", "text": "please stop it"}],
+    ids=str,
+)
+def test_a_stop_is_read_though_its_page_went_before_it_was(stop: dict[str, object]) -> None:
+    robot = HeldRobot()
+    server = ConsoleServer(robot, ConsoleSettings(port=0))
+    try:
+        page, other = Page(server), Page(server)
+        other.send(do="cancel")
+        wait_until(lambda: robot.cancels, "the event loop to be held up")
+        page.send(**stop)
+        reset(page)
+        robot.may_go_on.set()
+        wait_until(lambda: robot.cancels + len(robot.e_stops) > 1, "the stop")
+    finally:
+        robot.may_go_on.set()
+        server.close()
