@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -106,6 +107,22 @@ def test_a_signal_at_any_time_leaves_a_report_and_no_film(
     assert left["verdict"] == ("failed" if when == "on the way" else "done")
     assert {file.name for file in tmp_path.iterdir()} == FILES
     assert "the film is not made" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("library", [None, RuntimeError], ids=["Python", "a library in C"])
+def test_a_signal_breaks_off_the_loading_of_the_pair(
+    library: type[Exception] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(folder: Path) -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt as error:
+            raise library or error from None
+        raise AssertionError("it went on")
+
+    monkeypatch.setattr(held_out, "load_pair", load)
+    assert run_in_one_process("find the silver bottle", PAIR, out=tmp_path) == 130
+    assert "interrupted before there was a goal" in report_of(tmp_path)["message"]
 
 
 def test_a_pair_that_cannot_be_loaded_leaves_a_report(

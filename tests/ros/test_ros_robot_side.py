@@ -232,7 +232,7 @@ def test_a_stop_is_answered_that_the_robot_stands_only_once_that_is_seen() -> No
     side = RosRobotSide(node, lambda: LinkState.CONNECTED, camera_silence_s=0.25)
 
     def answer(on_watch: Callable[[], None] = lambda: None) -> str:
-        return standing.Standing(side, on_watch, stand_s=0.05).answer()
+        return standing.Standing(side, on_watch, stand_s=0.05).answer("stop", True)
 
     assert answer() == standing.ASKED, "without odometry"
     ride(side, node, 0.0)
@@ -247,8 +247,8 @@ def test_of_many_stops_one_waits_for_the_robot_to_stand() -> None:
     others: list[str] = []
 
     def ask_again() -> None:
-        others.extend(watch.answer() for _ in range(3))
+        others.extend(watch.answer("stop", True) for _ in range(3))
         ride(side, node, 0.0)
 
     watch = standing.Standing(side, ask_again)
-    assert watch.answer() == STANDS and others == [standing.ASKED] * 3
+    assert watch.answer("stop", True) == STANDS and others == [standing.ASKED] * 3

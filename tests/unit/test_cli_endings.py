@@ -83,6 +83,62 @@ def test_a_command_that_is_told_to_end_cleans_up_as_at_an_interrupt(words, tmp_p
     assert not list(tmp_path.iterdir())
 
 
+TRANSLATED = """
+import os, signal
+from outrider import cli
+from outrider.runtime.common.ending_signals import interrupted_by_signals
+def app():
+    with interrupted_by_signals():
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        except KeyboardInterrupt:
+            raise RuntimeError("argument 1: KeyboardInterrupt") from None
+cli.app = app
+cli.main()
+"""
+"""A library, such as ctypes, that is interrupted as it calls Python, and raises what it makes of that."""
+
+
+def test_an_interrupt_that_a_library_has_made_another_exception_of_is_one():
+    done = subprocess.run([sys.executable, "-c", TRANSLATED], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 130 and "Traceback" not in done.stderr
+
+
+UNREAD = """
+import sys, threading
+from pathlib import Path
+from outrider.core.files.terminal import make_console, say
+from outrider.runtime.common.ending_signals import stopping_on_signals
+stopping = threading.Event()
+with stopping_on_signals(stopping):
+    say("ready")
+    sys.stdin.readline()
+    {says}
+    assert stopping.is_set()
+    say("to nobody")
+    Path("report.json").write_text("whole")
+"""
+"""What leaves a report once nobody reads what it says."""
+
+
+@pytest.mark.parametrize(
+    "says", ["say('more')", "make_console().print('more')", "make_console(True).print('x')"]
+)
+def test_what_is_read_no_more_ends_in_order_and_leaves_its_report(says, tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-c", UNREAD.format(says=says)],
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    assert process.stdout.readline() == b"ready\n"
+    process.stdout.close()
+    process.stdin.write(b"\n")
+    process.stdin.close()
+    assert process.wait(60.0) == 0 and (tmp_path / "report.json").read_text() == "whole"
+
+
 LOST = """
 import threading
 from pathlib import Path

@@ -108,6 +108,12 @@ def _refused_path(error: OSError) -> str:
     return f"{os.fsdecode(error.filename)}: {error.strerror}: {advice}"
 
 
+def _was_interrupted() -> bool:
+    from outrider.runtime.common.ending_signals import was_interrupted
+
+    return was_interrupted()
+
+
 def main() -> None:
     """Run the command line. Expected failures are one red line, and no trace."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -127,4 +133,8 @@ def main() -> None:
         typer.secho(f"error: {told}", fg=typer.colors.RED, err=True)
         sys.exit(FAILED)
     except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except Exception:
+        if not _was_interrupted():
+            raise
         sys.exit(INTERRUPTED)

@@ -7,10 +7,11 @@ Recordings are WAV files named by what is said, as `please stop.2.wav`, in a fol
 from __future__ import annotations
 
 import os
-import wave
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +34,9 @@ LEAST_GAIN = 0.1
 """What is left of noise."""
 _FULL = 32768.0
 _SAVE_IT = "save it with 16 bits, mono, at 16000 Hz"
+_WHOLE_NUMBERS, _EXTENSIBLE = 1, 0xFFFE
+_EXTENDED = bytes.fromhex("0100000000001000800000aa00389b71")
+"""Whole numbers, as the extensible form has them."""
 _WINDOW, _HOP, _SMOOTHING = 512, 128, 9
 """Samples of a short spectrum and from one to the next, and frequencies over which noise is averaged."""
 _FRAME, _MARGIN = SAMPLE_RATE_HZ // 50, 6
@@ -45,20 +49,18 @@ def read_wav(path: Path) -> bytes:
     Raises ConfigError for a file that is no WAV file of 8 or 16 bits, or holds more than `LONGEST_S`.
     """
     try:
-        with open_file(path) as opened, wave.open(opened, "rb") as file:
-            channels, width, rate, told = file.getparams()[:4]
+        with open_file(path) as opened:
+            channels, width, rate, told = samples_in(opened, os.fstat(opened.fileno()).st_size)
             if not RATES_HZ[0] <= rate <= RATES_HZ[1] or channels > MAX_CHANNELS or width not in (1, 2):
                 raise ConfigError(
                     f"{path} has {channels} channels of {8 * width} bits at {rate} Hz: {_SAVE_IT}"
                 )
-            # Who writes to a pipe does not know how much will come, and says as much as can be said.
-            count = min(told, os.fstat(opened.fileno()).st_size // (width * channels))
+            count = told // (width * channels)
             if count > LONGEST_S * rate:
                 raise ConfigError(f"{path} lasts {count / rate:.0f} s: at most {LONGEST_S:.0f} s are taken")
-            content = file.readframes(count)
-    except (wave.Error, EOFError, RuntimeError) as error:  # the last one of a part that is said to be larger
-        why = str(error) or "it ends too soon"
-        raise ConfigError(f"{path} is no WAV file that can be read ({why}): {_SAVE_IT}") from None
+            content = opened.read(count * width * channels)
+    except ValueError as error:
+        raise ConfigError(f"{path} is no WAV file that can be read ({error}): {_SAVE_IT}") from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
     whole = content[: len(content) // (width * channels) * width * channels]
@@ -67,6 +69,39 @@ def read_wav(path: Path) -> bytes:
     else:
         samples = np.frombuffer(whole, "<i2") / _FULL
     return to_bytes(resampled(samples.reshape(-1, channels).mean(axis=1), rate))
+
+
+def samples_in(file: BinaryIO, size: int) -> tuple[int, int, int, int]:
+    """Returns channels, bytes of a sample, rate in Hz and bytes of all samples; the file then stands at them.
+
+    Who writes to a pipe does not know how much will come, and says 0 or as much as can be said: then all that
+    follows is samples. Raises ValueError for what is no WAV file of whole numbers.
+    """
+    start = file.read(12)
+    if start[:4] != b"RIFF" or start[8:] != b"WAVE":
+        raise ValueError("it does not begin as one" if start else "it is empty")
+    ends = int.from_bytes(start[4:8], "little") + 8 in (
+        size - 1,
+        size,
+    )  # the byte after an odd part is left out
+    form = b""
+    while len(head := file.read(8)) == 8:
+        told = int.from_bytes(head[4:], "little")
+        if head[:4] == b"data":
+            if len(form) < 16:
+                raise ValueError("it does not tell the form of its samples")
+            kind, channels, rate, _, _, bits = struct.unpack("<HHIIHH", form[:16])
+            if kind not in (_WHOLE_NUMBERS, _EXTENSIBLE) or form[24:] not in (b"", _EXTENDED):
+                raise ValueError("its samples are no plain whole numbers")
+            if not channels or not bits:
+                raise ValueError("it has no channel, or samples of 0 bits")
+            rest = size - file.tell()
+            return channels, (bits + 7) // 8, rate, told if told <= rest and (told or ends) else rest
+        after = file.tell() + told + told % 2
+        if head[:4] == b"fmt ":
+            form = file.read(min(told, 40))
+        file.seek(after)
+    raise ValueError("it ends too soon")
 
 
 def resampled(samples: Samples, rate_hz: int) -> Samples:

@@ -12,7 +12,7 @@ import numpy as np
 
 from outrider.core.errors import ConfigError, LinkError
 from outrider.core.hearing import SAMPLE_RATE_HZ
-from outrider.voice.sound import RATES_HZ, from_bytes, resampled, to_bytes
+from outrider.voice.sound import RATES_HZ, from_bytes, resampled, samples_in, to_bytes
 
 WAIT_S = 20.0
 """A program that has not spoken after this long is ended. Piper loads its voice for each sentence."""
@@ -75,23 +75,22 @@ def check_voice(voice: str) -> None:
 
 def _whole_wav(program: str, content: bytes) -> bytes:
     """What a program wrote to a pipe, with its true length, which it could not know when it began."""
+    file = io.BytesIO(content)
     try:
-        with wave.open(io.BytesIO(content)) as file:
-            channels, width, rate = file.getparams()[:3]
-            frames = file.readframes(int(LONGEST_S * rate))
-    except (wave.Error, EOFError) as error:
-        raise LinkError(f"{program} gave no sound ({str(error) or 'it ends too soon'})") from None
+        channels, width, rate, told = samples_in(file, len(content))
+    except ValueError as error:
+        raise LinkError(f"{program} gave no sound ({error})") from None
     if (channels, width) != (1, 2) or not RATES_HZ[0] <= rate <= RATES_HZ[1]:
         raise LinkError(
             f"{program} gave {channels} channels of {8 * width} bits at {rate} Hz: 1 of 16 is taken"
         )
-    spoken = resampled(from_bytes(frames[: len(frames) // 2 * 2]), rate)
+    spoken = resampled(from_bytes(file.read(2 * min(told // 2, int(LONGEST_S * rate)))), rate)
     if not np.any(spoken):
         raise LinkError(f"{program} gave no sound")
     whole = io.BytesIO()
-    with wave.open(whole, "wb") as file:
-        file.setnchannels(1)
-        file.setsampwidth(2)
-        file.setframerate(SAMPLE_RATE_HZ)
-        file.writeframes(to_bytes(spoken))
+    with wave.open(whole, "wb") as written:
+        written.setnchannels(1)
+        written.setsampwidth(2)
+        written.setframerate(SAMPLE_RATE_HZ)
+        written.writeframes(to_bytes(spoken))
     return whole.getvalue()

@@ -281,6 +281,7 @@ def test_a_sentence_that_says_stop_ends_what_runs(console: ConsoleServer, robot:
             for sentence in ("stop", "halt sofort an", "stop and then turn left"):
                 taken, said = await call(session, "goal", sentence=sentence)
                 assert taken and said.startswith("the robot was asked to stop")
+                assert ("say the rest anew" in said) == ("left" in sentence)
             console.update(stands=True)
             while not json.loads((await call(session, "status"))[1])["stands"]:
                 pass

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import struct
 import threading
 from collections.abc import Callable, Iterator
 
@@ -10,7 +12,8 @@ from support.consoles import FakeRobot, Page, wait_until
 
 from outrider.console.limits import ConsoleLimits
 from outrider.console.said import reading, turns
-from outrider.console.server import ConsoleServer
+from outrider.console.server import ConsoleServer, ConsoleSettings
+from outrider.core.language.sentences.stops import LEFT_BY_A_STOP
 
 SLOW = "go to the end of the corridor, number "
 
@@ -74,6 +77,21 @@ def test_a_stop_in_more_words_is_read_before_longer_sentences(
     assert eyes.begun[1] == "please stop it"
 
 
+@pytest.mark.parametrize("said", ["no wait, go to the chair", "please stop it"])
+def test_who_orders_a_stop_is_told_that_the_rest_is_not_done(
+    server: ConsoleServer, robot: FakeRobot, said: str
+) -> None:
+    page = Page(server).seated()
+    page.send(do="say", text=said)
+    wait_until(lambda: robot.cancels, "the stop")
+    page.send(do="say", text="turn left")
+    wait_until(lambda: robot.goals, "what is said anew")
+    page.send(do="ping", sent_ms=1.0)
+    told = [one for one in page.read_all("pong") if one["is"] == "notice"]
+    assert [one["text"] for one in told] == ([LEFT_BY_A_STOP] if "chair" in said else [])
+    assert [sentence for sentence, _ in robot.goals] == ["turn left"]
+
+
 def test_what_a_page_says_next_comes_after_its_sentence(
     server: ConsoleServer, robot: FakeRobot, eyes: SlowEyes
 ) -> None:
@@ -129,7 +147,7 @@ def test_what_takes_too_long_to_read_may_be_a_stop(
     assert not robot.goals
 
 
-@pytest.mark.parametrize("text", [SLOW, "please stop it"])
+@pytest.mark.parametrize("text", [SLOW, "please stop it", "wait!", "halt at the chair"])
 def test_of_what_a_page_said_that_has_gone_stops_count_alone(
     server: ConsoleServer, robot: FakeRobot, eyes: SlowEyes, text: str
 ) -> None:
@@ -156,3 +174,43 @@ def test_keys_that_are_released_let_go_at_once(
     page.drive()
     wait_until(lambda: len(robot.drives) == 2, "the hand to be taken off")
     assert not any((robot.drives[-1].vx, robot.drives[-1].vy, robot.drives[-1].wz))
+
+
+class HeldRobot(FakeRobot):
+    """Holds up the console's event loop in its first cancel, until it is let go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_go_on = threading.Event()
+
+    def cancel_goal(self) -> None:
+        super().cancel_goal()
+        assert self.may_go_on.wait(10.0)
+
+
+def reset(page: Page) -> None:
+    """The page goes as one does that is closed with pictures unread: nothing can be sent to it any more."""
+    page.socket.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    page.vanish()
+    page.socket.recv_events_thread.join(10.0)
+
+
+@pytest.mark.parametrize(
+    "stop",
+    [{"do": "cancel"}, {"do": "e_stop", "engaged": True}, {"do": "say", "text": "please stop it"}],
+    ids=str,
+)
+def test_a_stop_is_read_though_its_page_went_before_it_was(stop: dict[str, object]) -> None:
+    robot = HeldRobot()
+    server = ConsoleServer(robot, ConsoleSettings(port=0))
+    try:
+        page, other = Page(server), Page(server)
+        other.send(do="cancel")
+        wait_until(lambda: robot.cancels, "the event loop to be held up")
+        page.send(**stop)
+        reset(page)
+        robot.may_go_on.set()
+        wait_until(lambda: robot.cancels + len(robot.e_stops) > 1, "the stop")
+    finally:
+        robot.may_go_on.set()
+        server.close()

@@ -18,6 +18,7 @@ from outrider.console.spoken import ear
 from outrider.console.spoken.messages import MAX_SAMPLE_BYTES
 from outrider.core.errors import LinkError
 from outrider.core.hearing import BYTES_A_SECOND
+from outrider.core.language.sentences.stops import LEFT_BY_A_STOP
 
 NUM_HEARD = 50
 """Pieces of sound that one utterance has room for, where that is tried."""
@@ -73,6 +74,7 @@ def test_a_stop_acts_while_it_is_said(server: ConsoleServer, robot: FakeRobot, e
     [
         ("stop", "stop", ear.STOPPED),
         ("please stop now", "stop", ear.STOPPED),
+        ("no wait, go to the chair", "stop", f"{ear.STOPPED}; {LEFT_BY_A_STOP}"),
         ("", "stop", ear.STOPPED),
         ("find the red chair", "find the red chair", ear.STOPPED_BEFORE),
     ],

@@ -198,6 +198,12 @@ def test_a_secret_that_several_make_at_once_is_one(tmp_path: Path) -> None:
         assert made == [path.read_text().strip()] * 6
 
 
+def test_nobody_waits_for_a_pipe_in_place_of_a_folder(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "keys")
+    with alone_in(tmp_path / "keys"):
+        pass
+
+
 def test_who_keeps_a_folder_locked_delays_others_only_so_long(tmp_path: Path) -> None:
     begun_s = time.monotonic()
     with alone_in(tmp_path), alone_in(tmp_path, wait_s=0.05), alone_in(tmp_path / "missing"):

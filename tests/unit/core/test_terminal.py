@@ -7,7 +7,7 @@ import time
 import pytest
 from rich.table import Table
 
-from outrider.core.files.terminal import Pulse, loading, make_console, printable, tracked
+from outrider.core.files.terminal import Pulse, loading, make_console, print_rows, printable, tracked
 
 
 def test_a_piped_table_is_not_cut(
@@ -23,6 +23,28 @@ def test_a_piped_table_is_not_cut(
 def test_a_width_that_is_asked_for_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "44")
     assert make_console().width == 44
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 240])
+def test_rows_can_be_read_at_any_width(
+    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    headings = ("id", "text", "visibility", "when", "place", "likeness", "matched")
+    text = "my keys hang by the silver lamp in the hall, beside the coats"
+    print_rows(make_console(), headings, [("1", text, "private", "2026-11-30", "", "0.64", text)] * 2)
+    printed = capsys.readouterr().out
+    assert max(map(len, printed.splitlines())) <= width
+    assert all(printed.count(word) == 4 for word in text.split() if word not in ("the",))
+    assert printed.count("0.64") == printed.count("private") == 2
+
+
+def test_words_longer_than_a_terminal_is_wide_lose_no_letter(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    print_rows(make_console(), ("entry", "what"), [("1", "0123456789" * 10)])
+    assert "".join(filter(str.isdigit, capsys.readouterr().out)) == "1" + "0123456789" * 10
 
 
 def test_piped_work_says_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:

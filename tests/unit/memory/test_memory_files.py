@@ -93,6 +93,14 @@ def test_a_store_of_other_embeddings_is_refused(tmp_path: Path) -> None:
         MemoryStore(tmp_path / "m.db", OtherEmbedder())
 
 
+def test_a_pipe_or_a_device_in_place_of_a_store_is_named(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.db")
+    for path, kind in ((tmp_path / "pipe.db", "a pipe"), (Path("/dev/null"), "a device")):
+        with pytest.raises(StoreInputError, match=f"cannot be opened: it is {kind}, and no file"):
+            open_store(path)
+    assert [file.name for file in tmp_path.iterdir()] == ["pipe.db"]
+
+
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("x")

@@ -75,6 +75,43 @@ def test_a_file_that_was_written_to_a_pipe_is_as_long_as_what_it_holds(
         read_wav(path)
 
 
+@pytest.mark.parametrize("told_whole", [0, 36, 0xFFFFFFFF], ids=["nothing", "the header", "all"])
+@pytest.mark.parametrize("told_bytes", [0, 0xFFFFFFFF], ids=["nothing", "all"])
+@pytest.mark.parametrize(
+    "between", [b"", b"LIST" + struct.pack("<I", 3) + b"oddX"], ids=["plain", "with notes"]
+)
+def test_a_header_that_was_never_mended_hides_no_samples(
+    tmp_path: Path, told_whole: int, told_bytes: int, between: bytes
+) -> None:
+    whole = written(tmp_path / "whole.wav", 16000)
+    content = whole.read_bytes()
+    path = tmp_path / "streamed.wav"
+    sizes = struct.pack("<I", told_whole), struct.pack("<I", told_bytes)
+    path.write_bytes(b"RIFF" + sizes[0] + content[8:36] + between + b"data" + sizes[1] + content[44:])
+    assert read_wav(path) == read_wav(whole)
+
+
+def test_a_whole_file_of_no_samples_has_none_whatever_notes_follow(tmp_path: Path) -> None:
+    notes = b"LIST" + struct.pack("<I", 4) + b"INFO"
+    content = written(tmp_path / "whole.wav", 16000).read_bytes()
+    path = tmp_path / "empty.wav"
+    path.write_bytes(b"RIFF" + struct.pack("<I", 36 + len(notes)) + content[8:40] + bytes(4) + notes)
+    assert read_wav(path) == b""
+
+
+def test_the_extensible_form_is_read_where_it_holds_whole_numbers(tmp_path: Path) -> None:
+    whole = written(tmp_path / "whole.wav", 16000)
+    content = whole.read_bytes()
+    path = tmp_path / "extensible.wav"
+    kind = bytes.fromhex("0100000000001000800000aa00389b71")
+    form = struct.pack("<IH", 40, 0xFFFE) + content[22:36] + struct.pack("<HHI", 22, 16, 4)
+    path.write_bytes(content[:16] + form + kind + content[36:])
+    assert read_wav(path) == read_wav(whole)
+    path.write_bytes(content[:16] + form + b"\x03" + kind[1:] + content[36:])
+    with pytest.raises(ConfigError, match="no plain whole numbers"):
+        read_wav(path)
+
+
 def test_other_forms_of_wav_are_refused_with_the_form_to_save_them_in(tmp_path: Path) -> None:
     whole = written(tmp_path / "whole.wav", 16000).read_bytes()
     path = tmp_path / "other.wav"

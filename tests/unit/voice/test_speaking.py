@@ -121,6 +121,12 @@ def test_a_program_that_fails_is_named_with_the_reason(
         SpeakingProgram().speak("hello", "en")
 
 
+def test_a_program_that_says_that_nothing_follows_is_heard_all_the_same(install: Install) -> None:
+    content = wav(seconds=0.5)
+    install("espeak-ng", content[:4] + bytes(4) + content[8:40] + bytes(4) + content[44:])
+    assert length_s(SpeakingProgram().speak("hello", "en")) == pytest.approx(0.5, abs=0.001)
+
+
 def test_a_program_that_hangs_is_ended_and_one_that_does_not_end_its_speech_is_cut_off(
     install: Install,
 ) -> None:

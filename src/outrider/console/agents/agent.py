@@ -196,7 +196,7 @@ class Agent:
         wait_s: float = ANSWER_S,
         is_there: IsThere = always_there,
     ) -> str:
-        """A sentence; one that says to stop ends what runs, and is neither counted nor refused."""
+        """A sentence; one that says to stop ends what runs, no more, and is neither counted nor refused."""
         since = self._num_stops
         with self._counting_refusals():
             try:
@@ -204,7 +204,9 @@ class Agent:
             except BusyError as error:
                 raise BusyError(f"{error}{await self._stand_in_doubt()}") from None
         if is_stop:
-            return await self.cancel()
+            told = await self.cancel()
+            left = await self._reader.left_by_a_stop(said)
+            return f"{told}; {left}" if left else told
         return await self._sentence(call, request, sentence, wait_s, is_there, since)
 
     async def _sentence(

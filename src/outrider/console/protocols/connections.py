@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from contextlib import suppress
 from typing import Any
 
@@ -21,6 +22,8 @@ from outrider.core.errors import ProtocolError
 
 READ_BYTES = 1024
 """Of one connection in one turn of the event loop. 256 KiB of tiny parts would take most of a second."""
+MOST_LEFT = 16
+"""Such pieces of a connection that broke, which are read at once."""
 MAX_FRAMES_PER_S = 2 * MAX_MESSAGES_PER_S
 """Pings and parts of messages too; more than messages, so that a page that says too much is told that."""
 UNREADABLE, GOODBYE_S = 1008, 1.0
@@ -56,6 +59,25 @@ class WebSocketProtocol(WebSocketsSansIOProtocol, SmallReads):
         super().__init__(*args, **kwargs)
         self._pace = Pace(MAX_FRAMES_PER_S, "frames")
         self._is_ended = False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Reads what came before the connection broke: a state that could no more be sent to a page that has
+        gone ends it, be there a stop of its yet to be read.
+        """
+        if exc is not None and not self._is_ended:
+            self._read_rest()
+        super().connection_lost(exc)
+
+    def _read_rest(self) -> None:
+        """Of what is encrypted nothing more can be read."""
+        if self.transport.get_extra_info("sslcontext") is not None:
+            return
+        with suppress(OSError):
+            for _ in range(MOST_LEFT):
+                piece = os.read(self.transport.get_extra_info("socket").fileno(), READ_BYTES)
+                if not piece:
+                    return
+                self.data_received(piece)
 
     def handle_events(self) -> None:
         """Acts on the frames that have come: what is a stop among too many is one."""

@@ -8,7 +8,7 @@ import heapq
 import itertools
 from concurrent.futures import ThreadPoolExecutor
 
-from outrider.core.language.sentences.stops import read_phrases, says_to_stop
+from outrider.core.language.sentences.stops import left_by_a_stop, read_phrases, says_to_stop
 from outrider.core.language.words.phrasebook import stop_words
 
 READ_S = 2.0
@@ -44,6 +44,10 @@ class SentenceReader:
             return await asyncio.wait_for(read, self._read_s)
         except asyncio.TimeoutError:
             raise TimeoutError("the sentence takes too long to read") from None
+
+    async def left_by_a_stop(self, sentence: str) -> str:
+        """What is to be told of the rest of a sentence that orders a stop; empty where there is none."""
+        return await asyncio.get_running_loop().run_in_executor(self._worker, left_by_a_stop, sentence)
 
     def close(self) -> None:
         """Read no further."""

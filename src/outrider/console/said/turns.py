@@ -29,12 +29,20 @@ class _Speaker(Hashable, Protocol):
 _Viewer = TypeVar("_Viewer", bound=_Speaker)
 
 
+def _nothing() -> None:
+    """What is left of what a page that has gone has said."""
+
+
 @dataclass(eq=False)
 class _Turn:
-    """`read` is whether the sentence may be followed; None for what is no sentence."""
+    """`read` is whether the sentence may be followed; None for what is no sentence.
+
+    `left` is what is done in place of `act` where the page has gone meanwhile.
+    """
 
     act: Callable[[], object]
     read: asyncio.Task[bool] | None = None
+    left: Callable[[], object] = _nothing
     is_void: bool = False
 
 
@@ -43,8 +51,9 @@ class Turns(Generic[_Viewer]):
     other in its turn, `warn` with why one is not followed, as when it is not read within `read_s`. Lives on
     one event loop.
 
-    What begins with a stop and is not begun, as `on_command` returns, is a stop at least; so is a person's
-    "wait", whereas an agent that waits lets persons go on.
+    What begins with a stop and is not begun, as `on_command` returns or as its page has gone, is a stop at
+    least; so is a person's "wait", whereas an agent that waits lets persons go on. A stop that leaves the
+    rest of its sentence undone is warned of too.
     """
 
     def __init__(
@@ -68,7 +77,8 @@ class Turns(Generic[_Viewer]):
             self._on_stop(viewer)
         else:
             read = asyncio.get_running_loop().create_task(self._may_follow(viewer, sentence))
-            self._add(viewer, _Turn(partial(self._follow, viewer, sentence), read))
+            stand = partial(self._stand, viewer, sentence)
+            self._add(viewer, _Turn(partial(self._follow, viewer, sentence), read, stand))
 
     def follow(self, viewer: _Viewer, act: Callable[[], object]) -> None:
         """Acts, once all has that the page said before."""
@@ -88,7 +98,7 @@ class Turns(Generic[_Viewer]):
     def part(self, viewer: _Viewer) -> None:
         """A page has gone: of what it has said only stops still count."""
         for turn in self._turns.get(viewer, ()):
-            turn.is_void, turn.act = True, _nothing
+            turn.act = turn.left
 
     def close(self) -> None:
         """Read no further."""
@@ -121,8 +131,12 @@ class Turns(Generic[_Viewer]):
             turn.act()
 
     def _follow(self, viewer: _Viewer, sentence: str) -> None:
+        if not self._on_command(viewer, sentence):
+            self._stand(viewer, sentence)
+
+    def _stand(self, viewer: _Viewer, sentence: str) -> None:
         stands = begins_with_a_stop if viewer.is_agent else begins_to_stand
-        if not self._on_command(viewer, sentence) and stands(sentence):
+        if stands(sentence):
             self._on_stop(viewer)
 
     async def _may_follow(self, viewer: _Viewer, sentence: str) -> bool:
@@ -131,11 +145,9 @@ class Turns(Generic[_Viewer]):
             if not await self._reader.says_to_stop(sentence):
                 return True
             self._on_stop(viewer)
+            if left := await self._reader.left_by_a_stop(sentence):
+                self._warn(viewer, left)
         except TimeoutError:
             self._warn(viewer, TOO_LONG.format(self._read_s))
             self._on_stop(viewer)
         return False
-
-
-def _nothing() -> None:
-    """What is left of what a page that has gone has said."""

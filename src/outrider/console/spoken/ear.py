@@ -18,7 +18,7 @@ from typing import Generic, Protocol, TypeVar
 from outrider.console.spoken import messages as s
 from outrider.core.errors import OutriderError
 from outrider.core.hearing import BYTES_A_SECOND, AsrEngine
-from outrider.core.language.sentences.stops import begins_to_stand, says_to_stop
+from outrider.core.language.sentences.stops import begins_to_stand, left_by_a_stop, says_to_stop
 
 LONGEST_S = 15.0
 """What is said for longer is cut off here: of sound, and of time since a speaker began."""
@@ -201,12 +201,13 @@ class Ear(Generic[_Viewer]):
             self._on_stop(press.viewer)
         if has_died and not is_stop:
             return "", DIED
-        return self._judged(sentence, is_stop, has_stopped, press.is_cut)
-
-    def _judged(self, sentence: str, is_stop: bool, has_stopped: bool, is_cut: bool) -> tuple[str, str]:
-        """The sentence, and what is to be said of it. One that orders the stop that was heard is done."""
+        left = await self._call(left_by_a_stop, sentence) if is_stop else ""
         if has_stopped and (is_stop or not sentence):
-            return "stop", STOPPED
+            return "stop", f"{STOPPED}; {left}" if left else STOPPED
+        return self._judged(sentence, has_stopped, press.is_cut)
+
+    def _judged(self, sentence: str, has_stopped: bool, is_cut: bool) -> tuple[str, str]:
+        """The sentence that is still to be sent, and what is to be said of it."""
         if is_cut:
             return sentence, TOO_LONG.format(self._longest_s)
         return sentence, STOPPED_BEFORE if has_stopped else "" if sentence else NO_WORDS

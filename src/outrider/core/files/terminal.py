@@ -4,19 +4,23 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import IO, TYPE_CHECKING, ClassVar, TypeVar
 
 if TYPE_CHECKING:  # it takes a while to import, and a node needs none of it
     from rich.console import Console
 
 LINE_PERIOD_S = 10.0
 PIPED_WIDTH = 240
+READABLE_WIDTH = 16
+"""Letters of a line of a cell, of which a table has at least so many."""
 _T = TypeVar("_T")
 
 
@@ -28,10 +32,55 @@ def make_console(stderr: bool = False) -> Console:
     """
     from rich.console import Console
 
-    console = Console(stderr=stderr, markup=False, emoji=False)
+    class Told(Console):
+        def on_broken_pipe(self) -> None:
+            leave_closed_pipe(self.file)
+
+    console = Told(stderr=stderr, markup=False, emoji=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = PIPED_WIDTH
     return console
+
+
+def say(line: str) -> None:
+    """Prints a line at once, as it is and in one piece."""
+    make_console().print(line, highlight=False, soft_wrap=True)
+
+
+def leave_closed_pipe(stream: IO[str]) -> None:
+    """Whoever read a stream has gone: this process is interrupted, so that it ends in order and still writes
+    its files. What it prints from now on goes nowhere.
+    """
+    with Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), stream.fileno())
+    signal.raise_signal(signal.SIGINT)
+
+
+def print_rows(console: Console, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Prints a table in which nothing is cut. Where a terminal is too narrow for one that can be read, each
+    row is printed by itself, with a line for each cell that is not empty.
+    """
+    from rich.cells import cell_len
+    from rich.table import Table
+
+    widths = [min(max(map(cell_len, cells)), READABLE_WIDTH) for cells in zip(headings, *rows, strict=True)]
+    if sum(widths) + 3 * len(widths) + 1 <= console.width:
+        table = Table()
+        for heading, width in zip(headings, widths, strict=True):
+            table.add_column(heading, overflow="fold", min_width=width)
+        for row in rows:
+            table.add_row(*row)
+        console.print(table)
+        return
+    for row in rows:
+        lines = Table("", "", box=None, show_header=False, pad_edge=False)
+        for column in lines.columns:
+            column.overflow = "fold"
+        for heading, cell in zip(headings, row, strict=True):
+            if cell:
+                lines.add_row(heading, cell)
+        console.print(lines)
+        console.print()
 
 
 def printable(text: str) -> str:

@@ -37,7 +37,7 @@ def alone_in(folder: Path, wait_s: float = ALONE_S) -> Iterator[None]:
     until_s = time.monotonic() + wait_s
     with contextlib.ExitStack() as opened:
         with contextlib.suppress(OSError):  # there is no folder, or its file system has no locks
-            descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             opened.callback(os.close, descriptor)
             while not _locked(descriptor) and time.monotonic() < until_s:
                 time.sleep(LOOK_S)

@@ -17,6 +17,7 @@ import apsw
 import sqlite_vec
 
 from outrider.core.errors import ConfigError, MemoryStoreError, StoreInputError
+from outrider.core.files.given_file import check_file
 from outrider.core.files.private_files import keep_private, make_private_folder, open_private
 from outrider.core.files.writing import alone_in
 from outrider.core.ports import Embedder
@@ -114,6 +115,8 @@ def _is_new(path: Path) -> bool:
 
 
 def _opened(path: Path, key_file: Path | None, embedder: Embedder) -> apsw.Connection:
+    if path.exists():
+        check_file(path)
     is_new = _is_new(path)
     if not is_new:
         _refuse_foreign(path, key_file is not None)

@@ -120,8 +120,8 @@ class MissionNode(Node):
         return 0 if judgement.verdict.is_reached else 1
 
     def film(self, stopped: Callable[[], bool]) -> None:
-        """Draw the pictures of the run; `stopped` breaks the video off."""
-        if self._record is None or not self._values["out"]:
+        """Draw the pictures of a run that had a goal; `stopped` breaks the video off."""
+        if self._record is None or self._started_s is None or not self._values["out"]:
             return
         animation = Path(str(self._values["animation"])) if self._values["animation"] else None
         folder, video = Path(str(self._values["out"])), bool(self._values["video"])

@@ -46,7 +46,7 @@ from outrider.nodes.navigator.navigator_settings import (
     open_recollection,
 )
 from outrider.nodes.navigator.ros_robot_side import RosRobotSide
-from outrider.nodes.navigator.standing import ASKED, Standing
+from outrider.nodes.navigator.standing import Standing
 from outrider.nodes.navigator.switches import Switches
 from outrider.runtime.mission.forgetting_decoder import MindfulDecoder
 from outrider.runtime.mission.goal_run import GoalSettings
@@ -266,7 +266,7 @@ class NavigatorNode(OutriderNode):
 
     def _execute(self, goal: Any) -> Any:
         if says_to_stop(goal.request.instruction):
-            said = self._standing.answer() if self._active else ASKED
+            said = self._standing.answer(goal.request.instruction, self._active)
             goal.succeed()
             return Navigate.Result(success=True, message=said)
         busy = self._busy

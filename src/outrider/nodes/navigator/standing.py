@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from outrider.core.language.sentences.stops import left_by_a_stop
 from outrider.nodes.navigator.ros_robot_side import RosRobotSide
 from outrider.runtime.plans.errand import STANDS
 
@@ -27,11 +28,15 @@ class Standing:
         """Whether odometry is needed."""
         return self._watching.locked()
 
-    def answer(self) -> str:
-        """Returns STANDS once odometry from now on shows it, ASKED where it does not in time.
-
-        One answer waits at a time: however many stops come, threads remain for what must not wait.
+    def answer(self, sentence: str, is_active: bool) -> str:
+        """Returns STANDS once odometry from now on shows it, ASKED where it does not in time, or where the
+        navigator is not active; and what is to be told of the rest of the sentence.
         """
+        left = left_by_a_stop(sentence)
+        return "; ".join(filter(None, (self._seen() if is_active else ASKED, left)))
+
+    def _seen(self) -> str:
+        """One answer waits at a time: however many stops come, threads remain for what must not wait."""
         if not self._watching.acquire(blocking=False):
             return ASKED
         try:

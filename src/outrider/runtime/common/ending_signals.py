@@ -33,6 +33,7 @@ NOT_REACHED, STOPPED = 1, 130
 # Holds the process, by its number, that a process is not to outlive.
 PARENT_VARIABLE = "OUTRIDER_PARENT_PID"
 
+_interrupted = threading.Event()
 Handler = Callable[[int, FrameType | None], Any]
 
 
@@ -90,12 +91,25 @@ def interrupted_by_signals() -> Iterator[None]:
         yield
         return
     before = on_ending_signals(lambda *_: signal.raise_signal(signal.SIGINT))
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _interrupted.clear()
+    signal.signal(signal.SIGINT, _interrupt)
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _interrupt(*_: object) -> None:
+    _interrupted.set()
+    raise KeyboardInterrupt
+
+
+def was_interrupted() -> bool:
+    """Whether what was begun last within `interrupted_by_signals` was interrupted. What is raised then may
+    have been a KeyboardInterrupt, of which a library in C that calls Python makes another exception.
+    """
+    return _interrupted.is_set()
 
 
 def belonging_to_this_process(env: Mapping[str, str]) -> dict[str, str]:

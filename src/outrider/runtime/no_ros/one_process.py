@@ -20,7 +20,13 @@ from outrider.core.files.writing import checked_animation, make_folder, writing_
 from outrider.core.language.grammar import Vocabulary
 from outrider.decoding.config import DecodingConfig
 from outrider.navigation.sensing.floor_map import Point
-from outrider.runtime.common.ending_signals import NOT_REACHED, STOPPED, stopping_on_signals
+from outrider.runtime.common.ending_signals import (
+    NOT_REACHED,
+    STOPPED,
+    interrupted_by_signals,
+    stopping_on_signals,
+    was_interrupted,
+)
 from outrider.runtime.common.json_figures import REPORT_FILE
 from outrider.runtime.common.made_with import made_with
 from outrider.runtime.common.paths import models_folder
@@ -93,18 +99,31 @@ def _run(demo: _Demo, view: LiveView, stopping: threading.Event, report: Path) -
     """
     stages = Stages()
     try:
-        with Pulse("loading both models"):
-            pair = demo.load()
-        stages.mark("models loaded")
-        if stopping.is_set():
+        pair = _loaded(demo, stopping)
+        if pair is None:
             view.say(f"FAILED: {BEFORE_A_GOAL}")
             leave_report(report, BEFORE_A_GOAL, demo.instruction, demo.config.strategy, demo.conditions())
             return None
+        stages.mark("models loaded")
         view.say(f"both models are loaded, after {stages.elapsed_s():.0f} s")
         return demo.run(pair, view, stopping.is_set, stages)
     except OutriderError as error:
         leave_report(report, str(error), demo.instruction, demo.config.strategy, demo.conditions())
         raise
+
+
+def _loaded(demo: _Demo, stopping: threading.Event) -> Pair | None:
+    """Both models; None where a signal came first, which breaks their loading off."""
+    try:
+        with interrupted_by_signals(), Pulse("loading both models"):
+            return None if stopping.is_set() else demo.load()
+    except KeyboardInterrupt:
+        stopping.set()
+    except Exception:  # what an interrupt in a library has become
+        if not was_interrupted():
+            raise
+        stopping.set()
+    return None
 
 
 def _free(_: Point) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 import cv2
 
 from outrider.core.files.private_files import make_private_folder
-from outrider.core.files.terminal import tracked
+from outrider.core.files.terminal import say, tracked
 from outrider.runtime.pictures.film import FRAMES_PER_S, HEIGHT, WIDTH, Film
 from outrider.runtime.pictures.lettering import Picture
 from outrider.runtime.pictures.trajectory import draw_trajectory
@@ -41,7 +41,7 @@ def write_pictures(
     if animation is not None and len(film) and not stopped():
         _write_animation(animation, film, stopped)
     if stopped() and len(film) and (video or animation is not None):
-        print("interrupted: the report is whole, the film is not made", flush=True)
+        say("interrupted: the report is whole, the film is not made")
 
 
 def _write_film(file: Path, film: Film, stopped: Callable[[], bool]) -> None:

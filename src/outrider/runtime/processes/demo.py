@@ -11,6 +11,7 @@ from typing import Any
 
 from outrider.core.errors import ConfigError, OutriderError
 from outrider.core.files.private_files import make_private_folder
+from outrider.core.files.terminal import say
 from outrider.core.files.writing import checked_animation, make_folder, writing_to
 from outrider.decoding.config import DecodingConfig, drafter_names
 from outrider.runtime.common.ending_signals import (
@@ -89,7 +90,7 @@ def run_demo(
     checked_animation(animation)
     _prepare(out, parameters, has_own_store=not memory_store)
     if parameters[CONSOLE.name]["serve"]:
-        print(f"console: http://127.0.0.1:{parameters[CONSOLE.name]['port']}/", flush=True)
+        say(f"console: http://127.0.0.1:{parameters[CONSOLE.name]['port']}/")
     status = _run_to_report(parameters, out, namespace, made_with(models))
     return NOT_REACHED if status == COULD_NOT_START else status
 
@@ -210,7 +211,7 @@ def run_graph(
     make_private_folder(log_folder)
     write_parameter_file(parameter_file, parameters, namespace)
     names = wanted_nodes(graph, parameters)
-    print(f"starting {', '.join(names)}: some 10 s on two cores; logs in {log_folder}", flush=True)
+    say(f"starting {', '.join(names)}: some 10 s on two cores; logs in {log_folder}")
     with Supervisor(log_folder, env, memory, namespace) as supervisor:
         for name in names:
             supervisor.start(name, parameter_file, to_terminal=name == MISSION)

@@ -5,11 +5,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rich.table import Table
-
-from outrider.core.files.journal_files import CONTINUED, Entry
+from outrider.core.files.journal_files import CONTINUED
 from outrider.core.files.journal_proof import Fault, Proof, prove
-from outrider.core.files.terminal import make_console, printable
+from outrider.core.files.terminal import make_console, print_rows, printable
 from outrider.runtime.common.json_figures import write_figures
 
 SHOWN = 20
@@ -19,8 +17,9 @@ def print_proof(file: Path, key_file: Path | None = None, json_file: Path | None
     """Prints the newest entries and whether the chain holds, which is also returned. Raises ConfigError."""
     proof = prove(file, key_file)
     console = make_console()
-    if proof.entries:
-        console.print(_table(proof.entries[-SHOWN:]))
+    if newest := proof.entries[-SHOWN:]:
+        rows = [(str(one.n), one.at, *map(printable, (one.who, one.did, one.what))) for one in newest]
+        print_rows(console, ("entry", "at", "who", "did", "what"), rows)
     console.print(verdict(proof), markup=False, highlight=False, soft_wrap=True)
     figures = {"entries": len(proof.entries), "holds": proof.holds, "closed": proof.is_closed}
     faults = [{"file": str(one.file), "line": one.line, "reason": one.reason} for one in proof.faults]
@@ -53,10 +52,3 @@ def _rest(proof: Proof) -> str:
     """Of the entries behind the first fault, which the writer has added since."""
     since = proof.entries[proof.first.after :]
     return f" After it entries {since[0].n} to {since[-1].n} are as they were written." if since else ""
-
-
-def _table(entries: tuple[Entry, ...]) -> Table:
-    table = Table("entry", "at", "who", "did", "what")
-    for entry in entries:
-        table.add_row(str(entry.n), entry.at, *map(printable, (entry.who, entry.did, entry.what)))
-    return table

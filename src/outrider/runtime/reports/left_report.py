@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from outrider.core.files.terminal import say
 from outrider.core.language.sentences.planner import brief
 from outrider.runtime.plans.progress import tells_private
 from outrider.runtime.reports.conditions import host, versions
@@ -25,4 +26,4 @@ def leave_report(
     known = {**conditions, "versions": versions(), "host": host()}
     told = brief(instruction) if tells_private(instruction) else instruction
     record = RunRecord(told, False, "cancelled", reason, strategy, 0.0, conditions=known)
-    print(f"report: {write_summary(record, report.parent)}", flush=True)
+    say(f"report: {write_summary(record, report.parent)}")

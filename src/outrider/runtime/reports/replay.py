@@ -9,9 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
-
-from outrider.core.files.terminal import loading, make_console, printable, tracked
+from outrider.core.files.terminal import loading, make_console, print_rows, printable, tracked
 from outrider.core.ports import TextDecoder
 from outrider.core.values import Decoded
 from outrider.decoding.config import DecodingConfig
@@ -143,7 +141,7 @@ def _show(figures: dict[str, Any], differences: Sequence[Comparison]) -> None:
     if figures["missing"]:
         console.print(f"{figures['missing']} steps of the run are not in the recording")
     if differences:
-        table = Table("step", "recorded", "replayed")
-        for difference in differences[:SHOWN]:
-            table.add_row(str(difference.step), *map(printable, (difference.recorded, difference.replayed)))
-        console.print(table)
+        rows = [
+            (str(one.step), printable(one.recorded), printable(one.replayed)) for one in differences[:SHOWN]
+        ]
+        print_rows(console, ("step", "recorded", "replayed"), rows)

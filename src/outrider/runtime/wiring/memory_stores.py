@@ -17,11 +17,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO
 
-from rich.table import Table
-
 from outrider.core.errors import ConfigError, StoreInputError
 from outrider.core.files.private_files import home_folder, open_private, tighten
-from outrider.core.files.terminal import make_console
+from outrider.core.files.terminal import make_console, print_rows
 from outrider.core.files.writing import writing_to
 from outrider.core.values import Place, Recalled, Record, Visibility
 from outrider.memory.embedding import MiniLmEmbedder
@@ -126,11 +124,9 @@ def add_memory(
 
 def print_records(records: list[Record], found: list[Recalled] | None = None) -> None:
     """A table of records; with how well they answer, and by what, where they were found by a query."""
-    table = Table()
+    rows = []
     shows_parts = any(one.is_part for one in found or [])
     answer = ["likeness", *(["matched"] if shows_parts else [])] if found else []
-    for column in ("id", "text", "kind", "visibility", "when", "place", *answer):
-        table.add_column(column, overflow="fold")
     for index, record in enumerate(records):
         place = record.place
         row = [
@@ -143,8 +139,12 @@ def print_records(records: list[Record], found: list[Recalled] | None = None) ->
         ]
         if found:
             row += [f"{found[index].similarity:.2f}", *([found[index].passage] if shows_parts else [])]
-        table.add_row(*row)
-    make_console().print(table if records else "nothing is remembered that fits")
+        rows.append(row)
+    if rows:
+        headings = ("id", "text", "kind", "visibility", "when", "place", *answer)
+        print_rows(make_console(), headings, rows)
+    else:
+        make_console().print("nothing is remembered that fits")
 
 
 def _stamp_words(stamp_s: float) -> str:

@@ -32,7 +32,7 @@ def build_graphs(model: str, precision: Precision, provider: str, max_length: in
         f"{rows.prefill_rows} tokens on the first",
         "on the second",
     ):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", overflow="fold")
     of_blocks = times.load_prefill, times.load_decode, times.chunk_prefill, times.chunk_decode
     for layers, *seconds in zip(rows.layers, *of_blocks, strict=True):
         table.add_row(str(layers), *(f"{1e3 * one:.1f}" for one in seconds))

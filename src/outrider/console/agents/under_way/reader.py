@@ -6,12 +6,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TypeVar
 
 from outrider.console.messages import MAX_COMMAND_CHARACTERS
 from outrider.console.said.reading import is_plain_stop
 from outrider.core.errors import BusyError
-from outrider.core.language.sentences.stops import says_to_stop
+from outrider.core.language.sentences.stops import left_by_a_stop, says_to_stop
 
 MOST_WAITING, MOST_READ = 10, 2 * MAX_COMMAND_CHARACTERS
 _Read = TypeVar("_Read")
@@ -42,6 +43,12 @@ class Reader:
         """Whether a text does, as far as one message is read. Raises BusyError where that is not known."""
         parts = parts_of(said)
         return any(map(is_plain_stop, parts)) or await self.read(lambda: any(map(says_to_stop, parts)))
+
+    async def left_by_a_stop(self, sentence: str) -> str:
+        """What is to be told of the rest of a sentence that orders a stop; empty where that is not known."""
+        with suppress(BusyError):
+            return "" if is_plain_stop(sentence) else await self.read(lambda: left_by_a_stop(sentence))
+        return ""
 
 
 def parts_of(said: Iterable[str]) -> list[str]:

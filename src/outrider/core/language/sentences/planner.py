@@ -21,11 +21,14 @@ from outrider.core.language.refusals import (
     refusal,
     too_long,
 )
-from outrider.core.language.sentences.stops import begins_with_a_stop, is_only_a_stop, says_to_stop
+from outrider.core.language.sentences.stops import (
+    LEFT_BY_A_STOP,
+    begins_with_a_stop,
+    left_by_a_stop,
+    says_to_stop,
+)
 from outrider.core.language.words.phrasebook import LANGUAGES, phrasebook
 from outrider.core.language.words.signs import visible
-
-AFTER_A_STOP = "after a stop nothing else is done: say the rest anew"
 
 
 def plan_of(sentence: str, vocabulary: Vocabulary | None, knows: Callable[[str], bool] | None = None) -> Plan:
@@ -36,7 +39,8 @@ def plan_of(sentence: str, vocabulary: Vocabulary | None, knows: Callable[[str],
     """
     sentence = visible(sentence)
     if says_to_stop(sentence):
-        return Plan((Stop(),), () if is_only_a_stop(sentence) else (AFTER_A_STOP,))
+        left = left_by_a_stop(sentence)
+        return Plan((Stop(),), (left,) if left else ())
     _check_form(sentence)
     knows = knows or knows_nothing
     readings = [Reading(phrasebook(language), sentence, vocabulary, knows) for language in LANGUAGES]
@@ -57,7 +61,7 @@ def _one_by_one(likely: Sequence[Reading], readings: Sequence[Reading]) -> Itera
     """
     yield from (reading.plan() for reading in likely)
     if begins_with_a_stop(likely[0].sentence):
-        yield Plan((Stop(),), (AFTER_A_STOP,))
+        yield Plan((Stop(),), (LEFT_BY_A_STOP,))
     orders = [reading for reading in likely if reading.clauses.unknown or reading.clauses.problems]
     is_read = not likely[0].num_strange and any(reading.clauses.problems for reading in likely)
     if is_read or any(reading.clauses.is_unheeded for reading in likely):

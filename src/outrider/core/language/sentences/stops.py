@@ -29,6 +29,7 @@ from outrider.core.language.words.stop_phrases import (
     without_politeness,
 )
 
+LEFT_BY_A_STOP = "after a stop nothing else is done: say the rest anew"
 DENIAL_REACH = 2  # words between a negation and a stop word that it may deny: "do not ever stop"
 _MOST_MENDED = 8
 _MOST_AFTER = 4  # words after a stop phrase that may make it something else: "for a sec", "ahead of you"
@@ -82,8 +83,12 @@ def _says_to_stop(sentence: str) -> bool:
     return any(slips(reading) or _is_mended_to_a_stop(reading) for reading in _likely(readings))
 
 
-def is_only_a_stop(sentence: str) -> bool:
-    """Whether a sentence orders a stop and nothing else, in any language."""
+def left_by_a_stop(sentence: str) -> str:
+    """What is to be told of the rest of a sentence that orders a stop; empty where it says nothing else."""
+    return "" if _is_only_a_stop(sentence) else LEFT_BY_A_STOP
+
+
+def _is_only_a_stop(sentence: str) -> bool:
     sentence = visible(sentence)
     if len(sentence) > MOST_READ:
         return False
