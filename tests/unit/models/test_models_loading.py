@@ -16,7 +16,7 @@ from support.tiny_models import SENTENCES, build_tiny_model, random_prompt
 
 from outrider.core.errors import ConfigError, ModelError
 from outrider.core.language.grammar import Vocabulary
-from outrider.core.pairs import check_pair
+from outrider.core.pairs import check_pair, checksum, checksum_text, is_named
 from outrider.models import QwenModel, load_model, load_tokenizer, read_card
 from outrider.models.checkpoint.hub import model_name
 
@@ -218,3 +218,17 @@ def test_special_tokens_are_parsed_and_left_out_of_texts(tiny_model_folder: Path
 )
 def test_a_checkpoint_from_the_hub_goes_by_its_name_there(folder, name):
     assert model_name(Path(folder)) == name
+def test_a_name_tells_weights_and_precisions_apart(folder: Path, target: QwenModel) -> None:
+    again, other = load_model(folder), load_model(folder, precision="bf16")
+    weights = load_file(folder / "model.safetensors")
+    moved = next(name for name in sorted(weights) if "up_proj" in name)
+    save_file({**weights, moved: weights[moved] * 1.001}, folder / "model.safetensors", {"format": "pt"})
+    names = [target.name, again.name, other.name, load_model(folder).name]
+    assert names[0] == names[1] and len(set(names)) == 3
+    assert all(is_named("target:target", name) and is_named(name, name) for name in names)
+    assert is_named("target:target, constrained", f"{target.name}, constrained")
+    assert not is_named("target:other", target.name) and not is_named(names[2], names[0])
+    assert is_named(checksum_text(checksum(names[0])), names[0])
+    assert not is_named(checksum_text(checksum(names[0])), names[2])
+
+
