@@ -57,7 +57,7 @@ DOWN: tuple[frames.CloudFrame, ...] = (
     frames.PrefillAgain(1, 2),
     frames.Refused(1, 2, "busy", "all 8 sessions are taken"),
     frames.Pong(1, 2, "target", 151657, 3, 8),
-    frames.Joined(1, 2, 32768, 60000),
+    frames.Joined(1, 2, 32768, 60000, 3),
 )
 
 

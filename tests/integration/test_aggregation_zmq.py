@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 from support.peers import joint_text
 from support.toys import request, toy_pair
 
-from outrider.core.errors import ConfigError, LinkError
+from outrider.core.errors import ConfigError, LinkError, ModelError
 from outrider.core.link_profile import LinkProfile, Network
 from outrider.core.ports import LanguageModel
 from outrider.core.values import Verified
 from outrider.decoding.aggregation.config import AggregationConfig
 from outrider.decoding.aggregation.driver import PeerDecoder
 from outrider.decoding.aggregation.service import AggregationService
-from outrider.decoding.aggregation.worker import plain_context
+from outrider.decoding.aggregation.worker import Context, plain_context
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drivers.serving import FrameService, serve_frames
 from outrider.decoding.drivers.verifier_service import VerifierService
@@ -103,6 +103,28 @@ def test_a_cloud_that_forgets_the_text_is_told_it_again(endpoint: str, rule: str
     with serving(endpoint, service), peer(endpoint, config) as decoder:
         assert decoder.decode(ASKED).token_ids == joint_text(*MODELS, config, ASKED)
     assert service.forgotten
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("other", ["model", "documents"])
+def test_a_cloud_that_comes_back_as_another_does_not_go_on_with_the_text(
+    endpoint: str, rule: str, other: str
+) -> None:
+    cloud = {
+        "model": AggregationService(toy_pair(5, 0.7, eos_bias=-9.0)[0], plain_context),
+        "documents": AggregationService(MODELS[1], lambda question: (Context(question, 2.0),)),
+    }[other]
+    said = {"model": (ModelError, "another model than 'toy-5'"), "documents": (LinkError, "other documents")}
+    config = AggregationConfig(rule=rule, temperature=RULES[rule], seed=6, silence_s=0.2)
+    with ExitStack() as running:
+        running.enter_context(serving(endpoint))
+
+        def swap(_: Verified) -> None:
+            running.close()
+            running.enter_context(serving(endpoint, cloud))
+
+        with peer(endpoint, config) as decoder, pytest.raises(said[other][0], match=said[other][1]):
+            decoder.decode(ASKED, swap)
 
 
 def test_a_verifier_without_documents_says_so(endpoint: str) -> None:

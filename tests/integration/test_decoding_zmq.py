@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from unittest import mock
 
@@ -193,6 +193,22 @@ def test_a_killed_verifier_that_comes_back_continues_the_same_text(endpoint, str
         for process in processes:
             process.kill()
             process.wait()
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_verifier_that_comes_back_with_another_target_does_not_go_on_with_the_text(endpoint, strategy):
+    another, asked = ToyModel(ToySettings(seed=SEED + 1, eos_bias=-9.0)), request(max_new_tokens=60)
+    with ExitStack() as running:
+        running.enter_context(verifier(endpoint))
+
+        def swap(_) -> None:
+            running.close()
+            running.enter_context(verifier(endpoint, model=another))
+
+        with connected(endpoint, strategy) as decoder:
+            with pytest.raises(ModelError, match="another model than 'toy-4', which is served now"):
+                decoder.decode(asked, swap)
+            assert decoder.decode(asked).token_ids == own_text(another, asked), "the next text is all its own"
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "frozen"])

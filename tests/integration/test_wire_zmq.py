@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import random
+import socket
 import socketserver
 import subprocess
 import sys
@@ -33,7 +34,7 @@ from outrider.runtime.common.links import emulation_of, load_network
 from outrider.runtime.wiring.decoders import connect_decoder
 from outrider.runtime.wiring.probe import probe_verifier
 from outrider.runtime.wiring.verifier import Verifier, log_figures, open_verifier
-from outrider.wire.client import DealerLink
+from outrider.wire.client import HANDSHAKE_TIMEOUT_MS, DealerLink
 from outrider.wire.codec import encode
 from outrider.wire.emulator import Emulation
 from outrider.wire.gate import GateLimits
@@ -608,6 +609,16 @@ def test_a_verifier_of_another_version_is_named(endpoint, peer_sockets, caplog):
     with pytest.raises(LinkError, match=r"is not understood: protocol version .* update the older one"):
         probe_verifier(endpoint, NEWS_MS / 1000)
     answering.join()
+
+
+def test_a_connection_that_leads_nowhere_is_made_anew():
+    """As of a mobile link that went while the connection was made: nothing ends it."""
+    with socket.create_server(("127.0.0.1", 0)) as front:
+        front.settimeout(HANDSHAKE_TIMEOUT_MS / 1000 + NEWS_MS / 1000)
+        with closing(DealerLink(f"tcp://127.0.0.1:{front.getsockname()[1]}")):
+            dead, _ = front.accept()
+            with dead:
+                front.accept()[0].close()
 
 
 class _Oversized(socketserver.BaseRequestHandler):

@@ -11,6 +11,9 @@ from conftest import Client, NodeThread, wait_until
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetAvailableTransitions, GetState
 from outrider_interfaces.msg import VerifiedText
+from rcl_interfaces.msg import Parameter, ParameterValue
+from rcl_interfaces.srv import SetParameters, SetParametersAtomically
+from rclpy.parameter import Parameter as RosParameter
 from support_ros import FakeBase, PatientAction
 
 from outrider.core.errors import OutriderError
@@ -41,6 +44,7 @@ WAYS = {
 }
 REQUESTED = (*range(9), 10, 30, 60, 62, 99, 255)
 SHUTDOWNS = range(5, 8)
+UNKNOWN_TYPES = (len(RosParameter.Type), 255)
 RECORDING = "run.mcap"
 SLOW_MPS = 0.1
 """Ahead, so that a motion outlasts what is asked meanwhile."""
@@ -53,6 +57,8 @@ class Manager:
         make = client.node.create_client
         self._change = make(ChangeState, f"{name}/change_state")
         self._state = make(GetState, f"{name}/get_state")
+        self._set = make(SetParameters, f"{name}/set_parameters")
+        self._set_together = make(SetParametersAtomically, f"{name}/set_parameters_atomically")
         self._transitions = make(GetAvailableTransitions, f"{name}/get_available_transitions")
 
     def _ask(self, service: Any, request: Any) -> Any:
@@ -64,6 +70,15 @@ class Manager:
     def change(self, number: int = 0, label: str = "") -> bool:
         request = ChangeState.Request(transition=Transition(id=number, label=label))
         return bool(self._ask(self._change, request).success)
+
+    def set(self, parameter: Parameter) -> list[bool]:
+        """Whether each of the two services that set parameters took it."""
+        parameters = [parameter]
+        one = self._ask(self._set, SetParameters.Request(parameters=parameters)).results
+        together = self._ask(
+            self._set_together, SetParametersAtomically.Request(parameters=[parameter])
+        ).result
+        return [result.successful for result in (*one, together)]
 
     @property
     def state(self) -> str:
@@ -117,6 +132,9 @@ def test_every_request_in_every_state_is_answered(
         assert manager.change(step), f"{step} from {state}"
         state = ways[step]
     assert manager.state == "active"
+    for number in UNKNOWN_TYPES:
+        for parameter in ("autostart", "none_of_ours"):
+            assert manager.set(Parameter(name=parameter, value=ParameterValue(type=number))) == [False, False]
     assert manager.change(label="shutdown") and manager.state == "finalized"
     assert not any(manager.change(number) for number in REQUESTED) and manager.possible == set()
 

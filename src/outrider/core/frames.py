@@ -13,7 +13,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta, Struct
 
-PROTOCOL_VERSION = 9
+PROTOCOL_VERSION = 10
 MAX_FRAME_BYTES = 2 * 1024 * 1024
 MAX_PROMPT_CHARS = 16 * 1024
 MAX_JPEG_BYTES = 1024 * 1024
@@ -100,7 +100,7 @@ class Open(Addressed, frozen=True, tag=1):
     """Decode from this prompt, continuing after `tokens`; on a known epoch it catches up instead.
 
     `tokenizer` is the fingerprint of the edge's, for both must give every token the same id; `model` the name
-    of the one that must answer, empty for any.
+    of the one that must answer, empty for any; or, where `tokens` are of one, its checksum as text.
     """
 
     digest: U32
@@ -203,10 +203,14 @@ class Join(Addressed, frozen=True, tag=8):
 
 
 class Joined(Addressed, frozen=True, tag=23):
-    """The cloud has its documents in its cache. `share`: the device's part in the mixture, of FULL_SHARE."""
+    """The cloud has its documents in its cache. `share`: the device's part in the mixture, of FULL_SHARE.
+
+    `model`: the checksum of the name of the one that joins.
+    """
 
     share: Annotated[int, Meta(ge=0, le=FULL_SHARE)]
     prefill_us: U32
+    model: U32
 
 
 class Drafted(Addressed, frozen=True, tag=32):
@@ -244,10 +248,13 @@ class Behind(Addressed, frozen=True, tag=34):
 
 
 class Opened(Addressed, frozen=True, tag=16):
-    """The prompt is in the target's cache, which took so long. `end_ids`: the target's end tokens."""
+    """The prompt, with `base` tokens of the text, is in the target's cache, which took so long.
+
+    `model`: the checksum of the target's name (`core.pairs`); `end_ids`: its end tokens.
+    """
 
     base: Position
-    digest: U32
+    model: U32
     prefill_us: U32
     end_ids: EndTokens
 

@@ -10,6 +10,7 @@ import torch
 
 from outrider.core.errors import ConfigError
 from outrider.core.model_options import DEFAULT_MAX_LENGTH, MOST_THREADS, PRECISIONS, Precision
+from outrider.core.pairs import marked
 from outrider.models.backbone.batch import DECODE_ROWS, next_span
 from outrider.models.backbone.draft_head import HEAD_FILE, DraftHead, HeadWeights, read_head, write_head
 from outrider.models.backbone.early_exits import (
@@ -30,7 +31,7 @@ from outrider.models.checkpoint.configuration import (
     rotary_table,
     text_shape,
 )
-from outrider.models.checkpoint.files import weight_files
+from outrider.models.checkpoint.files import weight_files, weights_mark
 from outrider.models.checkpoint.hub import model_name
 from outrider.models.checkpoint.preprocessor_config import read_preprocessing
 from outrider.models.checkpoint.torchao_format import check_products
@@ -93,7 +94,7 @@ def load_model(
     del checkpoint
     give_back_freed()
     exit_heads = read_exits(folder, text, expected="exits" in card.figures)
-    name = f"{role}:{model_name(folder)}"
+    name = marked(f"{role}:{model_name(folder)}", weights_mark(folder, precision))
     if place.type != "cpu":
         text = text.to(place)
         exit_heads = None if exit_heads is None else exit_heads.to(place, text.embeddings.dtype)

@@ -25,6 +25,8 @@ from outrider.wire.keys import ClientKeys
 
 HEARTBEAT_INTERVAL_MS = 500
 HEARTBEAT_TIMEOUT_MS = 2000
+HANDSHAKE_TIMEOUT_MS = 5000
+"""A connection that has not come up by then is made anew; ZeroMQ itself would wait for 30 s."""
 _RECONNECT_MS = 100
 _RECONNECT_MAX_MS = 1000
 _LINGER_MS = 200
@@ -232,6 +234,8 @@ def configure_dealer(socket: zmq.Socket[Any], endpoint: str, keys: ClientKeys | 
     socket.setsockopt(zmq.IMMEDIATE, 1)
     socket.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MS)
     socket.setsockopt(zmq.RECONNECT_IVL_MAX, _RECONNECT_MAX_MS)
+    socket.setsockopt(zmq.CONNECT_TIMEOUT, HANDSHAKE_TIMEOUT_MS)
+    socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_TIMEOUT_MS)
     socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_INTERVAL_MS)
     socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS)
     socket.setsockopt(zmq.HEARTBEAT_TTL, HEARTBEAT_TIMEOUT_MS)

@@ -17,6 +17,7 @@ from zmq.utils.monitor import parse_monitor_message
 from outrider.core.errors import ConfigError, ProtocolError
 from outrider.core.frames import MAX_FRAME_BYTES, MAX_SHORT_TEXT, CloudFrame, EdgeFrame, Peer, Refused
 from outrider.core.ports import FrameServer
+from outrider.wire.client import HANDSHAKE_TIMEOUT_MS
 from outrider.wire.codec import decode_edge_frame, encode
 from outrider.wire.connections import Connections
 from outrider.wire.endpoint import check_guarded, is_ipv6
@@ -30,7 +31,6 @@ _QUEUED_FRAMES_PER_PEER = 16_384
 process where a connection breaks whose inbox is full, and its heartbeats behind that are not heard.
 """
 _KEEPALIVE_S = 10
-_HANDSHAKE_TIMEOUT_MS = 5000
 _READABLE = int(zmq.POLLIN)
 _WATCHED_EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_HANDSHAKE_SUCCEEDED
 """Not those of failures: to tell of a forged message libzmq 4.3.5 forgets that it was one, and keeps the
@@ -192,7 +192,7 @@ class RouterServer(FrameServer):
                 self._accepted_s.append(now_s)
             elif self._accepted_s:
                 self._accepted_s.popleft()
-        while self._accepted_s and now_s - self._accepted_s[0] > _HANDSHAKE_TIMEOUT_MS / 1000:
+        while self._accepted_s and now_s - self._accepted_s[0] > HANDSHAKE_TIMEOUT_MS / 1000:
             self._accepted_s.popleft()
             self.counters.unknown_keys += 1
 
@@ -222,7 +222,7 @@ def configure_router(socket: zmq.Socket[Any], endpoint: str, keys: ServerKeys | 
     socket.setsockopt(zmq.IPV6, int(is_ipv6(endpoint)))
     socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
     socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
-    socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_TIMEOUT_MS)
+    socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_TIMEOUT_MS)
     socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
     socket.setsockopt(zmq.TCP_KEEPALIVE_IDLE, _KEEPALIVE_S)
     socket.setsockopt(zmq.TCP_KEEPALIVE_INTVL, _KEEPALIVE_S)

@@ -35,6 +35,7 @@ from outrider.core.frames import (
     Resume,
     Verdict,
 )
+from outrider.core.pairs import checksum, checksum_text
 from outrider.core.values import Prompt
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_digest
@@ -64,6 +65,16 @@ def test_a_robot_that_wants_another_model_is_told_which_one_is_served():
     cloud.receive(ALICE, draft(0, own()[:2]))
     assert isinstance(frames(step(cloud))[0], Opened)
     assert isinstance(frames(step(cloud))[0], Verdict)
+
+
+def test_a_text_that_another_model_began_is_not_continued():
+    cloud, text = service(), own()
+    own_mark, other_mark = (checksum_text(checksum(name)) for name in ("toy-1", "toy-2"))
+    [refused] = frames(cloud.receive(BOB, opening(tokens=text[:3], model=other_mark)))
+    assert refused.reason == "model" and "another model than 'toy-1'" in refused.message
+    opened(cloud, tokens=text[:3], model=own_mark)
+    [word, *_] = frames(cloud.receive(ALICE, opening(tokens=text[:3])))
+    assert isinstance(word, Opened) and word.model == checksum("toy-1")
 
 
 def test_an_open_with_tokens_continues_after_them():

@@ -48,6 +48,18 @@ def test_prefill_again_sends_the_text_so_far_and_the_waiting_chunk():
     assert frames[1:] == [drafted((3, 9), 7).frame]
 
 
+def test_a_text_is_asked_for_again_of_the_target_that_began_it():
+    machine = edge(num_draft_tokens=1, wanted_model="target:mine")
+    machine.receive(Opened(5, 1, 0, 0x2A, 100, (0,)), 0.5)
+    models = []
+    for now_s in (1.0, 2.0):
+        [again, *_] = machine.receive(PrefillAgain(5, 1), now_s)
+        models.append(again.frame.model)
+        machine.receive(Opened(5, 1, 0, 0x2A, 100, (0,)), now_s)
+        machine.receive(verdict((3,), 0), now_s)
+    assert models == ["target:mine", "#0000002a"], "nothing was written yet; then it was"
+
+
 @pytest.mark.parametrize(
     ("reason", "error"),
     [

@@ -336,6 +336,7 @@ def test_a_verifier_that_is_back_is_given_the_text_so_far() -> None:
     (_, opening), (_, waits_then) = hedge.watch([True, True], [1, 2], 0.15)
     assert isinstance(opening, Open) and opening.tokens == (5, 6) and opening.digest == after(5, 6)
     assert waits_then == StandBy(1, 1)
+    assert opening.model == "target", "it may have been started again with another model"
 
 
 def test_a_scheme_that_draws_on_drafts_takes_no_second_verifier() -> None:

@@ -9,14 +9,18 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 
 import apsw
 import pytest
 from support.memories import WordEmbedder
 
 from outrider.core.errors import ConfigError, MemoryStoreError, StoreInputError
+from outrider.core.values import Place
 from outrider.memory.store import schema
 from outrider.memory.store.store import MemoryStore
+
+PAGE_BYTES = 4096
 
 
 def open_store(path: Path, key_file: Path | None = None) -> MemoryStore:
@@ -263,5 +267,42 @@ def test_a_text_that_the_disk_has_changed_is_damage_and_not_an_error_of_ours(tmp
     path.write_bytes(content.replace(b"the window is open", b"the window is ope\xee"))
     with open_store(path) as store:
         for look in (store.newest, lambda: store.recall("window"), lambda: list(store.export())):
+            with pytest.raises(MemoryStoreError, match="is damaged"):
+                look()
+
+
+def test_a_page_of_another_store_is_damage_and_not_an_error_of_ours(tmp_path: Path) -> None:
+    """As of a disk that writes to a wrong place: SQLite takes many a page where another stood."""
+    contents = []
+    for number in range(2):
+        path = tmp_path / f"{number}.db"
+        with open_store(path) as store:
+            for place in range(12):
+                store.add(f"key {place} of {number}", place=Place(place, number, "home"))
+        contents.append(path.read_bytes())
+    one, other = contents
+    random = Random(7)
+    for number in range(60):
+        at, taken = (random.randrange(1, len(content) // PAGE_BYTES) * PAGE_BYTES for content in contents)
+        path = tmp_path / f"mixed {number}.db"
+        path.write_bytes(one[:at] + other[taken : taken + PAGE_BYTES] + one[at + PAGE_BYTES :])
+        with contextlib.suppress(MemoryStoreError), open_store(path) as store:
+            for look in (
+                store.newest,
+                lambda: store.recall("key"),
+                lambda: list(store.export()),
+                store.count,
+            ):
+                with contextlib.suppress(MemoryStoreError):
+                    look()
+
+
+@pytest.mark.parametrize("column", ["text", "created_s", "x", "home"])
+def test_a_record_of_values_that_no_store_writes_is_damage(tmp_path: Path, column: str) -> None:
+    path = tmp_path / "m.db"
+    with open_store(path) as store:
+        store.add("the window is open", place=Place(1.0, 2.0, "home"))
+        store._connection.execute(f"UPDATE records SET {column} = x'00'")
+        for look in (store.newest, lambda: list(store.export())):
             with pytest.raises(MemoryStoreError, match="is damaged"):
                 look()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from support.tiny_models import SENTENCES, build_tiny_model, random_prompt
 
 from outrider.core.errors import ConfigError, ModelError
 from outrider.core.language.grammar import Vocabulary
-from outrider.core.pairs import check_pair
+from outrider.core.pairs import check_pair, checksum, checksum_text, is_named
 from outrider.models import QwenModel, load_model, load_tokenizer, read_card
 from outrider.models.checkpoint.hub import model_name
 
@@ -37,6 +39,18 @@ def drop_a_weight(path: Path) -> None:
     weights = load_file(path)
     del weights[next(name for name in sorted(weights) if "up_proj" in name)]
     save_file(weights, path, metadata={"format": "pt"})
+
+
+def spoil(part: str, number: float) -> Callable[[Path], None]:
+    """Write a number into the midst of the first weight whose name holds a word."""
+
+    def damage(path: Path) -> None:
+        weights = load_file(path)
+        spoilt = weights[next(name for name in sorted(weights) if part in name)].view(-1)
+        spoilt[len(spoilt) // 2] = number
+        save_file(weights, path, metadata={"format": "pt"})
+
+    return damage
 
 
 def set_key(name: str, value: object) -> Callable[[Path], None]:
@@ -101,6 +115,13 @@ DAMAGE: list[tuple[str, Callable[[Path], None], str]] = [
         r"model\.safetensors is truncated or corrupt",
     ),
     ("model.safetensors", drop_a_weight, "lacks 1 weights.*up_proj"),
+    (
+        "model.safetensors",
+        spoil("up_proj", math.nan),
+        r"layers\.0\.mlp\.up_proj\.weight holds NaN",
+    ),
+    ("model.safetensors", spoil("embed_tokens", math.inf), r"embed_tokens\.weight holds NaN or infinity"),
+    ("model.safetensors", spoil("visual", -math.inf), r"visual\..* holds NaN or infinity"),
     ("card.json", set_key("slots", "find the"), "slots must hold a list of words"),
     ("card.json", set_key("slots", {"kind": "ball"}), "slots must hold a list of words"),
     ("card.json", set_key("slots", {"kind": ["ball", ""]}), "slots must hold a list of words"),
@@ -120,6 +141,23 @@ def test_a_damaged_folder_names_its_file(
     damage(folder / file)
     with pytest.raises(ModelError, match=message):
         load_model(folder)
+
+
+def test_several_threads_may_load_at_once(folder: Path) -> None:
+    together, loaded = threading.Barrier(6), list[QwenModel]()
+
+    def load() -> None:
+        together.wait()
+        loaded.append(load_model(folder))
+
+    threads = [threading.Thread(target=load) for _ in range(together.parties)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    prompt = random_prompt(1)
+    rows = [model.open_session().prefill(prompt) for model in loaded]
+    assert len(rows) == together.parties and all(torch.equal(row, rows[0]) for row in rows)
 
 
 def test_a_missing_folder_and_bad_options_are_refused(tiny_model_folder: Path, tmp_path: Path) -> None:
@@ -189,6 +227,20 @@ def test_a_pair_must_share_its_tokenizer(target: QwenModel, tiny_model_folder: P
     draft = load_model(tmp_path / "draft", "draft")
     with pytest.raises(ModelError, match=f"{draft.name} and {target.name} have different.*one family"):
         check_pair(target, draft)
+
+
+def test_a_name_tells_weights_and_precisions_apart(folder: Path, target: QwenModel) -> None:
+    again, other = load_model(folder), load_model(folder, precision="bf16")
+    weights = load_file(folder / "model.safetensors")
+    moved = next(name for name in sorted(weights) if "up_proj" in name)
+    save_file({**weights, moved: weights[moved] * 1.001}, folder / "model.safetensors", {"format": "pt"})
+    names = [target.name, again.name, other.name, load_model(folder).name]
+    assert names[0] == names[1] and len(set(names)) == 3
+    assert all(is_named("target:target", name) and is_named(name, name) for name in names)
+    assert is_named("target:target, constrained", f"{target.name}, constrained")
+    assert not is_named("target:other", target.name) and not is_named(names[2], names[0])
+    assert is_named(checksum_text(checksum(names[0])), names[0])
+    assert not is_named(checksum_text(checksum(names[0])), names[2])
 
 
 def test_a_growing_text_only_extends(tiny_model_folder: Path) -> None:

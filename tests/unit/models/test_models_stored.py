@@ -301,6 +301,16 @@ def test_sizes_of_another_checkpoint_are_refused(
         load_model(stored)
 
 
+@pytest.mark.parametrize("name", ["0.mlp.up_proj.scales", "1.input_layernorm.weight", "embed_tokens.weight"])
+def test_numbers_that_are_not_finite_are_refused(
+    name: str, pairs: dict[str, tuple[Path, Path]], tmp_path: Path
+) -> None:
+    stored = copy_of(pairs["awq"][1], tmp_path)
+    change_tensors(stored, name, lambda tensor: tensor / 0)
+    with pytest.raises(ModelError, match=f"{name} holds NaN or infinity"):
+        load_model(stored)
+
+
 @pytest.mark.parametrize("name", ["input_layernorm.weight", "self_attn.q_proj.bias"])
 def test_a_norm_or_a_bias_of_another_size_is_refused(
     name: str, pairs: dict[str, tuple[Path, Path]], tmp_path: Path

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from outrider.core.errors import OutriderError
+from msgspec import structs
+
+from outrider.core.errors import LinkError, OutriderError
 from outrider.core.frames import (
     Behind,
     Cancel,
@@ -20,6 +22,7 @@ from outrider.core.frames import (
     Refused,
     Settled,
 )
+from outrider.core.pairs import checksum_text
 from outrider.core.ports import Array, Tokenizer
 from outrider.core.values import Decoded, LinkState, Prompt, SpeculationStats, Verified
 from outrider.decoding.aggregation.config import AggregationConfig
@@ -89,6 +92,10 @@ class DeviceMachine:
             return []
         if isinstance(frame, Joined):
             self.cloud_prefill_s = frame.prefill_us / 1e6
+            self._join = structs.replace(self._join, model=checksum_text(frame.model))
+            if self.text.share not in (None, frame.share):
+                self.failure = LinkError("the cloud has other documents than this text began with: ask again")
+                return []
             if self.text.share is not None:
                 return list(self.text.tell_all())
             self.text.profile.round_trip_s = max(0.0, now_s - self._asked_s - self.cloud_prefill_s)

@@ -29,6 +29,7 @@ from outrider.core.frames import (
     Refused,
     Settled,
 )
+from outrider.core.pairs import checksum
 from outrider.core.ports import Array, LanguageModel
 from outrider.core.values import Prompt
 from outrider.decoding.aggregation.config import document_sampling
@@ -99,7 +100,7 @@ class AggregationService(FrameService):
         limits: CloudLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._model = model
+        self._model, self._name = model, model.name[:MAX_SHORT_TEXT]
         self._retrieve = retrieve
         self._limits = limits or CloudLimits()
         self._clock = clock
@@ -223,9 +224,8 @@ class AggregationService(FrameService):
         return []
 
     def _check(self, join: Join) -> None:
-        name = self._model.name[:MAX_SHORT_TEXT]
-        check_served(join.model, name)
-        check_tokenizer(join.tokenizer, name, self._model.tokenizer)
+        check_served(join.model, self._name)
+        check_tokenizer(join.tokenizer, self._name, self._model.tokenizer)
         if prompt_digest(Prompt(join.text, join.jpeg)) != join.digest:
             raise ProtocolError("the question's digest is not that of the question")
 
@@ -245,7 +245,8 @@ class AggregationService(FrameService):
     def _on_prepared(self, session: _Session, weight: int, compute_s: float) -> list[CloudFrame]:
         join = session.join
         share = device_share(join.weight * LOG_WEIGHT_UNIT, weight * LOG_WEIGHT_UNIT)
-        session.prepared = Joined(join.session, join.epoch, share, min(int(compute_s * 1e6), (1 << 32) - 1))
+        compute_us = min(int(compute_s * 1e6), (1 << 32) - 1)
+        session.prepared = Joined(join.session, join.epoch, share, compute_us, checksum(self._name))
         return [session.prepared, *session.text.on_share(share, self._clock())]
 
     def _session_of(self, job: ServiceJob) -> _Session | None:
@@ -264,7 +265,7 @@ class AggregationService(FrameService):
         return Pong(
             session,
             epoch,
-            self._model.name[:MAX_SHORT_TEXT],
+            self._name,
             self._model.vocab_size,
             len(self._sessions),
             self._limits.max_sessions,

@@ -197,7 +197,9 @@ class CloudMachine:
                 session.prefilling = False
             return frames
         session.epoch, session.prefilling, session.asked_s = frame.epoch, False, now_s
-        session.text = TargetSequence(key, frame, self._tokenizer, session.estimates, self._drafts)
+        session.text = TargetSequence(
+            key, frame, self._name, self._tokenizer, session.estimates, self._drafts
+        )
         return []
 
     def _on_text_frame(

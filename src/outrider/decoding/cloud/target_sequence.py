@@ -21,6 +21,7 @@ from outrider.core.frames import (
     Unsettled,
     Verdict,
 )
+from outrider.core.pairs import checksum
 from outrider.core.ports import Tokenizer
 from outrider.core.values import Prompt
 from outrider.decoding.acceptance.schemes import SCHEMES, Choices, Residue
@@ -56,12 +57,16 @@ class TargetSequence:
         self,
         key: SessionKey,
         frame: Open,
+        name: str,
         tokenizer: Tokenizer,
         estimates: SessionEstimates,
         cloud_drafts: bool = False,
     ) -> None:
-        """`cloud_drafts`: whether the cloud has a draft model. Raises ProtocolError for a broken frame."""
-        self._key = key
+        """`name`: the target's. `cloud_drafts`: whether the cloud has a draft model.
+
+        Raises ProtocolError for a broken frame.
+        """
+        self._key, self._name = key, name
         self._end_ids = tokenizer.end_ids
         self._vocab_size = tokenizer.vocab_size
         self.epoch = frame.epoch
@@ -306,7 +311,7 @@ class TargetSequence:
             self._key.session,
             self.epoch,
             len(self._text),
-            self._text.digest,
+            checksum(self._name),
             self._prefill_us or 0,
             tuple(sorted(self._end_ids)),
         )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from outrider.core.frames import Cancel, Draft, Open, Proposal, Resume, Rules
+from outrider.core.pairs import checksum_text
 from outrider.core.values import Prompt
 from outrider.decoding.acceptance.philox import signed
 from outrider.decoding.config import DecodingConfig
@@ -28,8 +29,8 @@ class FrameBuilder:
     max_new_tokens: int
     text: DigestedText
 
-    def open(self, prompt: Prompt) -> Open:
-        """Ask for the text, with all of it that is final."""
+    def open(self, prompt: Prompt, begun_by: int | None = None) -> Open:
+        """Ask for the text, with all of it that is final, which a target has begun."""
         config, plan = self.config, self.config.plan
         rules = Rules(
             plan.when_idle,
@@ -51,7 +52,7 @@ class FrameBuilder:
             self.max_new_tokens,
             self.fingerprint,
             rules,
-            config.wanted_model,
+            config.wanted_model if begun_by is None else checksum_text(begun_by),
         )
 
     def resume(self, settled: int | None) -> Resume:

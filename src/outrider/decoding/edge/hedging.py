@@ -237,7 +237,8 @@ class Hedge:
         if opened is None or verifier.is_opening:
             return []
         verifier.is_opening, verifier.held = True, len(self._text)
-        now = structs.replace(opened, tokens=self._text.tokens, digest=self._text.digest)
+        model = (self._model if self._text.tokens else "") or opened.model
+        now = structs.replace(opened, tokens=self._text.tokens, digest=self._text.digest, model=model)
         after: list[EdgeFrame] = [*self._drafts] if verifier.leads else [StandBy(now.session, now.epoch)]
         return [Directed(number, frame) for frame in (now, *after)]
 

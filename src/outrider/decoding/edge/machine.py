@@ -79,6 +79,8 @@ class EdgeMachine:
         self._asked_at = self._chunk_at = -1
         self._asked_s = 0.0
         self._alone = self._opened = self.done = False
+        self._target: int | None = None
+        """The checksum of the one that writes the text, once it has told it."""
         self.turned_away: OutriderError | None = None
         """The verifier's words, where it has no room at present."""
         self.target_prefill_s = 0.0
@@ -201,10 +203,11 @@ class EdgeMachine:
 
     def _reopen(self, now_s: float) -> list[EdgeAction]:
         self._opened_at_s = now_s
-        return [Send(self._wording.open(self._prompt))]
+        begun_by = self._target if self._text.tokens else None
+        return [Send(self._wording.open(self._prompt, begun_by))]
 
     def _on_opened(self, frame: Opened, now_s: float) -> None:
-        self._opened, self.turned_away = True, None
+        self._opened, self.turned_away, self._target = True, None, frame.model
         self.target_prefill_s = frame.prefill_us / 1e6
         self._policy.estimates.round_trip.add(now_s - self._opened_at_s, self.target_prefill_s)
         self._policy.estimates.on_opened(now_s)

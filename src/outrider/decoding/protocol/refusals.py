@@ -15,7 +15,7 @@ from outrider.core.errors import (
     RoomError,
 )
 from outrider.core.frames import MAX_SHORT_TEXT, RefusalReason, Refused
-from outrider.core.pairs import PAIR_REMEDY
+from outrider.core.pairs import PAIR_REMEDY, checksum_text, is_named
 from outrider.core.ports import Tokenizer
 
 _ERRORS: dict[RefusalReason, type[OutriderError]] = {
@@ -48,9 +48,12 @@ def check_wanted(wanted: str) -> None:
 
 
 def check_served(wanted: str, served: str) -> None:
-    """Raises ModelError where a robot wants another model than is served; an empty name wants any."""
-    if wanted not in ("", served):
-        raise ModelError(f"{wanted!r} is not served here, but {served!r}: ask for that or another verifier")
+    """Raises ModelError where another model is wanted than is served; an empty name wants any."""
+    if not wanted or is_named(wanted, served):
+        return
+    if wanted.startswith(checksum_text(0)[0]):
+        raise ModelError(f"another model than {served!r}, which is served now, began this text: ask again")
+    raise ModelError(f"{wanted!r} is not served here, but {served!r}: ask for that or another verifier")
 
 
 def check_tokenizer(theirs: str, served: str, tokenizer: Tokenizer) -> None:

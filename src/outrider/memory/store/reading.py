@@ -177,7 +177,9 @@ class MemoryReader:
             ids = [row[0] for row in connection.execute("SELECT id FROM records ORDER BY id")]
         for record_id in ids:
             for record in self._fetch([record_id]):
-                yield plain_record(record, self.thumbnail(record_id))
+                with self._reading():
+                    plain = plain_record(record, self.thumbnail(record_id))
+                yield plain
 
     def verify(self) -> None:
         """Check the file and that its three indexes agree; MemoryStoreError where they do not."""
@@ -196,7 +198,11 @@ class MemoryReader:
     @contextlib.contextmanager
     def _reading(self) -> Iterator[apsw.Connection]:
         with self._lock, translated(self.path):
-            yield self._connection
+            try:
+                yield self._connection
+            except (TypeError, ValueError) as error:
+                # SQLite keeps no sums of its pages: a row may hold anything.
+                raise apsw.CorruptError(str(error)) from error
 
     def _seen_at(self, what: str, place: Place) -> int | None:
         near = [r for r in self.seen(what, place.home, limit=1000) if r.place is not None]

@@ -106,8 +106,14 @@ def check_place(place: Place | None) -> None:
         raise StoreInputError(f"x={place.x} and y={place.y} are no place: both must be finite metres")
 
 
+_NUMBER, _NUMBER_OR_NONE = (int, float), (int, float, type(None))
+_KINDS: tuple[Any, ...] = (int, str, int, int, _NUMBER, _NUMBER, _NUMBER_OR_NONE, _NUMBER_OR_NONE, str, int)
+
+
 def record_of(row: tuple[Any, ...]) -> Record:
-    """The record in a row of `COLUMNS`."""
+    """The record in a row of `COLUMNS`. Raises TypeError where it is none."""
+    if not all(isinstance(value, kind) for value, kind in zip(row, _KINDS, strict=True)):
+        raise TypeError("a row holds no record")
     record_id, text, told, shareable, created_s, updated_s, x, y, home, has_thumbnail = row
     kind = RecordKind.TOLD if told else RecordKind.SEEN
     visibility = Visibility.SHAREABLE if shareable else Visibility.PRIVATE

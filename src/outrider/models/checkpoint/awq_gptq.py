@@ -26,7 +26,7 @@ from torch import Tensor
 
 from outrider.core.errors import ModelError
 from outrider.models.checkpoint.absent import CONFIG_FILE
-from outrider.models.checkpoint.headers import Shape, check_shape
+from outrider.models.checkpoint.headers import Shape, check_finite, check_shape
 from outrider.models.checkpoint.settings import read_settings
 from outrider.models.quantization.int4_tiles import GROUPS
 from outrider.models.quantization.integers import INT4_GROUP, IntegerWeight
@@ -183,6 +183,7 @@ class StoredLayers:
                 tensor: Tensor = file.get_tensor(full_name)
         except (OSError, SafetensorError) as error:
             raise ModelError(f"{path} is truncated or corrupt ({error}): restore the file") from error
+        check_finite(path, full_name, tensor)
         return tensor
 
 

@@ -7,12 +7,14 @@ and else the shards that the index names; it looks at nothing else that lies bes
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 
 from outrider.core.errors import ModelError
 from outrider.core.files.git_lfs import unreadable
+from outrider.core.model_options import Precision
 from outrider.models.backbone.out_of_memory import is_out_of_memory
 from outrider.models.checkpoint.absent import (
     ADAPTER_CONFIG_FILE,
@@ -30,6 +32,7 @@ from outrider.models.gguf.file import gguf_of, is_gguf, open_gguf
 TOKENIZER_FILE = "tokenizer.json"
 TOKENIZER_PARTS = ("vocab.json", "merges.txt")
 """What older checkpoints have instead."""
+_SAMPLES, _SAMPLE_BYTES = 1024, 64
 _GENERATION_FILE = "generation_config.json"
 _PICTURES_FILES = ("preprocessor_config.json", "processor_config.json")
 
@@ -45,6 +48,21 @@ def weight_files(folder: Path) -> list[Path]:
     if not index.exists():
         raise no_weights(folder)
     return [folder / name for name in sorted(set(_weight_map(index).values()))]
+
+
+def weights_mark(folder: Path, precision: Precision) -> str:
+    """Eight hexadecimal digits by which other weights, or the same in another precision, are told apart.
+
+    Of samples throughout the files, so that it takes milliseconds; training changes more than a few numbers.
+    """
+    digest = blake2b(precision.encode(), digest_size=4)
+    for path in weight_files(folder):
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            for place in range(0, size, max(_SAMPLE_BYTES, size // _SAMPLES)):
+                file.seek(place)
+                digest.update(file.read(_SAMPLE_BYTES))
+    return digest.hexdigest()
 
 
 def check_weight_files(folder: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from safetensors import safe_open
+from torch import Tensor
 
 from outrider.core.errors import ModelError
 from outrider.models.gguf.file import is_gguf, open_gguf
@@ -168,3 +169,14 @@ def file_dtype(files: Sequence[Path]) -> torch.dtype:
 
 def _bare(name: str) -> str:
     return _PREFIX.sub("", name)
+
+
+def check_finite(place: Path, name: str, numbers: Tensor) -> None:
+    """Raises ModelError for a weight that holds NaN or infinity: nothing that it writes would be a text.
+
+    What another package has quantized, and integers, are not looked at. It reads a few GB a second.
+    """
+    if type(numbers) is not Tensor or not numbers.is_floating_point() or not numbers.numel():
+        return
+    if numbers.itemsize > 1 and not all(bound.isfinite() for bound in numbers.aminmax()):
+        raise ModelError(f"{place}: {name} holds NaN or infinity: restore the folder, or train it again")

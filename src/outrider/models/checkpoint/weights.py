@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import torch
@@ -29,7 +30,13 @@ from outrider.models.checkpoint.configuration import (
     text_shape,
 )
 from outrider.models.checkpoint.files import weight_files
-from outrider.models.checkpoint.headers import Shape, check_fit, check_no_more_layers, file_dtype
+from outrider.models.checkpoint.headers import (
+    Shape,
+    check_finite,
+    check_fit,
+    check_no_more_layers,
+    file_dtype,
+)
 from outrider.models.checkpoint.settings import config_file
 from outrider.models.checkpoint.torchao_format import foreign_projections, is_plain
 from outrider.models.gguf.file import gguf_of, open_gguf
@@ -40,6 +47,8 @@ from outrider.models.quantization.matrices import DenseMatrix, ForeignMatrix, Ma
 from outrider.models.quantization.matrix_choice import Packer, pack, pack_exactly, pack_stored
 
 ALIGNMENT_BYTES = 64
+_ONE_READER = Lock()
+"""transformers exchanges functions of its own and of torch while it reads: for all threads."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +65,14 @@ def read_checkpoint(folder: Path, dtype: torch.dtype | str, with_layers: bool = 
 
     What torchao has quantized keeps its own, which its integers stand for.
     Without layers the language half is left out but for its embeddings and head.
-    Raises ModelError where a weight is missing, of another shape or of a layer that is not configured.
+    Of several threads one reads at a time. Raises ModelError where a weight is missing, of another shape or
+    of a layer that is not configured.
     """
+    with _ONE_READER:
+        return _read_checkpoint(folder, dtype, with_layers)
+
+
+def _read_checkpoint(folder: Path, dtype: torch.dtype | str, with_layers: bool) -> Checkpoint:
     config, layout = read_config(folder), read_format(config_file(folder))
     if layout is not None:
         del config.quantization_config
@@ -100,7 +115,8 @@ def _read_modules(folder: Path, config: Any, dtype: torch.dtype | str) -> Any:
         raise ModelError(
             f"{folder} lacks {len(missing)} weights, the first {missing[0]}: restore {WEIGHTS_FILE}"
         )
-    for weight in modules.parameters():
+    for name, weight in modules.named_parameters():
+        check_finite(folder, name, weight.data)
         weight.data = _aligned(weight.data)
     return modules.eval().requires_grad_(False)
 

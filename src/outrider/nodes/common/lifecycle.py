@@ -3,16 +3,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from rcl_interfaces.msg import ParameterType
+from rcl_interfaces.srv import SetParameters, SetParametersAtomically
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleNode, TransitionCallbackReturn
+from rclpy.parameter import Parameter
 
 
 class AnsweringNode(LifecycleNode):
-    """Refuses a transition that its state does not have, where rclpy's own node ends its process.
+    """Refuses what rclpy's own node ends its process for: a transition that its state does not have, and a
+    parameter of a type that there is not.
 
     rclpy (issue 1209, from Humble on) raises from the service's callback. All transitions, of services and
     of this process, go through the one private method that is replaced here.
     """
+
+    def create_service(self, srv_type: Any, srv_name: str, callback: Any, **more: Any) -> Any:
+        """As rclpy does; of its own services, those that set parameters take any type."""
+        if srv_type in (SetParameters, SetParametersAtomically):
+            callback = partial(_with_known_types, callback)
+        return super().create_service(srv_type, srv_name, callback, **more)
 
     def stop_acting(self) -> None:
         """Leave the robot standing; safe to call in any state."""
@@ -32,3 +46,14 @@ class AnsweringNode(LifecycleNode):
             self.stop_acting()
             self.get_logger().error(f"transition {possible[transition_id]} failed: {error}")
             return TransitionCallbackReturn.FAILURE
+
+
+_KNOWN_TYPES = frozenset(kind.value for kind in Parameter.Type)
+
+
+def _with_known_types(callback: Callable[[Any, Any], Any], request: Any, response: Any) -> Any:
+    """A value of an unknown type is read as none at all, which rclpy refuses."""
+    for parameter in request.parameters:
+        if parameter.value.type not in _KNOWN_TYPES:
+            parameter.value.type = ParameterType.PARAMETER_NOT_SET
+    return callback(request, response)

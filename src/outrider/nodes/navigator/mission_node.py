@@ -67,6 +67,7 @@ class MissionNode(Node):
             MISSION.name,
             parameter_overrides=ros_parameters(overrides),
             automatically_declare_parameters_from_overrides=True,
+            start_parameter_services=False,  # they are read now alone
         )
         self._values = declare_parameters(self, MISSION)
         out, animation = (str(self._values[name]) for name in ("out", "animation"))
