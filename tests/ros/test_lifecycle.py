@@ -11,7 +11,7 @@ from conftest import Client, NodeThread, wait_until
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetAvailableTransitions, GetState
 from outrider_interfaces.msg import VerifiedText
-from support_ros import FakeBase, PatientAction
+from support_ros import FakeBase, PatientAction, result_of
 
 from outrider.core.errors import OutriderError
 from outrider.nodes.camera.camera_node import CameraNode
@@ -57,9 +57,7 @@ class Manager:
 
     def _ask(self, service: Any, request: Any) -> Any:
         wait_until(service.service_is_ready, "the node's services")
-        answer = service.call_async(request)
-        wait_until(answer.done, "an answer")
-        return answer.result()
+        return result_of(service.call_async(request))
 
     def change(self, number: int = 0, label: str = "") -> bool:
         request = ChangeState.Request(transition=Transition(id=number, label=label))
