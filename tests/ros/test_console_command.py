@@ -23,7 +23,7 @@ from outrider.runtime.mission.episode import has_reached, wanted_in
 from outrider.simulation.homes.home import generate_home
 from outrider.simulation.homes.vocabulary import target_of
 
-pytestmark = pytest.mark.ros
+pytestmark = [pytest.mark.ros, pytest.mark.xdist_group("graph")]
 SEED, PLACEMENT, INSTRUCTION = 1, "in_view", "find the silver bottle"
 GOAL_MS = 120_000
 WATCH = """() => {

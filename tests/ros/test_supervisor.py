@@ -25,7 +25,7 @@ from outrider.runtime.processes.ros_env import ros_environment
 from outrider.runtime.processes.supervisor import Supervisor
 from outrider.runtime.wiring.probe import probe_verifier
 
-pytestmark = pytest.mark.ros
+pytestmark = [pytest.mark.ros, pytest.mark.xdist_group("graph")]
 DEMO = """
 import sys
 from pathlib import Path
