@@ -68,7 +68,8 @@ class NodeThread:
     def __init__(self, make_node: Callable[[], Any], start: bool = True, threads: int = 1) -> None:
         self.node: Any = None
         self.error: BaseException | None = None
-        self._make_node, self._start, self._threads = make_node, start, threads
+        self._make_node, self._start = make_node, start
+        self._executor = SingleThreadedExecutor() if threads == 1 else ThreadedExecutor(threads)
         self._stopping, self._made = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -77,7 +78,6 @@ class NodeThread:
             raise self.error
 
     def _run(self) -> None:
-        executor = SingleThreadedExecutor() if self._threads == 1 else ThreadedExecutor(self._threads)
         try:
             self.node = self._make_node()
             if self._start:
@@ -87,11 +87,14 @@ class NodeThread:
             return
         finally:
             self._made.set()
-        spin_until(self.node, executor, self._stopping)
+        spin_until(self.node, self._executor, self._stopping)
         self.node.end()
         self.node.destroy_node()
 
     def stop(self) -> None:
+        if self._thread.is_alive():
+            # Something to do ends the executor's wait for something to do.
+            self._executor.create_task(self._stopping.set)
         self._stopping.set()
         self._thread.join(WAIT_S)
         assert not self._thread.is_alive(), "the node did not end"

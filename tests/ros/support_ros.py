@@ -37,6 +37,13 @@ class PatientAction(ActionNode):
         return replace(settings, silence_s=PATIENCE_S, limits=limits)
 
 
+class ImpatientAction(PatientAction):
+    """For tests of a base whose trouble stays: what waits for its end is soon given up."""
+
+    def pilot_settings(self) -> PilotSettings:
+        return replace(super().pilot_settings(), base_patience_s=0.5)
+
+
 class FakeBase:
     """Moves as commanded, without lag; publishes odom and scan. Remembers every command with its time.
 

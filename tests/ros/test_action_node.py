@@ -18,7 +18,7 @@ from rclpy.parameter import Parameter
 from rosgraph_msgs.msg import Clock
 from std_msgs.msg import Bool
 from std_srvs.srv import SetBool
-from support_ros import FakeBase, PatientAction, Speaker, result_of
+from support_ros import FakeBase, ImpatientAction, PatientAction, Speaker, result_of
 from unitree_api.msg import Request, Response
 
 from outrider.core.errors import ConfigError, OutriderError
@@ -156,7 +156,7 @@ def test_a_node_at_rest_moves_stops_and_judges_odometry_at_once(run_node: Run, c
 
 
 def test_two_publishers_of_odometry_are_named_and_move_nothing(run_node: Run, client: Client) -> None:
-    node, base, speaker = start(run_node, client)
+    node, base, speaker = start(run_node, client, action=ImpatientAction)
     other = client.node.create_publisher(OdometryMsg, "odom", qos.SENSOR)
     wait_until(lambda: "2 publishers of /odom (test_client)" in node.health()[0], "the two to be named")
     speaker.say(1, "move forward small")

@@ -147,8 +147,8 @@ def test_the_base_is_told_to_stand_when_the_deadman_s_process_is_killed(
 def test_a_watchdog_that_ends_leaves_the_deadman_its_base(run_node: Run, client: Client) -> None:
     told = client.listen(Twist, "gazebo/cmd_vel", qos.COMMAND)
     watchdog = run_node(GazeboWatchdogNode)
-    run_node(lambda: GazeboNode({"seed": 3}))
-    wait_until(lambda: client.node.count_publishers("gazebo/cmd_vel") == 2 and told, "stops of both")
+    deadman = run_node(lambda: GazeboNode({"seed": 3})).node
+    wait_until(lambda: "gazebo_watchdog" not in deadman.health()[0] and told, "a deadman that heard it")
     watchdog.stop()
     seen = len(told)
     wait_until(lambda: len(told) > seen + 5, "the deadman's own")

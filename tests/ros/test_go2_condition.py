@@ -10,7 +10,7 @@ from conftest import Client, NodeThread, wait_until
 from diagnostic_msgs.msg import DiagnosticArray
 from outrider_interfaces.msg import MotionReport
 from std_msgs.msg import Bool
-from support_ros import FakeBase, PatientAction, Speaker
+from support_ros import FakeBase, ImpatientAction, PatientAction, Speaker
 from test_go2_command import AHEAD, PERIOD_S, Robot, standing
 from unitree_api.msg import Request, Response
 
@@ -139,7 +139,7 @@ def action_of(run_node: Run, client: Client) -> Any:
     """An active action node whose Go2 stands, with odometry and scan."""
     AnsweringGo2(client)
     FakeBase(client, listens=False)
-    node = run_node(lambda: PatientAction({"command_interface": "sport"})).node
+    node = run_node(lambda: ImpatientAction({"command_interface": "sport"})).node
     wait_until(lambda: node._base.is_ready and node._odometry and node._scan, "a robot that stands")
     return node
 

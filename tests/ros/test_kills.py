@@ -30,7 +30,7 @@ from outrider.runtime.common.paths import models_folder
 from outrider.runtime.mission.simulated_base import MAX_LAG_S
 from outrider.runtime.processes.ros_env import ros_environment
 
-pytestmark = pytest.mark.ros
+pytestmark = [pytest.mark.ros, pytest.mark.xdist_group("graph")]
 NEAR_SEED = 23
 """Of a home whose bottle is six steps away: long enough to be killed in."""
 SHORT_SEED = 31

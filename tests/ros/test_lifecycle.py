@@ -14,7 +14,7 @@ from outrider_interfaces.msg import VerifiedText
 from rcl_interfaces.msg import Parameter, ParameterValue
 from rcl_interfaces.srv import SetParameters, SetParametersAtomically
 from rclpy.parameter import Parameter as RosParameter
-from support_ros import FakeBase, PatientAction
+from support_ros import FakeBase, PatientAction, result_of
 
 from outrider.core.errors import OutriderError
 from outrider.nodes.camera.camera_node import CameraNode
@@ -63,9 +63,7 @@ class Manager:
 
     def _ask(self, service: Any, request: Any) -> Any:
         wait_until(service.service_is_ready, "the node's services")
-        answer = service.call_async(request)
-        wait_until(answer.done, "an answer")
-        return answer.result()
+        return result_of(service.call_async(request))
 
     def change(self, number: int = 0, label: str = "") -> bool:
         request = ChangeState.Request(transition=Transition(id=number, label=label))

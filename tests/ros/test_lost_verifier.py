@@ -26,7 +26,7 @@ from outrider.runtime.processes.supervisor import Supervisor
 from outrider.simulation.homes.home import generate_home
 from outrider.simulation.homes.vocabulary import target_of
 
-pytestmark = pytest.mark.ros
+pytestmark = [pytest.mark.ros, pytest.mark.xdist_group("graph")]
 MODELS = Path(__file__).resolve().parents[2] / "models"
 TASK, SEED = "find the silver bottle", 3
 SLOW_S = 240.0

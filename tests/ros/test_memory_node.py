@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,14 @@ from support_ros import Goals, PatientAction, result_of
 from outrider.core.errors import OutriderError
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.values import Odometry, Pose2D, Velocity
+from outrider.memory.store.store import MemoryStore
 from outrider.nodes.common import convert, qos
 from outrider.nodes.navigator.memory_node import MemoryNode
 from outrider.nodes.navigator.navigator_node import NavigatorNode
 from outrider.nodes.navigator.verifier_node import VerifierNode
 from outrider.nodes.simulation.simulation_node import SimulationNode
 from outrider.runtime.common.ports import free_port
+from outrider.runtime.wiring import memory_stores
 from outrider.runtime.wiring.corpora import opened_corpus
 from outrider.runtime.wiring.memory_stores import open_memory
 from outrider.runtime.wiring.robot_pair import Edge
@@ -77,8 +80,9 @@ def test_remember_recall_and_forget(run_node: Callable[..., NodeThread], client:
 
 
 def test_the_services_say_what_was_matched_and_what_is_not_erased_yet(
-    run_node: Callable[..., NodeThread], client: Client, store: str
+    run_node: Callable[..., NodeThread], client: Client, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(memory_stores, "MemoryStore", partial(MemoryStore, forget_wait_ms=200))
     run_node(lambda: MemoryNode({"memory_store": store}))
     services = Services(client)
     long = "We walked in the park and read the news on the balcony. " * 20 + "The pump hangs by the stairs."
@@ -170,10 +174,11 @@ def test_what_is_told_to_the_navigator_is_remembered_answered_and_gone_for(
         def open_edge(self) -> Edge:
             return Edge(decoder, Vocabulary({}))
 
-    options = {"seed": 3, "placement": "in_view", "odometry_noise": 0.0, **FEW_PICTURES}
-    memory = {"memory_store": store, "home": HOME}
-    simulation = run_node(lambda: SimulationNode(options))
-    run_node(PatientAction)
+    options = {"seed": 3, "placement": "in_view", "odometry_noise": 0.0, "real_time_factor": 3.0}
+    clock = {"use_sim_time": True}
+    memory = {"memory_store": store, "home": HOME, **clock}
+    simulation = run_node(lambda: SimulationNode({**options, **FEW_PICTURES}))
+    run_node(lambda: PatientAction(clock))
     run_node(lambda: MemoryNode(memory))
     run_node(lambda: ScriptedNavigator({**memory, **SLOW_CAMERA}), threads=4)
     goals, services = Goals(client), Services(client)

@@ -27,7 +27,7 @@ from outrider.runtime.processes.supervisor import Supervisor
 from outrider.simulation.homes.home import generate_home
 from outrider.simulation.homes.vocabulary import target_of
 
-pytestmark = pytest.mark.ros
+pytestmark = [pytest.mark.ros, pytest.mark.xdist_group("graph")]
 MODELS = Path(__file__).resolve().parents[2] / "models"
 SLOW_S = 240.0
 TASKS = {"/red": ("find the silver bottle", 3), "/blue": ("find the red chair", 5)}

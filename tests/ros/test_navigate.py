@@ -437,7 +437,7 @@ def test_a_lens_that_is_covered_under_way_stops_the_robot_and_ends_the_goal(
             return Edge(decoder, None)
 
         def _goal_settings(self) -> GoalSettings:
-            return replace(super()._goal_settings(), sensor_patience_s=5.0)
+            return replace(super()._goal_settings(), sensor_patience_s=2.0)
 
     texts = client.listen(VerifiedText, "verified_text", qos.EVENTS)
     simulation = run_node(lambda: SimulationNode({"seed": 3, "placement": "hidden"})).node

@@ -25,7 +25,7 @@ from outrider.runtime.processes.ros_env import ros_environment
 from outrider.runtime.processes.supervisor import Supervisor
 from outrider.runtime.wiring.probe import probe_verifier
 
-pytestmark = pytest.mark.ros
+pytestmark = [pytest.mark.ros, pytest.mark.xdist_group("graph")]
 DEMO = """
 import sys
 from pathlib import Path
@@ -174,10 +174,20 @@ def test_a_port_in_use_is_named() -> None:
     check_endpoint_free("tcp://a..b:5757")  # no name: the connection says so
 
 
-@pytest.mark.parametrize("name", ["simulation", "camera", "action", "mission", "console"])
-def test_a_process_without_a_model_does_not_load_torch(name: str) -> None:
-    code = f"import sys, {NODES[name].module}; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], env=ros_environment(), timeout=60).returncode == 0
+def test_a_process_without_a_model_does_not_load_torch() -> None:
+    names = ("simulation", "camera", "action", "mission", "console", "record", "markers")
+    trials = ("kills.kill_trials", "kills.hedged_trials", "kills.end_trials", "safety.trials")
+    modules = [NODES[name].module for name in names] + [f"outrider.evaluation.{name}" for name in trials]
+    code = "import sys, importlib\nfor name in sys.argv[1:]:\n    importlib.import_module(name)\n"
+    code += "    assert 'torch' not in sys.modules, name"
+    process = subprocess.run(
+        [sys.executable, "-c", code, *modules],
+        env=ros_environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert process.returncode == 0, process.stderr
 
 
 def test_a_node_that_ignores_the_request_to_end_is_killed() -> None:

@@ -17,9 +17,10 @@ from rclpy.lifecycle import LifecycleNode
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import Image, LaserScan, PointCloud2
 from std_msgs.msg import Bool, Empty, String
-from support_ros import FakeBase, PatientAction, Speaker
+from support_ros import FakeBase, ImpatientAction, PatientAction, Speaker
 
 from outrider.core.values import Velocity
+from outrider.nodes.base.action_node import ActionNode
 from outrider.nodes.common import convert, qos
 
 pytestmark = pytest.mark.ros
@@ -70,9 +71,13 @@ def stranger(ros: None) -> Iterator[Stranger]:
 
 
 def start(
-    run_node: Run, client: Client, listens: bool = True, **parameters: float
+    run_node: Run,
+    client: Client,
+    listens: bool = True,
+    action: type[ActionNode] = PatientAction,
+    **parameters: float,
 ) -> tuple[Any, FakeBase, Speaker]:
-    node = run_node(lambda: PatientAction(parameters)).node
+    node = run_node(lambda: action(parameters)).node
     base, speaker = FakeBase(client, listens), Speaker(client)
     wait_until(lambda: node._odometry and node._scan and node.health()[0] == "", "a robot that is well")
     return node, base, speaker
@@ -126,7 +131,7 @@ def test_nobody_drives_where_a_stop_may_not_be_received(
 def test_a_base_that_reads_another_type_is_named_and_the_robot_stands(
     run_node: Run, client: Client, stranger: Stranger
 ) -> None:
-    node, base, speaker = start(run_node, client)
+    node, base, speaker = start(run_node, client, action=ImpatientAction)
     stranger.node.create_subscription(TwistStamped, "cmd_vel", lambda _: None, qos.COMMAND)
     wait_until(lambda: "command_interface:=twist_stamped" in node.health()[0], "the base to be named")
     speaker.say(1, "move forward small")
@@ -161,7 +166,7 @@ def test_a_tool_that_looks_on_as_it_likes_keeps_nothing_from_moving(
 def test_a_second_publisher_is_named_and_the_robot_stands(
     topic: str, run_node: Run, client: Client, stranger: Stranger
 ) -> None:
-    node, base, speaker = start(run_node, client)
+    node, base, speaker = start(run_node, client, action=ImpatientAction)
     kind = {"verified_text": VerifiedText, "scan": LaserScan}[topic]
     stranger.node.create_publisher(kind, topic, qos.EVENTS)
     wait_until(lambda: f"2 publishers of /{topic}" in node.health()[0], "the second to be named")
@@ -278,7 +283,7 @@ def test_a_node_that_would_drive_by_its_own_velocities_names_them_and_stands(
         init(self, name, cli_args=["--ros-args", "-r", f"{hand}:=cmd_vel"], **more)
 
     monkeypatch.setattr(LifecycleNode, "__init__", remapped)
-    node = run_node(PatientAction).node
+    node = run_node(ImpatientAction).node
     assert f"cmd_vel is read for {hand} and published by this node itself" in node.watch.fault(hand)
     base, speaker = FakeBase(client), Speaker(client)
     wait_until(lambda: node._odometry and node._scan, "the robot")

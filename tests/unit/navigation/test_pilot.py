@@ -9,11 +9,7 @@ from pilot_rig import PERIOD_S, Rig, free_scan
 
 from outrider.core.values import Odometry, Pose2D, Velocity
 from outrider.navigation.limits import MotionLimits
-from outrider.navigation.motion.pilot import (
-    BASE_PATIENCE_S,
-    MAX_MOTION_REAL_S,
-    Moment,
-)
+from outrider.navigation.motion.pilot import MAX_MOTION_REAL_S, Moment
 from outrider.navigation.motion.step_motions import Drive, Ending, StepText
 from outrider.navigation.motion.stopping import PERSIST_S, STOP_BURST_TICKS
 
@@ -410,7 +406,7 @@ def test_a_text_waits_for_a_base_that_is_not_ready_and_fails_where_it_does_not_c
     rig.pilot.on_base("in doubt", rig.now)
     drive = rig.tick()
     assert drive.end is not None and drive.end.ending is Ending.FAILED and drive.stop
-    for _ in range(round(BASE_PATIENCE_S / PERIOD_S) + 1):
+    for _ in range(round(rig.pilot.settings.base_patience_s / PERIOD_S) + 1):
         rig.pilot.on_base("still in doubt", rig.now)
         assert not rig.pilot.is_moving
         rig.tick()

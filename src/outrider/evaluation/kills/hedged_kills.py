@@ -29,7 +29,6 @@ from outrider.runtime.common.paths import models_folder
 from outrider.runtime.node_graph.node_specs import MOTIONS
 from outrider.runtime.reports.recording import RecordedStep, read_steps
 from outrider.runtime.reports.replay import compare
-from outrider.runtime.wiring.decoders import local_decoder
 
 KILLS_PER_GOAL = 16
 FEWEST_KILLS_PER_GOAL = 0.5
@@ -139,7 +138,8 @@ def _texts_of(recording: Path, target: TextDecoder) -> Texts:
 
 
 def _target(models: Path) -> TextDecoder:
-    from outrider.models import load_model  # seconds to import
+    from outrider.models import load_model  # seconds to import, as the decoders are
+    from outrider.runtime.wiring.decoders import local_decoder
 
     return local_decoder(load_model(models / "target"), None, DecodingConfig(strategy="ar"))
 

@@ -33,7 +33,6 @@ from outrider.runtime.common.paths import models_folder
 from outrider.runtime.node_graph.node_specs import MOTIONS
 from outrider.runtime.reports.recording import read_steps
 from outrider.runtime.reports.replay import replay_steps
-from outrider.runtime.wiring.decoders import local_decoder
 
 # The console is killed under a hand that holds a button down, the others while a text moves the robot.
 STOPPING_NODES = ("camera", "navigator", "action", "simulation", "console")
@@ -176,7 +175,8 @@ def read_result(path: Path) -> tuple[list[Run], list[Kill]]:
 def _check_recordings(recordings: Sequence[Path], models: Path) -> Texts:
     if not recordings:
         return Texts()
-    from outrider.models import load_model  # seconds to import
+    from outrider.models import load_model  # seconds to import, as the decoders are
+    from outrider.runtime.wiring.decoders import local_decoder
 
     target = local_decoder(load_model(models / "target"), None, DecodingConfig(strategy="ar"))
     return sum((check_texts(recording, target) for recording in recordings), Texts())

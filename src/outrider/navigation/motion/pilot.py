@@ -30,7 +30,6 @@ from outrider.navigation.motion.stopping import Stopping
 from outrider.navigation.sensing.frozen_scan import FrozenScan
 from outrider.navigation.sensing.odometry_track import OdometryTrack
 
-BASE_PATIENCE_S = 5.0
 # Real seconds of the longest motion in a simulation that runs at a tenth of real time, with room.
 MAX_MOTION_REAL_S = 240.0
 TAKEN_OVER = "a newer text took over"
@@ -42,13 +41,14 @@ class PilotSettings:
     """Real seconds of silence that stop the robot: the navigator's, and the joystick's, which gives it back.
 
     From a frame older than `max_frame_age_s`, or than the last hand or emergency stop on the robot, nothing
-    moves. `period_s` is the time between ticks: what would be too late at the next one ends now, so that no
-    limit is ever exceeded.
+    moves. A text waits `base_patience_s` for a base in trouble. `period_s` is the time between ticks: what
+    would be too late at the next one ends now, so that no limit is ever exceeded.
     """
 
     silence_s: float = 0.3
     joystick_s: float = 0.3
     max_frame_age_s: float = 10.0
+    base_patience_s: float = 5.0
     period_s: float = 1.0 / 30.0
     use_scan: bool = True
     table: ActionTable = field(default_factory=ActionTable)
@@ -200,7 +200,7 @@ class Pilot:
         """Only what moves the robot waits: a stop, and what is no action, counts at once."""
         motion = self._motion(text)
         moves = motion is not None and not motion.is_stop
-        return moves and bool(self._trouble) and now.real_s - self._trouble_s < BASE_PATIENCE_S
+        return moves and bool(self._trouble) and now.real_s - self._trouble_s < self.settings.base_patience_s
 
     def _by_hand(self, now: Moment) -> Velocity | None:
         """What the only driver asks for; None where there is none, which begins with a stop."""

@@ -207,7 +207,7 @@ class MissionNode(Node):
         """How an accepted goal ended; it is cancelled once asked to stop, or out of time."""
         outcome, limit_s = handle.get_result_async(), float(self._values["time_limit_s"])
         finished = self._wait(outcome, view, stopping, limit_s)
-        if finished is None:
+        if finished is None and self._goals.server_is_ready():
             handle.cancel_goal_async()
             finished = self._wait(outcome, view, threading.Event(), CANCEL_TIMEOUT_S)
         if finished is None:
