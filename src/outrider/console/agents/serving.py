@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import closing, redirect_stdout
 from typing import Any
@@ -29,10 +31,23 @@ def serve_pipe(settings: AgentSettings, note: Note) -> None:
     """One agent on standard input and output, until it closes them. Raises ConfigError for closed ones."""
     if sys.stdin is None or sys.stdout is None:
         raise ConfigError("standard input or output is closed: let the agent start this, or add --http")
-    asyncio.run(_serve_pipe(settings, note))
+    try:
+        asyncio.run(_serve_pipe(settings, note))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+
+
+def _end_on_signals() -> None:
+    """From now on a signal cancels the running task: raised amid another one, its interrupt would be told as
+    that one's failure.
+    """
+    task = asyncio.current_task()
+    if task is not None and threading.current_thread() is threading.main_thread():
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, task.cancel)
 
 
 async def _serve_pipe(settings: AgentSettings, note: Note) -> None:
+    _end_on_signals()
     server = make_server(settings, note)._mcp_server
     # Copies: nothing else of this process may write there, nor be in the way when it ends. They stay open: to
     # close one would wait for the thread that reads or writes it, and so for the agent.
