@@ -56,8 +56,8 @@ check: setup
 	$(BIN)/codespell README.md docs src tests scripts benchmarks config launch examples
 	$(SOURCE_ROS) $(BIN)/pytest -n 2 tests/unit
 
-# Whole graphs of nodes have processes of their own, and time matters to them: one at a time, beside other tests.
+# Tests of whole nodes run one at a time: they have processes of their own, and time matters to them.
 test: check
 	$(SOURCE_ROS) $(BIN)/pytest -n 2 tests/integration
-	$(SOURCE_ROS) $(BIN)/pytest -n 2 --dist loadgroup tests/ros
+	$(SOURCE_ROS) $(BIN)/pytest tests/ros
 	$(SOURCE_ROS) $(BIN)/pytest -m slow tests/integration/test_wheel.py

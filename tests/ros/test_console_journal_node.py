@@ -21,7 +21,7 @@ def test_a_journal_that_cannot_be_written_is_told_until_it_can(
     path = tmp_path / "robot.journal"
     console = run_node(lambda: ConsoleNode({"port": 0, "journal": str(path)})).node
     page = Page(console._console).seated()
-    wait_until(path.exists, "the first lines")
+    wait_until(lambda: path.exists() and "take" in path.read_text(), "the lines so far")
     assert console.health() == ("", {**console.health()[1], "journal": "written"})
     path.rename(tmp_path / "aside")
     path.mkdir()

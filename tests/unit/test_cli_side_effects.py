@@ -133,7 +133,7 @@ def refusal(words: tuple[str, ...], parameter: Any, value: str) -> str:
     [
         (words, parameter, value)
         for number, (words, parameter) in enumerate(typed_alike(float))
-        for value in (("-inf", "nan") if number else ("inf", "-inf", "nan", "1e999"))
+        for value in (("inf", "nan") if number else ("inf", "-inf", "nan", "1e999"))
     ],
     ids=str,
 )

@@ -148,5 +148,9 @@ def test_such_a_scan_moves_nothing_more_and_the_next_goal_looks_anew(
     assert (last.ending, last.message, last.distance_m) == (Ending.FAILED, fault, 0.0)
     assert sum(abs(end.turned_rad) for end in ends) < math.radians(90.0)
     assert sum(end.distance_m for end in ends) < 1.0
-    for step in range(4):
+    robot.time_s += 20.0
+    stale = Moment(100.0 + robot.time_s, 100.0 + robot.time_s)
+    pilot.on_text(StepText("second", 0, action, complete=True, frame_age_s=11.0), stale)
+    assert pilot.tick(None, None, stale).end is not None, "refused: it begins no look"
+    for step in range(1, 5):
         assert carry_out("second", step, lambda scan: scan).ending is Ending.DONE

@@ -81,7 +81,7 @@ class Pilot:
         self.emergency = False
         self._running: _Running | None = None
         self._frozen: tuple[str, Pose2D, Velocity] | None = None
-        self._frozen_scan = FrozenScan()
+        self._frozen_scan, self._judged_session = FrozenScan(), ""
         self._ledger = StepLedger()
         self._last_action: tuple[str, str] = ("", "")
         self._heard_s = 0.0
@@ -235,7 +235,8 @@ class Pilot:
             self._finish(Ending.STOPPED, TAKEN_OVER, now)
             self._report(text, Ending.FAILED, f"discarded: {executor}")
             return
-        if text.session_id != self._previous()[0]:
+        if text.session_id != self._judged_session:
+            self._judged_session = text.session_id
             self._frozen_scan.begin_goal()
         if self._running and self._running.text.session_id == text.session_id:
             self._end(Ending.STOPPED, TAKEN_OVER, now)  # without a stop: the robot goes on

@@ -67,7 +67,7 @@ class ScanCheck:
         self._stamp_changed_s = 0.0
         self._clock = ClockMapping(is_simulated=self._is_simulated)
         self._reference = ScanReference()
-        self._mount: tuple[Pose2D, bool, float] | None = None
+        self._mount: tuple[str, Pose2D, bool, float] | None = None
 
     def take(self, sample: ScanSample, received_s: float) -> RangeScan | None:
         """The sample as a scan stamped on the owner's clock, or None. `received_s` is its arrival there."""
@@ -77,24 +77,28 @@ class ScanCheck:
         elif not 0.0 <= received_s - self._fault_s < SETTLE_S:
             self._lasting = ""
         self.fault, self.lacks_transform = self._lasting, False
-        if self.fault:
-            return None
         try:
             matrix = self._transforms.lookup(self._base_frame, sample.frame_id, sample.stamp_s)
             mount, flipped = planar(matrix, sample.frame_id)
         except TransformError as error:
-            self.fault, self.lacks_transform = str(error), True
+            if not self.fault:
+                self.fault, self.lacks_transform = str(error), True
             return None
-        if self._has_jumped(mount, flipped, received_s):
+        if self._has_jumped(sample.frame_id, mount, flipped, received_s):
             self.fault = self._lasting = JUMPED.format(sample.frame_id)
             self._fault_s = received_s
+        if self.fault:
             return None
         return self._placed(sample, mount, flipped, received_s)
 
-    def _has_jumped(self, mount: Pose2D, flipped: bool, received_s: float) -> bool:
-        """Whether the lidar is not where it was at the last scan, nor can have been moved from there."""
-        now = mount, flipped, received_s
-        (before, was_flipped, before_s), self._mount = self._mount or now, now
+    def _has_jumped(self, frame: str, mount: Pose2D, flipped: bool, received_s: float) -> bool:
+        """Whether the lidar is not where it was at the last scan of its frame, a faulty one too, nor can have
+        been moved from there.
+        """
+        now = frame, mount, flipped, received_s
+        (was_frame, before, was_flipped, before_s), self._mount = self._mount or now, now
+        if frame != was_frame:
+            return False
         turn_rad = JUMP_RAD + MAX_PAN_RPS * max(0.0, received_s - before_s)
         return flipped != was_flipped or before.is_beyond(mount, JUMP_M, turn_rad)
 

@@ -152,7 +152,7 @@ class ActionNode(OutriderNode):
             warning = warning or f"no odometry: {self.why_silent('odom', OdometryMsg)}"
         if self._scan is None and self.value("use_scan"):
             warning = warning or self._scans.fault or f"no scan: {self.why_silent('scan', LaserScan)}"
-        if not self.pilot.is_moving:
+        if not self.pilot.is_moving and not self.pilot.drivers:
             warning = warning or self.pilot.stopping.fault
         values: dict[str, object] = {
             "command_interface": self.value("command_interface"),

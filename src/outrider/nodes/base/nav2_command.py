@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import time
 import uuid
+from functools import partial
 from typing import Any
 
 import rclpy
@@ -172,7 +173,8 @@ class _Goal:
         self._unwanted_s = now_s if self._unwanted_s is None else self._unwanted_s
         if self.outcome is None and now_s - self._asked_s >= REPEAT_S:
             self._asked_s = now_s
-            self._handle.cancel_goal_async().add_done_callback(self._on_cancel_answer)
+            asked = self._handle.cancel_goal_async()
+            asked.add_done_callback(partial(self._on_cancel_answer, was_answered=self._is_answered))
 
     def may_drive(self, now_s: float) -> bool:
         """Whether nothing shows that it drives no more: its result came, or nav2 has not known of it for a
@@ -194,10 +196,11 @@ class _Goal:
             return
         self._handle.get_result_async().add_done_callback(self._on_result)
 
-    def _on_cancel_answer(self, future: Any) -> None:
+    def _on_cancel_answer(self, future: Any, was_answered: bool) -> None:
         code = future.result().return_code
-        # Unknown is also one that has not reached it yet.
-        self._is_unknown = code == CancelGoal.Response.ERROR_UNKNOWN_GOAL_ID
+        # Unknown is also one that had not reached it yet: what was asked before it was accepted says nothing.
+        is_unknown = code == CancelGoal.Response.ERROR_UNKNOWN_GOAL_ID
+        self._is_unknown = is_unknown and was_answered == self._is_answered
         self.gives_way = self.gives_way or code == CancelGoal.Response.ERROR_NONE
         if code == CancelGoal.Response.ERROR_GOAL_TERMINATED:
             self._end(GoalStatus.STATUS_CANCELED, "it had ended before it was cancelled")
