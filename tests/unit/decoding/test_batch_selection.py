@@ -132,6 +132,13 @@ def test_sizes_that_may_be_better_are_tried_between_those_seen():
     assert [time.unseen_beside(size) for size in (1, 12, 40)] == [1, 12, 40], "all is known"
 
 
+def test_a_smaller_size_that_was_slow_once_sends_no_trial_beyond_the_sizes_seen():
+    time = BatchTime()
+    for size, seconds in ((1, 3.0), (2, 0.01), (8, 0.05)):
+        time.add(size, seconds)
+    assert time.unseen_beside(2) == 5
+
+
 def test_a_step_of_the_devices_time_is_found_by_trials_of_other_sizes():
     """Sixteen take as long as one; only 12 and 18 have been seen."""
 

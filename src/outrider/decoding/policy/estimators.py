@@ -260,7 +260,7 @@ class BatchTime:
         below = max((size for size in self._means if size < sessions), default=0)
         above = min((size for size in self._means if size > sessions), default=sessions)
         # It takes no less than a smaller batch: what is smaller yet is no gain.
-        least = sessions * self.seconds(below) / self.seconds(sessions) if below else 0.0
+        least = min(sessions, sessions * self.seconds(below) / self.seconds(sessions)) if below else 0.0
         middles = (int(max(below, least) + sessions + 1) // 2, (sessions + above) // 2)
         return next((middle for middle in middles if middle not in self._means), sessions)
 
