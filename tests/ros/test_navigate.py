@@ -453,19 +453,22 @@ def test_a_lens_that_is_covered_under_way_stops_the_robot_and_ends_the_goal(
     assert "lens covered" in navigator.health()[0]
 
 
+class SilentNavigator(NavigatorNode):
+    """One that is told no text, and waits for its sensors for half a second."""
+
+    def open_edge(self) -> Edge:
+        return Edge(ScriptedDecoder([]), None)
+
+    def _goal_settings(self) -> GoalSettings:
+        return replace(super()._goal_settings(), sensor_patience_s=0.5)
+
+
 def test_a_camera_on_another_topic_is_named_with_the_remedy(
     run_node: Callable[..., NodeThread], client: Client
 ) -> None:
-    class ScriptedNavigator(NavigatorNode):
-        def open_edge(self) -> Edge:
-            return Edge(ScriptedDecoder([]), None)
-
-        def _goal_settings(self) -> GoalSettings:
-            return replace(super()._goal_settings(), sensor_patience_s=0.5)
-
     FakeBase(client)
     run_node(PatientAction)
-    navigator = run_node(lambda: ScriptedNavigator({"use_memory": False}), threads=4).node
+    navigator = run_node(lambda: SilentNavigator({"use_memory": False}), threads=4).node
     goals = Goals(client)
     assert "nobody publishes /camera/image_raw: start its source" in navigator.health()[0]
     client.node.create_publisher(Image, "front/image", qos.SENSOR)
@@ -480,16 +483,9 @@ def test_a_camera_on_another_topic_is_named_with_the_remedy(
 def test_a_simulated_clock_that_nobody_publishes_is_why_a_goal_ends(
     run_node: Callable[..., NodeThread], client: Client
 ) -> None:
-    class ScriptedNavigator(NavigatorNode):
-        def open_edge(self) -> Edge:
-            return Edge(ScriptedDecoder([]), None)
-
-        def _goal_settings(self) -> GoalSettings:
-            return replace(super()._goal_settings(), sensor_patience_s=0.5)
-
     FakeBase(client)
     StillCamera(client)
-    run_node(lambda: ScriptedNavigator({"use_memory": False, "use_sim_time": True}), threads=4)
+    run_node(lambda: SilentNavigator({"use_memory": False, "use_sim_time": True}), threads=4)
     goals = Goals(client)
     for sentence in ("find the red chair", "turn left 45 degrees"):
         result = goals.result(goals.send(sentence))

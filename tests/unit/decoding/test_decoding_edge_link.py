@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from edge_machine import PROMPT, ROOT, draft, drafted, edge, grow, hint, prefill, verdict
+from edge_machine import PROMPT, ROOT, TOKENIZER, draft, drafted, edge, grow, hint, prefill, verdict
 
 from outrider.core.errors import BusyError, ConfigError, FrameError, LinkError, ModelError, ProtocolError
 from outrider.core.frames import MAX_CHUNK_TOKENS, Draft, Open, Opened, PrefillAgain, Refused, Resume
+from outrider.core.pairs import checksum_text
 from outrider.decoding.acceptance.schemes import Choices
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.edge.actions import Commit, Fail, Send
@@ -128,6 +129,19 @@ def test_a_verdict_that_contradicts_what_it_wrote_alone_is_overruled():
     machine.go_alone(1.0)
     [opening] = machine.receive(verdict((8,), 0), 2.0)
     assert opening.frame.tokens == (3,) == machine.tokens
+
+
+def test_what_it_wrote_alone_binds_the_text_to_no_target():
+    machine = edge(link_loss="draft_only", num_draft_tokens=2)
+    machine.receive(Opened(5, 1, 0, 7, 0, tuple(TOKENIZER.end_ids)), 0.0)
+    draft(machine, 3)
+    machine.go_alone(1.0)
+    [opening] = machine.receive(PrefillAgain(5, 1), 20.0)
+    assert opening.frame.tokens == (3,) and opening.frame.model == ""
+    machine.receive(Opened(5, 1, 1, 8, 0, tuple(TOKENIZER.end_ids)), 20.1)
+    machine.receive(verdict((3, 4), 1), 20.2)
+    [opening] = machine.receive(PrefillAgain(5, 1), 40.0)
+    assert opening.frame.model == checksum_text(8)
 
 
 def test_a_late_verdict_on_drafts_that_it_wrote_alone_judges_none_of_those_after_them():

@@ -28,6 +28,7 @@ from outrider.core.frames import (
     Verdict,
 )
 from outrider.core.link_profile import LinkProfile, Outage
+from outrider.core.pairs import checksum_text
 from outrider.core.ports import FrameLink
 from outrider.core.values import Decoded, LinkState
 from outrider.decoding.config import STRATEGIES, DecodingConfig
@@ -336,7 +337,25 @@ def test_a_verifier_that_is_back_is_given_the_text_so_far() -> None:
     (_, opening), (_, waits_then) = hedge.watch([True, True], [1, 2], 0.15)
     assert isinstance(opening, Open) and opening.tokens == (5, 6) and opening.digest == after(5, 6)
     assert waits_then == StandBy(1, 1)
-    assert opening.model == "target", "it may have been started again with another model"
+    assert opening.model == checksum_text(ROOT), "it may have been started again with another model"
+
+
+@pytest.mark.parametrize("pongs", [[], ["another"]], ids=["none", "of another model"])
+def test_a_text_is_bound_to_the_model_that_wrote_it_whatever_pongs_say(pongs: list[str]) -> None:
+    hedge = Hedge()
+    hedge.watch([True, True], [1, 1], 0.0)
+    hedge.send(OPENING, 0.0)
+    hedge.receive(0, Opened(1, 1, 0, 7, 10, (2,)), 0.0)
+    opening = hedge.watch([True, True], [2, 1], 0.05)[0].frame
+    assert isinstance(opening, Open) and opening.model == OPENING.model, "it has written nothing yet"
+    hedge.receive(0, Opened(1, 1, 0, 8, 10, (2,)), 0.06)
+    hedge.receive(0, Verdict(1, 1, 0, ROOT, (5, 6), 0, 1, 0), 0.1)
+    for name in pongs:
+        hedge.receive(0, Pong(1, 1, name, 100, 1, 8), 0.12)
+    for generation in (3, 4):
+        opening = hedge.watch([True, True], [generation, 1], 0.15)[0].frame
+        assert isinstance(opening, Open) and opening.model == checksum_text(8)
+        hedge.receive(0, Opened(1, 1, 2, 9, 10, (2,)), 0.16)
 
 
 def test_a_scheme_that_draws_on_drafts_takes_no_second_verifier() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -22,8 +23,8 @@ from outrider.core.errors import ProtocolError
 
 READ_BYTES = 1024
 """Of one connection in one turn of the event loop. 256 KiB of tiny parts would take most of a second."""
-MOST_LEFT = 16
-"""Such pieces of a connection that broke, which are read at once."""
+REST_S = 0.1
+"""For so long at most what came over a connection that broke is read, while all else waits."""
 MAX_FRAMES_PER_S = 2 * MAX_MESSAGES_PER_S
 """Pings and parts of messages too; more than messages, so that a page that says too much is told that."""
 UNREADABLE, GOODBYE_S = 1008, 1.0
@@ -62,7 +63,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol, SmallReads):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Reads what came before the connection broke: a state that could no more be sent to a page that has
-        gone ends it, be there a stop of its yet to be read.
+        gone ends it, even if a stop from that page is still unread.
         """
         if exc is not None and not self._is_ended:
             self._read_rest()
@@ -72,8 +73,9 @@ class WebSocketProtocol(WebSocketsSansIOProtocol, SmallReads):
         """Of what is encrypted nothing more can be read."""
         if self.transport.get_extra_info("sslcontext") is not None:
             return
+        until_s = time.monotonic() + REST_S
         with suppress(OSError):
-            for _ in range(MOST_LEFT):
+            while time.monotonic() < until_s:
                 piece = os.read(self.transport.get_extra_info("socket").fileno(), READ_BYTES)
                 if not piece:
                     return

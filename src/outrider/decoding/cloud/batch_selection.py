@@ -102,8 +102,8 @@ def worth_joining(
         rate = batch.rate(batch_s, draft_s)
         if count >= least and (rate >= best if tuning.select_batch else count == len(order)):
             best, size = rate, count
-    if beside is not None and size < len(order):
-        size = min(max(beside(size), least, 1), len(order))
+    if beside is not None and size < len(order) and least <= beside(size) <= len(order):
+        size = beside(size)
     return set(order[:size]), best
 
 

@@ -13,7 +13,7 @@ from outrider.decoding.drafting.retrieval.drafts import RetrievedDrafts
 from outrider.decoding.policy.estimators import CalibratedAcceptance
 
 CHUNKS_PER_TURN = 2
-"""That a robot drafts while it waits for its turn; one verification takes little more beside others'."""
+"""How many chunks a robot drafts while it waits: beside others' drafts a verification takes little more."""
 _QUEUES: dict[HintOrder, Callable[[Node], float]] = {
     "confidence": lambda node: -node.likelihood,
     "fifo": lambda node: float(node.turn),
@@ -51,7 +51,7 @@ class TreeExpander:
         """The open ends, until the tree changes: they are asked for more often than that."""
         self.tree = tree
         self.turn_tokens = CHUNKS_PER_TURN * config.num_draft_tokens
-        """Of the likeliest branch so many go up where robots take turns, before any other branch grows."""
+        """Where robots take turns, this many tokens of the likeliest branch come before any other branch."""
 
     def next_leaves(self, takes_turns: bool = False) -> list[Node]:
         """Where the draft model should go on, the most useful first; no more than it drafts on at a time."""

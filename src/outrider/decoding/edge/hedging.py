@@ -34,6 +34,7 @@ from outrider.core.frames import (
     Unsettled,
     Verdict,
 )
+from outrider.core.pairs import checksum_text
 from outrider.core.values import Prompt
 from outrider.decoding.protocol.branch_codec import Run, pack_runs
 from outrider.decoding.protocol.prefix_digest import DigestedText, prompt_digest
@@ -89,13 +90,15 @@ class News(NamedTuple):
 
 @dataclass
 class _Verifier:
-    """The state of one verifier. `held`: how many tokens of the text it has verified or been sent;
-    `is_opening`: it has been sent the prompt and has not answered; `refused`: it has refused this text.
+    """The state of one verifier. `model`: its name by its last Pong; `serves`: the checksum of the model that
+    it has read this text's prompt with, as text. `held`: how many tokens of the text it has verified or been
+    sent; `is_opening`: it has been sent the prompt and has not answered; `refused`: it has refused this text.
     """
 
     is_up: bool = False
     generation: int = 0
     model: str = ""
+    serves: str = ""
     leads: bool = False
     held: int = 0
     is_opening: bool = False
@@ -103,7 +106,7 @@ class _Verifier:
     passes: int = 0
 
     def begin(self) -> None:
-        self.leads, self.held, self.passes = False, 0, 0
+        self.leads, self.held, self.passes, self.serves = False, 0, 0, ""
         self.is_opening = self.refused = False
 
 
@@ -119,6 +122,7 @@ class Hedge:
         self._patience = Patience()
         self._open: Open | None = None
         self._is_opened = False
+        self._begun_by = ""  # the `serves` of the verifier that wrote the text's first tokens
         self._text = DigestedText(0)
         self._drafts: list[Draft] = []
         self._early: dict[int, Verdict | Unsettled] = {}
@@ -159,6 +163,7 @@ class Hedge:
             return self._on_refused(number, frame)
         if isinstance(frame, Opened):
             self._verifiers[number].is_opening = False
+            self._verifiers[number].serves = checksum_text(frame.model)
             is_first, self._is_opened = not self._is_opened, True
             return News(frame if is_first else None, [])
         is_current = not isinstance(frame, Hint) or self._verifiers[number].leads
@@ -218,6 +223,7 @@ class Hedge:
         if before is None or (before.session, before.epoch) != (frame.session, frame.epoch):
             for verifier in self._verifiers:
                 verifier.begin()
+            self._begun_by = ""
             first = next((one for one in self._verifiers if one.is_up), self._verifiers[0])
             first.leads = True
         self._drafts, self._early = [], {}
@@ -237,7 +243,7 @@ class Hedge:
         if opened is None or verifier.is_opening:
             return []
         verifier.is_opening, verifier.held = True, len(self._text)
-        model = (self._model if self._text.tokens else "") or opened.model
+        model = self._begun_by or opened.model
         now = structs.replace(opened, tokens=self._text.tokens, digest=self._text.digest, model=model)
         after: list[EdgeFrame] = [*self._drafts] if verifier.leads else [StandBy(now.session, now.epoch)]
         return [Directed(number, frame) for frame in (now, *after)]
@@ -291,6 +297,7 @@ class Hedge:
             return News(counted if verifier.leads else None, [])
         self._learn(now_s)
         text.extend(new)
+        self._begun_by = self._begun_by or verifier.serves
         verifier.held = len(text)
         early = self._early.pop(len(text), None)
         if early is not None and early.digest == text.digest:  # the machine has kept it too

@@ -80,7 +80,8 @@ class EdgeMachine:
         self._asked_s = 0.0
         self._alone = self._opened = self.done = False
         self._target: int | None = None
-        """The checksum of the one that writes the text, once it has told it."""
+        self._begun_by: int | None = None
+        """Checksums of the target that read the prompt last, and of the one that wrote the first tokens."""
         self.turned_away: OutriderError | None = None
         """The verifier's words, where it has no room at present."""
         self.target_prefill_s = 0.0
@@ -203,8 +204,7 @@ class EdgeMachine:
 
     def _reopen(self, now_s: float) -> list[EdgeAction]:
         self._opened_at_s = now_s
-        begun_by = self._target if self._text.tokens else None
-        return [Send(self._wording.open(self._prompt, begun_by))]
+        return [Send(self._wording.open(self._prompt, self._begun_by))]
 
     def _on_opened(self, frame: Opened, now_s: float) -> None:
         self._opened, self.turned_away, self._target = True, None, frame.model
@@ -303,6 +303,7 @@ class EdgeMachine:
         self._hinted.clear()
         commit = replace(commit, ahead=self._tree.main_tokens())
         if verdict is not None:
+            self._begun_by = self._target if self._begun_by is None else self._begun_by
             if chunk_sent_s is not None:
                 self._policy.estimates.round_trip.add(now_s - chunk_sent_s, verdict.verify_us / 1e6)
             self._learn_from(verdict, new, now_s)
