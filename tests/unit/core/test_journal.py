@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import random
 import stat
+import threading
 from pathlib import Path
 
 import msgspec
@@ -310,6 +311,27 @@ def test_no_moment_is_without_the_file_while_a_full_one_is_replaced(
     Journal(path, most_bytes=300).write("second", "say", "y")
     assert len(seen) == 4 and all(seen)
     assert prove(path).holds and [entry.did for entry in prove(path).entries] == ["say", CONTINUED, "say"]
+
+
+def test_who_writes_while_a_full_file_is_replaced_waits_for_its_head(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "full.journal"
+    Journal(path, most_bytes=300).write("first", "say", "x" * 100)
+    others = threading.Thread(target=lambda: [Journal(path).write("others", "say", str(n)) for n in range(3)])
+
+    def watched(file: Path, content: bytes) -> None:
+        replace_file(file, content)
+        if file == path:
+            others.start()
+            others.join(0.3)  # time enough to go wrong in
+
+    with monkeypatch.context() as patched:
+        patched.setattr(journal_module, "replace_file", watched)
+        Journal(path, most_bytes=300).write("second", "say", "y")
+    others.join(60)
+    assert prove(path).holds
+    assert [entry.who for entry in prove(path).entries] == ["first", "journal", "second"] + ["others"] * 3
 
 
 def test_a_kill_between_two_files_leaves_a_chain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO
 
 from outrider.core.errors import ConfigError
+from outrider.core.files.given_file import open_file
 from outrider.core.files.journal_files import (
     CONTINUED,
     FULL,
@@ -65,8 +66,9 @@ class Journal:
         self.path = path
         self._most_bytes = most_bytes
         self._key = load_secret(key_of(self.path), "journal key").encode()
-        if not path.exists() and read_head(path, self._key) is None:
-            self._name(Head())
+        with writing_to(path), self._alone():
+            if not path.exists() and read_head(path, self._key) is None:
+                self._name(Head())
 
     def write(self, who: str, did: str, what: str = "") -> None:
         """Add a line, after those of other processes. Raises ConfigError where the system refuses."""
@@ -74,13 +76,13 @@ class Journal:
 
     def write_all(self, notes: Sequence[Note]) -> None:
         """Add several lines, as `write` does; up to MOST_AT_ONCE of them all or none."""
-        with writing_to(self.path):
+        with writing_to(self.path), self._alone():
             while notes:
                 notes = notes[self._append(notes[:MOST_AT_ONCE]) :]
 
     def _append(self, notes: Sequence[Note]) -> int:
         """How many of the lines are written: none where the file is now another one."""
-        with self._opened() as file:
+        with open_private(self.path, "a+b") as file:
             last = _last_line(file)
             entry = read_line(last, self._key, Entry) if last else None
             head = read_head(self.path, self._key)
@@ -126,7 +128,7 @@ class Journal:
         self._go_on(file, kept, newest, f"the earlier file is not as written: it is {kept.name}")
 
     def _go_on(self, file: IO[bytes], kept: Path, newest: Head, reason: str) -> None:
-        """Begin another file, under the lock and with no moment without one: nobody begins another chain."""
+        """Begin another file, with no moment without one."""
         file.seek(0)
         _make_way(kept)
         replace_file(kept, file.read())
@@ -135,14 +137,11 @@ class Journal:
         self._name(Head(newest.n + 1, hash_of(line)))
 
     @contextlib.contextmanager
-    def _opened(self) -> Iterator[IO[bytes]]:
-        """The file, locked; never one that another process has just moved away."""
-        while True:
-            with open_private(self.path, "a+b") as file:
-                fcntl.flock(file, fcntl.LOCK_EX)
-                if self.path.exists() and os.path.samestat(os.fstat(file.fileno()), self.path.stat()):
-                    yield file
-                    return
+    def _alone(self) -> Iterator[None]:
+        """No other process writes meanwhile: the key is locked, which stays while the files change places."""
+        with open_file(key_of(self.path)) as key:
+            fcntl.flock(key, fcntl.LOCK_EX)
+            yield
 
     def _name(self, newest: Head) -> None:
         write_head(self.path, newest.n, newest.line, self._key)
