@@ -1,6 +1,6 @@
 # make demo    set up and let the simulated robot find an object
-# make check   set up and run lint, types and the unit tests
-# make test    the same, then the tests of models, wire and nodes
+# make check   set up and run lint, types and the quick unit tests
+# make test    the same, then the lengthy unit tests and those of models, wire and nodes
 # make docs    build the documentation into site/; a warning is an error
 # make links   ask for every page of the web that the documents link to; needs a network
 # make figures write the documents' figures and pictures from benchmarks/results/
@@ -54,10 +54,11 @@ check: setup
 	$(BIN)/ruff format --check src tests scripts examples setup.py launch
 	$(BIN)/mypy
 	$(BIN)/codespell README.md docs src tests scripts benchmarks config launch examples
-	$(SOURCE_ROS) $(BIN)/pytest -n 2 tests/unit
+	$(SOURCE_ROS) $(BIN)/pytest -n 2 -m "not lengthy and not slow and not weights" tests/unit
 
 # Tests of whole nodes run one at a time: they have processes of their own, and time matters to them.
 test: check
+	$(SOURCE_ROS) $(BIN)/pytest -n 2 -m "lengthy and not slow and not weights" tests/unit
 	$(SOURCE_ROS) $(BIN)/pytest -n 2 tests/integration
 	$(SOURCE_ROS) $(BIN)/pytest tests/ros
 	$(SOURCE_ROS) $(BIN)/pytest -m slow tests/integration/test_wheel.py

@@ -52,6 +52,7 @@ def every_command() -> list[tuple[list[str], typer.core.TyperCommand]]:
     return below([], command_line())
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_every_command_explains_itself_with_an_example(command):
     result = CliRunner().invoke(cli.app, [*command, "--help"])
@@ -128,6 +129,7 @@ def commands_with_models() -> list[list[str]]:
     return found
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("command", commands_with_models(), ids=" ".join)
 def test_a_models_folder_that_is_missing_is_a_wrong_option(command, tmp_path):
     missing = tmp_path / "no-models"
@@ -183,6 +185,7 @@ def test_version_and_help_in_short(words):
     assert result.exit_code == 0 and ("0." in result.output or "Usage" in result.output)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("sentence", ["red", "find me", "find the piano", "", "go forward and do not move"])
 def test_a_sentence_that_no_model_knows_is_wrong_usage_and_starts_nothing(sentence, tmp_path):
     status, printed = status_of("demo", sentence, "--out", str(tmp_path / "out"))
@@ -190,6 +193,7 @@ def test_a_sentence_that_no_model_knows_is_wrong_usage_and_starts_nothing(senten
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.lengthy
 def test_a_refused_sentence_imports_neither_models_nor_physics():
     code = (
         "import sys; from typer.testing import CliRunner; from outrider import cli; "
@@ -220,6 +224,7 @@ def test_a_likely_slip_is_told_what_to_type(words, said):
     assert result.exit_code == 2 and said in " ".join(result.output.replace("│", " ").split())
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("words", [[], ["--no-ros"]], ids=["nodes", "no-ros"])
 def test_a_folder_that_cannot_be_written_is_refused_before_anything_starts(words):
     status, printed = status_of("demo", "--out", "/proc/nowhere", *words)
@@ -239,6 +244,7 @@ def test_a_general_model_takes_any_sentence(tmp_path):
     assert "any sentence" in status_of("words", "--model", str(tmp_path))[1]
 
 
+@pytest.mark.lengthy
 def test_nobody_to_ask_is_said_soon_and_is_a_failure():
     began_s = time.monotonic()
     status, printed = status_of(
@@ -248,6 +254,7 @@ def test_nobody_to_ask_is_said_soon_and_is_a_failure():
     assert time.monotonic() - began_s < 10.0
 
 
+@pytest.mark.lengthy
 def test_a_question_that_is_none_is_refused_before_anything_heavy_is_imported():
     asked = [["ask", ""], ["ask", "hello"], ["ask", "where are my keys?", "--answers", "nobody"]]
     code = (
@@ -260,6 +267,7 @@ def test_a_question_that_is_none_is_refused_before_anything_heavy_is_imported():
     assert done.stdout == "ConfigError ConfigError ConfigError set()\n"
 
 
+@pytest.mark.lengthy
 def test_forgetting_what_is_not_there_is_not_done_and_forgetting_nothing_is_wrong_usage(tmp_path):
     store = str(tmp_path / "m.db")
     assert status_of("memory", "add", "my keys hang by the door", "--store", store)[0] == 0
@@ -300,6 +308,7 @@ def test_an_interrupt_while_the_command_line_is_imported_leaves_no_trace(module)
 FULL = Path("/dev/full")
 
 
+@pytest.mark.lengthy
 @pytest.mark.skipif(not FULL.exists(), reason="a device that has no room")
 @pytest.mark.parametrize("words", [["words"], ["--version"], ["plan", "turn left"]], ids=" ".join)
 def test_a_disk_that_is_full_is_an_error_without_a_trace(words):
@@ -325,6 +334,7 @@ cli.app(sys.argv[1:])
 """Ends where models or the simulation would be imported."""
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     "words", ["graphs", "replay run.mcap", "mcp --simulation", "verifier --endpoint tcp://127.0.0.1:{}"]
 )
@@ -336,6 +346,7 @@ def test_what_loads_models_says_so_before_it_loads(words, tmp_path):
     assert done.stderr.startswith("loading ")
 
 
+@pytest.mark.lengthy
 def test_a_model_of_the_hubs_cache_is_loaded_by_its_name(tmp_path):
     folder = tmp_path / "models--Qwen--Tiny" / "snapshots" / "0a1b2c3d"
     folder.mkdir(parents=True)
@@ -348,6 +359,7 @@ def test_a_model_of_the_hubs_cache_is_loaded_by_its_name(tmp_path):
 SAY_IT_THEMSELVES = {"demo", "verifier", "console", "relay", "record", "mcp", "plan"}
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("command", sorted(command_line().commands))
 def test_a_command_shows_life_or_says_itself_what_goes_on(command, monkeypatch):
     shown = []

@@ -34,6 +34,7 @@ def options_of(command: str) -> set[str]:
     return {option for parameter in found.params for option in parameter.opts}
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_benchmark_keeps_its_figures_and_explains_its_columns(command):
     assert {"--json", "--explain"} <= options_of(command)

@@ -46,12 +46,14 @@ def test_a_current_folder_that_is_gone_is_said(tmp_path):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.lengthy
 def test_nobody_is_asked_where_standard_input_is_closed():
     command = ["sh", "-c", 'exec "$0" -m outrider plan "turnn left" <&-', sys.executable]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2 and "did you mean" in done.stderr and "Traceback" not in done.stderr
 
 
+@pytest.mark.lengthy
 def test_an_agent_without_standard_input_is_told_so():
     pytest.importorskip("mcp")
     command = ["sh", "-c", 'exec "$0" -m outrider mcp <&-', sys.executable]
@@ -75,6 +77,7 @@ command(sys.argv[1:])
 """A command that makes a folder for a while, and is told to end."""
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("words", ["bench relay", "bench idle", "eval agents", "doctor"])
 def test_a_command_that_is_told_to_end_cleans_up_as_at_an_interrupt(words, tmp_path):
     command = [sys.executable, "-c", ENDED, *words.split()]

@@ -177,6 +177,7 @@ def refusals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, s
     return dict(zip(map(" ".join, CASES), json.loads(done.stdout), strict=True))
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("case", [" ".join(case) for case in CASES])
 def test_what_is_wrong_is_refused_before_a_slow_import(
     case: str, refusals: dict[str, tuple[str, str]]

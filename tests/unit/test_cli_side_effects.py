@@ -65,11 +65,13 @@ def refused(line: list[str], home: Path) -> bool:
     return is_refused and list(home.iterdir()) == []
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_a_mistyped_option_makes_nothing(words: tuple[str, ...], empty_home: Path) -> None:
     assert refused([*called(words), "--no-such-option"], empty_home)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("words", "option"),
     [
@@ -93,6 +95,7 @@ def test_a_mistyped_command_of_keys_makes_none(command: str, empty_home: Path) -
     assert refused(["keys", command, "folder"], empty_home)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("command", sorted(command_line().commands))
 def test_a_mistyped_command_makes_nothing(command: str, empty_home: Path) -> None:
     assert refused([f"{command}x", "new"], empty_home)
@@ -128,6 +131,7 @@ def refusal(words: tuple[str, ...], parameter: Any, value: str) -> str:
     return result.output
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("words", "parameter", "value"),
     [
@@ -146,6 +150,7 @@ def test_a_number_that_is_not_finite_is_refused(
     assert list(empty_home.iterdir()) == []
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("words", "parameter"), typed_alike(int), ids=str)
 def test_a_number_that_nothing_counts_up_to_is_refused(
     words: tuple[str, ...], parameter: Any, empty_home: Path
@@ -154,6 +159,7 @@ def test_a_number_that_nothing_counts_up_to_is_refused(
     assert list(empty_home.iterdir()) == []
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("words", "parameter"), typed_alike(Path), ids=str)
 def test_an_empty_path_is_not_the_current_folder(
     words: tuple[str, ...], parameter: Any, empty_home: Path
@@ -162,6 +168,7 @@ def test_an_empty_path_is_not_the_current_folder(
     assert list(empty_home.iterdir()) == []
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("words", ["words", "verifier", "plan x", "mcp", "eval voice"])
 def test_an_empty_name_of_a_model_is_not_the_current_folder(words: str) -> None:
     result = CliRunner().invoke(cli.app, [*words.split(), "--model", ""])

@@ -77,6 +77,7 @@ def keys_of_any_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("outrider.runtime.datasets.published_weights.check_published", lambda size: size)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("words", "option", "other"), PASSED_OVER)
 def test_an_option_that_would_do_nothing_is_refused_with_the_one_it_depends_on(
     words: str, option: str, other: str

@@ -61,6 +61,7 @@ def _holds(path: Path, names: tuple[str, ...]) -> bool:
     return all(re.search(rf"^\s*(?:class |def )?{re.escape(name)}\b", source, re.MULTILINE) for name in names)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_module_that_is_named_exists(path: Path) -> None:
     assert [name for name in named(path.read_text()) if not exists(name)] == []

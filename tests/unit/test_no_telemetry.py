@@ -40,6 +40,7 @@ def run(code: str, home: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("module", "name", "arguments"), OPENED)
 def test_a_graph_that_is_opened_writes_no_device_id_and_no_events(
     module: str, name: str, arguments: str, tmp_path: Path

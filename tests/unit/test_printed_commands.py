@@ -166,6 +166,7 @@ def take_make(words: list[str], is_mention: bool) -> None:
     take_command(["demo", *([instruction] if instruction else []), *options], is_mention)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("file", "line", "is_mention"), CASES, ids=[f"{file.name}: {line}" for file, line, _ in CASES]
 )

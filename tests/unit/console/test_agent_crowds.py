@@ -113,6 +113,7 @@ def serve() -> Iterator[Callable[..., Agents]]:
         assert "Traceback" not in agents.end()
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     "sent", UNFINISHED, ids=["nothing", "half a header", "half a body", "with the token"]
 )
@@ -128,6 +129,7 @@ def test_stops_are_served_beside_many_unfinished_requests(serve: Callable[..., A
     assert agents.num_files() < MAX_FILES
 
 
+@pytest.mark.lengthy
 def test_a_request_that_trickles_ends_in_its_time(serve: Callable[..., Agents]) -> None:
     agents = serve(request_s=REQUEST_S)
     slow = [agents.hold(sent) for sent in UNFINISHED]
@@ -142,6 +144,7 @@ def test_a_request_that_trickles_ends_in_its_time(serve: Callable[..., Agents]) 
     wait_until(lambda: all(map(ended, slow)), "the ends of requests that nobody finishes")
 
 
+@pytest.mark.lengthy
 def test_an_answer_that_takes_long_is_waited_for(serve: Callable[..., Agents]) -> None:
     """Longer than a request has to come, and while others want the room."""
     agents = serve(request_s=REQUEST_S)

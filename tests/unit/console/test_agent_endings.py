@@ -96,6 +96,7 @@ class Server:
 ENDS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("number", ENDS)
 def test_a_signal_ends_a_server_on_a_pipe_and_closes_its_journal(
     console: ConsoleServer, robot: FakeRobot, tmp_path: Path, number: int
@@ -108,6 +109,7 @@ def test_a_signal_ends_a_server_on_a_pipe_and_closes_its_journal(
     wait_until(lambda: robot.cancels, "the robot stands")
 
 
+@pytest.mark.lengthy
 def test_a_signal_ends_a_server_whose_agent_reads_nothing(
     console: ConsoleServer, robot: FakeRobot, tmp_path: Path
 ) -> None:
@@ -120,6 +122,7 @@ def test_a_signal_ends_a_server_whose_agent_reads_nothing(
     wait_until(lambda: robot.cancels, "the robot stands")
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("number", ENDS)
 def test_a_signal_ends_a_server_over_http_and_closes_its_journal(
     console: ConsoleServer, robot: FakeRobot, tmp_path: Path, number: int

@@ -193,6 +193,7 @@ BROKEN = [
 ]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("way", ["pipe", "http"])
 def test_a_flood_of_broken_messages_leads_to_few_lines_of_the_log_with_a_count(
     console: ConsoleServer, robot: FakeRobot, tmp_path: Path, way: str

@@ -232,6 +232,7 @@ def test_an_agent_without_a_stream_of_its_own_is_asked_by_that_of_its_call(
     thread.join(LIMIT_S)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
 def test_a_program_that_is_frozen_or_killed_ends_its_command(
     program: Program, robot: FakeRobot, number: int

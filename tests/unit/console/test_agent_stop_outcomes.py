@@ -226,6 +226,7 @@ async def never(*_: object) -> None:
     raise AssertionError("a refused message reaches nothing")
 
 
+@pytest.mark.lengthy
 def test_a_stop_without_a_console_is_told_as_none() -> None:
     command = [*COMMAND, "--console", nobody().url]
     told = subprocess.run(

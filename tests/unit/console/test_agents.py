@@ -121,6 +121,7 @@ async def use(session: ClientSession, console: ConsoleServer, robot: FakeRobot) 
     assert robot.e_stops and all(robot.e_stops) and robot.drives == []
 
 
+@pytest.mark.lengthy
 def test_an_agent_uses_the_robot_over_a_pipe(console: ConsoleServer, robot: FakeRobot) -> None:
     async def run() -> None:
         async with over_a_pipe("--console", console.url) as session:
@@ -171,6 +172,7 @@ def test_a_request_that_is_too_large_is_refused(console: ConsoleServer) -> None:
         assert httpx.post(url, headers=headers, content=b"x" * 100_000).status_code == 413
 
 
+@pytest.mark.lengthy
 def test_hostile_calls_move_nothing_and_stops_are_taken_among_them(
     console: ConsoleServer, robot: FakeRobot, notes: Notes
 ) -> None:
@@ -223,6 +225,7 @@ def test_what_an_agent_may_say_is_a_plan_that_moves(sentence: str) -> None:
     assert Envelope(words).plan(sentence).moves
 
 
+@pytest.mark.lengthy
 def test_a_pipe_full_of_garbage_is_answered_and_a_stop_in_it_is_done(
     console: ConsoleServer, robot: FakeRobot
 ) -> None:
@@ -434,6 +437,7 @@ def test_an_address_that_is_none_is_named(url: str) -> None:
         ConsoleAddress(url)
 
 
+@pytest.mark.lengthy
 def test_a_session_goes_on_after_what_was_too_long_or_too_much(console: ConsoleServer) -> None:
     """Both ways, by the SDK's own client."""
 

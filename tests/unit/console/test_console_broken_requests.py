@@ -130,6 +130,7 @@ def agents(console: ConsoleServer) -> int:
     return port
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("is_reset", [False, True], ids=["ended", "reset"])
 @pytest.mark.parametrize("is_split", [False, True], ids=["at once", "in parts"])
 @pytest.mark.parametrize("body", BODIES)

@@ -118,6 +118,7 @@ def console(serve: Callable[..., Console]) -> Console:
     return serve()
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     "sent",
     [
@@ -137,6 +138,7 @@ def test_the_stop_is_served_beside_300_unfinished_requests(console: Console, sen
     assert console.num_files() < MAX_FILES
 
 
+@pytest.mark.lengthy
 def test_the_stop_is_served_where_no_file_can_be_opened(serve: Callable[..., Console]) -> None:
     console = serve(max_files=24)
     for _ in range(300):
@@ -144,6 +146,7 @@ def test_the_stop_is_served_where_no_file_can_be_opened(serve: Callable[..., Con
     assert console.stops() < STOP_S
 
 
+@pytest.mark.lengthy
 def test_the_stop_is_served_amid_a_flood(console: Console) -> None:
     console.connect()
     took_s = []
@@ -154,6 +157,7 @@ def test_the_stop_is_served_amid_a_flood(console: Console) -> None:
     assert max(took_s) < STOP_S
 
 
+@pytest.mark.lengthy
 def test_a_stop_is_not_dropped_for_those_who_come_after_it(console: Console) -> None:
     console.process.send_signal(signal.SIGSTOP)
     stop = console.connect(HEAD.replace(b"/login", b"/e_stop") + b"\r\n")
@@ -164,6 +168,7 @@ def test_a_stop_is_not_dropped_for_those_who_come_after_it(console: Console) -> 
     assert stop.recv(64).startswith(b"HTTP/1.1 200")
 
 
+@pytest.mark.lengthy
 def test_one_peer_takes_the_room_of_itself_alone(console: Console) -> None:
     other = socket.create_connection(
         ("127.0.0.1", console.port), source_address=("127.0.0.9", 0), timeout=5.0
@@ -178,6 +183,7 @@ def test_one_peer_takes_the_room_of_itself_alone(console: Console) -> None:
     assert console.num_files() < MAX_OPEN_A_PEER + 60
 
 
+@pytest.mark.lengthy
 def test_many_peers_leave_room_for_the_stop(console: Console) -> None:
     held = []
     for number in range(300):
@@ -189,6 +195,7 @@ def test_many_peers_leave_room_for_the_stop(console: Console) -> None:
         one.close()
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("sent", [b"", HEAD + b"Content-Length: 400\r\n\r\n"], ids=["no header", "no body"])
 def test_a_request_that_trickles_ends_in_its_time(serve: Callable[..., Console], sent: bytes) -> None:
     console = serve(request_s=REQUEST_S)
@@ -201,6 +208,7 @@ def test_a_request_that_trickles_ends_in_its_time(serve: Callable[..., Console],
     assert 0.9 * REQUEST_S < time.monotonic() - begun_s < REQUEST_S + 2.0
 
 
+@pytest.mark.lengthy
 def test_answers_that_nobody_reads_hold_nothing(console: Console) -> None:
     before = console.num_files()
     for _ in range(40):
@@ -209,6 +217,7 @@ def test_answers_that_nobody_reads_hold_nothing(console: Console) -> None:
     wait_until(lambda: console.num_files() <= before, "all of them to be answered and closed")
 
 
+@pytest.mark.lengthy
 def test_websockets_that_never_read_are_closed(serve: Callable[..., Console]) -> None:
     console = serve(request_s=REQUEST_S, ping_s=PING_S)
     cookie, before = console.log_in(), console.num_files()
@@ -222,6 +231,7 @@ def test_websockets_that_never_read_are_closed(serve: Callable[..., Console]) ->
     wait_until(lambda: console.num_files() <= before, "all of them to be closed", 30.0)
 
 
+@pytest.mark.lengthy
 def test_websockets_without_a_session_leave_nothing_behind(console: Console) -> None:
     before = console.num_files()
     for _ in range(300):
@@ -230,6 +240,7 @@ def test_websockets_without_a_session_leave_nothing_behind(console: Console) -> 
     wait_until(lambda: console.num_files() <= before, "refused websockets to be closed")
 
 
+@pytest.mark.lengthy
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="makes the certificate")
 def test_half_open_tls_leaves_room_for_the_stop(serve: Callable[..., Console], tmp_path: Path) -> None:
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"

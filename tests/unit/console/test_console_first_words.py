@@ -116,6 +116,7 @@ async def deliver(run: _Run, copies: list[Copy], turns: list[int]) -> None:
         await asyncio.sleep(0)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("stop", [E_STOP, CANCEL])
 @pytest.mark.parametrize("said", [[HELLO, None], [None, HELLO], [HELLO, None, PING], [HELLO, PING, None]])
 def test_a_stop_of_two_connections_is_heeded_whatever_overtakes_what(

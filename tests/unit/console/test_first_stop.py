@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import sys, time
 from outrider.console.said.reading import SentenceReader
@@ -21,6 +23,7 @@ print(first / made)
 """
 
 
+@pytest.mark.lengthy
 def test_a_stop_in_words_is_read_as_fast_the_first_time_as_ever() -> None:
     for said in ("please make it stop", "bleib stehen", "go to the chair stop", "stpo", "don't even move"):
         run = subprocess.run(

@@ -140,6 +140,7 @@ def test_a_number_that_begins_with_its_sign_keeps_to_the_limits(said: str) -> No
     assert "0.05 m" in refusal(said) or "not 0.9" in refusal(said)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("sign", [",", ".", ";", "!", "?", ":", "。", "，", "．"])
 @pytest.mark.parametrize(
     "said",

@@ -353,6 +353,7 @@ def test_a_kill_between_two_files_leaves_a_chain(tmp_path: Path, monkeypatch: py
     assert prove(path).holds and prove(path).entries[-1].what == "z"
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("most_bytes", [700, 6000])
 def test_several_processes_write_one_chain(tmp_path: Path, most_bytes: int) -> None:
     path = tmp_path / "shared.journal"

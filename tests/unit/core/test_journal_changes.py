@@ -72,6 +72,7 @@ AFTERWARDS: dict[str, Callable[[Path], bytes | None]] = {
 }
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("afterwards", AFTERWARDS)
 @pytest.mark.parametrize("since", [1, SHOWN + 5])
 def test_a_change_is_named_whatever_becomes_of_the_changed_file(
@@ -203,6 +204,7 @@ def assert_unproven(proof: Proof) -> None:
     assert not proof.holds and proof.first.reason
 
 
+@pytest.mark.lengthy
 def test_whatever_is_done_to_the_files_without_the_key_is_named(tmp_path: Path) -> None:
     """Seeded: what a robot wrote is changed, then it goes on, then any of its files is changed again."""
     for seed in range(60):

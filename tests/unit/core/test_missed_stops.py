@@ -52,6 +52,7 @@ def plan_or_none(said: str) -> Plan | None:
         return None
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_stop_phrase_is_one_however_loud_and_after_an_order(language: str) -> None:
     said = stop_phrases(language)

@@ -114,6 +114,7 @@ def why_refused(sentence: str) -> str:
     return str(error.value)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("said", [said for kind in REFUSED for said in kind])
 def test_what_is_half_heard_or_no_order_is_refused_whole(said: str) -> None:
     assert why_refused(said)

@@ -40,6 +40,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> Counter[s
     return calls
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("ending", ["", " stop", ", stop!"])
 @pytest.mark.parametrize(
     ("clause", "link", "num"),
@@ -70,6 +71,7 @@ TOLD = {
 }
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_number_words_on_end_can_be_read_in_one_way(language: str) -> None:
     """Were "dix sept" beside "dix" and "sept", this would not end."""
@@ -89,6 +91,7 @@ def test_a_question_of_many_clauses_stays_one() -> None:
     assert plan_or_none("is it and is it and turn left") is None
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("many", ["x", "chair ", "stop ", "é", "\u4e00", "s t o p ", "?!", "s\u0301"])
 def test_of_a_text_that_is_no_sentence_only_its_ends_are_read(
     monkeypatch: pytest.MonkeyPatch, many: str

@@ -36,6 +36,7 @@ TOLD = ("go to the sofa", "move forward", "turn left", "find the ball", "come ba
 BEFORE = ("i said", "sorry", "rather", "uh", "quick", "wow", "hey", "no", "oh god", "look")
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("name", ["", *NAMES])
 @pytest.mark.parametrize("phrase", [*LONG, *SHORT])
 def test_a_name_after_a_stop_hides_none(phrase: str, name: str) -> None:

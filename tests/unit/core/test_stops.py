@@ -201,6 +201,7 @@ def test_a_stop_word_anywhere_is_a_stop_or_moves_nothing(language: str) -> None:
             assert plan is None or not plan.moves, said
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_an_own_stop_word_after_any_sentence_is_a_stop(language: str) -> None:
     for told in ORDERS[language]:

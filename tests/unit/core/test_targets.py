@@ -84,6 +84,7 @@ def test_a_thing_is_asked_for_in_every_sentence_of_its_shape_and_in_no_other(sha
     assert RICH.phrasings(shape, room=True) == (() if thing.size or thing.side else ROOM_PHRASINGS)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("form", [*FIND_PHRASINGS, *ANY_PHRASINGS, *ROOM_PHRASINGS])
 @pytest.mark.parametrize("thing", ["chair", "small chair", "large red ball", "left box", "right red box"])
 def test_a_card_of_colours_and_kinds_takes_nothing_else(form: str, thing: str) -> None:

@@ -48,6 +48,7 @@ def moves(sentence: str, vocabulary: Vocabulary | None) -> bool:
         return False
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("vocabulary", [WORDS, None], ids=["trained", "general"])
 def test_no_motion_is_told_with_what_it_cannot_heed(language: str, vocabulary: Vocabulary | None) -> None:
@@ -65,6 +66,7 @@ def test_no_order_is_carried_out_without_its_repetition(order: str, how: str) ->
     assert not any(moves(f"{order} {how}", vocabulary) for vocabulary in (WORDS, None))
 
 
+@pytest.mark.lengthy
 def test_a_general_model_is_told_no_way_with_what_it_cannot_heed() -> None:
     random = Random(36)
     foreign = [words for language in LANGUAGES for words in entries(language, ("negation",))]

@@ -53,6 +53,7 @@ PAIR = toy_rows(Sampling(1.0, 0.95))
 EXPECTED = texts(lambda text, chance: step_alone(PAIR, text, chance), LENGTH)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("scheme", ROUNDS)
 def test_texts_fit_the_targets_distribution(scheme):
     assert fits([write(ROUNDS[scheme].extend, PAIR, seed) for seed in range(NUM_SEEDS)], EXPECTED)

@@ -43,6 +43,7 @@ def tokens_per_s(
     return sum(len(text.token_ids) for text in texts) / sum(text.elapsed_s for text in texts)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("compute", [DEAR_VERIFICATION, FLAT_VERIFICATION], ids=["dear", "flat"])
 @pytest.mark.parametrize("one_way_s", [0.0, 0.05, 0.3])
 @pytest.mark.parametrize("confidence", [0.02, 0.6])
@@ -51,22 +52,26 @@ def test_never_slower_than_the_cloud_alone(confidence, one_way_s, compute):
     assert tokens_per_s("outrider", confidence, compute, one_way_s) >= 0.98 * alone
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("one_way_s", [0.0, 0.3])
 def test_exits_that_are_never_right_are_not_paid_for(one_way_s):
     alone = tokens_per_s("ar", 0.02, PAID_EXITS, one_way_s)
     assert tokens_per_s("outrider", 0.02, PAID_EXITS, one_way_s, (0.0, 0.0, 0.0)) >= 0.98 * alone
 
 
+@pytest.mark.lengthy
 def test_exits_that_are_right_pay_for_themselves_where_no_draft_ever_comes_in_time():
     alone = tokens_per_s("ar", 0.02, PAID_EXITS, 0.3)
     assert tokens_per_s("outrider", 0.02, PAID_EXITS, 0.3, (0.8, 0.9, 0.95)) > 1.2 * alone
 
 
+@pytest.mark.lengthy
 def test_a_good_draft_beside_the_cloud_pays():
     alone = tokens_per_s("ar", 0.8, FLAT_VERIFICATION, 0.0)
     assert tokens_per_s("outrider", 0.8, FLAT_VERIFICATION, 0.0) > 1.5 * alone
 
 
+@pytest.mark.lengthy
 def test_exits_that_are_right_but_dear_cost_nothing_where_drafts_come_in_time():
     """Each verification with exits takes as long as two without."""
     dear = replace(FLAT_VERIFICATION, draft_token_s=0.002, verify_exit_s=0.006, step_exit_s=0.006)
@@ -91,6 +96,7 @@ class Sped(ComputeProfile):
         return whole_s / self.factor / (self.verify_factor if getattr(job, "draft", ()) else 1.0)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("speeds", [{"factor": 3.0}, {"verify_factor": 5.0}], ids=["all", "verifications"])
 def test_a_machine_that_becomes_faster_amid_a_text_is_used_as_such(speeds):
     slow = ComputeProfile(0.0, 0.008, 0.0002, 0.0, 1.4, 0.0, 0.354, (0.25, 0.5, 0.75))

@@ -40,6 +40,7 @@ def cloud_draft(seed: int, agreement: float, eos_bias: float) -> ToyModel:
     return ToyModel(ToySettings(seed=seed, eos_bias=eos_bias, agreement=agreement, prompt_length=7))
 
 
+@pytest.mark.lengthy
 @schedules
 @given(
     worlds,
@@ -93,6 +94,7 @@ def textbook(target: ToyModel, draft: ToyModel, asked: DecodeRequest) -> tuple[i
     )
 
 
+@pytest.mark.lengthy
 @schedules
 @given(worlds, st.integers(0, 50), st.sampled_from([0.0, 0.7, 1.0]), st.integers(1, 40))
 def test_greedy_ids_are_those_of_the_textbook_and_of_ar(world, seed, agreement, max_new_tokens):

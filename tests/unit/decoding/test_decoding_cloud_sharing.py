@@ -268,6 +268,7 @@ any_frame = st.one_of(
 )
 
 
+@pytest.mark.lengthy
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.lists(st.tuples(any_frame, st.booleans()), max_size=30), st.integers(0, 10))
 def test_no_peer_can_disturb_another(noise, seed):

@@ -174,6 +174,7 @@ def test_after_silence_it_repeats_what_may_be_lost():
     assert machine.ask_again(2.0) == [Send(Resume(5, 1, 0, ROOT)), drafted((), 3, 4)]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("strategy", ["sd", "dssd", "fsd", "picospec", "outrider"])
 def test_whatever_is_repeated_after_a_silence_fits_the_wire(strategy):
     """Long drafts, of a vocabulary whose ids take three bytes, with rivals all along."""

@@ -64,6 +64,7 @@ def configs(draw, strategies=tuple(sorted(STRATEGIES))):
     )
 
 
+@pytest.mark.lengthy
 @schedules
 @given(
     worlds,
@@ -129,6 +130,7 @@ near_worlds = st.builds(
 )
 
 
+@pytest.mark.lengthy
 def test_hints_and_restarts_change_no_token(aims):
     """Predicted rightly or wrongly, at a draft or at a step, by an edge that is quick to draft or not."""
 
@@ -156,6 +158,7 @@ def test_hints_and_restarts_change_no_token(aims):
     assert all(aims[kind] > 10 for kind in AIMED), aims
 
 
+@pytest.mark.lengthy
 @settings(schedules, max_examples=100)
 @given(
     worlds,
@@ -173,6 +176,7 @@ def test_whatever_is_switched_off_the_text_is_the_targets_own(world, config, off
         assert decoder.decode(asked).token_ids == own_text(target, asked, config.sampling_for(asked.prompt))
 
 
+@pytest.mark.lengthy
 @schedules
 @given(worlds, configs(), st.integers(0, 50), st.integers(0, 60))
 def test_a_cancelled_text_leaves_no_trace_in_the_next(world, config, seed, cancel_after_events):
@@ -185,6 +189,7 @@ def test_a_cancelled_text_leaves_no_trace_in_the_next(world, config, seed, cance
     assert decoder.decode(second).token_ids == own_text(target, second, config.sampling_for(second.prompt))
 
 
+@pytest.mark.lengthy
 @schedules
 @given(worlds, st.integers(1, 6), st.integers(0, 50))
 def test_alone_or_not_every_token_is_the_targets_or_the_drafts_own(world, num_draft_tokens, seed):
@@ -231,6 +236,7 @@ def test_sd_in_process_saves_target_passes(num_draft_tokens, agreement):
         assert texts["sd"].tokens_per_round < 1.2
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_verifier_counts_every_token_of_its_robots_once(strategy, temperature):

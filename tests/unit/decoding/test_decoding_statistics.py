@@ -92,6 +92,7 @@ def expected(
     return chances
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("strategy", "scheme"), EVERY)
 def test_texts_are_distributed_as_the_targets_own(strategy, scheme):
     texts = texts_of(strategy, scheme)
@@ -99,6 +100,7 @@ def test_texts_are_distributed_as_the_targets_own(strategy, scheme):
     assert not fits(texts, expected(DRAFT, LENGTH)), "so few texts could not tell the draft from the target"
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("strategy", "scheme"), EVERY)
 def test_top_k_and_top_p_are_exact_in_every_scheme(strategy, scheme):
     """Of four tokens the three likeliest, and of these the nucleus; the draft keeps other ones."""
@@ -109,6 +111,7 @@ def test_top_k_and_top_p_are_exact_in_every_scheme(strategy, scheme):
     assert not fits(texts, expected(TARGET, LENGTH)), "so few texts could not tell top-k from all tokens"
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("strategy", "scheme", "drafters"),
     [
@@ -133,6 +136,7 @@ def test_drafts_from_the_same_prompts_earlier_answer_bias_nothing(strategy, sche
     assert same == pytest.approx(sum(chance**2 for chance in expected(TARGET, LENGTH).values()), abs=0.05)
 
 
+@pytest.mark.lengthy
 def test_a_tail_is_drawn_from_as_the_target_would(monkeypatch):
     """First tokens, of a draft that disagrees there, with draws from the tail that run out now and then."""
     monkeypatch.setitem(SCHEMES, "sparse", SparseScheme("sparse", num_head=4, num_draws=1))
@@ -146,6 +150,7 @@ def test_a_tail_is_drawn_from_as_the_target_would(monkeypatch):
     assert not fits(texts, expected(WIDE_DRAFT, 1))
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("seed", range(12))
 def test_outrider_writes_what_ar_writes_with_the_same_seed_token_for_token(seed):
     ar, outrider = (

@@ -60,14 +60,17 @@ def test_a_second_device_pays():
     assert elapsed_s(0.9, apart=True) < 0.9 * elapsed_s(0.9, apart=False)
 
 
+@pytest.mark.lengthy
 def test_a_useless_draft_costs_next_to_nothing_there():
     assert elapsed_s(0.0, apart=True) < 1.03 * elapsed_s(0.0, apart=False)
 
 
+@pytest.mark.lengthy
 def test_a_draft_that_takes_next_to_no_time_does_not_draft_for_ever():
     assert elapsed_s(1.0, apart=True, cloud_draft_token_s=1e-5) < elapsed_s(1.0, apart=False)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
 @pytest.mark.parametrize("with_robot", [True, False])
 def test_in_threads_the_text_is_the_targets_own(temperature: float, with_robot: bool):

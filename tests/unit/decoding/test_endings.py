@@ -35,6 +35,7 @@ def test_nothing_counts_after_the_first_end_token() -> None:
     assert has_ended((4, 3), {3}) and not has_ended((3, 4), {3}) and not has_ended((), {3})
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_every_strategy_and_scheme_ends_by_the_targets_end_tokens(strategy: str, scheme: str) -> None:

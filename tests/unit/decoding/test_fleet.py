@@ -56,6 +56,7 @@ def texts_of(robot: int, number: int = TEXTS) -> Iterator[FleetText]:
     return (FleetText(prompt, 40) for prompt in prompts(robot, number))
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("strategy", "temperature"), [*((name, 0.0) for name in STRATEGIES), ("ar", 0.8), ("outrider", 0.8)]
 )
@@ -89,6 +90,7 @@ def run_for(robots: int, until_s: float = 3.0, flooding: bool = False) -> list[f
     return speed(records, until_s)
 
 
+@pytest.mark.lengthy
 def test_many_robots_do_more_than_one_and_share_alike() -> None:
     [one], eight = run_for(1), run_for(8)
     assert sum(eight) > 4 * one
@@ -126,6 +128,7 @@ def run_loaded(
     return speed(records, until_s)
 
 
+@pytest.mark.lengthy
 def test_a_loaded_verifier_writes_more_where_short_drafts_wait() -> None:
     ours, plain = run_loaded("outrider", until_s=6.0), run_loaded("sd", until_s=6.0)
     assert sum(ours) > 1.1 * sum(plain)
@@ -133,6 +136,7 @@ def test_a_loaded_verifier_writes_more_where_short_drafts_wait() -> None:
     assert sum(ours) > 1.1 * sum(run_loaded("outrider", until_s=6.0, tuning=TAKES_ALL))
 
 
+@pytest.mark.lengthy
 def test_whole_drafts_come_in_two_batches_where_one_would_take_longer() -> None:
     ours = run_loaded("sd", 24, 8.0)
     assert max(ours) < 1.25 * min(ours), "nobody is left behind"
@@ -177,6 +181,7 @@ class SlowExits(ToyModel):
         return rows
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("modelled", [True, False])
 def test_a_verification_given_up_takes_the_time_to_its_exit(
     modelled: bool, monkeypatch: pytest.MonkeyPatch
@@ -198,6 +203,7 @@ def test_a_verification_given_up_takes_the_time_to_its_exit(
     assert sum(record.finished_s) >= sum(took_s)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("robots", [1, 3])
 @pytest.mark.parametrize("modelled", [True, False])
 def test_what_comes_while_one_chunk_is_verified_is_taken_in_at_an_exit(
@@ -231,6 +237,7 @@ def test_what_comes_while_one_chunk_is_verified_is_taken_in_at_an_exit(
     assert all(min(abs(after_s - exit_s) for exit_s in (0.1, 0.2, 0.3)) < 1e-9 for _, after_s in taken)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
 def test_a_draft_beside_the_target_changes_no_text_and_writes_more(temperature: float) -> None:
     target, draft = toy_pair(3, 0.8, eos_bias=-9.0)

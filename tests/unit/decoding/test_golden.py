@@ -23,6 +23,7 @@ CONDITIONS = schedules.conditions()
 ADVICE = f"Where that is meant: {schedules.COMMAND}, and commit the files with the change."
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("name", CONDITIONS)
 def test_schedules_are_as_recorded(name: str) -> None:
     changed = schedules.differences(SCHEDULES.get(name, {}), CONDITIONS[name]())

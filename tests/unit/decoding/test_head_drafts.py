@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from cloud_machine import ALICE, BOB, PROMPT, both_opened, opened, step
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,6 +33,7 @@ GREEDY = SCHEMES["greedy"]
 KEY = SessionKey(ALICE, 5)
 
 
+@pytest.mark.lengthy
 @schedules
 @given(
     worlds,

@@ -69,6 +69,7 @@ def hedged_configs(draw) -> DecodingConfig:
     )
 
 
+@pytest.mark.lengthy
 @schedules
 @given(worlds, worlds, hedged_configs(), st.integers(0, 50), st.sampled_from([0.0, 0.6, 1.0]))
 def test_any_two_schedules_give_the_targets_own_text(world, second, config, seed, agreement):
@@ -82,6 +83,7 @@ def test_any_two_schedules_give_the_targets_own_text(world, second, config, seed
         assert tuple(told) == decoded.token_ids and decoded.unverified_tokens == 0
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_one_dead_verifier_costs_a_moment_and_no_token(strategy: str) -> None:
     dead = replace(QUIET, outages=(Outage(0.0, math.inf),))
@@ -99,6 +101,7 @@ def test_a_verifier_that_stands_by_reads_the_prompt_and_runs_nothing_else() -> N
     assert both["verify"] + both["step"] <= 1.05 * (alone["verify"] + alone["step"])
 
 
+@pytest.mark.lengthy
 def test_a_kill_of_the_leader_is_not_seen_in_the_text() -> None:
     kills = tuple(Outage(at_s, at_s + 0.5, verifier_restarts=True) for at_s in (0.1, 1.3, 2.9))
     decoded, _ = write(replace(QUIET, outages=kills), QUIET, texts=20)
@@ -111,6 +114,7 @@ IN_TEXT_S, PROMPT_S, BETWEEN_S, BACK_S = 0.8, 0.54, 0.53, 0.3
 """Times of a kill: amid the second text, amid its prompt, between it and the first; and how long it lasts."""
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("first", "second"),
     [
@@ -139,6 +143,7 @@ def killed_at(*at_s: float) -> VirtualWorld:
     return replace(QUIET, outages=tuple(Outage(one, one + BACK_S, verifier_restarts=True) for one in at_s))
 
 
+@pytest.mark.lengthy
 def test_bursts_cost_less_beside_a_quiet_link() -> None:
     link = LinkProfile(0.005, burst_s=0.5, burst_every_s=2.0)
     bursty = replace(QUIET, uplink=link, downlink=link)

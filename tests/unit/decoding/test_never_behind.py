@@ -11,6 +11,7 @@ USELESS = [one for name, one in CHANGES.items() if name.startswith(("drafts", "a
 """Little or nothing pays here but a plain step, and what is tried in vain shows."""
 
 
+@pytest.mark.lengthy
 def test_no_window_is_slower_than_ar() -> None:
     changes = [USUAL, *SMALL, USUAL]
     for text, now in zip(write_session(changes, "outrider"), changes, strict=True):
@@ -18,6 +19,7 @@ def test_no_window_is_slower_than_ar() -> None:
         assert min(window_speeds(text, now.step_s, 0)) >= 0.6, now
 
 
+@pytest.mark.lengthy
 def test_where_nothing_pays_trials_cost_little() -> None:
     changes = [USUAL, *USELESS, USUAL]
     *texts, back = write_session(changes, "outrider")

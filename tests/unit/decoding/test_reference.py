@@ -67,6 +67,7 @@ CONFIGS = {
 }
 
 
+@pytest.mark.lengthy
 @schedules
 @given(
     worlds,

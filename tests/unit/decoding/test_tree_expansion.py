@@ -34,6 +34,7 @@ def growth_of(config: DecodingConfig, tree: DraftTree) -> TreeExpander:
     )
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("strategy", ["outrider", "fsd", "picospec"])
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(steps)

@@ -93,6 +93,7 @@ def as_it_is() -> list[Any]:
     return list(recorded(DEFAULT_TUNING))
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("name", [name for name in SWITCHES if name != "select_batch"])
 def test_each_switch_changes_some_schedule(name: str, as_it_is: list[Any]) -> None:
     """`select_batch` needs a fleet: `test_fleet`."""

@@ -28,6 +28,7 @@ def gain():
     return measure_gain(3, WordEmbedder())
 
 
+@pytest.mark.lengthy
 def test_both_sides_together_answer_what_neither_can(gain) -> None:
     together = gain["both, aggregated"]
     for alone in (gain["the device alone"], gain["the cloud alone"]):

@@ -165,6 +165,7 @@ def test_exits_that_are_not_read_take_no_time_of_a_verification() -> None:
     assert exits_apart(load_regimes(["lan"])["lan"]) == load_regimes(["lan"])["lan"]
 
 
+@pytest.mark.lengthy
 def test_the_table_has_every_alternative_and_the_best_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

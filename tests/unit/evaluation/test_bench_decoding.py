@@ -34,6 +34,7 @@ def go2() -> dict[str, comparison.Figures]:
     return comparison.measure_regime(regime, comparison.synthetic_models(regime, seed=0), requests, seed=0)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("strategy", ["ar", "sd", "dssd", "fsd", "picospec"])
 def test_go2_recreates_the_papers_formulas(go2: dict[str, comparison.Figures], strategy: str) -> None:
     assert go2[strategy].ratio_to_formula == pytest.approx(1.0, abs=0.1)
@@ -64,6 +65,7 @@ def test_mended_formulas_expect_less_where_the_papers_leave_something_out() -> N
         assert formula is not None and mended is not None and mended < 0.95 * formula
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("name", ["picospec-qwen-gsm8k", "picospec-qwen-humaneval", "picospec-llama-gsm8k"])
 def test_picospec_is_as_fast_as_its_formula_with_fast_verification(name: str) -> None:
     regime = regime_named(name)
@@ -92,6 +94,7 @@ def test_fsd_drafts_on_as_many_exits_as_its_paper_could() -> None:
     assert comparison.configuration(regime, "outrider").workers == 6
 
 
+@pytest.mark.lengthy
 def test_figures_of_all_strategies_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def two_texts(frames: int, seed: int) -> list[Any]:
         return comparison.synthetic_requests(2, 15)
@@ -130,6 +133,7 @@ def test_figures_of_all_strategies_are_written(tmp_path: Path, monkeypatch: pyte
     assert {"draft", "verify", "up", "down", "commit"} <= kinds
 
 
+@pytest.mark.lengthy
 def test_pictures_measure_nothing_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measured: list[Regime] = []
 
@@ -150,6 +154,7 @@ def test_pictures_measure_nothing_anew(tmp_path: Path, monkeypatch: pytest.Monke
     assert {path.name for path in tmp_path.iterdir()} == {"lan_speeds.png", "lan_timeline.png"}
 
 
+@pytest.mark.lengthy
 def test_ablations_have_a_value_for_every_setting_and_are_drawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

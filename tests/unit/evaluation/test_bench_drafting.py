@@ -50,6 +50,7 @@ def test_the_draft_model_is_spared_where_retrieval_is_surer():
     assert joined.acceptance_length >= alone.acceptance_length
 
 
+@pytest.mark.lengthy
 def test_the_benchmark_runs_to_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

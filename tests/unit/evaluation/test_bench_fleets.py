@@ -38,6 +38,7 @@ def test_the_rival_writes_the_same_texts() -> None:
     assert 0.4 < sum(rank == RIGHT for one in ranks for rank in one[0]) / 40 < 0.9
 
 
+@pytest.mark.lengthy
 def test_every_fleet_is_compared_with_the_best_alternative(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -31,18 +31,21 @@ def test_kills_fall_on_both_verifiers_and_never_on_both_at_once() -> None:
     assert all(before.end_s <= after.start_s for before, after in pairwise(outages))
 
 
+@pytest.mark.lengthy
 def test_texts_are_written_until_every_kill_has_been() -> None:
     worlds = killed([WORLD] * 2, 2, seed=0)
     written = write_texts(synthetic_models(REGIME, 0), REGIME, worlds, texts=1)
     assert len(written.tokens) > 10, "texts of a tenth of a second, until the last kill after some seconds"
 
 
+@pytest.mark.lengthy
 def test_a_second_verifier_writes_the_same_texts_and_waits_less_where_verifiers_are_killed() -> None:
     one = measure_kills(REGIME, 1, seed=0, kills=3)
     assert one.same_texts and one.hedged_stand_ms < 0.5 * one.stand_ms
     assert one.stand_ms >= 1e3 * DOWN_S / 2 and one.prompts > 1.0
 
 
+@pytest.mark.lengthy
 def test_without_losses_little_more_work_is_done() -> None:
     one = measure_hedging(REGIME, "none", texts=15, seed=0)
     assert one.same_texts and one.work < 1.5 and BURSTS["none"][0] == 0.0

@@ -104,6 +104,7 @@ def test_variants_change_the_costs_alone() -> None:
         varied(regimes, "dear")
 
 
+@pytest.mark.lengthy
 def test_random_conditions_are_measured_and_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,6 +118,7 @@ def test_random_conditions_are_measured_and_written(
     assert "over ssd on two devices at 5%" in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.lengthy
 def test_regimes_the_shipped_pair_and_fleets_are_conditions() -> None:
     regimes = load_regimes(["lan"])
     models = synthetic_models(regimes["lan"], seed=1)

@@ -34,6 +34,7 @@ def test_a_lost_record_is_noticed(tmp_path: Path) -> None:
         _check_kept(tmp_path / "m.db", None, {kept, kept + 1})
 
 
+@pytest.mark.lengthy
 def test_nine_of_ten_household_questions_find_their_record_among_three(tmp_path: Path) -> None:
     figures = find_again(tmp_path / "m.db")
     assert figures["household_records"] >= 100 and figures["questions"] >= 100
@@ -49,6 +50,7 @@ def test_more_than_half_of_the_words_of_the_questions_are_not_in_what_was_told()
     assert statistics.mean(shares) > 0.5
 
 
+@pytest.mark.lengthy
 def test_figures_are_written(tmp_path: Path) -> None:
     figures = bench_memory(300, 1, 0, True, tmp_path / "f.json", queries=5)
     assert json.loads((tmp_path / "f.json").read_text()) == figures

@@ -99,6 +99,7 @@ def test_of_tokens_that_the_eager_draft_holds_alike_any_is_its_best(monkeypatch:
     ]
 
 
+@pytest.mark.lengthy
 def test_a_trial_of_graphs_loads_each_block_and_measures_memory() -> None:
     trial = run_trial(2, 300, repeats=1, widths=Widths(128, 256, 1, 1))
     assert trial.loaded_s > 0.0 and trial.waited_s >= 0.0
@@ -106,6 +107,7 @@ def test_a_trial_of_graphs_loads_each_block_and_measures_memory() -> None:
     assert trial.plain_s > 0.0 and trial.switching_s > 0.0
 
 
+@pytest.mark.lengthy
 def test_a_gpus_figures_are_read_from_its_captured_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """All but the GPU: what `--device cuda` runs and prints."""
     stand_in_for_cuda(monkeypatch)
@@ -126,6 +128,7 @@ def test_a_gpus_figures_are_read_from_its_captured_steps(monkeypatch: pytest.Mon
     }
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("precision", step_trial.PACKED_PRECISIONS)
 def test_a_verification_by_fewer_bits_is_set_against_one_in_bf16(
     precision: Precision, monkeypatch: pytest.MonkeyPatch
@@ -152,6 +155,7 @@ def test_a_device_that_is_not_there_is_refused_before_anything_is_measured(
         bench.bench_models(1, 3, folder, device="cuda")
 
 
+@pytest.mark.lengthy
 def test_figures_and_pictures_are_written(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

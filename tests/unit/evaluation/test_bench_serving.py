@@ -82,6 +82,7 @@ def test_a_verifier_is_fitted_by_the_batches_that_were_seen() -> None:
     assert (cost([]), cost.prompt_parts) == (0.007, 4)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_eight_robots_share_a_verifier_and_none_slows_the_others(strategy: str) -> None:
     pair = Pair(*toy_pair(3, 0.8))
@@ -98,6 +99,7 @@ def fleet(robots: int) -> tuple[list[RobotRecord], CloudRecord]:
     return run_fleet(Pair(*toy_pair(3, 0.8)), PROMPTS, world, config, robots, 0.0)
 
 
+@pytest.mark.lengthy
 def test_the_throughput_of_fleets_is_drawn(tmp_path: Path) -> None:
     draw_throughput(tmp_path / "serving.png", {"sd, 0 s": [row_of(*fleet(robots)) for robots in ROBOTS]})
     assert (tmp_path / "serving.png").stat().st_size > 1000

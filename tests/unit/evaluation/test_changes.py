@@ -41,6 +41,7 @@ def test_slow_windows_are_counted() -> None:
     assert reached.share_below == pytest.approx(33 / 74), "of 41 and 33 windows"
 
 
+@pytest.mark.lengthy
 def test_the_command_prints_and_writes_every_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = ("server 3 times slower", "drafts 5 % right")
     some = {name: CHANGES[name] for name in kept}

@@ -28,6 +28,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict:
     return figures
 
 
+@pytest.mark.lengthy
 def test_each_side_alone_holds_its_own_facts(told: dict) -> None:
     rows = {row["documents"]: row for row in told["answers"]}
     robot, cloud = rows["the robot's"], rows["the cloud's"]

@@ -140,6 +140,7 @@ def test_the_expert_finds_it_through_the_same_loop(tmp_path, capsys):
     assert "\nhome " not in printed, "no home failed"
 
 
+@pytest.mark.lengthy
 def test_a_remembered_place_in_another_room_saves_most_of_the_search():
     tasks = [EpisodeTask(first_home_seed(0) + n, "other_room", "expert", Path(), 150) for n in (19, 23, 35)]
     searched = [run_task(task).result for task in tasks]
@@ -149,6 +150,7 @@ def test_a_remembered_place_in_another_room_saves_most_of_the_search():
     assert sum(one.path_m for one in recalled) < sum(one.path_m for one in searched)
 
 
+@pytest.mark.lengthy
 def test_a_memory_that_is_no_longer_true_leaves_the_search_as_it_was():
     home = generate_home(first_home_seed(0) + 15, placement="other_room")
     sighting = Sighting(home.target.spec.phrase, home.start.x + 1.5, home.start.y)

@@ -144,6 +144,7 @@ def test_figures_count_actions_and_objects() -> None:
     assert nothing["object_precision"] is None and nothing["agreement_target_in_view"] is None
 
 
+@pytest.mark.lengthy
 def test_the_shipped_pair_answers_for_pictures_of_a_folder(tmp_path: Path) -> None:
     example = next(home_examples(first_home_seed(5)))
     tasks = [

@@ -40,6 +40,7 @@ def toys(agreement: float, eos_bias: float = -3.0) -> Loaded:
     return target, ToyModel(ToySettings(seed=1, agreement=0.0, eos_bias=eos_bias)), head
 
 
+@pytest.mark.lengthy
 def test_what_is_measured_is_printed_and_written(tmp_path: Path) -> None:
     figures = measure_head(lambda: toys(1.0), PROMPTS, tmp_path / "head.json")
     assert figures["frames"] == len(PROMPTS) - 1
@@ -51,6 +52,7 @@ def test_what_is_measured_is_printed_and_written(tmp_path: Path) -> None:
     assert shares[NOTHING] is None and shares[HEAD] > 0.0 and shares[MODEL] > 0.0
 
 
+@pytest.mark.lengthy
 def test_the_shipped_targets_head_saves_passes() -> None:
     folder = models_folder(None) / "target"
     target = load_model(folder)
@@ -78,6 +80,7 @@ def test_texts_that_differ_are_a_fault() -> None:
         measure_head(load, PROMPTS[:2])
 
 
+@pytest.mark.lengthy
 def test_the_command_measures_a_models_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = build_tiny_pair(tmp_path)
     command = ["eval", "head", "--models", str(folder), "--frames", "1"]

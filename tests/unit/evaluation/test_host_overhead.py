@@ -77,6 +77,7 @@ def test_a_batch_that_is_left_in_its_midst_has_run_until_then(monkeypatch: pytes
     assert clock.now_s == 7.0
 
 
+@pytest.mark.lengthy
 def test_a_robots_texts_are_timed(tmp_path: Path) -> None:
     folder = build_tiny_pair(tmp_path)
     add_exits(folder / "target", (1,), torch.arange(20))

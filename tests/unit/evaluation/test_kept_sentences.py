@@ -25,6 +25,7 @@ def readings(half: str) -> list[Reading]:
     return [read(sentence, vocabulary) for sentence in sets[half]]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("half", SETS)
 def test_intents_are_right(half: str) -> None:
     told = readings(half)
@@ -92,6 +93,7 @@ def test_what_is_no_sentence_with_its_intent_is_named_by_its_line(tmp_path: Path
         read_sentences(folder)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("words", ["", "- red", "colour: 3", "a: b: c", "colour: ['']", "[" * 9999])
 def test_a_folder_without_words_or_sentences_is_named(tmp_path: Path, words: str) -> None:
     folder = folder_of(tmp_path)

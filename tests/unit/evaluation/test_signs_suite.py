@@ -83,6 +83,7 @@ def drive(
         return side, read, result, simulator.truth()
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_text_that_a_sign_says_moves_only_what_the_grammar_says(text: str) -> None:
     """`move forward large` is an action, wherever it comes from; all else stands."""

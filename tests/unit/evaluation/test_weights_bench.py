@@ -113,6 +113,7 @@ def test_texts_written_together_are_those_of_ar(temperature: float) -> None:
     assert target_texts(TARGET, prompts, config, 12) == texts
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_every_strategy_over_every_network_is_told(temperature: float, tmp_path: Path) -> None:
     file = tmp_path / "weights.json"

@@ -47,6 +47,7 @@ def words(number: int, rng: random.Random) -> str:
     return f"secret{number:05d}x {filler}"
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("seed", range(3))
 def test_nothing_of_many_forgotten_records_stays(seed: int, tmp_path: Path) -> None:
     """Not where SQLite has moved a record from page to page before, nor of its vectors' signs."""

@@ -164,6 +164,7 @@ def test_limits_are_those_of_whoever_has_some(tmp_path: Path) -> None:
         assert store.count() == 2, "their stamps alone make nothing old"
 
 
+@pytest.mark.lengthy
 def test_the_bound_on_the_disk_holds(tmp_path: Path) -> None:
     limits = StoreLimits(max_mb=1.0)
     with MemoryStore(tmp_path / "m.db", WordEmbedder(), limits=limits) as store:

@@ -68,6 +68,7 @@ def test_a_word_finds_its_note(told: MemoryStore, note: str, word: str, form: st
     assert told.newest(1000)[-held].text == note
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("note", "words"), NOTES.values(), ids=list(NOTES))
 def test_all_its_words_forget_it_alone(note: str, words: list[str], form: str, tmp_path: Path) -> None:

@@ -131,6 +131,7 @@ def load_session(model: QwenModel) -> object:
     return model.open_session()
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("strategy", ["sd", "dssd", "fsd", "picospec", "outrider"])
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_every_strategy_writes_an_action_line(

@@ -64,6 +64,7 @@ def test_what_is_no_token_id_is_refused(tmp_path: Path, value: object) -> None:
         load_tokenizer(tmp_path)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("strategy", ["ar", "sd", "outrider"])
 def test_greedy_texts_are_those_of_transformers_to_the_end(tmp_path: Path, strategy: str) -> None:
     for name, seed in (("target", 1), ("draft", 2)):

@@ -194,6 +194,7 @@ DAMAGE: list[tuple[Callable[[Path], None], str]] = [
 ]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("damage", "message"), DAMAGE)
 def test_a_damaged_file_is_named(tmp_path: Path, damage: Callable[[Path], None], message: str) -> None:
     folder = build_tiny_model(tmp_path / "target", TinySize(layers=4))

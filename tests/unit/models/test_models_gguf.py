@@ -35,6 +35,7 @@ def logits_of_transformers(path: Path, modules: torch.nn.Module, token_ids: list
         return modules(torch.tensor([token_ids])).logits[0]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("kind", [*KINDS, *K_KINDS])
 def test_logits_are_those_that_transformers_computes_from_the_file(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "model.gguf"

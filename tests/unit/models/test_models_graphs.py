@@ -59,6 +59,7 @@ def greedy(model: QwenModel | GraphModel, prompt: Prompt, chunk: int = 1) -> tup
     return token_ids, torch.stack(rows)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("packs", [True, False])
 def test_tokens_are_those_of_the_eager_model(
@@ -196,6 +197,7 @@ def test_a_provider_that_does_not_start_is_no_cpu_under_its_name(
         load_graph_model(folder, provider="tensorrt")
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -235,6 +237,7 @@ def test_what_has_its_length_but_is_something_else_says_so_when_it_is_opened(
         load_graph_model(folder).open_session().prefill(random_prompt(1))
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("content", [None, '{"load_dec', '{"load_decode": 3}', "[1]"])
 def test_a_profile_that_cannot_be_read_is_measured_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: Path, content: str | None

@@ -209,6 +209,7 @@ def test_the_rule_of_qwen_vl_utils_decides(tmp_path: Path, monkeypatch: pytest.M
     assert model_size(480, 640, read(tmp_path / "without")) == (476, 644)
 
 
+@pytest.mark.lengthy
 def test_models_read_pictures_as_their_folder_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same picture takes fewer tokens, and what is said is still what transformers says."""
     monkeypatch.setenv("OUTRIDER_CACHE", str(tmp_path / "cache"))

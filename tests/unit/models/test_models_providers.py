@@ -46,6 +46,7 @@ def rows_of(model: QwenModel | GraphModel, token_ids: list[int]) -> torch.Tensor
     return torch.stack([first, *[session.forward([token])[0] for token in token_ids]])
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("precision", ["fp32", "int8", "int4"])
 @pytest.mark.parametrize("name", PROVIDERS)
 def test_a_provider_computes_what_the_eager_twin_does(

@@ -187,6 +187,7 @@ for precision in sys.argv[2:]:
 """
 
 
+@pytest.mark.lengthy
 def test_no_memory_for_a_product_is_told_as_no_memory() -> None:
     """oneDNN, which multiplies bfloat16, has words of its own for it. A process for each has the limit."""
     command = [sys.executable, "-c", OUT_OF_MEMORY, str(SHIPPED), *PRECISIONS]

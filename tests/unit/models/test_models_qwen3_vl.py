@@ -109,6 +109,7 @@ def test_every_strategy_writes_the_targets_own_text(
     assert decoder.decode(request).token_ids == own.decode(request).token_ids
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("precision", ["fp32", "int4"])
 @pytest.mark.parametrize("name", ["a picture", "a wide picture"])
 @pytest.mark.usefixtures("graph_cache")

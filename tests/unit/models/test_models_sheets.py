@@ -177,11 +177,13 @@ def seen_in(home_seed: int, signs: bool) -> tuple[list[NDArray[np.uint8]], list[
     return pictures, masks
 
 
+@pytest.mark.lengthy
 def test_homes_without_signs_look_the_same() -> None:
     touched = [picture for seed in range(40, 52) for picture in seen_in(seed, False)[0] if sheets_in(picture)]
     assert len(touched) <= 1
 
 
+@pytest.mark.lengthy
 def test_in_homes_most_of_the_signs_and_little_else_goes() -> None:
     signs = found = beside = 0
     for seed in range(40, 46):

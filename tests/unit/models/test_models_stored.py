@@ -153,6 +153,7 @@ def rows_of(model: QwenModel) -> Tensor:
     return torch.cat([session.prefill(random_prompt(1))[None], session.forward([30, 31, 32, 33, 34])])
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("name", SCHEMES)
 def test_it_says_what_the_weights_say_that_its_integers_stand_for(
     name: str, pairs: dict[str, tuple[Path, Path]]
@@ -161,6 +162,7 @@ def test_it_says_what_the_weights_say_that_its_integers_stand_for(
     assert torch.allclose(rows_of(stored), rows_of(whole), atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("name", OF_4_BITS)
 def test_its_integers_are_kept_at_4_bits(name: str, pairs: dict[str, tuple[Path, Path]]) -> None:
     whole, stored = load_model(pairs[name][0]), load_exact_model(pairs[name][1], "int4")
@@ -227,6 +229,7 @@ def test_both_architectures_write_with_it(version: str, name: str, tmp_path: Pat
         assert rows.argmax(-1).tolist() == token_ids[1:]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("name", ["awq", "awq, one whole", "gptq, ordered"])
 def test_static_graphs_have_the_same_integers(
     name: str, pairs: dict[str, tuple[Path, Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -194,6 +194,7 @@ def test_a_model_of_tiles_says_what_the_cpus_says(
         assert likeness > 0.999
 
 
+@pytest.mark.lengthy
 def test_tiles_are_fused_and_captured_as_whole_weights_are(
     folder: Path, kernels: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

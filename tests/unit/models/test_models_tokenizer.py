@@ -98,6 +98,7 @@ def both(request, tmp_path_factory):
     return load_tokenizer(folder), PreTrainedTokenizerFast.from_pretrained(folder)
 
 
+@pytest.mark.lengthy
 @given(texts)
 def test_ids_are_those_of_transformers(both, text) -> None:
     ours, theirs = both

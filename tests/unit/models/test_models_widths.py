@@ -34,6 +34,7 @@ def greedy(model: QwenModel | GraphModel) -> tuple[list[int], Tensor]:
     return token_ids, torch.stack(rows)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("name", ["Qwen2-VL-2B", "Qwen2.5-VL-3B", "Qwen3-VL-2B", "Qwen3-VL-4B"])
 def test_at_full_width_the_logits_are_those_of_transformers(name: str, tmp_path: Path) -> None:
     """With few words, and one layer behind two of vision, the first of which has windows in Qwen2.5-VL."""

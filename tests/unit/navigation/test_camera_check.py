@@ -51,6 +51,7 @@ def pan(flip: Callable[[Picture], Picture], seed: int, rate_rps: float, sense: f
     return check
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("rate_rps", [0.4, 1.0])
 @pytest.mark.parametrize(("seed", "sense"), [(1, 1.0), (2, -1.0), (3, 1.0)])
 def test_left_is_left_in_a_picture_as_it_should_be(seed: int, sense: float, rate_rps: float) -> None:
@@ -58,6 +59,7 @@ def test_left_is_left_in_a_picture_as_it_should_be(seed: int, sense: float, rate
     assert not check.mirrored and check.votes[0] >= 6 and check.votes[1] == 0
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("flip", [np.fliplr, lambda p: np.rot90(p, 2)], ids=["mirrored", "upside down"])
 @pytest.mark.parametrize(("seed", "sense"), [(1, 1.0), (2, -1.0), (3, 1.0)])
 def test_a_picture_in_which_left_is_right_is_noticed(
@@ -93,6 +95,7 @@ def with_noise(picture: Picture, count: int) -> Picture:
     return np.clip(picture + rng.normal(0.0, 3.0, picture.shape), 0, 255).astype(np.uint8)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("change", [with_clock, with_noise])
 @pytest.mark.parametrize("number", [0, 15])
 def test_a_picture_that_shows_no_turn_is_noticed_though_it_changes(
@@ -106,6 +109,7 @@ def test_static_noise_is_noticed() -> None:
     assert pan(lambda _: NOISE, 1, 0.6).unmoved
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("look", ["textured", "dim", "washed", "noisy"])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_no_look_of_a_home_is_taken_for_a_camera_that_is_dead(look: str, seed: int) -> None:
@@ -233,6 +237,7 @@ def test_of_a_large_picture_a_change_over_many_bytes_is_seen() -> None:
     assert not watch.is_repeated(picture.tobytes(), odometry(x=1.0))
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("look", ["plain", "dim", "noisy", "all"])
 def test_a_home_is_not_black(look: str) -> None:
     for seed in range(6):

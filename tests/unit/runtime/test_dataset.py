@@ -46,6 +46,7 @@ def test_a_step_past_something_in_the_way_ends_where_the_robots_own_controller_e
         robots.close()
 
 
+@pytest.mark.lengthy
 def test_some_homes_have_memories_in_their_prompts_and_the_expert_goes_by_them():
     queries = [query for seed in range(4) for example in home_examples(seed) for query in example.queries]
     remembered = [query for query in queries if "saw " in query.user_text.split("\n")[1]]

@@ -40,6 +40,7 @@ def run_with(fault: Fault, motion: str = "continuous") -> Trial:
 trial_of = functools.cache(run)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_the_robot_stands_in_time_and_the_goal_has_a_clear_end(fault: Fault) -> None:
     trial = trial_of(fault.name)
@@ -48,6 +49,7 @@ def test_the_robot_stands_in_time_and_the_goal_has_a_clear_end(fault: Fault) -> 
     assert trial.reached or trial.message
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     "name",
     [
@@ -65,6 +67,7 @@ def test_stepwise_motion_stands_in_time_too(name: str) -> None:
     assert 0.0 <= trial.to_zero_s <= 0.3 and not trial.missed and not trial.unclear
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     "name",
     [
@@ -83,6 +86,7 @@ def test_the_search_goes_on_once_the_cause_is_gone(name: str) -> None:
     assert trial_of(name).reached
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("seed", range(6))
 def test_an_action_node_that_takes_a_report_with_it_costs_no_goal(seed: int) -> None:
     trial = run_trial(HOME, named("action node killed"), np.random.default_rng(seed), MOVING_STEPS)
@@ -127,6 +131,7 @@ ANY_CLOCK = pilot, "clock_off", lambda age_s: ""
 BLIND = controller, "scan_points", lambda *_: controller.NOTHING_SEEN
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("name", "broken"),
     [

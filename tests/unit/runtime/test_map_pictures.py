@@ -10,6 +10,7 @@ from outrider.simulation.homes.home import PLACEMENTS, generate_home
 from outrider.simulation.homes.vocabulary import COLOUR_RGB, FURNITURE_KINDS, ObjectSpec
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("kind", [*FURNITURE_KINDS, "ball"])
 def test_every_home_is_drawn_with_its_target_marked(kind: str) -> None:
     for seed, placement in enumerate(PLACEMENTS):

@@ -122,6 +122,7 @@ def test_an_empty_corpus_says_so(tmp_path: Path) -> None:
         assert told in CliRunner().invoke(cli.app, ["corpus", *words.split(), "--corpus", corpus]).output
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("number", "status", "said"),
     [

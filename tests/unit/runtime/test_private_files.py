@@ -162,6 +162,7 @@ def test_an_exported_memory_is_private(tmp_path: Path, umask: None) -> None:
     assert json.loads((tmp_path / "memories.jsonl").read_text())["text"] == "the keys are under the mat"
 
 
+@pytest.mark.lengthy
 def test_an_export_by_the_shell_is_closed_before_it_is_written(tmp_path: Path, umask: None) -> None:
     store = tmp_path / "memory.db"
     command = [sys.executable, "-m", "outrider", "memory"]

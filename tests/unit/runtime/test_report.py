@@ -76,6 +76,7 @@ def short_run() -> RunRecord:
     return replace(run_record(), shots=run_record().shots[:2], steps=[], home=None)
 
 
+@pytest.mark.lengthy
 def test_a_run_leaves_its_four_files(written):
     names = {"report.json", "rounds.jsonl", "trajectory.png", "run.mp4"}
     assert {file.name for file in written.iterdir()} == names
@@ -107,6 +108,7 @@ def test_the_film_is_h264_in_an_mp4_that_plays_everywhere(written):
     assert frames == len(Film(run_record())) > 2.0 * FRAMES_PER_S
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("missing", [2, 3, 4])
 def test_a_film_without_h264_is_written_and_says_so(missing, tmp_path, monkeypatch, caplog):
     left = set(video_file.CODECS[missing:])
@@ -126,6 +128,7 @@ def test_a_film_that_is_stopped_leaves_none(tmp_path):
     assert {file.name for file in tmp_path.iterdir()} == {"trajectory.png"}
 
 
+@pytest.mark.lengthy
 def test_the_animation_is_the_film_at_a_smaller_size(tmp_path):
     write_pictures(run_record(), tmp_path, video=False, animation=tmp_path / "demo.webp")
     with Image.open(tmp_path / "demo.webp") as animation:

@@ -28,6 +28,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTRIDER_CACHE", str(tmp_path))
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("options", [{}, {"precision": "int8"}, {"runtime": "graphs", "precision": "int8"}])
 @pytest.mark.parametrize("constrained", [False, True])
 def test_every_kind_of_draft_leaves_the_text_as_it_is(

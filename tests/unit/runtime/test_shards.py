@@ -30,6 +30,7 @@ class Scripted:
     def close(self) -> None: ...
 
 
+@pytest.mark.lengthy
 def test_the_models_own_steps_lead_to_the_states_that_the_expert_answers():
     spinner = Scripted("turn right small\nsearch: spinning")
     examples = list(driven_examples(8, spinner))
@@ -59,6 +60,7 @@ def test_a_folder_that_cannot_be_made_is_found_out_before_anybody_drives(tmp_pat
         next(write_dataset(tmp_path / "file", 1, 0, 1, driver=tmp_path / "no-model"))
 
 
+@pytest.mark.lengthy
 def test_a_data_set_is_written_once_and_driven_shards_join_it(tmp_path, monkeypatch):
     monkeypatch.setattr(shards, "_decoder", lambda folder: Scripted("turn left large\nsearch: x"))
     (kept,) = write_dataset(tmp_path, 1, 0, 1, frames_per_shard=3)
@@ -74,6 +76,7 @@ def test_a_data_set_is_written_once_and_driven_shards_join_it(tmp_path, monkeypa
     assert len(driven.examples) == 3 and "search: turn left large" in driven.examples[1].queries[0].user_text
 
 
+@pytest.mark.lengthy
 def test_a_shard_of_one_home_is_the_same_each_time(tmp_path):
     tasks = [ShardTask(tmp_path / f"shard-{name}.msgpack", 5, None, num_frames=2) for name in "ab"]
     one, two = map(write_shard, tasks)

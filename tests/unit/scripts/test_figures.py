@@ -148,6 +148,7 @@ def test_records_are_lost_by_kills_and_kills_are_the_trials() -> None:
     assert records_lost(results) == "0 | 100 kills | 0.000 to 0.037"
 
 
+@pytest.mark.lengthy
 def test_every_picture_can_be_drawn_anew(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     for name in PICTURES:
@@ -155,6 +156,7 @@ def test_every_picture_can_be_drawn_anew(tmp_path: Path) -> None:
         assert not draw(RESULTS, name, tmp_path / f"{name}.svg")
 
 
+@pytest.mark.lengthy
 def test_make_figures_runs_as_a_command() -> None:
     command = [sys.executable, str(ROOT / "scripts" / "figures")]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == ""

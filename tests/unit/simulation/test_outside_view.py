@@ -32,6 +32,7 @@ def test_legs_trot_while_the_robot_goes_and_rest_where_it_stands():
     assert np.allclose(standing[-1][0::2], standing[-1][0])
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("seed", [1, 5])
 def test_no_picture_of_the_robot_shows_a_black_sky(seed):
     home = generate_home(seed, None, "other_room")

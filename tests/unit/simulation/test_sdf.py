@@ -197,6 +197,7 @@ def breaches(element: ET.Element, description: ET.Element, folder: Path) -> list
     return found
 
 
+@pytest.mark.lengthy
 @pytest.mark.skipif(specification() is None, reason="needs the package sdformat-sdf")
 @pytest.mark.parametrize("release", RELEASES)
 def test_the_world_keeps_sdformats_own_description(home: Home, release: str) -> None:

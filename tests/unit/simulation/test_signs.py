@@ -42,6 +42,7 @@ def test_a_home_has_the_same_signs_each_time_and_they_hang_in_its_rooms() -> Non
             assert one.z - one.height / 2 > 0.0 and one.width >= 0.3
 
 
+@pytest.mark.lengthy
 def test_signs_are_in_view_of_the_start() -> None:
     seen = []
     for seed in SEEDS:

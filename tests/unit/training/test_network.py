@@ -123,6 +123,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.lengthy
 def test_a_training_that_is_told_to_end_leaves_no_process(tokenizer, tmp_path):
     _data(tmp_path / "data")
     tokenizer.save_pretrained(tmp_path / "tokenizer")

@@ -78,6 +78,7 @@ def test_copied_runs_come_twice_and_count_the_second_time():
     assert rows.ids.min() >= 20 and rows.ids.max() < 60
 
 
+@pytest.mark.lengthy
 def test_a_run_resumes_as_if_it_had_not_stopped(folder, tmp_path):
     train = partial(readers.train_reader, copying_steps=2, saved_every=2)
     whole = list(train(folder, tmp_path / "whole", 5))

@@ -127,6 +127,7 @@ def test_a_general_checkpoint_gets_a_head_in_the_precision_it_runs_in(
     assert head.logits(state[None]).isfinite().any()
 
 
+@pytest.mark.lengthy
 def test_the_command_puts_the_head_beside_the_target(
     target: Path, data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

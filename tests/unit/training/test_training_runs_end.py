@@ -88,6 +88,7 @@ def test_a_damaged_tokenizer_is_named(data: Path, tmp_path: Path) -> None:
         train(CONFIG, tmp_path, data, tmp_path / "run", 1)
 
 
+@pytest.mark.lengthy
 def test_weights_that_cannot_be_written_are_named(tokenizer: Path, data: Path, tmp_path: Path) -> None:
     model = Trainer(CONFIG, read_tokenizer(tokenizer), data, tmp_path / "run").network.model
     (tmp_path / "draft" / "model.safetensors" / "in_the_way").mkdir(parents=True)

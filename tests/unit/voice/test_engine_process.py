@@ -96,6 +96,7 @@ def test_a_fault_of_the_engine_is_written_down_in_a_line(capsys: pytest.CaptureF
     assert capsys.readouterr().err.splitlines() == [line] * 3
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("when", ["feed", "end"])
 def test_an_engine_that_ends_serves_the_next_utterance(engine: EngineProcess, when: str) -> None:
     """At once: though its process may not yet look ended."""

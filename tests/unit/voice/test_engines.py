@@ -82,6 +82,7 @@ def test_the_least_sound_that_the_encoder_takes_is_taken(engine: EngineProcess) 
     assert not heard_in(engine, noise).stopped
 
 
+@pytest.mark.lengthy
 def test_an_engine_that_was_ended_is_started_anew(synthesizer: Synthesizer, engine: EngineProcess) -> None:
     engine.close()
     assert heard_in(engine, said(synthesizer, "find the red chair")).sentence == "find the red chair"

@@ -48,6 +48,7 @@ def said(synthesizer: Synthesizer, sentence: str, voice: Voice) -> bytes:
     return to_bytes(sound + np.random.default_rng(1).normal(0.0, 0.01, len(sound)))
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("voice", SPEAKERS, ids=lambda voice: voice.name)
 @pytest.mark.parametrize("word", WORDS)
 @pytest.mark.parametrize("sentence", ["{}", "please {} now"])
@@ -59,6 +60,7 @@ def test_a_word_that_stops_is_heard_once(
     assert sum(map(spotter.feed, pieces)) == 1
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("voice", SPEAKERS, ids=lambda voice: voice.name)
 @pytest.mark.parametrize(
     "sentence", ["find the red chair", "go to the left box", "turn left a little", "what do you see"]

@@ -42,6 +42,7 @@ computers = st.builds(
 )
 
 
+@pytest.mark.lengthy
 @given(
     rule=st.sampled_from(sorted(RULES)),
     sync=st.sampled_from(["speculative", "token"]),

@@ -177,6 +177,7 @@ def test_drafts_of_equal_distributions_are_equal_when_coupled():
         assert drafts[0].token == drafts[1].token and drafts[0].row is None
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("shape", ["mixed", "zeros in both", "certain"])
 def test_coupled_drafts_agree_as_often_as_promised(shape):
     rows, share, trials = rows_of(shape), FULL_SHARE // 4, 4000
