@@ -218,6 +218,7 @@ class Hub:
         elif m.lets_go(message):
             self._drive(viewer, message)
         viewer.pace.count(time.monotonic())
+        self._miss_driver()  # where this loop was held up, all that a silent driver has said waits here
         self._seat.heard(viewer.name, time.monotonic())
         if viewer.is_agent and m.is_for_persons(message):
             self._warn(viewer, "an agent says what to do in words: a person drives and releases the stop")
