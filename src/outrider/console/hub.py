@@ -128,8 +128,8 @@ class Hub:
                 viewer.mailbox.put_latest("boxes", told)
             viewer.mailbox.put_picture(self._picture, frame)
 
-    def see_by(self, lens: CameraModel) -> None:
-        """The pictures are this camera's from now on."""
+    def see_by(self, lens: CameraModel | None) -> None:
+        """The pictures are this camera's from now on; None where that is not known."""
         self._pictures.lens = lens
 
     def show_pose(self, pose: Pose2D) -> None:
