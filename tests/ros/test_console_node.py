@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from conftest import Client, NodeThread, wait_until
 from fakes import SLOW_CAMERA, ScriptedDecoder
@@ -30,12 +31,14 @@ from outrider.console import messages as m
 from outrider.console.robot import GoalEnd
 from outrider.core.errors import OutriderError
 from outrider.core.language.grammar import Vocabulary
+from outrider.core.sensors.camera import SIM_CAMERA, CameraModel
 from outrider.core.values import LinkState, Pose2D, Velocity
 from outrider.nodes.common import convert, qos
 from outrider.nodes.navigator.goal_sender import Sent
 from outrider.nodes.navigator.memory_node import MemoryNode
 from outrider.nodes.navigator.navigator_node import NavigatorNode
 from outrider.nodes.navigator.server_watch import ServerWatch
+from outrider.nodes.observers.console_camera import ConsoleCamera
 from outrider.nodes.observers.console_messages import picture_of, sights_of
 from outrider.nodes.observers.console_node import INACTIVE, ConsoleNode
 from outrider.nodes.simulation.simulation_node import SimulationNode
@@ -306,6 +309,57 @@ def test_a_console_beside_no_other_node_says_what_it_knows(
     console._goals._sent = Sent(ends.append, -math.inf, ServerWatch(console, "navigate"))
     wait_until(lambda: ends, "the end of a command whose navigator has gone")
     assert not ends[0].success and "gone" in ends[0].message
+
+
+class Lenses:
+    """Writes down what a console is told of its camera."""
+
+    def __init__(self) -> None:
+        self.seen_by: list[CameraModel | None] = []
+        self.pictures = 0
+
+    def see_by(self, lens: CameraModel | None) -> None:
+        self.seen_by.append(lens)
+
+    def show_picture(self, _: bytes) -> None:
+        self.pictures += 1
+
+
+@pytest.mark.parametrize(
+    ("other", "takes"),
+    [
+        (CameraModel(640, 480, 500.0), False),
+        (CameraModel(720, 1280, 864.4), False),
+        (CameraModel(0, 0, 0.0), False),
+        (CameraModel(252, 140, 300.0), True),
+        (CameraModel(1921, 1080, 900.0), True),
+    ],
+)
+def test_a_lens_measures_pictures_of_its_shape_alone(
+    run_node: Callable[..., NodeThread], client: Client, other: CameraModel, takes: bool
+) -> None:
+    console, lenses = run_node(lambda: ConsoleNode({"port": 0})).node, Lenses()
+    camera = ConsoleCamera(console, lenses, lambda: True)  # type: ignore[arg-type]
+    camera.watch(True)
+    stamp = convert.time_of(1.0)
+
+    def look_by(lens: CameraModel, size: tuple[int, int]) -> None:
+        before, picture = lenses.pictures, np.full((*size, 3), 99, np.uint8)
+        for message, name in (
+            (convert.camera_info_message(lens, stamp, "lens"), "camera_info"),
+            (convert.image_message(picture, stamp, "camera"), "image_raw"),
+        ):
+            client.publish(message, f"camera/{name}", qos.SENSOR)
+        wait_until(lambda: lenses.pictures > before, "a picture")
+
+    look_by(SIM_CAMERA, (280, 504))
+    wait_until(lambda: lenses.seen_by == [SIM_CAMERA], "a lens")
+    look_by(other, (280, 504))
+    look_by(other, (280, 504))
+    assert lenses.seen_by == [SIM_CAMERA, other][: 1 + takes]
+    look_by(SIM_CAMERA, (480, 640))
+    assert lenses.seen_by[-1] is None
+    camera.watch(False)
 
 
 def test_a_port_in_use_is_a_reason_not_to_start(run_node: Callable[..., NodeThread], teleop: Teleop) -> None:

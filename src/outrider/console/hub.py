@@ -128,8 +128,8 @@ class Hub:
                 viewer.mailbox.put_latest("boxes", told)
             viewer.mailbox.put_picture(self._picture, frame)
 
-    def see_by(self, lens: CameraModel) -> None:
-        """The pictures are this camera's from now on."""
+    def see_by(self, lens: CameraModel | None) -> None:
+        """The pictures are this camera's from now on; None where that is not known."""
         self._pictures.lens = lens
 
     def show_pose(self, pose: Pose2D) -> None:
@@ -218,6 +218,7 @@ class Hub:
         elif m.lets_go(message):
             self._drive(viewer, message)
         viewer.pace.count(time.monotonic())
+        self._miss_driver()  # where this loop was held up, all that a silent driver has said waits here
         self._seat.heard(viewer.name, time.monotonic())
         if viewer.is_agent and m.is_for_persons(message):
             self._warn(viewer, "an agent says what to do in words: a person drives and releases the stop")

@@ -200,7 +200,7 @@ class ConsoleServer:
         """Shows a camera picture to all viewers."""
         self._web.call(self._hub.show_picture, jpeg)
 
-    def see_by(self, lens: CameraModel) -> None:
+    def see_by(self, lens: CameraModel | None) -> None:
         """The pictures are this camera's from now on; without one nothing is drawn on them."""
         self._web.call(self._hub.see_by, lens)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +14,7 @@ from support.consoles import FakeRobot, OpenPage, wait_until
 from outrider.console import messages as m
 from outrider.console.drawn.pictures import sentence_to_go
 from outrider.console.robot import GoalEnd
+from outrider.console.seat import SILENCE_S
 from outrider.console.server import ConsoleServer
 from outrider.core.values import Velocity
 
@@ -227,3 +230,30 @@ def test_a_person_takes_an_agents_seat_at_the_page(page: Any, robot: FakeRobot, 
     press(page, "#seat")
     other.seated()
     page.wait_for_selector("#seat:disabled")
+
+
+class HeldUpRobot(FakeRobot):
+    """Holds up the console that drives it, as a machine does that swaps, until it may go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_go_on = threading.Event()
+
+    def drive(self, velocity: Velocity) -> None:
+        super().drive(velocity)
+        self.may_go_on.wait()
+
+
+@pytest.mark.parametrize("robot", [HeldUpRobot()])
+def test_what_a_driver_said_before_a_console_was_held_up_moves_nothing_after(
+    robot: HeldUpRobot, open_page: OpenPage
+) -> None:
+    page = open_page().seated()
+    page.drive(forward=1.0)
+    wait_until(lambda: robot.drives, "a hand")
+    held_s = time.monotonic()
+    page.send(**SAY)
+    wait_until(lambda: time.monotonic() - held_s > SILENCE_S, "longer than silence may last")
+    robot.may_go_on.set()
+    assert page.read("unseated")["asked"]["text"] == SAY["text"]
+    assert not robot.goals

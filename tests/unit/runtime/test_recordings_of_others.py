@@ -9,6 +9,7 @@ from pathlib import Path
 
 import lz4.frame
 import pytest
+import yaml
 import zstandard
 from mcap.reader import make_reader
 from mcap.writer import CompressionType, Writer
@@ -80,6 +81,41 @@ def test_messages_that_rosbag2_compressed_one_by_one_are_read(copy: Copy) -> Non
     assert [(step.request.prompt.text, step.text) for step in steps] == [
         (f"task {number}", TEXT) for number in range(1, 5)
     ]
+
+
+@pytest.mark.parametrize("told", ["bag_1.mcap", "bag/bag_1.mcap", "bag_1.mcap.zstd"])
+def test_a_file_of_a_bag_that_is_not_there_is_missed(
+    copy: Copy, caplog: pytest.LogCaptureFixture, told: str
+) -> None:
+    folder = copy("bag/bag_0.mcap").parent
+    files = {"relative_file_paths": ["bag_0.mcap.zstd", told]}
+    (folder / "metadata.yaml").write_text(yaml.safe_dump({"rosbag2_bagfile_information": files}))
+    assert len(read_steps(folder)) == 4
+    assert f"{Path(told).name} cannot be read (No such file or directory)" in caplog.text
+    caplog.clear()
+    copy("bag/bag_1.mcap")
+    assert len(read_steps(folder)) == 4 and not caplog.text
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[", "\x00", "1", "rosbag2_bagfile_information: [1]", "2026-99-99", "[" * 5000]
+)
+def test_a_bag_is_read_whatever_stands_in_place_of_its_metadata(
+    copy: Copy, caplog: pytest.LogCaptureFixture, content: str
+) -> None:
+    folder = copy("bag/bag_0.mcap").parent
+    (folder / "metadata.yaml").write_text(content)
+    assert len(read_steps(folder)) == 4 and not caplog.text
+
+
+def test_a_bag_of_two_that_recorded_the_same_has_each_text_whole(tmp_path: Path) -> None:
+    for number, texts in enumerate([(TEXT, 1), (TEXT[:9], 0)]):
+        tape = Tape(tmp_path / f"bag_{number}.mcap")
+        tape.prompt(1)
+        tape.text(1, *texts)
+        tape.close()
+    (step,) = read_steps(tmp_path)
+    assert (step.text, step.finished) == (TEXT, True)
 
 
 def test_a_message_that_would_expand_beyond_a_record_is_left_out(copy: Copy) -> None:

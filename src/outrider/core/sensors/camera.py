@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 from outrider.core.values import Pose2D
 
+SHAPE_TOLERANCE = 0.02
+"""Of the ratio of width and height, which rounding to whole pixels changes."""
+
 
 @dataclass(frozen=True)
 class CameraModel:
@@ -29,6 +32,11 @@ class CameraModel:
     def vertical_fov_rad(self) -> float:
         """Returns the vertical field of view in radians."""
         return 2.0 * math.atan(self.height / 2.0 / self.focal_px)
+
+    def has_shape(self, width: int, height: int) -> bool:
+        """Whether a picture of this size may be this camera's, at any resolution."""
+        whole = self.width * height
+        return abs(width * self.height - whole) <= SHAPE_TOLERANCE * whole
 
     def scaled_to(self, width: int, height: int) -> CameraModel:
         """The same lens at another resolution."""

@@ -17,12 +17,16 @@ from outrider.nodes.observers.console_messages import picture_of
 
 
 class ConsoleCamera:
-    """Shows pictures on a console, when `is_due`. For the node's thread."""
+    """Shows pictures on a console, when `is_due`. For the node's thread.
+
+    A lens of other pictures, as of a driver that publishes its own on the same topic, measures nothing.
+    """
 
     def __init__(self, node: OutriderNode, console: ConsoleServer, is_due: Callable[[], bool]) -> None:
         self._node, self._console, self._is_due = node, console, is_due
         self._subscriptions: list[Any] = []
         self._lens: CameraModel | None = None
+        self._size = (0, 0)
 
     def watch(self, watched: bool) -> None:
         """Subscribes, or unsubscribes."""
@@ -44,11 +48,17 @@ class ConsoleCamera:
         except FrameError as error:
             self._node.get_logger().error(str(error), throttle_duration_sec=5.0)
             return
+        self._size = message.width, message.height
+        if self._lens is not None and not self._lens.has_shape(*self._size):
+            self._see_by(None)
         value = self._node.value
         self._console.show_picture(picture_of(rgb, value("picture_width"), value("quality")))
 
     def _on_lens(self, message: CameraInfo) -> None:
         lens = convert.lens_of(message)
-        if lens is not None and lens != self._lens:
-            self._lens = lens
-            self._console.see_by(lens)
+        if lens is not None and lens != self._lens and lens.has_shape(*self._size):
+            self._see_by(lens)
+
+    def _see_by(self, lens: CameraModel | None) -> None:
+        self._lens = lens
+        self._console.see_by(lens)

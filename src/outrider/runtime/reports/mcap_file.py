@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
+import yaml  # type: ignore[import-untyped]
 from mcap.exceptions import McapError
 from mcap.reader import SeekingReader
 from mcap.records import Channel, Chunk, McapRecord, Message, Schema
@@ -21,9 +22,10 @@ from mcap.stream_reader import StreamReader, breakup_chunk
 from mcap_ros2.decoder import DecoderFactory
 
 from outrider.core.errors import ConfigError
-from outrider.core.files.given_file import open_file
+from outrider.core.files.given_file import open_file, read_text
 
 MAGIC, ZSTD_MAGIC = b"\x89MCAP0\r\n", b"\x28\xb5\x2f\xfd"
+METADATA = "metadata.yaml"
 SUFFIXES = (".mcap", ".mcap.zst", ".mcap.zstd")
 MAX_RECORD_BYTES = 1 << 28
 # What readers of damaged bytes raise; lz4 a RuntimeError.
@@ -56,17 +58,38 @@ class Trouble:
 
 
 def recording_files(path: Path) -> list[Path]:
-    """The files of a recording: itself, or those in a folder of rosbag2, in order. Raises ConfigError."""
+    """The files of a recording: itself, or those in a folder of rosbag2, in order, with those that its
+    metadata name and that are not there. Raises ConfigError.
+    """
     try:
-        names = sorted(path.iterdir(), key=lambda file: (len(file.name), file.name)) if path.is_dir() else []
+        names = list(path.iterdir()) if path.is_dir() else []
     except OSError as error:
         raise ConfigError(f"{path} cannot be read ({error.strerror}): give a recording") from error
     files = [file for file in names if file.name.endswith(SUFFIXES)]
+    if files:
+        present = {_unpacked(file.name) for file in files}
+        files += [path / name for name in _told_files(path / METADATA) if _unpacked(name) not in present]
+        files.sort(key=lambda file: (len(file.name), file.name))
     if not files and any(".db3" in file.suffixes for file in names or [path]):
         raise ConfigError(f"{path} is a bag of SQLite: convert it to MCAP with `ros2 bag convert`")
     if files or not path.is_dir():
         return files or [path]
     raise ConfigError(f"{path} holds no .mcap file: give a recording, or a folder of rosbag2")
+
+
+def _told_files(metadata: Path) -> list[str]:
+    """Names of MCAP files in rosbag2's description of a bag; none where it is not there, or is none."""
+    try:
+        told = yaml.safe_load(read_text(metadata))["rosbag2_bagfile_information"]["relative_file_paths"]
+    except (OSError, yaml.YAMLError, ValueError, LookupError, TypeError, RecursionError):
+        return []
+    names = [Path(str(name)).name for name in told] if isinstance(told, list) else []
+    return [name for name in names if name.endswith(SUFFIXES)]
+
+
+def _unpacked(name: str) -> str:
+    """A file's name without the mark of its compression, which people undo by hand."""
+    return name.partition(".mcap")[0]
 
 
 def read_messages(path: Path, names: Collection[str], trouble: Trouble) -> Iterator[tuple[str, Any]]:

@@ -115,8 +115,8 @@ def _take(steps: dict[tuple[str, int], RecordedStep], topic: str, message: Any, 
         prompt = Prompt(message.prompt, bytes(message.jpeg))
         check_request(prompt, message.max_new_tokens)
         request = DecodeRequest(prompt, message.max_new_tokens, deadline_s)
-        steps[key] = RecordedStep(*key, request)
-    elif key in steps and message.state in (_DECODING, _FINISHED):
+        steps.setdefault(key, RecordedStep(*key, request))  # two may have recorded into one bag
+    elif key in steps and not steps[key].finished and message.state in (_DECODING, _FINISHED):
         alone = steps[key].alone or message.link_state == LinkState.LOCAL.value
         # A text that was cut, for the next picture was due, has no speed: that is of the whole text.
         is_over, has_speed = message.state == _FINISHED, message.tokens_per_s > 0.0
