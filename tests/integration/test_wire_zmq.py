@@ -378,6 +378,18 @@ link.close()
 """A robot that says for each line that it reads when a new connection has brought an answer."""
 
 
+@contextmanager
+def killed_in_time(process: subprocess.Popen[str]) -> Iterator[None]:
+    """What a process says can be waited for: one that falls silent is killed, and what it says ends."""
+    timer = threading.Timer(NEWS_MS / 1000, process.kill)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        process.kill()
+
+
 def test_a_forged_message_costs_a_robot_its_connection_and_not_its_life(endpoint, tmp_path):
     """libzmq would end the whole process, so that this is one of its own."""
     server_key, robot_key = create_keys(tmp_path)
@@ -390,6 +402,7 @@ def test_a_forged_message_costs_a_robot_its_connection_and_not_its_life(endpoint
             stdout=subprocess.PIPE,
             text=True,
         ) as robot,
+        killed_in_time(robot),
     ):
         for _ in range(4):
             robot.stdin.write("on\n")

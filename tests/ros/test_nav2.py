@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from action_msgs.srv import CancelGoal
 from conftest import WAIT_S, Client, NodeThread, wait_until
 from geometry_msgs.msg import Twist
 from nav2_msgs.action import NavigateToPose
@@ -16,12 +17,13 @@ from nav_msgs.msg import Odometry as OdometryMsg
 from outrider_interfaces.msg import MotionReport
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.task import Future
 from support_ros import FakeBase, PatientAction, Speaker
 
 from outrider.core.language.actions import Motion
 from outrider.core.values import Pose2D, Velocity
 from outrider.nodes.base.action_node import ActionNode
-from outrider.nodes.base.nav2_command import covered_share, target_of
+from outrider.nodes.base.nav2_command import REPEAT_S, _Goal, covered_share, target_of
 from outrider.nodes.common import convert, qos
 from outrider.nodes.common.node import OutriderNode
 
@@ -208,6 +210,45 @@ def test_a_goal_that_nav2_accepts_long_after_a_stop_is_cancelled(run_node: Run, 
         wait_until(lambda: nav2.cancelled, "the cancellation")
     finally:
         nav2.ending.set()
+
+
+class ForgetfulNav2:
+    """A client of a nav2 that was started anew before it answered: it knows of no goal."""
+
+    def __init__(self) -> None:
+        self.answer, self.num_cancels = Future(), 0
+
+    def server_is_ready(self) -> bool:
+        return True
+
+    def send_goal_async(self, *_: Any, **__: Any) -> Any:
+        return self.answer
+
+    def _cancel_goal_async(self, _: Any) -> Any:
+        self.num_cancels += 1
+        answer = Future()
+        answer.set_result(CancelGoal.Response(return_code=CancelGoal.Response.ERROR_UNKNOWN_GOAL_ID))
+        return answer
+
+    def _get_result_async(self, _: Any) -> Any:
+        return Future()
+
+
+def test_a_goal_whose_answer_is_lost_is_cancelled_ever_more_rarely_until_it_is_answered() -> None:
+    nav2 = ForgetfulNav2()
+    goal = _Goal(nav2, NavigateToPose.Goal())
+
+    def cancels(first_s: float, last_s: float) -> int:
+        before = nav2.num_cancels
+        for tick in range(round(first_s / REPEAT_S), round(last_s / REPEAT_S)):
+            goal.cancel(tick * REPEAT_S * 1.0001)
+        return nav2.num_cancels - before
+
+    assert cancels(0.0, 3.0) == 30
+    assert 2 <= cancels(3.0, 3600.0) <= 300 and not goal.has_ended(3600.0)
+    response = NavigateToPose.Impl.SendGoalService.Response(accepted=True)
+    nav2.answer.set_result(response)
+    assert cancels(3600.0, 3601.0) == 10
 
 
 def drive(forward_mps: float) -> Twist:

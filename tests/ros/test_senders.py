@@ -208,7 +208,7 @@ def test_a_cancel_just_before_its_goal_begins_ends_it_as_cancelled(
 def test_a_goal_that_is_dropped_as_it_is_accepted_does_not_keep_the_next_one_out(
     base: FakeBase, client: Client, navigator: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The test looks beside the navigator's own timer, which takes some seconds."""
+    """The test does what the navigator's own timer does, which takes some seconds."""
 
     def refuse(*_: Any) -> None:
         raise RuntimeError("no place for a goal")
@@ -218,8 +218,10 @@ def test_a_goal_that_is_dropped_as_it_is_accepted_does_not_keep_the_next_one_out
         patched.setattr("rclpy.action.server.ServerGoalHandle", refuse)
         assert not goals.send(LONG).accepted
     assert not goals.send("turn left 10 degrees").accepted, "it may begin yet"
+    (timer,) = navigator._looks
+    assert timer in navigator.timers and not timer.is_canceled()
     for _ in range(LOST_LOOKS):
-        in_thread_of(navigator, navigator._look)
+        in_thread_of(navigator, timer.callback)
     taken = goals.send("turn left 10 degrees")
     assert taken.accepted and goals.result(taken).success
 

@@ -17,7 +17,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from outrider.console import messages as m
-from outrider.console.access import DEFAULT_TOKEN_FILE, Access, is_loopback, load_token
+from outrider.console.access import DEFAULT_TOKEN_FILE, Access, certificate_hint, is_loopback, load_token
 from outrider.console.app import Console
 from outrider.console.door import REQUEST_S, Door
 from outrider.console.hub import Hub
@@ -115,12 +115,13 @@ class WebServer:
         return self.settings.url_at(self.port)
 
     @property
-    def login_hint(self) -> str:
-        """Where the login's token is; empty where no login is needed."""
+    def hints(self) -> str:
+        """What is said after the address: where the login's token is, and what ails the certificate."""
+        ends = certificate_hint(self.settings.tls_cert)
         if not self.settings.needs_login:
-            return ""
+            return ends
         plain = "" if self.settings.tls_cert else "; it goes over the network unencrypted without tls_cert"
-        return f", the login token is in {self.settings.token_path}{plain}"
+        return f", the login token is in {self.settings.token_path}{plain}{ends}"
 
     def call(self, function: Callable[..., None], *args: Any) -> None:
         """Calls a function in the server's thread, soon. For any thread."""
@@ -183,9 +184,9 @@ class ConsoleServer:
         return self._web.url
 
     @property
-    def login_hint(self) -> str:
-        """Where the login's token is; empty where no login is needed."""
-        return self._web.login_hint
+    def hints(self) -> str:
+        """What is said after the address: where the login's token is, and what ails the certificate."""
+        return self._web.hints
 
     @property
     def num_viewers(self) -> int:

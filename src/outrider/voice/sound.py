@@ -74,16 +74,14 @@ def read_wav(path: Path) -> bytes:
 def samples_in(file: BinaryIO, size: int) -> tuple[int, int, int, int]:
     """Returns channels, bytes of a sample, rate in Hz and bytes of all samples; the file then stands at them.
 
-    Who writes to a pipe does not know how much will come, and says 0 or as much as can be said: then all that
-    follows is samples. Raises ValueError for what is no WAV file of whole numbers.
+    A program that writes to a pipe does not know the length beforehand, and gives 0 or the largest number:
+    then all bytes that follow are samples. Raises ValueError for what is no WAV file of whole numbers.
     """
     start = file.read(12)
     if start[:4] != b"RIFF" or start[8:] != b"WAVE":
         raise ValueError("it does not begin as one" if start else "it is empty")
-    ends = int.from_bytes(start[4:8], "little") + 8 in (
-        size - 1,
-        size,
-    )  # the byte after an odd part is left out
+    # Some writers leave out the byte after an odd part.
+    ends = int.from_bytes(start[4:8], "little") + 8 in (size - 1, size)
     form = b""
     while len(head := file.read(8)) == 8:
         told = int.from_bytes(head[4:], "little")

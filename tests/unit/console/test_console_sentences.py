@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import struct
 import threading
@@ -11,6 +12,7 @@ import pytest
 from support.consoles import FakeRobot, Page, wait_until
 
 from outrider.console.limits import ConsoleLimits
+from outrider.console.messages import MAX_MESSAGE_BYTES
 from outrider.console.said import reading, turns
 from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.core.language.sentences.stops import LEFT_BY_A_STOP
@@ -200,13 +202,17 @@ def reset(page: Page) -> None:
     [{"do": "cancel"}, {"do": "e_stop", "engaged": True}, {"do": "say", "text": "please stop it"}],
     ids=str,
 )
-def test_a_stop_is_read_though_its_page_went_before_it_was(stop: dict[str, object]) -> None:
+@pytest.mark.parametrize("num_before", [0, 15])
+def test_a_stop_is_read_though_its_page_went_before_it_was(stop: dict[str, object], num_before: int) -> None:
+    """Behind 30 KiB too, as voice that is streamed leaves them."""
     robot = HeldRobot()
     server = ConsoleServer(robot, ConsoleSettings(port=0))
     try:
         page, other = Page(server), Page(server)
         other.send(do="cancel")
         wait_until(lambda: robot.cancels, "the event loop to be held up")
+        for _ in range(num_before):
+            page.socket.send(f"{json.dumps({'do': 'ping', 'sent_ms': 0.0}):{MAX_MESSAGE_BYTES}}")
         page.send(**stop)
         reset(page)
         robot.may_go_on.set()

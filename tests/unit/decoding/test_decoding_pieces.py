@@ -46,6 +46,8 @@ def test_a_wanted_model_that_would_not_pass_the_wire_is_refused():
     assert DecodingConfig(wanted_model="x" * 500).wanted_model
     with pytest.raises(ConfigError, match="wanted_model has 501 characters, at most 500"):
         DecodingConfig(wanted_model="x" * 501)
+    with pytest.raises(ConfigError, match="'#1a2b3c4d', which is no model's name"):
+        DecodingConfig(wanted_model="#1a2b3c4d")
 
 
 def test_contradicting_options_are_refused():

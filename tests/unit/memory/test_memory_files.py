@@ -8,6 +8,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -18,13 +19,15 @@ from support.memories import WordEmbedder
 from outrider.core.errors import ConfigError, MemoryStoreError, StoreInputError
 from outrider.core.values import Place
 from outrider.memory.store import schema
+from outrider.memory.store.eviction import StoreLimits
+from outrider.memory.store.records import RecordFilter
 from outrider.memory.store.store import MemoryStore
 
 PAGE_BYTES = 4096
 
 
-def open_store(path: Path, key_file: Path | None = None) -> MemoryStore:
-    return MemoryStore(path, WordEmbedder(), key_file=key_file)
+def open_store(path: Path, key_file: Path | None = None, limits: StoreLimits | None = None) -> MemoryStore:
+    return MemoryStore(path, WordEmbedder(), key_file=key_file, limits=limits)
 
 
 def test_an_encrypted_store_opens_with_its_key_alone(tmp_path: Path) -> None:
@@ -306,3 +309,61 @@ def test_a_record_of_values_that_no_store_writes_is_damage(tmp_path: Path, colum
         for look in (store.newest, lambda: list(store.export())):
             with pytest.raises(MemoryStoreError, match="is damaged"):
                 look()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE records SET created_s = 1e300",
+        "UPDATE records SET updated_s = 9e999",
+        "UPDATE passages SET start = 'abc'",
+        "UPDATE passages SET embedding = x'00'",
+        "UPDATE totals SET records = 'x'",
+        "INSERT OR REPLACE INTO facts VALUES ('forgotten', 'x')",
+        "UPDATE state SET lived_s = 'a'",
+        "UPDATE state SET clock_s = 'a'",
+        "UPDATE state SET turn = 'a'",
+        "DELETE FROM state",
+    ],
+)
+def test_whatever_stands_in_a_row_is_damage_at_most(tmp_path: Path, change: str) -> None:
+    path, told = tmp_path / "m.db", []
+    with open_store(path) as store:
+        store.add("the window is open", place=Place(1.0, 2.0, "home"))
+        store._connection.execute(change)
+
+    def look_at(store: MemoryStore) -> None:
+        for look in (
+            lambda: store.recall("window"),
+            lambda: list(store.export()),
+            store.num_forgotten,
+            lambda: store.add("the door is shut"),
+            store.verify,
+        ):
+            try:
+                look()
+            except MemoryStoreError as error:
+                told.append(str(error))
+
+    for limits in (None, StoreLimits()):
+        with contextlib.suppress(MemoryStoreError), open_store(path, limits=limits) as store:
+            look_at(store)
+    assert not told or any("damaged" in words for words in told)
+
+
+def test_what_a_caller_gives_wrongly_is_no_damage(tmp_path: Path) -> None:
+    """Whoever reads that a store is damaged moves it away, with all that is in it."""
+    with open_store(tmp_path / "m.db") as store:
+        store.add("the window is open", place=Place(1.0, 2.0, "home"))
+        calls: list[Callable[[], object]] = [
+            lambda: store.recall("window", only=RecordFilter(since_s="yesterday")),  # type: ignore[arg-type]
+            lambda: store.recall("window", limit="3"),  # type: ignore[arg-type]
+            lambda: store.seen(["window"]),  # type: ignore[arg-type]
+        ]
+        for call in calls:
+            with pytest.raises((TypeError, ValueError)):
+                call()
+        for call in (lambda: store.seen("\udcff"), lambda: store.see("cup", Place(1.0, 2.0, "\udcff"))):
+            with pytest.raises(StoreInputError, match="no text"):
+                call()
+        assert [record.text for record in store.newest()] == ["the window is open"]

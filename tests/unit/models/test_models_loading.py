@@ -20,6 +20,7 @@ from outrider.core.errors import ConfigError, ModelError
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.pairs import check_pair, checksum, checksum_text, is_named
 from outrider.models import QwenModel, load_model, load_tokenizer, read_card
+from outrider.models.checkpoint.files import weights_mark
 from outrider.models.checkpoint.hub import model_name
 
 
@@ -270,3 +271,25 @@ def test_special_tokens_are_parsed_and_left_out_of_texts(tiny_model_folder: Path
 )
 def test_a_checkpoint_from_the_hub_goes_by_its_name_there(folder, name):
     assert model_name(Path(folder)) == name
+
+
+@pytest.mark.parametrize("changed", ["norm.weight", "layers.0.bias", "layers.1.bias"])
+def test_another_value_of_a_small_tensor_in_any_shard_makes_another_mark(
+    tmp_path: Path, changed: str
+) -> None:
+    shards = {
+        f"model-{number}.safetensors": {
+            f"layers.{number}.weight": torch.zeros(1000, 1000),
+            f"layers.{number}.bias": torch.zeros(10),
+            **({} if number else {"norm.weight": torch.ones(10)}),
+        }
+        for number in range(2)
+    }
+    index = {"metadata": {}, "weight_map": {name: file for file, held in shards.items() for name in held}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    marks = []
+    for added in (0.0, 0.0, 0.5):
+        for file, held in shards.items():
+            save_file({name: one + added * (name == changed) for name, one in held.items()}, tmp_path / file)
+        marks.append(weights_mark(tmp_path, "fp32"))
+    assert marks[0] == marks[1] != marks[2]

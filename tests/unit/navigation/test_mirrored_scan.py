@@ -78,6 +78,16 @@ def test_nothing_is_said_of_a_robot_that_does_not_turn_or_sees_nothing() -> None
     assert not is_mirrored(ROOM, lambda scan: replace(scan, ranges=scan.ranges[90:110]), [1.0] * 60)
 
 
+def from_ahead(scan: RangeScan) -> RangeScan:
+    """The same, beginning ahead."""
+    return replace(scan, ranges=(*scan.ranges[90:], *scan.ranges[:90]), angle_min=0.0)
+
+
+def closed(scan: RangeScan) -> RangeScan:
+    """The same, whose last ray is its first once more."""
+    return replace(from_ahead(scan), ranges=(*from_ahead(scan).ranges, scan.ranges[90]))
+
+
 def turned(scan: RangeScan, degrees: float = 180.0) -> RangeScan:
     """As of a lidar whose yaw in tf is off by an angle."""
     return replace(scan, mount=Pose2D(0.0, 0.0, math.radians(degrees)))
@@ -111,7 +121,7 @@ def test_a_turned_scan_is_noticed_within_a_metre(degrees: float) -> None:
 def test_a_sound_scan_is_not_turned_whichever_way_the_robot_goes(
     walls: list[tuple[float, float, float, float]], velocity: Velocity
 ) -> None:
-    for right in (lambda scan: scan, declared, half, lambda scan: turned(scan, 10.0)):
+    for right in (lambda scan: scan, declared, half, closed, lambda scan: turned(scan, 10.0)):
         assert not is_turned(walls, right, [velocity] * 80)
 
 
@@ -119,6 +129,25 @@ def test_nothing_is_said_of_the_yaw_where_the_scan_does_not_tell() -> None:
     assert not is_turned(CORRIDOR, turned, [AHEAD] * 50, yaw=0.0)
     assert not is_turned(ROOM, lambda scan: scan, [AHEAD] * 50, slips=True)
     assert not is_turned(ROOM, turned, [Velocity(wz=1.0)] * 60)
+
+
+@pytest.mark.parametrize("degrees", [0.0, 45.0, 60.0, 135.0])
+@pytest.mark.parametrize("yaw", [0.4, 1.0, -2.0])
+def test_a_ray_that_is_told_twice_changes_nothing(degrees: float, yaw: float) -> None:
+    def found(see: Callable[[RangeScan], RangeScan]) -> bool:
+        return is_turned(ROOM, lambda scan: see(turned(scan, degrees)), [AHEAD] * 50, yaw)
+
+    assert found(from_ahead) is found(closed)
+
+
+def test_scans_too_far_apart_are_not_compared() -> None:
+    """As after a gap in the scans, or a jump of odometry: what is alike there may be so by chance."""
+    for step_m, is_found in ((0.5, True), (2.0, False)):
+        check = TurnedScan()
+        for number in range(8):
+            pose = Pose2D(-1.5 + step_m * (number % 2), -1.5, 0.0)
+            check.see(turned(Flatland(ROOM, pose).scan()), pose)
+        assert check.is_turned is is_found
 
 
 @pytest.mark.parametrize(

@@ -319,11 +319,14 @@ def test_a_lidar_whose_place_in_tf_jumps_is_refused(other, static):
     assert not any(scans[6:25]), "neither place is believed while they take turns"
 
 
-def test_a_lidar_that_pans_or_sways_with_the_body_is_followed():
+@pytest.mark.parametrize("burst", [1, 4])
+def test_a_lidar_that_pans_or_sways_with_the_body_is_followed(burst):
+    """However its scans arrive: one by one, or some at once."""
     tree = TransformTree()
     check = ScanCheck(tree, "base_link")
     for number in range(60):
-        stamp_s, yaw = 100.0 + 0.1 * number, 0.2 * number
+        stamp_s, yaw = 100.0 + 0.1 * number, 0.29 * number
+        received_s = 100.0 + 0.1 * (number // burst + 1) * burst + 0.001 * (number % burst)
         quaternion = (0.0, 0.05, math.sin(yaw / 2), math.cos(yaw / 2))
         tree.put(StampedTransform("base_link", "laser", (0.2, 0.0, 0.1), quaternion, stamp_s))
-        assert check.take(sample(frame_id="laser", stamp_s=stamp_s), stamp_s), check.fault
+        assert check.take(sample(frame_id="laser", stamp_s=stamp_s), received_s), check.fault

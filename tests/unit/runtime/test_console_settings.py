@@ -5,11 +5,14 @@ from __future__ import annotations
 import shutil
 import socket
 import subprocess
+from contextlib import closing, nullcontext
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 
-from outrider.console.server import ConsoleSettings, check_certificate
+from outrider.console.access import certificate_hint
+from outrider.console.server import ConsoleSettings, WebServer, check_certificate
 from outrider.core.errors import ConfigError
 from outrider.runtime.no_ros.agents import AgentOptions, serve_agents
 from outrider.runtime.node_graph.observer_specs import CONSOLE
@@ -77,6 +80,65 @@ def test_what_can_serve_is_let_pass_and_its_port_is_free_after() -> None:
         port = server.getsockname()[1]
     check_console(CONSOLE.checked({"port": port}))
     socket.create_server(("127.0.0.1", port)).close()
+
+
+def make_certificate(folder: Path, begin: datetime, end: datetime) -> str:
+    """A certificate that holds from one time to another, behind its key in one file."""
+    key, cert, both = folder / "key.pem", folder / "cert.pem", folder / "both.pem"
+    (folder / "ca.cnf").write_text(
+        f"[ca]\ndefault_ca=x\n[x]\ndatabase={folder}/index\nserial={folder}/serial\nnew_certs_dir={folder}\n"
+        "default_md=sha256\npolicy=p\n[p]\ncommonName=supplied\n"
+    )
+    (folder / "index").write_text("")
+    (folder / "serial").write_text("01\n")
+    form = "%Y%m%d%H%M%SZ"
+    making = f"req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=x -keyout {key}"
+    signing = f"ca -batch -selfsign -config {folder}/ca.cnf -keyfile {key} -in {folder}/csr -out {cert}"
+    for command in (
+        f"{making} -out {folder}/csr",
+        f"{signing} -startdate {begin.strftime(form)} -enddate {end.strftime(form)}",
+    ):
+        subprocess.run(["openssl", *command.split()], check=True, capture_output=True)
+    both.write_bytes(key.read_bytes() + cert.read_bytes())
+    return str(both)
+
+
+DAY = timedelta(days=1)
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes the certificate")
+@pytest.mark.parametrize(
+    ("begin", "end", "told"),
+    [
+        (-2 * DAY, -DAY, "expired on {end:%Y-%m-%d %H:%M UTC}: renew it"),
+        (-80 * 365 * DAY, -70 * 365 * DAY, "expired on {end:%Y-%m-%d %H:%M UTC}: renew it"),
+        (DAY, 9 * DAY, "holds from {begin:%Y-%m-%d %H:%M UTC} on: is the clock right?"),
+        (-DAY, 10.5 * DAY, "expires on {end:%Y-%m-%d %H:%M UTC}, in 10 days: renew it"),
+        (-DAY, 90 * DAY, ""),
+        (-DAY, 100 * 365 * DAY, ""),
+    ],
+)
+def test_a_certificate_that_browsers_refuse_or_soon_will_is_told_of_where_it_is_served(
+    tmp_path: Path, begin: timedelta, end: timedelta, told: str
+) -> None:
+    now = datetime.now(timezone.utc)
+    file = make_certificate(tmp_path, now + begin, now + end)
+    settings = ConsoleSettings(
+        port=0, login=True, token_file=str(tmp_path / "token"), tls_cert=file, tls_key=file
+    )
+    with closing(WebServer(settings, lambda _: nullcontext())) as server:  # type: ignore[arg-type]
+        words = server.hints
+    assert told.format(begin=now + begin, end=now + end) in words
+    assert ("its certificate" in words) == bool(told)
+
+
+@pytest.mark.parametrize(
+    "content", ["", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "\udcff-----"]
+)
+def test_of_a_certificate_without_times_nothing_is_told(tmp_path: Path, content: str) -> None:
+    (tmp_path / "cert.pem").write_text(content, errors="surrogateescape")
+    assert certificate_hint(str(tmp_path / "cert.pem")) == ""
+    assert certificate_hint(str(tmp_path / "none.pem")) == certificate_hint("") == ""
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="makes the certificate")

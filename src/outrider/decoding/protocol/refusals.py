@@ -18,6 +18,7 @@ from outrider.core.frames import MAX_SHORT_TEXT, RefusalReason, Refused
 from outrider.core.pairs import PAIR_REMEDY, checksum_text, is_named
 from outrider.core.ports import Tokenizer
 
+_CHECKSUM_SIGN = checksum_text(0)[0]
 _ERRORS: dict[RefusalReason, type[OutriderError]] = {
     "busy": BusyError,
     "frame": FrameError,
@@ -39,11 +40,17 @@ def error_of(frame: Refused) -> OutriderError:
 
 
 def check_wanted(wanted: str) -> None:
-    """Raises ConfigError for a name that would not pass the wire, where it would get no answer."""
+    """Raises ConfigError for a name that would not pass the wire, where it would get no answer, or would be
+    taken for the checksum of one.
+    """
     if len(wanted) > MAX_SHORT_TEXT:
         raise ConfigError(
             f"wanted_model has {len(wanted)} characters, at most {MAX_SHORT_TEXT} are sent: give the name "
             "that the verifier prints"
+        )
+    if wanted.startswith(_CHECKSUM_SIGN):
+        raise ConfigError(
+            f"wanted_model is {wanted!r}, which is no model's name: give the name that the verifier prints"
         )
 
 
@@ -51,7 +58,7 @@ def check_served(wanted: str, served: str) -> None:
     """Raises ModelError where another model is wanted than is served; an empty name wants any."""
     if not wanted or is_named(wanted, served):
         return
-    if wanted.startswith(checksum_text(0)[0]):
+    if wanted.startswith(_CHECKSUM_SIGN):
         raise ModelError(f"another model than {served!r}, which is served now, began this text: ask again")
     raise ModelError(f"{wanted!r} is not served here, but {served!r}: ask for that or another verifier")
 

@@ -10,7 +10,7 @@ import apsw
 
 from outrider.memory.store.ageing import DAY_S, Passed
 from outrider.memory.store.rows import delete_records
-from outrider.memory.store.schema import EVICTED
+from outrider.memory.store.schema import EVICTED, as_damage
 from outrider.memory.store.search import count_records
 
 log = logging.getLogger(__name__)
@@ -29,8 +29,9 @@ class StoreLimits:
 
 def count_time(connection: apsw.Connection, limits: StoreLimits | None, clock_s: float) -> Passed:
     """How much time has passed for the records. Who has no limits counts none."""
-    last_s, lived_s = connection.execute("SELECT clock_s, lived_s FROM state").get
-    passed = Passed(clock_s if last_s is None else last_s, lived_s)
+    with as_damage():
+        last_s, lived_s = connection.execute("SELECT clock_s, lived_s FROM state").get
+        passed = Passed(clock_s if last_s is None else float(last_s), float(lived_s))
     if limits is None:
         return passed
     passed = passed.at(clock_s, limits.max_age_days * DAY_S)
@@ -42,7 +43,8 @@ def evict(connection: apsw.Connection, limits: StoreLimits | None) -> None:
     """Keep within the limits, if any; of a full store a little more than needed goes, to do it seldom."""
     if limits is None:
         return
-    lived_s = connection.execute("SELECT lived_s FROM state").get
+    with as_damage():
+        lived_s = float(connection.execute("SELECT lived_s FROM state").get)
     oldest_s = Passed(0.0, lived_s).oldest_s(limits.max_age_days * DAY_S)
     old = connection.execute("SELECT id FROM records WHERE told IN (0, 1) AND lived_s < ?", (oldest_s,))
     delete_records(connection, [row[0] for row in old], EVICTED)
@@ -56,7 +58,8 @@ def evict(connection: apsw.Connection, limits: StoreLimits | None) -> None:
 def _drop_oldest(connection: apsw.Connection, number: int) -> None:
     rows = connection.execute("SELECT id, told FROM records ORDER BY told, lived_s, turn LIMIT ?", (number,))
     oldest: list[tuple[int, int]] = list(rows)
-    lost = sum(told for _, told in oldest)
+    with as_damage():
+        lost = sum(told for _, told in oldest)
     if lost:
         log.warning("the memory is full: %d of the oldest things that were told are forgotten", lost)
     delete_records(connection, [record_id for record_id, _ in oldest], EVICTED)

@@ -29,7 +29,7 @@ from outrider.memory.store.records import (
     record_of,
 )
 from outrider.memory.store.rows import embedded_passages, index_words
-from outrider.memory.store.schema import open_store, translated
+from outrider.memory.store.schema import as_damage, open_store, translated
 from outrider.memory.store.search import (
     NEAREST_CODES,
     count_records,
@@ -152,7 +152,9 @@ class MemoryReader:
     def num_forgotten(self) -> int:
         """How many records this file has ever forgotten, by whom ever: a new number means that some went."""
         with self._reading() as connection:
-            return int(connection.execute("SELECT value FROM facts WHERE name = 'forgotten'").get or 0)
+            value = connection.execute("SELECT value FROM facts WHERE name = 'forgotten'").get
+            with as_damage():
+                return int(value or 0)
 
     def holding(self, words: str) -> set[int]:
         """The ids of the records that hold all the words of a text, in any form.
@@ -198,11 +200,7 @@ class MemoryReader:
     @contextlib.contextmanager
     def _reading(self) -> Iterator[apsw.Connection]:
         with self._lock, translated(self.path):
-            try:
-                yield self._connection
-            except (TypeError, ValueError) as error:
-                # SQLite keeps no sums of its pages: a row may hold anything.
-                raise apsw.CorruptError(str(error)) from error
+            yield self._connection
 
     def _seen_at(self, what: str, place: Place) -> int | None:
         near = [r for r in self.seen(what, place.home, limit=1000) if r.place is not None]

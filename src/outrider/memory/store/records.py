@@ -13,6 +13,7 @@ from typing import Any
 from outrider.core.errors import FrameError, StoreInputError
 from outrider.core.sensors.jpeg import jpeg_size
 from outrider.core.values import Place, Record, RecordKind, Visibility
+from outrider.memory.store.schema import as_damage
 
 MAX_CHARACTERS = 2000
 MAX_THUMBNAIL_BYTES = 65_536
@@ -110,8 +111,9 @@ _NUMBER, _NUMBER_OR_NONE = (int, float), (int, float, type(None))
 _KINDS: tuple[Any, ...] = (int, str, int, int, _NUMBER, _NUMBER, _NUMBER_OR_NONE, _NUMBER_OR_NONE, str, int)
 
 
+@as_damage()
 def record_of(row: tuple[Any, ...]) -> Record:
-    """The record in a row of `COLUMNS`. Raises TypeError where it is none."""
+    """The record in a row of `COLUMNS`. Raises apsw.CorruptError where it is none."""
     if not all(isinstance(value, kind) for value, kind in zip(row, _KINDS, strict=True)):
         raise TypeError("a row holds no record")
     record_id, text, told, shareable, created_s, updated_s, x, y, home, has_thumbnail = row
@@ -121,8 +123,9 @@ def record_of(row: tuple[Any, ...]) -> Record:
     return Record(record_id, text, kind, visibility, created_s, updated_s, place, bool(has_thumbnail))
 
 
+@as_damage()
 def plain_record(record: Record, thumbnail: bytes) -> dict[str, Any]:
-    """A record in values that JSON knows; times in ISO 8601."""
+    """A record in values that JSON knows; times in ISO 8601. Raises apsw.CorruptError where they are none."""
     plain: dict[str, Any] = {
         "id": record.id,
         "text": record.text,

@@ -16,7 +16,7 @@ from outrider.memory.language.passages import passage_spans
 from outrider.memory.language.words import words_of
 from outrider.memory.store.ageing import Passed
 from outrider.memory.store.ranking import sign_code
-from outrider.memory.store.schema import NOWHERE
+from outrider.memory.store.schema import NOWHERE, as_damage
 
 MAX_ID_BITS = 63
 """SQLite numbers no record beyond, and takes no such number."""
@@ -141,6 +141,7 @@ def passage_ids(connection: apsw.Connection, record_id: int) -> list[int]:
     return [row[0] for row in rows]
 
 
+@as_damage()
 def next_turn(connection: apsw.Connection) -> int:
     """Another number than any before it: the order in which things were told and seen."""
     return int(connection.execute("UPDATE state SET turn = turn + 1 RETURNING turn").get)

@@ -240,10 +240,24 @@ def translated(path: Path) -> Iterator[None]:
         raise
     except UnicodeDecodeError as error:  # SQLite keeps no sums of its pages: a text may have changed
         raise MemoryStoreError(f"{path}: {_advice(apsw.CorruptError())}") from error
+    except UnicodeEncodeError as error:
+        raise StoreInputError(f"{error.object!r} holds bytes that are no text: use plain words") from error
     except ConfigError as error:
         raise StoreInputError(f"{path} cannot be opened: {error}") from error
     except OSError as error:
         raise StoreInputError(f"{path} cannot be opened: {error.strerror or error}") from error
+
+
+@contextlib.contextmanager
+def as_damage() -> Iterator[None]:
+    """What cannot be read in a row is damage: SQLite keeps no sums of its pages, and a row may hold anything.
+
+    Only around what reads a row: else an error of ours would have a sound store moved away.
+    """
+    try:
+        yield
+    except (TypeError, ValueError, OverflowError) as error:
+        raise apsw.CorruptError(str(error)) from error
 
 
 def _advice(error: apsw.Error) -> str:

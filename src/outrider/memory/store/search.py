@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import index
 from typing import Any, NamedTuple
 
 import apsw
@@ -12,6 +13,7 @@ import numpy as np
 from outrider.memory.language.words import holds_all
 from outrider.memory.store.ranking import match_any, rarity, sign_code
 from outrider.memory.store.records import RecordFilter
+from outrider.memory.store.schema import as_damage
 
 NEAREST_CODES = 64
 BEST_TEXTS = 32
@@ -60,7 +62,8 @@ def matching_texts(
     holding = {word: _count_holding(connection, word) for word in words}
     records = count_records(connection)
     telling = [word for word, count in holding.items() if count < COMMON_WORD_RECORDS]
-    query_rarity = sum(rarity(holding[word], records) for word in telling)
+    with as_damage():  # where they are more than all records
+        query_rarity = sum(rarity(holding[word], records) for word in telling)
     if not any(holding[word] for word in telling):
         return {}, query_rarity
     terms, values = only.conditions()
@@ -99,11 +102,14 @@ def matches_of(
         f"SELECT record, start, stop, embedding FROM passages WHERE record IN ({_marks(wanted)})", wanted
     )
     rows: list[Any] = found.fetchall()
-    halves = np.frombuffer(b"".join(row[3] for row in rows), dtype=np.float16)
-    vectors = halves.astype(np.float32).reshape(-1, asked.shape[1])
+    with as_damage():
+        halves = np.frombuffer(b"".join(row[3] for row in rows), dtype=np.float16)
+        vectors = halves.astype(np.float32).reshape(len(rows), asked.shape[1])
+        spans = [(index(row[1]), index(row[2])) for row in rows]
     matches: dict[int, list[Match]] = {}
-    for row, similarity in zip(rows, (vectors @ asked.T).max(axis=1, initial=-1.0).tolist(), strict=True):
-        matches.setdefault(row[0], []).append(Match(similarity, row[1], row[2]))
+    similarities = (vectors @ asked.T).max(axis=1, initial=-1.0).tolist()
+    for row, span, similarity in zip(rows, spans, similarities, strict=True):
+        matches.setdefault(row[0], []).append(Match(similarity, *span))
     return {record_id: sorted(some, reverse=True) for record_id, some in matches.items()}
 
 
@@ -117,6 +123,7 @@ def _marks(values: Sequence[object]) -> str:
     return ",".join("?" * len(values))
 
 
+@as_damage()
 def count_records(connection: apsw.Connection) -> int:
     """All records; kept by triggers, for counting them takes long."""
     return int(connection.execute("SELECT records FROM totals").get)

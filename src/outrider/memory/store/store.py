@@ -36,7 +36,14 @@ from outrider.memory.store.records import (
     checked_text,
 )
 from outrider.memory.store.rows import NewRecord, delete_records, embedded_passages, insert_record, see_again
-from outrider.memory.store.schema import BUSY_TIMEOUT_MS, EVICTED, FORGOTTEN, transaction, translated
+from outrider.memory.store.schema import (
+    BUSY_TIMEOUT_MS,
+    EVICTED,
+    FORGOTTEN,
+    as_damage,
+    transaction,
+    translated,
+)
 
 log = logging.getLogger(__name__)
 
@@ -188,7 +195,9 @@ class MemoryStore(MemoryReader):
         What went for a lesser reason than `least` waits.
         """
         with self._reading() as connection:
-            if connection.in_transaction or connection.execute("SELECT unerased FROM state").get < least:
+            with as_damage():
+                waits = connection.execute("SELECT unerased FROM state").get < least
+            if connection.in_transaction or waits:
                 return True
             connection.set_busy_timeout(wait_ms)
             try:

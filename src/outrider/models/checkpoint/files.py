@@ -7,8 +7,10 @@ and else the shards that the index names; it looks at nothing else that lies bes
 
 from __future__ import annotations
 
+import json
 from hashlib import blake2b
 from pathlib import Path
+from typing import BinaryIO
 
 from safetensors import SafetensorError, safe_open
 
@@ -53,16 +55,25 @@ def weight_files(folder: Path) -> list[Path]:
 def weights_mark(folder: Path, precision: Precision) -> str:
     """Eight hexadecimal digits by which other weights, or the same in another precision, are told apart.
 
-    Of samples throughout the files, so that it takes milliseconds; training changes more than a few numbers.
+    Of samples throughout the files and the first numbers of each tensor, but in GGUF files, so that it takes
+    milliseconds: training changes more than a few numbers of what it changes.
     """
     digest = blake2b(precision.encode(), digest_size=4)
     for path in weight_files(folder):
         size = path.stat().st_size
         with path.open("rb") as file:
-            for place in range(0, size, max(_SAMPLE_BYTES, size // _SAMPLES)):
+            tensors = [] if is_gguf(path) else _tensor_places(file)
+            for place in (*range(0, size, max(_SAMPLE_BYTES, size // _SAMPLES)), *tensors):
                 file.seek(place)
                 digest.update(file.read(_SAMPLE_BYTES))
     return digest.hexdigest()
+
+
+def _tensor_places(file: BinaryIO) -> list[int]:
+    """Where each tensor of an open safetensors file begins, in bytes."""
+    length = int.from_bytes(file.read(8), "little")
+    header = json.loads(file.read(length))
+    return [8 + length + one["data_offsets"][0] for name, one in header.items() if name != "__metadata__"]
 
 
 def check_weight_files(folder: Path) -> None:

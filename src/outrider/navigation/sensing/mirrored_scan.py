@@ -30,9 +30,9 @@ LEAST_RAYS = 30
 # How much scans of the same surroundings differ, and others more than that, in metres.
 ALIKE_M, UNLIKE, UNLIKE_M = 0.08, 3.0, 0.06
 VOTES, NEEDED = 12, 4
-# Ways, as straight as that, between two scans that are compared, by how much a scan must show that the robot
-# has moved, and how many votes of them are needed.
-WAY_M, STRAIGHT_RAD, UNMOVED_M, WAYS_NEEDED = 0.2, math.radians(15.0), 0.02, 3
+# Ways, as long and as straight as that, between two scans that are compared, by how much a scan must show
+# that the robot has moved, and how many votes of them are needed.
+WAY_M, STRAIGHT_RAD, UNMOVED_M, WAYS_NEEDED = (0.2, 1.0), math.radians(15.0), 0.02, 3
 # The yaws that are held against that of tf, and how many points are compared at most.
 YAWS_RAD, MOST_POINTS = np.radians(np.arange(0.0, 360.0, 15.0)), 720
 
@@ -98,9 +98,9 @@ class TurnedScan:
 
     def see(self, scan: RangeScan, pose: Pose2D) -> None:
         """Take a scan and the pose that it was made at."""
-        if self._then is None or self._then[1].is_beyond(pose, math.inf, STRAIGHT_RAD):
+        if self._then is None or self._then[1].is_beyond(pose, WAY_M[1], STRAIGHT_RAD):
             self._then = scan, pose
-        elif self._then[1].is_beyond(pose, WAY_M, math.inf):
+        elif self._then[1].is_beyond(pose, WAY_M[0], math.inf):
             self._vote(scan, pose, *self._then)
             self._then = scan, pose
 
@@ -128,7 +128,7 @@ def _off_m(points: Points, scan: RangeScan) -> float:
     """The median difference of a scan's ranges from points (N, 2) on the base; NaN of few."""
     x, y = _turned(points - (scan.mount.x, scan.mount.y), -scan.mount.yaw).T
     rays = np.round((np.arctan2(y, x) - scan.angle_min) / scan.angle_step).astype(int)
-    rays %= max(len(scan.ranges), round(math.tau / abs(scan.angle_step)))
+    rays %= round(math.tau / abs(scan.angle_step))  # some scans hold a whole circle, and one ray more
     seen = rays < len(scan.ranges)
     with np.errstate(invalid="ignore"):
         off_m = np.abs(np.hypot(x, y)[seen] - np.asarray(scan.ranges)[rays[seen]])

@@ -84,22 +84,22 @@ class ScanCheck:
             if not self.fault:
                 self.fault, self.lacks_transform = str(error), True
             return None
-        if self._has_jumped(sample.frame_id, mount, flipped, received_s):
+        if self._has_jumped(sample.frame_id, mount, flipped, sample.stamp_s or received_s):
             self.fault = self._lasting = JUMPED.format(sample.frame_id)
             self._fault_s = received_s
         if self.fault:
             return None
         return self._placed(sample, mount, flipped, received_s)
 
-    def _has_jumped(self, frame: str, mount: Pose2D, flipped: bool, received_s: float) -> bool:
+    def _has_jumped(self, frame: str, mount: Pose2D, flipped: bool, made_s: float) -> bool:
         """Whether the lidar is not where it was at the last scan of its frame, a faulty one too, nor can have
-        been moved from there.
+        been moved from there. `made_s`: by the stamps, as scans may arrive in bursts.
         """
-        now = frame, mount, flipped, received_s
+        now = frame, mount, flipped, made_s
         (was_frame, before, was_flipped, before_s), self._mount = self._mount or now, now
         if frame != was_frame:
             return False
-        turn_rad = JUMP_RAD + MAX_PAN_RPS * max(0.0, received_s - before_s)
+        turn_rad = JUMP_RAD + MAX_PAN_RPS * max(0.0, made_s - before_s)
         return flipped != was_flipped or before.is_beyond(mount, JUMP_M, turn_rad)
 
     def _placed(self, sample: ScanSample, mount: Pose2D, flipped: bool, received_s: float) -> RangeScan:

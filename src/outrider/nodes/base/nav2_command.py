@@ -38,7 +38,8 @@ LEAST_SHARE = 0.5
 # What nav2 may go beyond a motion on its way around things.
 DETOUR_M, DETOUR_RAD = 0.5, math.radians(45.0)
 # How often a cancellation is repeated, how long an end waits for its answer, and how long a goal that nav2
-# does not know, or that nobody serves, holds the base. One that nav2 has not answered is cancelled on.
+# does not know, or that nobody serves, holds the base. One that nav2 has not answered is cancelled on: ever
+# more rarely, as its answer may have been lost, and at once when that comes.
 REPEAT_S, LAST_WAIT_S, UNKNOWN_S = 0.1, 2.0, 3.0
 CALLBACKS = 6
 
@@ -171,7 +172,9 @@ class _Goal:
     def cancel(self, now_s: float) -> None:
         """Ask for it, unless that was done a moment ago."""
         self._unwanted_s = now_s if self._unwanted_s is None else self._unwanted_s
-        if self.outcome is None and now_s - self._asked_s >= REPEAT_S:
+        is_lost = self._is_unknown and not self._is_answered
+        waited_share = (now_s - self._unwanted_s) / UNKNOWN_S if is_lost else 0.0
+        if self.outcome is None and now_s - self._asked_s >= REPEAT_S * max(1.0, waited_share):
             self._asked_s = now_s
             asked = self._handle.cancel_goal_async()
             asked.add_done_callback(partial(self._on_cancel_answer, was_answered=self._is_answered))

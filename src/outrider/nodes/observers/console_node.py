@@ -94,7 +94,7 @@ class ConsoleNode(OutriderNode):
         self._camera = ConsoleCamera(self, self._console, self._picture_is_due)
         self._tell_warnings()
         self._open_inputs()
-        self.get_logger().info(f"console at {self._console.url}{self._console.login_hint}")
+        self.get_logger().info(f"console at {self._console.url}{self._console.hints}")
 
     def _speech_engine(self) -> EngineProcess | None:
         name = self.value("speech")

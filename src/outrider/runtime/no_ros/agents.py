@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from outrider.console.access import DEFAULT_TOKEN_FILE, is_loopback, load_token, read_token
+from outrider.console.access import DEFAULT_TOKEN_FILE, certificate_hint, is_loopback, load_token, read_token
 from outrider.console.agents.address import ConsoleAddress, check_name
 from outrider.console.agents.agent import AgentSettings
 from outrider.console.agents.envelope import Envelope
@@ -124,4 +124,8 @@ def _say_where(at: ConsoleSettings, port: int) -> None:
     encrypted = at.tls_cert or is_loopback(at.host)
     plain = "" if encrypted else "; it goes over the network unencrypted without --tls-cert"
     where = f"{at.url_at(port)}mcp"
-    print(f"agents at {where}, the token is in {at.token_path}{plain}", file=sys.stderr, flush=True)
+    print(
+        f"agents at {where}, the token is in {at.token_path}{plain}{certificate_hint(at.tls_cert)}",
+        file=sys.stderr,
+        flush=True,
+    )

@@ -52,7 +52,7 @@ def run_relay(endpoint: str, key_file: Path, settings: ConsoleSettings) -> None:
         except ConfigError:
             link.close()
             raise
-        print(f"relay at {server.url}{server.login_hint}; robots dial {endpoint}", flush=True)
+        print(f"relay at {server.url}{server.hints}; robots dial {endpoint}", flush=True)
         stopping.wait()
         server.close()
 

@@ -189,6 +189,7 @@ def test_deadline_and_cancellation():
         ({"silence_s": 0.0}, "silence_s"),
         ({"temperature": -1.0}, "temperature"),
         ({"wanted_model": "x" * 501}, "wanted_model has 501 characters"),
+        ({"wanted_model": "#1a2b3c4d"}, "no model's name"),
     ],
 )
 def test_bad_settings_are_named(settings, names):
