@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import inspect
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -40,6 +41,16 @@ LAUNCH_FILES = {
     "gazebo": GAZEBO_GRAPH,
     "cloud": CLOUD_GRAPH,
 }
+EITHER_TWIST = "Twist or TwistStamped"
+WAYS = {
+    "publisher": ("publisher", 0, 1),
+    "subscription": ("subscription", 0, 1),
+    "TwistInput": ("subscription", 1, 1),
+    "service": ("service", 0, 1),
+    "ActionServer": ("action", 1, 2),
+}
+"""What names a topic, a service or an action: how it uses it, and which arguments are its type and name."""
+Known = dict[str, ast.expr]
 GENERATED = "<!-- Written by scripts/reference.py from the code. -->\n\n"
 
 
@@ -105,8 +116,8 @@ def nodes_page() -> str:
     """The nodes and their parameters."""
     parts = [
         "# Nodes and parameters\n\nA *live* parameter takes effect when it is set; a *read-only* one never "
-        "changes; the others are read when the node is configured. The topics are those that a node names "
-        "itself; helpers add tf and the Go2's own.\n"
+        "changes; the others are read when the node is configured. Topics that a parameter names, and those "
+        "of the Go2's services, come to the topics that are listed.\n"
     ]
     for spec in NODES.values():
         module = _source(spec.module)
@@ -114,7 +125,7 @@ def nodes_page() -> str:
         when = f" Started only where `{spec.wanted_by}` is set." if spec.wanted_by else ""
         again = " Started again when it ends." if spec.restarted else ""
         parts.append(f"## {spec.name}\n\nExecutable `{spec.executable}`. {_literal(about)}{when}{again}\n")
-        parts.append(_topics(module))
+        parts.append(_topics(_modules(spec.module)))
         parts.append(
             table(("parameter", "default", "values", "meaning"), (_parameter(one) for one in spec.parameters))
         )
@@ -140,28 +151,115 @@ def _values(parameter: Parameter) -> str:
     if parameter.minimum is None:
         return type(parameter.default).__name__
     if parameter.maximum is None:
-        return f"at least {parameter.minimum:g}"
-    return f"{parameter.minimum:g} to {parameter.maximum:g}"
+        return f"at least {_number(parameter.minimum)}"
+    return f"{_number(parameter.minimum)} to {_number(parameter.maximum)}"
 
 
-def _topics(module: ast.Module) -> str:
-    """What the module itself publishes and reads under a literal name, with the message's type."""
+def _number(value: float) -> str:
+    """A bound with all its digits."""
+    return str(int(value)) if value == int(value) else f"{value:g}"
+
+
+def _topics(modules: Iterable[str]) -> str:
+    """What a node's modules publish and read under a name that the code has, with the message's type."""
     found: dict[str, set[str]] = {"publisher": set(), "subscription": set()}
-    for way, topic, message in _named_topics(module):
-        found.setdefault(way, set()).add(f"`{topic}` ({message})")
+    for way, topic, message in (one for name in modules for one in _named_topics(name)):
+        found.setdefault(way, set()).add(f"`{topic}` ({message.removesuffix('Msg')})")
     publishes, reads = (", ".join(sorted(found[way])) for way in ("publisher", "subscription"))
     lines = [f"Publishes {publishes}.\n" if publishes else "", f"Subscribes to {reads}.\n" if reads else ""]
     return "\n".join(line for line in lines if line)
 
 
-def _named_topics(module: ast.Module) -> Iterator[tuple[str, str, str]]:
-    """Each topic or service with a literal name: how the module uses it, its name and its type."""
-    for call in ast.walk(module):
-        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or len(call.args) < 2:
-            continue
-        way, name = call.func.attr.removeprefix("create_"), call.args[1]
-        if way in ("publisher", "subscription", "service") and isinstance(name, ast.Constant):
-            yield way, name.value, ast.unparse(call.args[0])
+def _named_topics(name: str) -> list[tuple[str, str, str]]:
+    """Each topic, service and action of a module whose name the code has: its use, its name and its type."""
+    module = _source(name)
+    imports = [one for one in module.body if isinstance(one, ast.ImportFrom)]
+    known = {
+        named.name: value
+        for one in imports
+        if str(one.module).startswith("outrider.")
+        for named in one.names
+        if (value := _constants(_source(str(one.module))).get(named.name)) is not None
+    }
+    return list(_uses(module, known | _constants(module)))
+
+
+def _constants(module: ast.Module) -> Known:
+    """What a module calls by a name of its own."""
+    found: Known = {}
+    for one in ast.walk(module):
+        if isinstance(one, ast.Assign):
+            found |= _bound(one.targets[0], one.value)
+    return found
+
+
+def _bound(target: ast.expr, value: ast.expr) -> Known:
+    if isinstance(target, ast.Name):
+        return {target.id: value}
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        pairs = zip(target.elts, value.elts, strict=False)
+        return {name.id: one for name, one in pairs if isinstance(name, ast.Name)}
+    return {}
+
+
+def _uses(node: ast.AST, known: Known) -> Iterator[tuple[str, str, str]]:
+    """The uses within a piece of code, once for each turn of a loop over tuples."""
+    loop: Any = node if isinstance(node, ast.For) else getattr(node, "generators", [None])[0]
+    turns = _resolved(loop.iter, known) if loop else None
+    if isinstance(turns, ast.Tuple):
+        inner = node.body if isinstance(node, ast.For) else [getattr(node, "elt", ast.Pass())]
+        for value, child in itertools.product(turns.elts, inner):
+            yield from _uses(child, known | _bound(loop.target, value))
+        return
+    if isinstance(node, ast.Call):
+        yield from _use(node, known)
+    for child in ast.iter_child_nodes(node):
+        yield from _uses(child, known)
+
+
+def _use(call: ast.Call, known: Known) -> Iterator[tuple[str, str, str]]:
+    function = _name_of(call, known)
+    way, type_at, name_at = WAYS.get(function.removeprefix("create_"), ("", 0, len(call.args)))
+    if way and len(call.args) > name_at and (name := _text(call.args[name_at], known)):
+        kind = EITHER_TWIST if function == "TwistInput" else _type(call.args[type_at], known)
+        yield way, name, kind
+
+
+def _name_of(call: ast.Call, known: Known) -> str:
+    """What is called, or what the `partial` is made of that is called."""
+    function = _resolved(call.func, known)
+    if isinstance(function, ast.Call) and function.args and getattr(function.func, "id", "") == "partial":
+        function = function.args[0]
+    return getattr(function, "attr", "") or getattr(function, "id", "")
+
+
+def _resolved(value: ast.expr, known: Known) -> ast.expr:
+    if not isinstance(value, ast.Name) or value.id not in known:
+        return value
+    others = {name: one for name, one in known.items() if name != value.id}
+    return _resolved(known[value.id], others)
+
+
+def _text(value: ast.expr, known: Known) -> str:
+    """The text that an expression stands for; empty where the code alone does not say it."""
+    value = _resolved(value, known)
+    if isinstance(value, ast.Constant):
+        return str(value.value)
+    if isinstance(value, ast.JoinedStr):
+        parts = [
+            _text(getattr(one, "value", one) if isinstance(one, ast.FormattedValue) else one, known)
+            for one in value.values
+        ]
+        return "".join(parts) if all(parts) else ""
+    is_of_the_go2 = isinstance(value, ast.Call) and getattr(value.func, "attr", "") == "go2_topic"
+    return _text(value.args[0], known) if is_of_the_go2 else ""  # type: ignore[attr-defined]
+
+
+def _type(value: ast.expr, known: Known) -> str:
+    value = _resolved(value, known)
+    if isinstance(value, ast.IfExp):
+        return " or ".join(sorted(_type(one, known) for one in (value.body, value.orelse)))
+    return ast.unparse(value)
 
 
 def _modules(name: str) -> set[str]:
@@ -179,22 +277,26 @@ def topics_page() -> str:
     """The topics and services of all nodes: type, who publishes or offers them, and who reads them."""
     uses: dict[tuple[str, str], dict[str, set[str]]] = {}
     for spec in NODES.values():
-        named = (one for module in _modules(spec.module) for one in _named_topics(_source(module)))
+        named = (one for module in _modules(spec.module) for one in _named_topics(module))
         for way, topic, message in named:
             users = uses.setdefault((topic, message.removesuffix("Msg")), {})
             users.setdefault(way, set()).add(f"[{spec.name}](nodes.md#{spec.name})")
-    rows: dict[bool, list[tuple[str, str, str, str]]] = {False: [], True: []}
+    rows: dict[str, list[tuple[str, str, str, str]]] = {"topic": [], "service": [], "action": []}
     for (topic, message), ways in sorted(uses.items()):
-        offers = ways.get("publisher", set()) | ways.get("service", set())
+        offers = {one for way, users in ways.items() if way != "subscription" for one in users}
         reads = ", ".join(sorted(ways.get("subscription", set()))) or "-"
         row = (f"`{topic}`", message, ", ".join(sorted(offers)) or "-", reads)
-        rows["service" in ways].append(row)
-    services = table(("service", "type", "offered by"), [row[:3] for row in rows[True]])
+        rows[next((way for way in ways if way in rows), "topic")].append(row)
+    offered = [
+        f"\n## {way.title()}s\n\n{table((way, 'type', 'offered by'), [row[:3] for row in rows[way]])}"
+        for way in ("service", "action")
+    ]
     return (
-        "# Topics and services\n\nThose whose names stand in the code of a node; parameters name the others. "
-        "Fields are in [Messages](interfaces.md).\n\n"
-        + table(("topic", "type", "published by", "read by"), rows[False])
-        + f"\n## Services\n\n{services}"
+        "# Topics and services\n\nA parameter names some topics more, such as that of a camera, and "
+        "[record](nodes.md#record) reads what there is. The Go2's services have its own topics, "
+        "`/api/.../request` and `/api/.../response`. Fields are in [Messages](interfaces.md).\n\n"
+        + table(("topic", "type", "published by", "read by"), rows["topic"])
+        + "".join(offered)
     )
 
 

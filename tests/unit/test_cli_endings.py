@@ -10,6 +10,8 @@ import termios
 import pytest
 
 from outrider import cli
+from outrider.core.files.private_files import NO_ROOM
+from outrider.core.files.writing import writing_to
 
 
 @pytest.mark.parametrize("number", sorted(cli.UNUSABLE), ids=errno.errorcode.get)
@@ -35,6 +37,19 @@ def test_an_error_of_the_system_without_a_path_or_advice_is_a_defect(error, monk
     monkeypatch.setattr(cli, "app", fail)
     with pytest.raises(type(error)):
         cli.main()
+
+
+@pytest.mark.parametrize("number", NO_ROOM)
+def test_a_disk_without_room_is_a_failure_and_no_wrong_usage(number, monkeypatch, capsys, tmp_path):
+    def fail() -> None:
+        with writing_to(tmp_path / "film.mp4"):
+            raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(cli, "app", fail)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == cli.FAILED and "film.mp4" in (said := capsys.readouterr().err)
+    assert "make room" in said
 
 
 def test_a_current_folder_that_is_gone_is_said(tmp_path):

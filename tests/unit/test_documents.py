@@ -122,6 +122,37 @@ def test_the_reference_names_every_node_and_parameter() -> None:
         assert [one.name for one in spec.parameters if f"| `{one.name}` |" not in section] == []
 
 
+def test_the_reference_names_what_robots_are_wired_by() -> None:
+    page = reference("topics.md")
+    rows = dict(re.findall(r"^\| `([^`]+)` \| (.*) \|$", page, re.MULTILINE))
+    for topic in ("cmd_vel_joy", "odom", "scan", "/tf", "e_stop", "verified_text"):
+        assert rows[topic].rpartition("|")[2].count("[action]") == 1, topic
+    for topic in ("camera/image_raw", "odom", "scan", "motion_report"):
+        assert "[navigator]" in rows[topic].rpartition("|")[2], topic
+    for topic, node in (
+        ("camera/image_raw", "camera"),
+        ("cmd_vel", "action"),
+        ("/sportmodestate", "simulation"),
+    ):
+        assert f"[{node}]" in rows[topic].split("|")[1], topic
+    assert "[go2_state]" in rows["/sportmodestate"] and "[action]" in rows["/lf/lowstate"]
+    for name, node in (
+        ("remember", "memory"),
+        ("recall", "memory"),
+        ("forget", "memory"),
+        ("set_e_stop", "action"),
+    ):
+        assert f"[{node}]" in rows[name], name
+    assert rows["navigate"] == "Navigate | [navigator](nodes.md#navigator)"
+    assert "if " not in "".join(row.split("|")[0] for row in rows.values())
+    assert "`cmd_vel` (Twist or TwistStamped)" in reference("nodes.md")
+
+
+def test_the_reference_gives_bounds_in_all_their_digits() -> None:
+    assert "| 0 to 1048576 |" in reference("nodes.md") and "| 0 to 2147483647 |" in reference("launch.md")
+    assert not re.search(r"\de[+-]?\d", reference("nodes.md") + reference("launch.md"))
+
+
 def test_the_reference_names_every_frame() -> None:
     page = reference("frames.md")
     frames = {*get_args(EdgeFrame), *get_args(CloudFrame)}

@@ -31,6 +31,7 @@ from outrider.cli.help_pages import Commands
 from outrider.cli.mistyped import HintingGroup
 from outrider.cli.options import showing_life
 from outrider.core.errors import ConfigError, InstructionError, OutriderError
+from outrider.core.files.private_files import NO_ROOM
 
 app = Commands(
     cls=HintingGroup,
@@ -43,7 +44,6 @@ app = Commands(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 ANOTHER_PATH = "give another path"
 UNUSABLE = {
     errno.EACCES: f"ask for the right to use it, or {ANOTHER_PATH}",
@@ -108,6 +108,12 @@ def _refused_path(error: OSError) -> str:
     return f"{os.fsdecode(error.filename)}: {error.strerror}: {advice}"
 
 
+def _is_wrong_usage(error: OutriderError) -> bool:
+    """Whether another command line mends it; a full disk is no fault of what was typed."""
+    is_full = isinstance(error.__cause__, OSError) and error.__cause__.errno in NO_ROOM
+    return isinstance(error, (ConfigError, InstructionError)) and not is_full
+
+
 def _was_interrupted() -> bool:
     from outrider.runtime.common.ending_signals import was_interrupted
 
@@ -122,7 +128,7 @@ def main() -> None:
         app()
     except OutriderError as error:
         typer.secho(f"error: {error}", fg=typer.colors.RED, err=True)
-        sys.exit(USAGE if isinstance(error, (ConfigError, InstructionError)) else FAILED)
+        sys.exit(USAGE if _is_wrong_usage(error) else FAILED)
     except OSError as error:
         told = _refused_path(error)
         if error.errno in NO_ROOM:

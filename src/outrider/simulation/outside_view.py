@@ -13,7 +13,7 @@ from outrider.simulation.homes.floor_plans import Rect
 from outrider.simulation.homes.home import WALL_HEIGHT, Home
 from outrider.simulation.looks.go2_figure import Gait, add_figure
 from outrider.simulation.mjcf import home_spec
-from outrider.simulation.simulator import SCENERY_GROUPS, prepare_rendering
+from outrider.simulation.simulator import SCENERY_GROUPS, open_renderer
 
 DISTANCE_M, NEAREST_M, ELEVATION_DEG = 1.9, 0.8, -16.0
 LOOK_AT_M = 0.5
@@ -35,9 +35,8 @@ class OutsideView:
     def __init__(self, home: Home, width: int, height: int) -> None:
         self._model = _furnished(home)
         self._data = mujoco.MjData(self._model)
-        prepare_rendering(self._model, width, height, samples=4)
         self._model.vis.quality.shadowsize = 2048
-        self._renderer = mujoco.Renderer(self._model, height, width, max_geom=MAX_GEOMS)
+        self._renderer = open_renderer(self._model, width, height, samples=4, max_geom=MAX_GEOMS)
         self._gait, self._azimuth = Gait(), home.start.yaw
         self._shown: np.ndarray | None = None
         self._last = np.empty(0)

@@ -11,6 +11,7 @@ import cv2
 import mujoco
 import numpy as np
 
+from outrider.core.errors import SimulationError
 from outrider.core.sensors.camera import MODEL_IMAGE_HEIGHT, MODEL_IMAGE_WIDTH, SIM_CAMERA
 from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity, wrap_angle
 from outrider.simulation.homes.home import Home
@@ -183,8 +184,7 @@ class Simulator:
     def _renderer(self, width: int, height: int) -> mujoco.Renderer:
         key = (width, height)
         if key not in self._renderers:
-            prepare_rendering(self.model, width, height, samples=0)
-            renderer = mujoco.Renderer(self.model, height, width, max_geom=MAX_GEOMS)
+            renderer = open_renderer(self.model, width, height, samples=0, max_geom=MAX_GEOMS)
             renderer.scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = 0
             renderer.scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = 0
             renderer.scene.flags[mujoco.mjtRndFlag.mjRND_SKYBOX] = 0
@@ -192,12 +192,24 @@ class Simulator:
         return self._renderers[key]
 
 
-def prepare_rendering(model: mujoco.MjModel, width: int, height: int, samples: int) -> None:
-    """Make room for pictures of this size, smoothed by so many samples a pixel. Goes before each renderer."""
+def open_renderer(
+    model: mujoco.MjModel, width: int, height: int, samples: int, max_geom: int
+) -> mujoco.Renderer:
+    """Returns what draws pictures of this size in pixels, smoothed by so many samples a pixel.
+
+    Raises SimulationError where the system cannot draw without a screen.
+    """
     _load_triton()
     model.vis.global_.offwidth = max(width, model.vis.global_.offwidth)
     model.vis.global_.offheight = max(height, model.vis.global_.offheight)
     model.vis.quality.offsamples = samples
+    try:
+        return mujoco.Renderer(model, height, width, max_geom)
+    except Exception as error:  # those of OpenGL's libraries have no base of their own
+        raise SimulationError(
+            f"no picture can be drawn without a screen ({error}): run `sudo apt-get install -y libegl1 "
+            "libgl1 libgl1-mesa-dri`, and `outrider doctor` to see whether that was it"
+        ) from error
 
 
 def open_simulator(home: Home, seed: int, odometry_noise: float, legs: bool, look: Look = PLAIN) -> Simulator:

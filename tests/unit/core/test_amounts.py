@@ -154,6 +154,13 @@ def test_no_number_is_read_without_the_sign_at_it(said: str, sign: str) -> None:
     assert f'has "{sign}" at a number' in refusal(said.replace("{}", sign))
 
 
+@pytest.mark.parametrize("said", ["go to the point 3-4", "go to the point 3 - 4", "fahr zum Punkt 3-4"])
+def test_who_does_what_the_refusal_of_a_minus_says_goes_to_the_point_that_was_meant(said: str) -> None:
+    told = refusal(said)
+    assert 'as in "3 -4"' in told
+    assert plan_of(said.replace(" - ", "-").replace("3-4", "3 -4"), WORDS).intent == "go(3, -4)"
+
+
 @pytest.mark.parametrize(
     "number",
     [

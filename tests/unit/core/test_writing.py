@@ -1,5 +1,6 @@
 """What cannot be written is said before long work, with the path."""
 
+import os
 import stat
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from outrider.core.files.writing import (
     checked_file,
     checked_folder,
     checked_replaced,
+    make_folder,
     replace_file,
     writing_to,
 )
@@ -55,10 +57,22 @@ def test_the_check_leaves_what_is_there_as_it_is(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_an_error_with_the_path(tmp_path: Path) -> None:
     with (
-        pytest.raises(ConfigError, match=r"cannot write .*film.*No space left"),
+        pytest.raises(ConfigError, match=r"cannot write .*film.*No space left.*: make room, or choose"),
         writing_to(tmp_path / "film"),
     ):
         raise OSError(28, "No space left on device")
+
+
+def test_a_folder_that_is_made_is_its_owner_s_alone_whatever_the_umask(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    folder = tmp_path / "out" / "demo"
+    before = os.umask(0)
+    try:
+        make_folder(folder)
+    finally:
+        os.umask(before)
+    modes = [stat.S_IMODE(one.stat().st_mode) for one in (folder, folder.parent, tmp_path)]
+    assert modes == [0o700, 0o700, 0o755]
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:

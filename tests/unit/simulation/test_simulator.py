@@ -1,6 +1,7 @@
 """The simulated robot: left is left, limits hold, contacts count, the expert's eyes match the picture."""
 
 import math
+import os
 import subprocess
 import sys
 from contextlib import closing
@@ -86,3 +87,34 @@ import triton
 def test_rendering_and_the_triton_of_a_cuda_torch_live_in_one_process():
     pytest.importorskip("triton")
     subprocess.run([sys.executable, "-c", RENDER_THEN_IMPORT], check=True, timeout=60)
+
+
+DRAW = """
+import ctypes, sys
+real = ctypes.CDLL
+def load(name, *more, **options):
+    if "EGL" in str(name) and sys.argv[1] == "without the library":
+        raise OSError(f"{name}: cannot open shared object file")
+    return real(name, *more, **options)
+ctypes.CDLL = load
+import outrider
+robot = outrider.open_simulator(outrider.generate_home(seed=7), 7, odometry_noise=0.0, legs=False)
+from outrider.simulation.outside_view import OutsideView
+for draw in (robot.frame_jpeg, lambda: OutsideView(robot.home, 64, 64)):
+    try:
+        draw()
+    except outrider.OutriderError as error:
+        print(error)
+robot.close()
+"""
+
+
+@pytest.mark.parametrize("system", ["without the library", "without a driver"])
+def test_a_system_that_cannot_draw_without_a_screen_is_said_with_what_to_install(system):
+    environment = {**os.environ, "__EGL_VENDOR_LIBRARY_FILENAMES": "/nowhere/driver.json"}
+    environment.pop("MUJOCO_GL", None)
+    command = [sys.executable, "-c", DRAW, system]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+    told = done.stdout.splitlines()
+    assert len(told) == 2 and all("apt-get install -y libegl1" in one for one in told), told

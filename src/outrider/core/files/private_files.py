@@ -7,6 +7,7 @@ A file or folder gets its mode as it is made. The process's umask stays as it is
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import logging
 import os
@@ -21,6 +22,8 @@ log = logging.getLogger(__name__)
 
 FILE_MODE, FOLDER_MODE = 0o600, 0o700
 OTHERS = 0o077
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What the system says of a full disk, a used up quota and a file that may not grow."""
 HOME_FOLDER = Path("~/.outrider")
 
 
@@ -41,7 +44,7 @@ def open_private(path: Path, mode: str) -> IO[Any]:
     except FileExistsError:
         raise
     except OSError as error:
-        raise _cannot_write(path, error) from error
+        raise cannot_write(path, error) from error
 
 
 def write_private(path: Path, content: str) -> None:
@@ -50,7 +53,7 @@ def write_private(path: Path, content: str) -> None:
         with open_private(path, "w") as file:
             file.write(content)
     except OSError as error:
-        raise _cannot_write(path, error) from error
+        raise cannot_write(path, error) from error
 
 
 def keep_private(path: Path) -> None:
@@ -76,14 +79,25 @@ def make_private_folder(folder: Path) -> None:
     A folder that exists keeps its rights, except Outrider's own in the home folder, which is tightened.
     """
     try:
-        for missing in reversed(list(itertools.takewhile(_is_missing, (folder, *folder.parents)))):
-            missing.mkdir(FOLDER_MODE, exist_ok=True)
+        make_missing(folder)
         if _is_own(folder):
             _tighten_folder(folder)
     except OSError as error:
         raise ConfigError(
             f"cannot write {folder}: cannot make the folder ({error.strerror}); choose another place"
         ) from error
+
+
+def make_missing(folder: Path) -> None:
+    """Make what is missing of a folder and those above it, for their owner alone. Raises OSError."""
+    for missing in reversed(list(itertools.takewhile(_is_missing, (folder, *folder.parents)))):
+        missing.mkdir(FOLDER_MODE, exist_ok=True)
+
+
+def cannot_write(path: Path, error: OSError) -> ConfigError:
+    """What to say of a path that the system refuses to write."""
+    room = "make room, or " if error.errno in NO_ROOM else ""
+    return ConfigError(f"cannot write {path} ({error.strerror}): {room}choose another place")
 
 
 def read_private(path: Path) -> str:
@@ -123,10 +137,6 @@ def _warn(name: object, error: OSError) -> None:
 
 def _leads_away(path: Path) -> ConfigError:
     return ConfigError(f"{path} is a link: remove it, or name the file it leads to")
-
-
-def _cannot_write(path: Path, error: OSError) -> ConfigError:
-    return ConfigError(f"cannot write {path} ({error.strerror}): choose another place")
 
 
 def _open_descriptor(path: str, flags: int) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from outrider.core.errors import ConfigError
-from outrider.core.files.private_files import keep_private, open_private
+from outrider.core.files.private_files import cannot_write, keep_private, make_missing, open_private
 
 ANIMATION_SUFFIX = ".webp"
 ALONE_S, LOOK_S = 5.0, 0.01
@@ -25,7 +25,7 @@ def writing_to(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ConfigError(f"cannot write {path} ({error.strerror}): choose another place") from error
+        raise cannot_write(path, error) from error
 
 
 @contextlib.contextmanager
@@ -82,9 +82,12 @@ def _is_writable(folder: Path) -> bool:
 
 
 def make_folder(folder: Path) -> None:
-    """The folder, and those above it. Raises ConfigError where nothing can be written there."""
+    """The folder, and those above it, new ones for their owner alone.
+
+    Raises ConfigError where nothing can be written there.
+    """
     with writing_to(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+        make_missing(folder)
         with tempfile.TemporaryFile(dir=folder):  # permissions alone do not tell
             pass
 

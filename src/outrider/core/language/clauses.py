@@ -17,7 +17,9 @@ from outrider.core.language.words.phrase_group import PhraseGroup
 from outrider.core.language.words.phrasebook import Phrasebook, joined, stop_words
 from outrider.core.language.words.signs import PUNCTUATION
 
-AT_NUMBER = "at a number, which may change it: leave the sign out, and write a number like 0.5 or 1000"
+AT_NUMBER = "at a number, which may change it: "
+OF_SIGN = "leave the sign out, and write a number like 0.5 or 1000"
+OF_MINUS = 'write a minus right before its number and after a blank, as in "3 -4", or leave it out'
 _NO_TOPIC = 'names no topic to forget: say a thing, such as "forget my keys", or "forget everything"'
 _NOT_FIRST = 'says "{}" after another step: say the steps in their order, with "then" between them'
 _PERSON = 'says "{}", and the robot does not know where you are: '
@@ -94,7 +96,8 @@ class Clauses(Motions):
             if step is None:
                 continue
             sign = said.sign_in_amount(match)
-            return self._refuse(f'has "{sign}" {AT_NUMBER}') if sign else step
+            advice = OF_MINUS if sign == "-" else OF_SIGN
+            return self._refuse(f'has "{sign}" {AT_NUMBER}{advice}') if sign else step
         return None
 
     def bare(self, tokens: Sequence[Token]) -> list[Token]:
