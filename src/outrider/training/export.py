@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 from transformers import PreTrainedModel
 
 from outrider.core.errors import ConfigError
+from outrider.core.files.writing import replaced_in, writing_to
 from outrider.core.language.grammar import Vocabulary
 from outrider.training.architecture import build_model
 from outrider.training.tokenizer import read_tokenizer
@@ -61,11 +62,14 @@ def _card(role: str, state: Mapping[str, Any], parameters: int, vocabulary: Voca
 def save_weights(model: PreTrainedModel, folder: Path) -> None:
     """Write a model's configuration and its weights in bf16. Raises ConfigError where they find no room."""
     try:
-        model.to(torch.bfloat16).save_pretrained(folder)
-    except SafetensorError as error:
+        folder.mkdir(parents=True, exist_ok=True)
+        with replaced_in(folder) as made:
+            model.to(torch.bfloat16).save_pretrained(made)
+    except (OSError, SafetensorError) as error:
         raise ConfigError(f"cannot write {folder} ({error}): make room, or choose another place") from error
 
 
 def write_card(folder: Path, card: Mapping[str, Any]) -> None:
-    """Writes the card of a model into its folder."""
-    (folder / "card.json").write_text(json.dumps(card, indent=1) + "\n")
+    """Writes the card of a model into its folder. Raises ConfigError."""
+    with writing_to(folder), replaced_in(folder) as made:
+        (made / "card.json").write_text(json.dumps(card, indent=1) + "\n")

@@ -10,7 +10,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from outrider.core.errors import ConfigError
-from outrider.core.files.writing import make_folder
+from outrider.core.files.writing import make_folder, replaced_in, writing_to
 
 SPECIAL_TOKENS = (
     "<|endoftext|>",
@@ -51,7 +51,8 @@ def train_tokenizer(texts: Iterable[str], folder: Path, vocab_size: int = 768) -
         clean_up_tokenization_spaces=False,
     )
     make_folder(folder)
-    fast.save_pretrained(folder)
+    with writing_to(folder), replaced_in(folder) as made:
+        fast.save_pretrained(made)
     return fast
 
 

@@ -17,8 +17,8 @@ import zmq
 from zmq.utils import z85
 
 from outrider.core.errors import ConfigError
-from outrider.core.files.private_files import make_private_folder, open_private, read_private
-from outrider.core.files.writing import alone_in, replace_file
+from outrider.core.files.private_files import make_private_folder, read_private
+from outrider.core.files.writing import alone_in, replace_file, write_new
 
 SERVER_KEY_FILE = "verifier.key"
 _KEY_BYTES = 32
@@ -206,9 +206,8 @@ def _exists(path: Path) -> ConfigError:
 
 def _write(path: Path, keys: msgspec.Struct, undo: contextlib.ExitStack) -> None:
     try:  # exclusively: another may have made the file since it was looked for
-        with open_private(path, "xb") as file:
-            undo.callback(_remove, path)
-            file.write(_content(keys))
+        write_new(path, _content(keys))
+        undo.callback(_remove, path)
     except FileExistsError:
         raise _exists(path) from None
     except OSError as error:

@@ -21,7 +21,7 @@ from outrider.core.files.private_files import (
     tighten,
     write_private,
 )
-from outrider.core.files.secret_file import load_secret
+from outrider.core.files.secret_file import load_secret, read_secret
 from outrider.core.files.writing import alone_in
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to other users")
@@ -190,7 +190,13 @@ def test_a_secret_that_several_make_at_once_is_one(tmp_path: Path) -> None:
             begin.wait()
             made.append(load_secret(path, "token"))
 
-        making = [threading.Thread(target=make) for _ in range(6)]
+        def read(path: Path = path, begin: threading.Barrier = begin, made: list[str] = made) -> None:
+            begin.wait()
+            while not path.exists():
+                pass
+            made.append(read_secret(path, "token", "wait for it"))
+
+        making = [threading.Thread(target=one) for one in (make, make, make, make, read, read)]
         for thread in making:
             thread.start()
         for thread in making:

@@ -7,12 +7,15 @@ import random
 import stat
 import threading
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 import pytest
 
 from outrider.core.errors import ConfigError
 from outrider.core.files import journal as journal_module
+from outrider.core.files import journal_proof
+from outrider.core.files.given_file import open_file
 from outrider.core.files.journal import MOST_CHARACTERS, TORN, Journal
 from outrider.core.files.journal_files import (
     CONTINUED,
@@ -332,6 +335,27 @@ def test_who_writes_while_a_full_file_is_replaced_waits_for_its_head(
     others.join(60)
     assert prove(path).holds
     assert [entry.who for entry in prove(path).entries] == ["first", "journal", "second"] + ["others"] * 3
+
+
+def test_a_journal_that_is_put_aside_while_it_is_proven_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, written = tmp_path / "full.journal", []
+    writer = Journal(path, most_bytes=1000)
+    while not full_of(path).exists():
+        writer.write("first", "say", "x" * 100)
+
+    def watched(file: Path) -> BinaryIO:
+        if file == full_of(path) and not written:  # the file that follows it has been read by now
+            before = file.stat().st_ino
+            while file.stat().st_ino == before:
+                written.append(writer.write("second", "say", "y" * 100))
+        return open_file(file)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(journal_proof, "open_file", watched)
+        proof = prove(path, most_bytes=1000)
+    assert len(written) > 1 and proof.holds and proof.entries[-1].who == "second"
 
 
 def test_a_kill_between_two_files_leaves_a_chain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

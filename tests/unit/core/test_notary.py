@@ -75,8 +75,8 @@ def test_a_journal_that_another_process_holds_is_told_and_delays_no_end(tmp_path
     path = tmp_path / "r.journal"
     notary = Notary(Journal(path), "console", str, slow_s=0.05, close_s=0.3)
     wait_until(lambda: path.exists() and prove(path).entries, "its first line")
-    with key_of(path).open("ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with key_of(path).open("rb") as key:
+        fcntl.flock(key, fcntl.LOCK_EX)
         notary.note("viewer 1", "drive")
         wait_until(lambda: notary.fault == HELD_UP, "the fault")
         for _ in range(1200):

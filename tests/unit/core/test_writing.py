@@ -1,9 +1,12 @@
 """What cannot be written is said before long work, with the path."""
 
+import contextlib
 import os
 import stat
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,9 @@ from outrider.core.files.writing import (
     checked_replaced,
     make_folder,
     replace_file,
+    replaced_in,
+    unfinished,
+    write_new,
     writing_to,
 )
 
@@ -139,3 +145,91 @@ def test_the_file_that_is_printed_to_is_refused_and_a_pipe_is_not(tmp_path: Path
         done = subprocess.run(command, stdout=printed, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
     assert "is where the printed output goes" in done.stderr
     subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=tmp_path)
+
+
+def at_once(work: Callable[[int], None], number: int = 4) -> None:
+    """Do it in so many threads that begin together and are exchanged often; raise what any of them raises."""
+    begin, failed = threading.Barrier(number), []
+
+    def begun(n: int) -> None:
+        begin.wait()
+        try:
+            work(n)
+        except BaseException as error:
+            failed.append(error)
+
+    working = [threading.Thread(target=begun, args=(n,)) for n in range(number)]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for thread in working:
+            thread.start()
+        for thread in working:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    if failed:
+        raise failed[0]
+
+
+def test_of_several_that_replace_a_file_at_once_each_does_so_whole(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    replace_file(file, b"0")
+
+    def work(n: int) -> None:
+        for length in range(1, 60):
+            if n:
+                replace_file(file, str(n).encode() * 999 * length)
+            else:
+                assert len(set(file.read_bytes())) == 1
+
+    at_once(work)
+    assert [path.name for path in tmp_path.iterdir()] == ["figures.json"]
+
+
+def test_of_several_that_make_a_file_at_once_one_does_and_nobody_reads_a_part(tmp_path: Path) -> None:
+    made = []
+    for attempt in range(20):
+        file, content = tmp_path / str(attempt), b"content" * 999
+
+        def work(n: int, file: Path = file, content: bytes = content) -> None:
+            if n < 3:
+                with contextlib.suppress(FileExistsError):
+                    write_new(file, content)
+                    made.append(file)
+            while not file.exists():
+                pass
+            assert file.read_bytes() == content
+
+        at_once(work)
+    assert sorted(made) == sorted(tmp_path.iterdir()) and len(made) == 20
+
+
+def test_what_a_kill_left_is_written_over_and_what_is_not_finished_is_removed(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "film.mp4"
+    (tmp_path / "film.mp4.partial").write_bytes(b"half of an earlier film")
+    with unfinished(file) as partial:
+        partial.write_bytes(b"film")
+        partial.replace(file)
+    with pytest.raises(ZeroDivisionError), unfinished(file) as partial:
+        partial.write_bytes(b"half")
+        raise ZeroDivisionError
+    assert file.read_bytes() == b"film" and list(tmp_path.iterdir()) == [file]
+
+
+def test_files_of_a_folder_are_replaced_once_all_are_there(tmp_path: Path) -> None:
+    (tmp_path / "weights").write_text("old")
+    (tmp_path / "other").write_text("stays")
+    with (tmp_path / "weights").open() as reader:
+        with pytest.raises(ZeroDivisionError), replaced_in(tmp_path) as made:
+            (made / "weights").write_text("half")
+            raise ZeroDivisionError
+        with replaced_in(tmp_path) as made:
+            (made / "weights").write_text("new")
+            (made / "card").write_text("too")
+            assert (tmp_path / "weights").read_text() == "old"
+        assert reader.read() == "old"
+    left = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert left == {"weights": "new", "card": "too", "other": "stays"}

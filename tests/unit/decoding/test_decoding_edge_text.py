@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
@@ -9,7 +11,7 @@ from edge_machine import PROMPT, ROOT, TOKENIZER, draft, drafted, edge, grow, hi
 from support.toy_models import ToyModel, ToySettings
 from support.toys import JPEG, own_text, request
 
-from outrider.core.errors import ConfigError, ProtocolError
+from outrider.core.errors import Cancelled, ConfigError, OutriderError, ProtocolError
 from outrider.core.frames import (
     MAX_JPEG_BYTES,
     MAX_NEW_TOKENS,
@@ -169,3 +171,43 @@ def test_what_no_frame_may_hold_is_refused_at_once_and_the_next_text_is_written(
         with pytest.raises(ConfigError, match=words):
             decoder.decode(DecodeRequest(asked, max_new_tokens, 1e3))
         assert decoder.decode(request()).token_ids == own_text(target, request())
+
+
+def test_a_second_text_meanwhile_is_refused_and_changes_nothing_of_the_first():
+    target, refused = ToyModel(ToySettings(seed=3)), []
+
+    def ask_too(_: object) -> None:
+        other = executor.submit(decoder.decode, request("another text"))
+        refused.append(str(other.exception()))
+
+    link = LocalLink(VerifierService(target))
+    decoder = LinkedDecoder(link, target, target.tokenizer, DecodingConfig("sd"), 1, "here")
+    with ThreadPoolExecutor(1) as executor, closing(decoder):
+        assert decoder.decode(request(), ask_too).token_ids == own_text(target, request())
+        assert len(refused) > 1 and all("a decoder of its own" in reason for reason in refused)
+        assert decoder.decode(request()).token_ids == own_text(target, request())
+
+
+@pytest.mark.parametrize("thread", ["its own", "another"])
+def test_closing_ends_the_text_and_then_the_link_once(thread):
+    target, closed = ToyModel(ToySettings(seed=3)), []
+
+    class Watched(LocalLink):
+        def close(self) -> None:
+            closed.append(threading.current_thread())
+
+    def close(_: object) -> None:
+        if thread == "another":
+            executor.submit(decoder.close).result()
+        else:
+            decoder.close()
+        assert closed == []  # the link is the decoding thread's, which uses it
+
+    link = Watched(VerifierService(target))
+    decoder = LinkedDecoder(link, target, target.tokenizer, DecodingConfig("sd"), 1, "here")
+    with ThreadPoolExecutor(1) as executor, pytest.raises(Cancelled, match="closed"):
+        decoder.decode(request(), close)
+    decoder.close()
+    assert closed == [threading.current_thread()]
+    with pytest.raises(OutriderError, match="is closed"):
+        decoder.decode(request())

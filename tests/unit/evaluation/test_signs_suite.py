@@ -243,6 +243,16 @@ def test_homes_of_another_run_are_refused(tmp_path: Path) -> None:
         KeptHomes(tmp_path, SignOutcome, {})
 
 
+def test_two_commands_do_not_add_to_the_same_homes(tmp_path: Path) -> None:
+    common = {"model": "pair", "seed": 0}
+    first = KeptHomes(tmp_path, SignOutcome, common)
+    with pytest.raises(ConfigError, match="another command adds to"):
+        KeptHomes(tmp_path, SignOutcome, common)
+    first.add(outcome())
+    del first
+    assert KeptHomes(tmp_path, SignOutcome, common).outcomes == {1: outcome()}
+
+
 @pytest.mark.parametrize("options", [{"model": "expert"}, {"homes": 0}, {"processes": 0}, {"max_steps": 0}])
 def test_a_wrong_option_is_named(options: dict) -> None:
     with pytest.raises(ConfigError):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support.memories import WordEmbedder
 
-from outrider.core.errors import MemoryStoreError
+from outrider.core.errors import MemoryStoreError, NotErasedError
 from outrider.core.values import Place, Pose2D, RecordKind, Sighting, Visibility
 from outrider.memory.observer import Observer
 from outrider.memory.store.eviction import StoreLimits
@@ -243,3 +244,57 @@ def test_what_no_verifier_has_read_to_its_end_is_not_remembered(store: MemorySto
     observer.on_text(("s", 9), action, False, here, NOW_S)
     (seen,) = observer.on_text(("s", 9), text, True, here, NOW_S)
     assert seen.text == "red ball" and store.count() == 1
+
+
+def test_a_thing_that_several_see_at_once_is_one_and_may_be_forgotten_meanwhile(tmp_path: Path) -> None:
+    """By two that have the store open, each with two threads."""
+    path, failed = tmp_path / "shared.db", []
+    begin = threading.Barrier(4)
+
+    def see(store: MemoryStore, forgets: bool) -> None:
+        begin.wait()
+        try:
+            for n in range(30):
+                assert store.see(f"thing {n}", Place(1.0, 2.0, "home")).text == f"thing {n}"
+                assert store.see("chair", Place(1.0, 2.0, "home")).text == "chair"
+                if forgets:
+                    store.forget(record.id for record in store.seen("chair"))
+        except NotErasedError:
+            pass
+        except Exception as error:
+            failed.append(error)
+
+    with (
+        MemoryStore(path, WordEmbedder(), forget_wait_ms=0) as first,
+        MemoryStore(path, WordEmbedder()) as second,
+    ):
+        seeing = [threading.Thread(target=see, args=(one, False)) for one in (first, second, second)]
+        seeing.append(threading.Thread(target=see, args=(first, True)))
+        for thread in seeing:
+            thread.start()
+        for thread in seeing:
+            thread.join()
+        assert not failed
+        assert len(first.seen("chair")) <= 1
+        assert [len(first.seen(f"thing {n}")) for n in range(30)] == [1] * 30
+        first.verify()
+
+
+def test_a_sound_store_is_verified_while_another_writes(tmp_path: Path) -> None:
+    path, ended = tmp_path / "shared.db", threading.Event()
+
+    def write() -> None:
+        with MemoryStore(path, WordEmbedder()) as store:
+            while not ended.is_set():
+                store.forget_matching("passing") if store.count() > 5 else store.add("passing thought " * 99)
+
+    with MemoryStore(path, WordEmbedder()) as store:
+        store.add("it stays")
+        writing = threading.Thread(target=write)
+        writing.start()
+        try:
+            for _ in range(300):
+                store.verify()
+        finally:
+            ended.set()
+            writing.join()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from transformers import Qwen2VLForConditionalGeneration
 from outrider.core.errors import ModelError
 from outrider.models import load_model
 from outrider.models.checkpoint import hub
+from outrider.models.checkpoint.card import read_card, write_figures
 from outrider.models.checkpoint.files import (
     WEIGHTS_FILE,
     WEIGHTS_INDEX_FILE,
@@ -222,3 +224,12 @@ def test_without_a_network_a_part_of_a_cached_checkpoint_is_no_model(cached, mon
     monkeypatch.setattr(hub, "snapshot_download", download)
     with pytest.raises(ModelError, match=r"holds only a part of.*`hf download Qwen/Qwen2-VL-2B-Instruct`"):
         hub.fetch_checkpoint("Qwen/Qwen2-VL-2B-Instruct")
+
+
+def test_of_figures_that_are_put_into_a_card_at_once_none_is_lost(tmp_path) -> None:
+    (tmp_path / "card.json").write_text('{"name": "kept", "figures": {"steps": 5}}')
+    names = [f"figures {n}" for n in range(20)]
+    with ThreadPoolExecutor(5) as training:
+        list(training.map(lambda name: write_figures(tmp_path, name, {"of": name}), names))
+    assert read_card(tmp_path).figures == {"steps": 5, **{name: {"of": name} for name in names}}
+    assert json.loads((tmp_path / "card.json").read_text())["name"] == "kept"

@@ -18,6 +18,7 @@ from outrider.runtime.common.cloud_drafts import (
     check_cloud_draft,
     load_cloud_drafts,
 )
+from outrider.runtime.common.ports import free_port
 
 
 @pytest.fixture
@@ -54,6 +55,7 @@ def test_what_does_not_go_with_a_head_is_refused() -> None:
 @pytest.mark.parametrize("more", [["--draft-device", "cpu"], ["--constrained"]])
 def test_the_command_refuses_it_before_anything_is_loaded(folder: Path, more: list[str]) -> None:
     (folder / "target" / "model.safetensors").unlink()
-    command = ["verifier", "--model", str(folder / "target"), "--draft-model", "head", *more]
+    at = ["--endpoint", f"tcp://127.0.0.1:{free_port()}"]
+    command = ["verifier", "--model", str(folder / "target"), *at, "--draft-model", "head", *more]
     with pytest.raises(ConfigError, match="draft head"):
         app(command, standalone_mode=False)

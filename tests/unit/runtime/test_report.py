@@ -1,5 +1,6 @@
 import json
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -120,6 +121,16 @@ def test_a_film_without_h264_is_written_and_says_so(missing, tmp_path, monkeypat
         return
     write_pictures(short_run(), tmp_path)
     assert "lacks H.264" in caplog.text and (tmp_path / "run.mp4").stat().st_size > 1000
+
+
+def test_two_films_of_one_folder_are_both_written_whole(tmp_path):
+    (tmp_path / "run.mp4.partial").write_bytes(b"what a kill left")
+    with ThreadPoolExecutor(2) as filming:
+        for film in [filming.submit(write_pictures, short_run(), tmp_path) for _ in range(2)]:
+            film.result()
+    assert {file.name for file in tmp_path.iterdir()} == {"trajectory.png", "run.mp4"}
+    with av.open(str(tmp_path / "run.mp4")) as film:
+        assert sum(1 for _ in film.decode(video=0)) == len(Film(short_run()))
 
 
 def test_a_film_that_is_stopped_leaves_none(tmp_path):

@@ -77,8 +77,10 @@ def prove(path: Path, key_file: Path | None = None, most_bytes: int = MOST_BYTES
     """
     _check(path)
     key = _key(key_file or key_of(path))
-    head = read_head(path, key)  # first: a writer that runs may add lines meanwhile
-    lines, full = _lines(path), _lines(full_of(path)) if full_of(path).exists() else []
+    earlier: tuple[int, ...] | None = None
+    while earlier != (earlier := _earlier_files(path)):  # one was put aside meanwhile: read all again
+        head = read_head(path, key)  # first: a writer that runs may add lines meanwhile
+        lines, full = _lines(path), _lines(full_of(path)) if full_of(path).exists() else []
     # A writer that was killed between the two files has left both alike.
     is_double = full == lines and sum(map(len, lines)) >= most_bytes
     files = [(path, lines)] if is_double else [(full_of(path), full), (path, lines)]
@@ -220,6 +222,12 @@ def _changed_lines(path: Path) -> list[bytes]:
         return _lines(changed_of(path))
     except ConfigError:
         return []
+
+
+def _earlier_files(path: Path) -> tuple[int, ...]:
+    """What tells the files before this one from those that take their places."""
+    found = [one.stat() for one in (full_of(path), changed_of(path)) if one.exists()]
+    return tuple(number for one in found for number in (one.st_ino, one.st_mtime_ns))
 
 
 def _check(path: Path) -> None:

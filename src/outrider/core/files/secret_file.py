@@ -7,8 +7,8 @@ import secrets
 from pathlib import Path
 
 from outrider.core.errors import ConfigError
-from outrider.core.files.private_files import make_private_folder, open_private, read_private
-from outrider.core.files.writing import alone_in
+from outrider.core.files.private_files import make_private_folder, read_private
+from outrider.core.files.writing import alone_in, write_new
 
 MIN_CHARACTERS = 16
 
@@ -21,7 +21,7 @@ def load_secret(path: Path, what: str) -> str:
     try:
         if not path.exists():
             make_private_folder(path.parent)
-        with alone_in(path.parent):  # nobody reads what another process has only begun to write
+        with alone_in(path.parent):  # of several that find none one makes it
             if not path.exists():
                 _create(path)
             secret = read_private(path).strip()
@@ -49,5 +49,4 @@ def _checked(secret: str, path: Path, what: str, advice: str) -> str:
 
 
 def _create(path: Path) -> None:
-    with open_private(path, "x") as file:
-        file.write(secrets.token_urlsafe(32) + "\n")
+    write_new(path, f"{secrets.token_urlsafe(32)}\n".encode())

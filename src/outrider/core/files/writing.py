@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import itertools
 import os
@@ -11,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import IO
 
 from outrider.core.errors import ConfigError
 from outrider.core.files.private_files import cannot_write, keep_private, make_missing, open_private
@@ -63,18 +65,74 @@ def replace_file(path: Path, content: bytes) -> None:
             file.write(content)
         return
     keep_private(path)
+    with writing_to(path), unfinished(path) as partial:
+        _fill(partial, content)
+        partial.replace(path)
+
+
+def write_new(path: Path, content: bytes) -> None:
+    """A file that is not there yet, as `replace_file` writes it: nobody reads a part of it.
+
+    Raises OSError, FileExistsError where it is there, and ConfigError as `open_private` does.
+    """
+    with unfinished(path) as partial:
+        _fill(partial, content)
+        if os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+        partial.replace(path)
+
+
+def _fill(partial: Path, content: bytes) -> None:
+    with open_private(partial, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextlib.contextmanager
+def unfinished(path: Path) -> Iterator[Path]:
+    """A private file beside `path`, to be written and then to take its place; removed where it did not.
+
+    It has always the same name, so that what a kill leaves is written over. Who else wants to write `path`
+    waits meanwhile. Raises OSError, and ConfigError as `open_private` does.
+    """
     partial = path.with_name(f"{path.name}.partial")
-    with writing_to(path):
+    with _held(partial) as file:
         try:
-            if partial.is_fifo():  # to write into one might never end
-                partial.unlink()
-            with open_private(partial, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(path)
+            yield partial
         finally:
-            partial.unlink(missing_ok=True)
+            if _is_at(partial, file):  # another's may be there by now
+                partial.unlink()
+
+
+@contextlib.contextmanager
+def replaced_in(folder: Path) -> Iterator[Path]:
+    """A folder for files that take the places of those of their names in `folder` at the end, each whole."""
+    with tempfile.TemporaryDirectory(dir=folder) as made:
+        yield Path(made)
+        for file in sorted(Path(made).iterdir()):
+            file.replace(folder / file.name)
+
+
+@contextlib.contextmanager
+def _held(path: Path) -> Iterator[IO[bytes]]:
+    """The file at `path`, made where there is none, and locked; never one that has another name by now."""
+    while True:
+        if path.is_fifo():  # to write into one might never end
+            path.unlink(missing_ok=True)
+        with open_private(path, "ab") as file:
+            with contextlib.suppress(OSError):  # its file system has no locks
+                fcntl.flock(file, fcntl.LOCK_EX)
+            if _is_at(path, file):
+                yield file
+                return
+
+
+def _is_at(path: Path, file: IO[bytes]) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
 
 
 def _is_writable(folder: Path) -> bool:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 
@@ -23,6 +24,8 @@ _POLL_S = 0.02
 """How often at least the owner is asked whether it has changed its mind, and at most how the link stands."""
 GLANCE_S = 0.002
 """How often at most news is looked for in the midst of a draft: looking takes some hundredths of that."""
+TAKEN = "this decoder decodes another text: let each thread have a decoder of its own"
+CLOSED = "this decoder is closed: open another one"
 
 
 def ignore_verified(_: Verified) -> None:
@@ -37,7 +40,8 @@ def never_cancelled() -> bool:
 class LinkedDecoder(TextDecoder):
     """A TextDecoder. `where` names the verifier in messages.
 
-    For one thread, but for `link_state`, `wrote_alone`, `strategy` and `use`.
+    For one thread, but for `link_state`, `wrote_alone`, `strategy`, `use` and `close`. `decode` raises
+    OutriderError while another text is decoded, and once it is closed.
     """
 
     def __init__(
@@ -59,6 +63,7 @@ class LinkedDecoder(TextDecoder):
         self._machine = EdgeMachine(session, config, tokenizer)
         self._where = where
         self._clock = clock
+        self._taken, self._is_closed = threading.Lock(), False
         self._transcript = DecodeRecorder(tokenizer, ignore_verified)
 
     @property
@@ -93,6 +98,18 @@ class LinkedDecoder(TextDecoder):
         request: DecodeRequest,
         on_verified: Callable[[Verified], None] = ignore_verified,
         cancelled: Callable[[], bool] = never_cancelled,
+    ) -> Decoded:
+        if not self._taken.acquire(blocking=False):
+            raise OutriderError(CLOSED if self._is_closed else TAKEN)
+        try:
+            return self._decode(request, on_verified, cancelled)
+        finally:
+            self._taken.release()
+            if self._is_closed:
+                self._close_if_idle()
+
+    def _decode(
+        self, request: DecodeRequest, on_verified: Callable[[Verified], None], cancelled: Callable[[], bool]
     ) -> Decoded:
         self._start_s = self._clock()
         self._cancelled = cancelled
@@ -130,8 +147,14 @@ class LinkedDecoder(TextDecoder):
         self._link.send(Close(self._session, 0))
 
     def close(self) -> None:
-        self._link.send(Close(self._session, 0))
-        self._link.close()
+        """For any thread, and more than once. A text that is being decoded ends with Cancelled first."""
+        self._is_closed = True
+        self._close_if_idle()
+
+    def _close_if_idle(self) -> None:
+        if self._taken.acquire(blocking=False):  # and never released: it is closed
+            self._link.send(Close(self._session, 0))
+            self._link.close()
 
     def _advance(self) -> None:
         """Take what has arrived; else do one small piece of work; else wait for news."""
@@ -146,6 +169,8 @@ class LinkedDecoder(TextDecoder):
 
     def _heed_owner(self, now_s: float) -> None:
         """Who wants the text no more, or not so late. Raises Cancelled or LinkError."""
+        if self._is_closed:
+            raise Cancelled(CLOSED)
         if self._cancelled():
             raise Cancelled(f"cancelled after {len(self._machine.tokens)} verified tokens")
         if now_s > self._deadline_s:

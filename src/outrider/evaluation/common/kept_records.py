@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import IO, Generic, TypeVar
 
 import msgspec
 
@@ -25,7 +27,8 @@ Record = TypeVar("Record", bound=msgspec.Struct)
 class KeptRecords(Generic[Record]):
     """Records in a file where one is given, a line of JSON each, else nowhere.
 
-    The file's first line holds what all of them have in common. `read` are those that the file had.
+    The file's first line holds what all of them have in common. `read` are those that the file had. While
+    this object lives no other adds to the file: both would measure the same, and it would count twice.
     """
 
     def __init__(
@@ -33,14 +36,18 @@ class KeptRecords(Generic[Record]):
     ) -> None:
         """`what` names the records in messages.
 
-        Raises ConfigError for a file whose records have other things in common, or that cannot be used.
+        Raises ConfigError for a file whose records have other things in common, to which another command
+        adds, or that cannot be used.
         """
         self._path, self._kind, self._what = path, kind, what
         self.read: list[Record] = []
         if path is None:
             return
         make_private_folder(path.parent)
-        if path.exists() and path.stat().st_size:
+        self._file: IO[bytes] = open_private(path, "ab")
+        weakref.finalize(self, self._file.close)
+        _take(self._file, path)
+        if path.stat().st_size:
             self._read(path, common)
         else:
             self._append(msgspec.json.encode(common))
@@ -52,10 +59,10 @@ class KeptRecords(Generic[Record]):
     def _append(self, line: bytes) -> None:
         if self._path is None:
             return
-        with writing_to(self._path), open_private(self._path, "ab") as file:
-            file.write(line + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        with writing_to(self._path):
+            self._file.write(line + b"\n")
+            self._file.flush()
+            os.fsync(self._file.fileno())
 
     def _read(self, path: Path, common: Mapping[str, str | int]) -> None:
         """A line that a kill cut off is dropped, and its record measured anew."""
@@ -68,8 +75,19 @@ class KeptRecords(Generic[Record]):
         if found != common:
             raise ConfigError(f"{path} holds {self._what} of {found}, not of {common}: choose another folder")
         if lines and lines[-1]:
-            with writing_to(path), path.open("r+b") as file:
-                file.truncate(path.stat().st_size - len(lines[-1]))
+            with writing_to(path):
+                self._file.truncate(path.stat().st_size - len(lines[-1]))
+
+
+def _take(file: IO[bytes], path: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise ConfigError(
+            f"another command adds to {path}: wait until it has ended, or choose another folder"
+        ) from None
+    except OSError:  # its file system has no locks
+        return
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 from pathlib import Path
 
 from outrider.core.errors import ConfigError, StoreInputError
-from outrider.core.files.private_files import make_private_folder, open_private, read_private
+from outrider.core.files.private_files import make_private_folder, read_private
+from outrider.core.files.writing import write_new
 
 
 def make_key(path: Path) -> str:
@@ -17,10 +17,7 @@ def make_key(path: Path) -> str:
     key = secrets.token_hex(32)
     try:
         make_private_folder(path.parent)
-        with open_private(path, "x") as file:
-            file.write(key + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        write_new(path, f"{key}\n".encode())
     except FileExistsError:
         raise StoreInputError(f"{path} exists already: a key is never replaced") from None
     except ConfigError as error:

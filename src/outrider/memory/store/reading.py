@@ -29,7 +29,7 @@ from outrider.memory.store.records import (
     record_of,
 )
 from outrider.memory.store.rows import embedded_passages, index_words
-from outrider.memory.store.schema import as_damage, open_store, translated
+from outrider.memory.store.schema import as_damage, open_store, transaction, translated
 from outrider.memory.store.search import (
     NEAREST_CODES,
     count_records,
@@ -184,12 +184,15 @@ class MemoryReader:
                 yield plain
 
     def verify(self) -> None:
-        """Check the file and that its three indexes agree; MemoryStoreError where they do not."""
-        with self._reading() as connection:
+        """Check the file and that its three indexes agree; MemoryStoreError where they do not.
+
+        Nobody writes meanwhile: what is half written looks like damage.
+        """
+        with self._reading() as connection, transaction(connection):
+            connection.execute("INSERT INTO texts(texts, rank) VALUES ('integrity-check', 1)")
             damage = connection.pragma("quick_check")
             if damage != "ok":
                 raise MemoryStoreError(f"{self.path} is damaged ({damage}): move it away")
-            connection.execute("INSERT INTO texts(texts, rank) VALUES ('integrity-check', 1)")
             tables = ("records", "passages", "codes")
             counts = [connection.execute(f"SELECT count(*) FROM {table}").get for table in tables]
             counts.append(count_records(connection))

@@ -146,14 +146,17 @@ class MemoryStore(MemoryReader):
         check_thumbnail(thumbnail)
         check_place(place)
         now_s = time.time() if time_s is None else time_s
-        known = self._seen_at(what, place)
-        if known is None:
-            seen = {"kind": RecordKind.SEEN, "visibility": Visibility.SHAREABLE}
-            return self.add(what, **seen, place=place, thumbnail=thumbnail, time_s=now_s)  # type: ignore[arg-type]
-        with self._writing() as connection:
-            see_again(connection, known, place, now_s, count_time(connection, self._limits, now_s), thumbnail)
+        seen = {"kind": RecordKind.SEEN, "visibility": Visibility.SHAREABLE}
+        with self._writing() as connection:  # from the look on: another might see it too, or forget it
+            known = self._seen_at(what, place)
+            if known is None:
+                record = self.add(what, **seen, place=place, thumbnail=thumbnail, time_s=now_s)  # type: ignore[arg-type]
+            else:
+                passed = count_time(connection, self._limits, now_s)
+                see_again(connection, known, place, now_s, passed, thumbnail)
+                [record] = self._fetch([known])
         self._try_to_erase(FORGOTTEN)
-        return self._fetch([known])[0]
+        return record
 
     def forget(self, ids: Iterable[int]) -> int:
         """Forget records for good, in the file too; how many there were.

@@ -13,7 +13,7 @@ import msgspec
 from outrider.core.errors import ModelError
 from outrider.core.files.git_lfs import unreadable
 from outrider.core.files.given_file import read_text
-from outrider.core.files.writing import replace_file
+from outrider.core.files.writing import alone_in, replace_file
 from outrider.core.language.grammar import Vocabulary
 
 CARD_FILE = "card.json"
@@ -71,6 +71,7 @@ def write_figures(folder: Path, name: str, figures: dict[str, Any]) -> None:
     Raises ConfigError where it cannot be written.
     """
     path = folder / CARD_FILE
-    content = read_json(path) if path.exists() else {}
-    content["figures"] = {**content.get("figures", {}), name: figures}
-    replace_file(path, (json.dumps(content, indent=1) + "\n").encode())
+    with alone_in(folder):  # exits and a draft head may be trained at once
+        content = read_json(path) if path.exists() else {}
+        content["figures"] = {**content.get("figures", {}), name: figures}
+        replace_file(path, (json.dumps(content, indent=1) + "\n").encode())

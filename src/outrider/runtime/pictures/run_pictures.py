@@ -10,6 +10,7 @@ import cv2
 
 from outrider.core.files.private_files import make_private_folder
 from outrider.core.files.terminal import say, tracked
+from outrider.core.files.writing import unfinished
 from outrider.runtime.pictures.film import FRAMES_PER_S, HEIGHT, WIDTH, Film
 from outrider.runtime.pictures.lettering import Picture
 from outrider.runtime.pictures.trajectory import draw_trajectory
@@ -45,13 +46,10 @@ def write_pictures(
 
 
 def _write_film(file: Path, film: Film, stopped: Callable[[], bool]) -> None:
-    partial = file.with_stem(f"{file.stem}.partial")
-    try:
+    with unfinished(file) as partial:
         write_video(partial, tracked(film.pictures(stopped), f"video {file.name}", len(film)), FRAMES_PER_S)
         if not stopped():
             partial.replace(file)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _write_animation(file: Path, film: Film, stopped: Callable[[], bool]) -> None:
