@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,41 @@ def test_gazebo_s_bridge_gives_topics_the_names_that_the_nodes_read(
     (bridge,) = (action for action in actions if isinstance(action, Node))
     bridge._perform_substitutions(launch.LaunchContext())
     assert bridge.expanded_remapping_rules == renamed
+
+
+@pytest.mark.parametrize(
+    ("given", "namespace", "partition"),
+    [
+        ({}, "", f"outrider_{os.getpid()}"),
+        ({}, "/site/go2", f"outrider_{os.getpid()}_site_go2"),
+        ({"GZ_PARTITION": "mine"}, "", "mine"),
+        ({"IGN_PARTITION": "mine"}, "/go2", "mine_go2"),
+    ],
+)
+def test_no_other_gazebo_s_topics_mix_with_those_of_a_launch(
+    given: dict[str, str], namespace: str, partition: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from launch.actions import ExecuteProcess
+
+    from outrider.nodes.bringup.launching import gazebo_processes
+
+    install_gazebo(tmp_path, monkeypatch)
+    monkeypatch.setenv("ROS_DISTRO", "jazzy")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for name in ("GZ_PARTITION", "IGN_PARTITION"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    actions = gazebo_processes(graph_parameters(GAZEBO_GRAPH, {}, {}), namespace)
+    processes = [action for action in actions if isinstance(action, ExecuteProcess)]
+    assert len(processes) == 2  # Gazebo and its bridge, which must hear each other
+    for process in processes:
+        pairs = [
+            tuple(launch.utilities.perform_substitutions(launch.LaunchContext(), list(part)) for part in pair)
+            for pair in process.process_description.additional_env or ()
+        ]
+        env = dict(pairs)
+        assert (env["GZ_PARTITION"], env["IGN_PARTITION"]) == (partition, partition)
 
 
 def test_topics_get_other_names_where_asked() -> None:

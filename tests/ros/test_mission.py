@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import threading
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from io import StringIO
@@ -21,7 +22,9 @@ from outrider_interfaces.msg import StepPrompt, VerifiedText
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.task import Future
+from rclpy.time import Time
 from rich.console import Console
+from rosgraph_msgs.msg import Clock
 from support_ros import PatientAction
 from unique_identifier_msgs.msg import UUID
 
@@ -30,6 +33,7 @@ from outrider.core.values import Decoded, DecodeRequest, LinkState, Verified
 from outrider.nodes.navigator.mission_node import MissionNode
 from outrider.nodes.navigator.navigator_node import NavigatorNode
 from outrider.nodes.simulation.simulation_node import SimulationNode
+from outrider.runtime.common.ending_signals import STOPPED
 from outrider.runtime.reports.live_view import LiveState, LiveView
 from outrider.runtime.wiring.robot_pair import Edge
 from outrider.simulation.simulator import Simulator
@@ -335,6 +339,59 @@ def test_a_navigator_that_is_started_again_has_lost_the_goal(navigator: SlowNavi
         mission.destroy_node()
         others[0].server.destroy()
     assert "started again and has lost the goal" in printed.getvalue()
+
+
+def test_a_goal_has_its_whole_time_in_a_slow_simulation(navigator: SlowNavigator, client: Client) -> None:
+    """Gazebo may pass half a second in one: the limit was one of real time, and cut searches short."""
+    navigator.answer.set()
+    mission = MissionNode(
+        {"instruction": "find the silver bottle", "time_limit_s": 5.0, "use_sim_time": True}
+    )
+    clock, began_s = client.node.create_publisher(Clock, "/clock", 1), time.monotonic()
+    told_s: list[float] = []
+
+    def tick() -> None:
+        told_s.append(1.0 + 0.6 * (time.monotonic() - began_s))
+        clock.publish(Clock(clock=Time(seconds=told_s[-1]).to_msg()))
+
+    tick()
+    timer = client.node.create_timer(0.02, tick)
+    goal_s: list[float] = []
+
+    class Timing(LiveView):
+        def show(self, state: LiveState) -> None:
+            goal_s.append(told_s[-1])
+
+    printed = StringIO()
+    try:
+        with Timing(Console(file=printed, width=200)) as view:
+            assert mission.run(view, threading.Event()) == 1
+    finally:
+        client.node.destroy_timer(timer)
+        mission.destroy_node()
+    assert "not done within 5 s" in printed.getvalue()
+    # The last is shown after a last look of a real second.
+    assert goal_s[-2] - goal_s[0] > 4.5
+
+
+def test_a_mission_that_is_asked_to_end_with_its_navigator_says_so(navigator: SlowNavigator) -> None:
+    """As by Ctrl-C at a launch: the answer of a navigator that ends too may not come."""
+    navigator.answer.set()
+    mission, stopping = MissionNode({"instruction": "find the silver bottle"}), threading.Event()
+
+    class Ending(LiveView):
+        def show(self, state: LiveState) -> None:
+            if not stopping.is_set():  # the goal has begun
+                stopping.set()
+                navigator.leave()
+
+    printed = StringIO()
+    try:
+        with Ending(Console(file=printed, width=200)) as view:
+            assert mission.run(view, stopping) == STOPPED
+    finally:
+        mission.destroy_node()
+    assert "FAILED: interrupted; the navigator has gone" in printed.getvalue()
 
 
 def test_the_goal_waits_for_the_recorder(navigator: SlowNavigator, client: Client, tmp_path: Path) -> None:

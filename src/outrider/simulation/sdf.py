@@ -31,6 +31,8 @@ SDF_VERSION = "1.9"
 WORLD, MODEL, BASE = "home", "go2", "base_link"
 BASE_HEIGHT_M = 0.30
 SCAN_MIN_M = 0.28
+# As of a real lidar: a scan that repeats itself bit for bit while the robot stands passes for a frozen one.
+SCAN_NOISE_M = 0.002
 SCAN_HZ, ODOMETRY_HZ, CAMERA_HZ = 25, 25, 10
 MASS_KG = 15.0
 BLACK = "0 0 0 1"
@@ -211,6 +213,7 @@ def _scan(link: ET.Element, gazebo: Gazebo, frame_prefix: str, scan_hz: int) -> 
     _text(horizontal, samples=SCAN_RAYS, resolution=1.0)
     _text(horizontal, min_angle=f"{-math.pi:.6f}", max_angle=f"{last_rad:.6f}")
     _text(ET.SubElement(lidar, "range"), min=SCAN_MIN_M, max=SCAN_RANGE_M, resolution=0.01)
+    _text(ET.SubElement(lidar, "noise"), type="gaussian", mean=0.0, stddev=SCAN_NOISE_M)
     ET.SubElement(sensor, gazebo.frame_element).text = f"{frame_prefix}{LIDAR_FRAME}"
 
 

@@ -80,7 +80,8 @@ RULES = {
     "camera": {"horizontal_fov": ONE, "image": ONE, "clip": ONE},
     "image": {"width": ONE, "height": ONE, "format": ONE},
     "clip": {"near": ONE, "far": ONE},
-    "lidar": {"scan": ONE, "range": ONE},
+    "lidar": {"scan": ONE, "range": ONE, "noise": ONE},
+    "noise": {"type": ONE, "mean": ONE, "stddev": ONE},
     "scan": {"horizontal": ONE},
     "horizontal": {"samples": ONE, "resolution": ONE, "min_angle": ONE, "max_angle": ONE},
     "range": {"min": ONE, "max": ONE, "resolution": ONE},
@@ -300,6 +301,13 @@ def test_the_scan_looks_between_floor_and_belly_and_past_the_legs(world: ET.Elem
         x, y, *_ = numbers(visual.find("pose"))
         length, width, _ = numbers(visual.find("geometry/box/size"))
         assert math.hypot(abs(x) + length / 2, abs(y) + width / 2) < shortest_m
+
+
+def test_the_scan_never_repeats_itself_as_one_without_noise_would(world: ET.Element) -> None:
+    """One that does, bit for bit, is held for that of a dead lidar after any gap in odometry."""
+    noise = world.find(".//sensor[@type='gpu_lidar']/lidar/noise")
+    assert noise is not None and noise.findtext("type") == "gaussian"
+    assert (noise.findtext("mean"), numbers(noise.find("stddev"))) == ("0", [0.002])
 
 
 def scan_height_visuals(world: ET.Element) -> list[ET.Element]:

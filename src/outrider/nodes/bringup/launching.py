@@ -34,7 +34,7 @@ from outrider.runtime.common.ending_signals import belonging_to_this_process
 from outrider.runtime.common.json_figures import REPORT_FILE
 from outrider.runtime.common.paths import config_file
 from outrider.runtime.common.ports import free_port
-from outrider.runtime.node_graph.gazebo import check_installed, prepare_gazebo
+from outrider.runtime.node_graph.gazebo import check_installed, own_partition, prepare_gazebo
 from outrider.runtime.node_graph.namespaces import apart, checked_namespace, has_own_tf
 from outrider.runtime.node_graph.node_graphs import Graph, wanted_nodes
 from outrider.runtime.node_graph.node_specs import NODES
@@ -190,16 +190,15 @@ def _node(name: str, namespace: str, parameters: dict[str, Any], renamed: Rename
 def gazebo_processes(parameters: Parameters, namespace: str, renamed: Renamed = ()) -> list[Any]:
     """Gazebo with a world made for the arguments, and its bridge. The world's folder goes with the launch.
 
-    Each namespace has its own part of Gazebo's transport: its topics do not mix with another's.
+    Each launch has its own part of Gazebo's transport: nothing mixes with the topics of another Gazebo.
     The end of either ends the launch: without the bridge nothing can tell the base to stand. Neither outlives
     a launch that is killed.
     """
     check_installed(str(parameters["gazebo"]["release"]))
     folder = tempfile.TemporaryDirectory(prefix="outrider_gazebo_")
     run = prepare_gazebo(parameters["gazebo"], Path(folder.name))
-    name = namespace.strip("/").replace("/", "_")
-    partition = {"GZ_PARTITION": name, "IGN_PARTITION": name} if name else {}
-    env, tied = belonging_to_this_process(partition), [sys.executable, "-m", "outrider.runtime.common.tied"]
+    env = belonging_to_this_process(own_partition(namespace))
+    tied = [sys.executable, "-m", "outrider.runtime.common.tied"]
     bridge = Node(
         package="ros_gz_bridge",
         executable="parameter_bridge",

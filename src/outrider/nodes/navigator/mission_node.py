@@ -39,6 +39,7 @@ from outrider.nodes.common.running import init_ros, leave_ros
 from outrider.nodes.navigator.goal_signs import GoalSigns
 from outrider.nodes.navigator.server_watch import ServerWatch
 from outrider.runtime.common.ending_signals import COULD_NOT_START, STOPPED
+from outrider.runtime.mission.bounded_waits import Patience
 from outrider.runtime.mission.robot_side import GoalError, GoalResult
 from outrider.runtime.node_graph.namespaces import diagnostics_name, spec_of_status
 from outrider.runtime.node_graph.observer_specs import MISSION
@@ -53,9 +54,9 @@ from outrider.runtime.reports.verdict import Judgement, with_reason
 from outrider.simulation.homes.home import Home, generate_home
 from outrider.simulation.homes.vocabulary import target_of
 
-CANCEL_TIMEOUT_S, GONE_S = 5.0, 2.0
-LAST_LOOK_S, LOOK_TURN_S = 1.0, 0.05
-ANSWER_S = 20.0
+Clock = Callable[[], float]
+REAL: Clock = time.monotonic
+CANCEL_TIMEOUT_S, GONE_S, ANSWER_S, LAST_LOOK_S, LOOK_TURN_S = 5.0, 2.0, 20.0, 1.0, 0.05
 SHOWN_PARAMETERS = ("link_profile", "drafters", "draft_model")
 
 
@@ -191,10 +192,9 @@ class MissionNode(Node):
         handle = handle or self._wait(answer, view, threading.Event(), CANCEL_TIMEOUT_S)
         if handle is None:
             silent = f"did not answer the goal within {ANSWER_S:.0f} s: try again"
-            message = f"the navigator {silent if self._goals.server_is_ready() else 'has gone'}"
-            return GoalResult(False, GoalError.CANCELLED, message, 0)
+            return _broken_off(f"the navigator {silent if self._goals.server_is_ready() else 'has gone'}")
         if not handle.accepted:
-            return GoalResult(False, GoalError.CANCELLED, "the navigator rejected the goal: it is busy", 0)
+            return _broken_off("the navigator rejected the goal: it is busy")
         self._started_s, self._server = time.monotonic(), ServerWatch(self, "navigate")
         self._stages.mark(GOAL)
         try:
@@ -206,12 +206,14 @@ class MissionNode(Node):
     def _await_end(self, handle: Any, view: LiveView, stopping: threading.Event) -> GoalResult:
         """How an accepted goal ended; it is cancelled once asked to stop, or out of time."""
         outcome, limit_s = handle.get_result_async(), float(self._values["time_limit_s"])
-        finished = self._wait(outcome, view, stopping, limit_s)
+        clock = Patience(lambda: self.get_clock().now().nanoseconds * 1e-9).spent_s
+        finished = self._wait(outcome, view, stopping, limit_s, clock)
         if finished is None and self._goals.server_is_ready():
             handle.cancel_goal_async()
             finished = self._wait(outcome, view, threading.Event(), CANCEL_TIMEOUT_S)
         if finished is None:
-            return GoalResult(False, GoalError.CANCELLED, f"the navigator {self._silence()}", 0)
+            asked = "interrupted; " if stopping.is_set() else ""
+            return _broken_off(f"{asked}the navigator {self._silence()}")
         message = finished.result
         result = GoalResult(message.success, GoalError(message.error_code), message.message, message.steps)
         return with_reason(result, stopping.is_set(), limit_s)
@@ -223,17 +225,16 @@ class MissionNode(Node):
         return "did not confirm the cancellation" if self._goals.server_is_ready() else "has gone"
 
     def _wait(
-        self, future: Any, view: LiveView, stopping: threading.Event, limit_s: float = float("inf")
+        self, future: Any, view: LiveView, stopping: threading.Event, limit_s: float, clock: Clock = REAL
     ) -> Any:
         """The future's result, or None once stopped, out of time, or without a navigator to come back."""
-        seen_s = time.monotonic()
-        deadline_s = seen_s + limit_s
+        seen_s, deadline_s = time.monotonic(), clock() + limit_s
         while not future.done():
             if self._server is not None and self._server.is_replaced():
                 return None
             if self._goals.server_is_ready():
                 seen_s = time.monotonic()
-            if stopping.is_set() or time.monotonic() > min(deadline_s, seen_s + GONE_S):
+            if stopping.is_set() or clock() > deadline_s or time.monotonic() > seen_s + GONE_S:
                 return None
             rclpy.spin_once(self, timeout_sec=0.05)
             self._navigator.look()

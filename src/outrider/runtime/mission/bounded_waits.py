@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 
 from outrider.core.values import Odometry
@@ -12,6 +13,22 @@ POLL_S = 0.05
 NO_ODOMETRY = "no odometry: check that something publishes odom"
 # Simulated seconds in a second, at which waits last their full time on the robot's clock.
 SLOWEST_PACE = 0.1
+
+
+class Patience:
+    """How much of a wait in seconds is over. Simulated seconds count where they pass more slowly than real
+    ones, down to SLOWEST_PACE.
+    """
+
+    def __init__(self, now_s: Callable[[], float], real_s: Callable[[], float] = time.monotonic) -> None:
+        """Begin now; `now_s` is the clock that the robot moves by, and `real_s` a monotonic one."""
+        self._now_s, self._real_s = now_s, real_s
+        self._began_s, self._really_began_s = now_s(), real_s()
+
+    def spent_s(self) -> float:
+        """Returns the seconds that count so far."""
+        real_s = self._real_s() - self._really_began_s
+        return min(real_s, max(self._now_s() - self._began_s, SLOWEST_PACE * real_s))
 
 
 def polls(robot: RobotSide, patience_s: float, poll_s: float) -> Iterator[None]:

@@ -20,6 +20,8 @@ from outrider.simulation.sdf import RELEASES, world_sdf
 
 BRIDGE_PACKAGE = "ros_gz_bridge"
 WORLD_FILE, BRIDGE_FILE = "home.sdf", "gazebo_bridge.yaml"
+# By either name, as of another release, whoever looks at Gazebo's topics chooses a part of its transport.
+PARTITIONS = "GZ_PARTITION", "IGN_PARTITION"
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,17 @@ def check_installed(release: str) -> None:
     prefixes = map(Path, filter(None, os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)))
     if not any((prefix / "share" / BRIDGE_PACKAGE).is_dir() for prefix in prefixes):
         raise ConfigError(f"there is no package {BRIDGE_PACKAGE!r}: {remedy}, and source ROS 2")
+
+
+def own_partition(namespace: str) -> dict[str, str]:
+    """The variables that keep Gazebo's topics apart from those of every other Gazebo.
+
+    In a part of the transport where another one publishes /clock a second says nothing there, and a velocity
+    moves the robots of both. A part that the environment names is kept.
+    """
+    given = next(filter(None, map(os.environ.get, PARTITIONS)), f"outrider_{os.getpid()}")
+    name = "_".join(filter(None, (given, *namespace.split("/"))))
+    return dict.fromkeys(PARTITIONS, name)
 
 
 def release_of(given: str) -> str:
