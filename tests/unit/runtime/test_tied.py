@@ -15,6 +15,8 @@ from outrider.runtime.common.ending_signals import PARENT_VARIABLE
 
 # As Gazebo's program does, it starts another.
 PROGRAM = ["sh", "-c", "sleep 60 & echo started; wait"]
+# As Gazebo's server does when it hangs while it ends, it heeds no signal.
+DEAF = ["sh", "-c", "trap '' INT TERM; echo started; sleep 60; sleep 60"]
 
 
 def run_tied(parent: int, command: list[str]) -> subprocess.Popen[str]:
@@ -28,12 +30,14 @@ def run_tied(parent: int, command: list[str]) -> subprocess.Popen[str]:
     [
         lambda parent, tied: parent.kill(),
         lambda parent, tied: tied.send_signal(signal.SIGTERM),
+        lambda parent, tied: tied.send_signal(signal.SIGINT),
     ],
-    ids=["parent killed", "SIGTERM"],
+    ids=["parent killed", "SIGTERM", "SIGINT"],
 )
-def test_all_processes_of_a_program_end(end: Callable[..., None]) -> None:
+@pytest.mark.parametrize("program", [PROGRAM, DEAF], ids=["heeds signals", "is deaf"])
+def test_all_processes_of_a_program_end(end: Callable[..., None], program: list[str]) -> None:
     with subprocess.Popen(["sleep", "60"]) as parent:
-        tied = run_tied(parent.pid, PROGRAM)
+        tied = run_tied(parent.pid, program)
         assert tied.stdout is not None and tied.stdout.readline() == "started\n"
         begun_s = time.monotonic()
         end(parent, tied)
