@@ -17,7 +17,7 @@ import zmq
 from zmq.utils import z85
 
 from outrider.core.errors import ConfigError
-from outrider.core.files.private_files import make_private_folder, read_private
+from outrider.core.files.private_files import cannot_write, make_private_folder, read_private
 from outrider.core.files.writing import alone_in, replace_file, write_new
 
 SERVER_KEY_FILE = "verifier.key"
@@ -211,7 +211,7 @@ def _write(path: Path, keys: msgspec.Struct, undo: contextlib.ExitStack) -> None
     except FileExistsError:
         raise _exists(path) from None
     except OSError as error:
-        raise ConfigError(f"cannot write {path} ({error.strerror}): choose another folder") from None
+        raise cannot_write(path, error) from error
 
 
 def _replace(path: Path, keys: msgspec.Struct) -> None:

@@ -219,9 +219,34 @@ def test_what_a_kill_left_is_written_over_and_what_is_not_finished_is_removed(
     assert file.read_bytes() == b"film" and list(tmp_path.iterdir()) == [file]
 
 
+def test_who_gives_up_waiting_for_another_that_writes_says_so(tmp_path: Path) -> None:
+    file, gives_up = tmp_path / "film.mp4", iter([False, False, True])
+    with unfinished(file) as partial:
+        with (
+            pytest.raises(ConfigError, match="another process is writing"),
+            unfinished(file, lambda: next(gives_up)),
+        ):
+            pass
+        partial.write_bytes(b"film")
+        partial.replace(file)
+    assert file.read_bytes() == b"film" and list(tmp_path.iterdir()) == [file]
+
+
+def test_a_new_file_takes_no_other_ones_place_nor_that_of_a_link(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("nowhere")
+    (tmp_path / "file").write_text("here first")
+    for name in ("link", "file"):
+        with pytest.raises(FileExistsError):
+            write_new(tmp_path / name, b"new")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link"]
+    assert (tmp_path / "file").read_text() == "here first"
+
+
 def test_files_of_a_folder_are_replaced_once_all_are_there(tmp_path: Path) -> None:
     (tmp_path / "weights").write_text("old")
     (tmp_path / "other").write_text("stays")
+    (tmp_path / ".partial").mkdir()
+    (tmp_path / ".partial" / "shard").write_text("of a run that was killed")
     with (tmp_path / "weights").open() as reader:
         with pytest.raises(ZeroDivisionError), replaced_in(tmp_path) as made:
             (made / "weights").write_text("half")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from support.memories import WordEmbedder
 
@@ -244,6 +246,18 @@ def test_what_no_verifier_has_read_to_its_end_is_not_remembered(store: MemorySto
     observer.on_text(("s", 9), action, False, here, NOW_S)
     (seen,) = observer.on_text(("s", 9), text, True, here, NOW_S)
     assert seen.text == "red ball" and store.count() == 1
+
+
+def test_the_store_is_held_against_nobody_while_a_sighting_is_embedded(tmp_path: Path) -> None:
+    class Meanwhile(WordEmbedder):
+        def embed(self, text: str) -> np.ndarray[Any, Any]:
+            other.add("written meanwhile")
+            return super().embed(text)
+
+    with MemoryStore(tmp_path / "m.db", WordEmbedder()) as other:
+        with MemoryStore(tmp_path / "m.db", Meanwhile()) as store:
+            store.see("a red cup", Place(1.0, 0.0, "home"), time_s=NOW_S)
+        assert texts(other) == {"a red cup", "written meanwhile"}
 
 
 def test_a_thing_that_several_see_at_once_is_one_and_may_be_forgotten_meanwhile(tmp_path: Path) -> None:

@@ -119,6 +119,13 @@ def test_the_action_is_told_before_the_text_is_finished_and_only_once_its_line_i
     assert first[1].text == "turn left small\n" and first[1].latency_s >= 0.0
 
 
+def test_a_decoder_that_is_closed_amid_a_text_ends_the_goal_and_tells_no_half_of_it() -> None:
+    robot = FakeRobot()
+    result = run(robot, Script(LEFT, Cancelled("the decoder was closed")))
+    assert (result.error, result.message) == (GoalError.MODEL_FAILED, "the decoder was closed")
+    assert [update.step for update in robot.told if update.state is StepState.FINISHED] == [1]
+
+
 def test_what_a_text_is_decoded_from_is_told_before_it() -> None:
     robot, decoder = FakeRobot(), Script(LEFT)
     run(robot, decoder)

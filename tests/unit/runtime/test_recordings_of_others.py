@@ -98,7 +98,12 @@ def test_a_file_of_a_bag_that_is_not_there_is_missed(
 
 
 @pytest.mark.parametrize(
-    "content", ["", "[", "\x00", "1", "rosbag2_bagfile_information: [1]", "2026-99-99", "[" * 5000]
+    "content",
+    [
+        *("", "[", "\x00", "1", "rosbag2_bagfile_information: [1]", "2026-99-99", "[" * 5000),
+        '!!timestamp "x"',
+        'rosbag2_bagfile_information: {relative_file_paths: ["a\\0.mcap", "\\uD800.mcap"]}',
+    ],
 )
 def test_a_bag_is_read_whatever_stands_in_place_of_its_metadata(
     copy: Copy, caplog: pytest.LogCaptureFixture, content: str

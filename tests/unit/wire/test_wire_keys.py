@@ -46,7 +46,9 @@ def test_no_key_is_made_where_one_of_them_exists(tmp_path):
 
 def test_where_the_disk_is_full_amid_them_no_file_is_left(tmp_path):
     (tmp_path / "spare.key.partial").symlink_to("/dev/full")
-    with pytest.raises(ConfigError, match=r"cannot write .*spare\.key \(No space left on device\)"):
+    with pytest.raises(
+        ConfigError, match=r"cannot write .*spare\.key \(No space left on device\): make room"
+    ):
         create_keys(tmp_path, ("go2", "spare"))
     assert list(tmp_path.iterdir()) == []
 

@@ -42,7 +42,7 @@ from outrider.core.files.journal_files import (
 from outrider.core.files.journal_proof import Proof, is_chained, prove
 from outrider.core.files.private_files import open_private
 from outrider.core.files.secret_file import load_secret
-from outrider.core.files.writing import replace_file, writing_to
+from outrider.core.files.writing import append_whole, replace_file, writing_to
 
 MOST_CHARACTERS = 200
 """Of `who`, `did` and `what` each; the rest is left out."""
@@ -101,7 +101,7 @@ class Journal:
             for note in notes:
                 line = self._line(newest, note)
                 newest, lines = Head(newest.n + 1, hash_of(line)), lines + line
-            _add(file, lines)
+            append_whole(file, lines)
             try:
                 self._name(newest)
             except ConfigError as error:
@@ -157,20 +157,6 @@ def _make_way(kept: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(kept.lstat().st_mode):
             kept.rename(kept.with_name(f"{kept.name}.other"))
-
-
-def _add(file: IO[bytes], lines: bytes) -> None:
-    """At the end, and on the disk: all of it, or where the system refuses nothing."""
-    file.flush()
-    descriptor, rest = file.fileno(), memoryview(lines)
-    size = os.fstat(descriptor).st_size
-    try:
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
-        os.fsync(descriptor)
-    except OSError:
-        os.ftruncate(descriptor, size)
-        raise
 
 
 def _is_at(head: Head | None, newest: Head, entry: Entry | None) -> bool:

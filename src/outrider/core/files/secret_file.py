@@ -26,7 +26,7 @@ def load_secret(path: Path, what: str) -> str:
                 _create(path)
             secret = read_private(path).strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot make or read the {what} file {path} ({error}): choose another") from None
+        raise ConfigError(f"cannot make or read the {what} file {path} ({error}): choose another") from error
     return _checked(secret, path, what, "delete the file to have one made")
 
 

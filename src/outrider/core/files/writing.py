@@ -8,9 +8,10 @@ import errno
 import fcntl
 import itertools
 import os
+import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -41,16 +42,19 @@ def alone_in(folder: Path, wait_s: float = ALONE_S) -> Iterator[None]:
         with contextlib.suppress(OSError):  # there is no folder, or its file system has no locks
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             opened.callback(os.close, descriptor)
-            while not _locked(descriptor) and time.monotonic() < until_s:
+            while not is_locked(descriptor) and time.monotonic() < until_s:
                 time.sleep(LOOK_S)
         yield
 
 
-def _locked(descriptor: int) -> bool:
+def is_locked(descriptor: int) -> bool:
+    """Lock an open file for this process; False where another has. Nothing where its file system has none."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError:
+        return True
     return True
 
 
@@ -77,9 +81,28 @@ def write_new(path: Path, content: bytes) -> None:
     """
     with unfinished(path) as partial:
         _fill(partial, content)
-        if os.path.lexists(path):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
-        partial.replace(path)
+        try:
+            os.link(partial, path)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without such links
+            if os.path.lexists(path):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
+            partial.replace(path)
+
+
+def append_whole(file: IO[bytes], content: bytes) -> None:
+    """At the end, and on the disk: all of it, or nothing where the system refuses. Raises OSError."""
+    file.flush()
+    descriptor, rest = file.fileno(), memoryview(content)
+    size = os.fstat(descriptor).st_size
+    try:
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        os.fsync(descriptor)
+    except OSError:
+        os.ftruncate(descriptor, size)
+        raise
 
 
 def _fill(partial: Path, content: bytes) -> None:
@@ -90,14 +113,15 @@ def _fill(partial: Path, content: bytes) -> None:
 
 
 @contextlib.contextmanager
-def unfinished(path: Path) -> Iterator[Path]:
+def unfinished(path: Path, gives_up: Callable[[], bool] | None = None) -> Iterator[Path]:
     """A private file beside `path`, to be written and then to take its place; removed where it did not.
 
     It has always the same name, so that what a kill leaves is written over. Who else wants to write `path`
-    waits meanwhile. Raises OSError, and ConfigError as `open_private` does.
+    waits meanwhile, until it `gives_up`: after ALONE_S. Raises OSError, and ConfigError as `open_private`
+    does or where it gave up.
     """
-    partial = path.with_name(f"{path.name}.partial")
-    with _held(partial) as file:
+    partial, until_s = path.with_name(f"{path.name}.partial"), time.monotonic() + ALONE_S
+    with _held(partial, gives_up or (lambda: time.monotonic() > until_s)) as file:
         try:
             yield partial
         finally:
@@ -107,25 +131,36 @@ def unfinished(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def replaced_in(folder: Path) -> Iterator[Path]:
-    """A folder for files that take the places of those of their names in `folder` at the end, each whole."""
-    with tempfile.TemporaryDirectory(dir=folder) as made:
-        yield Path(made)
-        for file in sorted(Path(made).iterdir()):
-            file.replace(folder / file.name)
+    """A folder for files that take the places of those of their names in `folder` at the end, each whole.
+
+    What a kill leaves of it goes the next time.
+    """
+    made = folder / ".partial"
+    with alone_in(folder):
+        shutil.rmtree(made, ignore_errors=True)
+        made.mkdir()
+        try:
+            yield made
+            for file in sorted(made.iterdir()):
+                with file.open("rb") as written:
+                    os.fsync(written.fileno())
+                file.replace(folder / file.name)
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
 
 
 @contextlib.contextmanager
-def _held(path: Path) -> Iterator[IO[bytes]]:
+def _held(path: Path, gives_up: Callable[[], bool]) -> Iterator[IO[bytes]]:
     """The file at `path`, made where there is none, and locked; never one that has another name by now."""
-    while True:
+    while not gives_up():
         if path.is_fifo():  # to write into one might never end
             path.unlink(missing_ok=True)
         with open_private(path, "ab") as file:
-            with contextlib.suppress(OSError):  # its file system has no locks
-                fcntl.flock(file, fcntl.LOCK_EX)
-            if _is_at(path, file):
+            if is_locked(file.fileno()) and _is_at(path, file):
                 yield file
                 return
+        time.sleep(LOOK_S)
+    raise ConfigError(f"another process is writing {path}: wait until it has ended, or choose another place")
 
 
 def _is_at(path: Path, file: IO[bytes]) -> bool:

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +14,7 @@ import msgspec
 from outrider.core.errors import ConfigError
 from outrider.core.files.private_files import make_private_folder, open_private
 from outrider.core.files.terminal import tracked
-from outrider.core.files.writing import writing_to
+from outrider.core.files.writing import append_whole, is_locked, writing_to
 from outrider.core.processes import work_through
 
 HOMES_FILE = "homes.jsonl"
@@ -46,11 +44,15 @@ class KeptRecords(Generic[Record]):
         make_private_folder(path.parent)
         self._file: IO[bytes] = open_private(path, "ab")
         weakref.finalize(self, self._file.close)
-        _take(self._file, path)
-        if path.stat().st_size:
-            self._read(path, common)
-        else:
-            self._append(msgspec.json.encode(common))
+        try:
+            _take(self._file, path)
+            if path.stat().st_size:
+                self._read(path, common)
+            else:
+                self._append(msgspec.json.encode(common))
+        except ConfigError:
+            self._file.close()
+            raise
 
     def add(self, record: Record) -> None:
         """Keep a record, on disk before the next is measured. Raises ConfigError."""
@@ -60,9 +62,7 @@ class KeptRecords(Generic[Record]):
         if self._path is None:
             return
         with writing_to(self._path):
-            self._file.write(line + b"\n")
-            self._file.flush()
-            os.fsync(self._file.fileno())
+            append_whole(self._file, line + b"\n")
 
     def _read(self, path: Path, common: Mapping[str, str | int]) -> None:
         """A line that a kill cut off is dropped, and its record measured anew."""
@@ -80,14 +80,10 @@ class KeptRecords(Generic[Record]):
 
 
 def _take(file: IO[bytes], path: Path) -> None:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not is_locked(file.fileno()):
         raise ConfigError(
             f"another command adds to {path}: wait until it has ended, or choose another folder"
-        ) from None
-    except OSError:  # its file system has no locks
-        return
+        )
 
 
 @dataclass(frozen=True)

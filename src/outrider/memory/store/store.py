@@ -128,10 +128,14 @@ class MemoryStore(MemoryReader):
         passages = embedded_passages(text, self._embedder)
         new = NewRecord(text, told, shareable, now_s, now_s, place, thumbnail, passages)
         with self._writing() as connection:
-            record_id = insert_record(connection, new, count_time(connection, self._limits, now_s))
-            evict(connection, self._limits)
+            record_id = self._insert(connection, new, now_s)
         self._try_to_erase(FORGOTTEN)
         return Record(record_id, text, kind, visibility, now_s, now_s, place, bool(thumbnail))
+
+    def _insert(self, connection: apsw.Connection, new: NewRecord, now_s: float) -> int:
+        number = insert_record(connection, new, count_time(connection, self._limits, now_s))
+        evict(connection, self._limits)
+        return number
 
     @contextlib.contextmanager
     def batch(self) -> Iterator[None]:
@@ -146,11 +150,19 @@ class MemoryStore(MemoryReader):
         check_thumbnail(thumbnail)
         check_place(place)
         now_s = time.time() if time_s is None else time_s
-        seen = {"kind": RecordKind.SEEN, "visibility": Visibility.SHAREABLE}
+
+        def unseen() -> NewRecord:
+            passages = embedded_passages(what, self._embedder)
+            return NewRecord(what, False, True, now_s, now_s, place, thumbnail, passages)
+
+        # Embedded before the store is held against others.
+        new = unseen() if self._seen_at(what, place) is None else None
         with self._writing() as connection:  # from the look on: another might see it too, or forget it
             known = self._seen_at(what, place)
             if known is None:
-                record = self.add(what, **seen, place=place, thumbnail=thumbnail, time_s=now_s)  # type: ignore[arg-type]
+                number = self._insert(connection, new or unseen(), now_s)
+                kinds = RecordKind.SEEN, Visibility.SHAREABLE
+                record = Record(number, what, *kinds, now_s, now_s, place, bool(thumbnail))
             else:
                 passed = count_time(connection, self._limits, now_s)
                 see_again(connection, known, place, now_s, passed, thumbnail)

@@ -174,7 +174,7 @@ class _Goal:
         self._unwanted_s = now_s if self._unwanted_s is None else self._unwanted_s
         is_lost = self._is_unknown and not self._is_answered
         waited_share = (now_s - self._unwanted_s) / UNKNOWN_S if is_lost else 0.0
-        if self.outcome is None and now_s - self._asked_s >= REPEAT_S * max(1.0, waited_share):
+        if self.outcome is None and now_s - self._asked_s >= REPEAT_S * min(10.0, max(1.0, waited_share)):
             self._asked_s = now_s
             asked = self._handle.cancel_goal_async()
             asked.add_done_callback(partial(self._on_cancel_answer, was_answered=self._is_answered))

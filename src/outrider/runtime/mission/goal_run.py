@@ -199,6 +199,8 @@ class GoalRun:
         except Cancelled:
             if self.cancelled():
                 raise _End(GoalError.CANCELLED, "cancelled") from None
+            if not growing.says_enough:  # the decoder was closed
+                raise
             return growing.cut()
         except (LinkError, FrameError) as failure:
             self._recover_later(failure)

@@ -46,7 +46,7 @@ def write_pictures(
 
 
 def _write_film(file: Path, film: Film, stopped: Callable[[], bool]) -> None:
-    with unfinished(file) as partial:
+    with unfinished(file, stopped) as partial:
         write_video(partial, tracked(film.pictures(stopped), f"video {file.name}", len(film)), FRAMES_PER_S)
         if not stopped():
             partial.replace(file)

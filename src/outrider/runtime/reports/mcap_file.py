@@ -69,7 +69,7 @@ def recording_files(path: Path) -> list[Path]:
     if files:
         present = {_unpacked(file.name) for file in files}
         files += [path / name for name in _told_files(path / METADATA) if _unpacked(name) not in present]
-        files.sort(key=lambda file: (len(file.name), file.name))
+        files.sort(key=lambda file: (len(_unpacked(file.name)), _unpacked(file.name)))
     if not files and any(".db3" in file.suffixes for file in names or [path]):
         raise ConfigError(f"{path} is a bag of SQLite: convert it to MCAP with `ros2 bag convert`")
     if files or not path.is_dir():
@@ -81,10 +81,10 @@ def _told_files(metadata: Path) -> list[str]:
     """Names of MCAP files in rosbag2's description of a bag; none where it is not there, or is none."""
     try:
         told = yaml.safe_load(read_text(metadata))["rosbag2_bagfile_information"]["relative_file_paths"]
-    except (OSError, yaml.YAMLError, ValueError, LookupError, TypeError, RecursionError):
+    except (OSError, yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return []
     names = [Path(str(name)).name for name in told] if isinstance(told, list) else []
-    return [name for name in names if name.endswith(SUFFIXES)]
+    return [name for name in names if name.endswith(SUFFIXES) and name.isprintable()]
 
 
 def _unpacked(name: str) -> str:
