@@ -14,6 +14,7 @@ from support.commands import command_line
 from outrider.core.model_options import MOST_THREADS
 from outrider.evaluation.decoding.regimes import VARIANTS
 from outrider.evaluation.robot import frames, navigation
+from outrider.runtime.common.ports import free_port
 from outrider.runtime.node_graph.node_specs import MOTIONS, NODES
 from outrider.simulation.homes.home import PLACEMENTS
 from outrider.voice.engines import ENGINES
@@ -170,8 +171,10 @@ def refusals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, s
         (here / "data" / name).touch()
         (here / "data" / "tokenizer" / name).touch()
     command = [sys.executable, "-c", REFUSALS]
+    free = ["--endpoint", f"tcp://127.0.0.1:{free_port()}"]  # something may listen at the default
+    cases = [[*case, *free] if case[0] == "verifier" and free[0] not in case else case for case in CASES]
     done = subprocess.run(
-        command, cwd=here, input=json.dumps(CASES), capture_output=True, text=True, timeout=240
+        command, cwd=here, input=json.dumps(cases), capture_output=True, text=True, timeout=240
     )
     assert done.returncode == 0, done.stderr
     return dict(zip(map(" ".join, CASES), json.loads(done.stdout), strict=True))
