@@ -263,6 +263,7 @@ def test_a_goal_while_a_person_has_the_seat_says_who_and_what_to_do(
     assert robot.goals == []
 
 
+@pytest.mark.lengthy
 def test_a_goal_that_no_robot_has_been_heard_to_take_says_so(robot: FakeRobot) -> None:
     async def run(console: ConsoleServer) -> None:
         async with agent(console) as session:

@@ -96,6 +96,7 @@ def test_a_console_that_gives_no_welcome_is_left(ends: str) -> None:
     asyncio.run(asyncio.wait_for(run(), LIMIT_S))
 
 
+@pytest.mark.lengthy
 def test_a_stop_in_words_that_is_taken_back_is_told_whole(console: ConsoleServer, robot: FakeRobot) -> None:
     """Else the console's answer to it would be waited for at every later sentence."""
 

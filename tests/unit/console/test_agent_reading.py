@@ -74,6 +74,7 @@ async def begun(reading: Reading) -> None:
     assert await asyncio.to_thread(reading.begun.wait, LIMIT_S)
 
 
+@pytest.mark.lengthy
 def test_no_stop_of_any_agent_waits_for_sentences_that_are_read(
     console: ConsoleServer, robot: FakeRobot, reading: Reading
 ) -> None:

@@ -114,6 +114,7 @@ def test_a_request_that_comes_again_is_refused_by_name(
     assert [said for said, _ in robot.goals] == ["turn left"]
 
 
+@pytest.mark.lengthy
 def test_a_stop_that_comes_again_is_carried_out_each_time(console: ConsoleServer, robot: FakeRobot) -> None:
     async def run() -> None:
         async with raw(console) as agent:

@@ -112,6 +112,7 @@ ANSWERS: dict[str, Answers] = {
 }
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("kind", ANSWERS)
 def test_a_command_goes_on_while_its_agent_answers_and_ends_once_it_is_silent(
     server: ConsoleServer, robot: FakeRobot, kind: str
@@ -146,6 +147,7 @@ def test_an_agent_is_asked_nothing_between_its_commands(server: ConsoleServer, r
     with_an_agent(server, act)
 
 
+@pytest.mark.lengthy
 def test_an_answer_that_comes_late_is_no_fault(
     server: ConsoleServer, robot: FakeRobot, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -202,6 +204,7 @@ def program(
         server.kill()
 
 
+@pytest.mark.lengthy
 def test_an_agent_without_a_stream_of_its_own_is_asked_by_that_of_its_call(
     server: ConsoleServer, robot: FakeRobot
 ) -> None:

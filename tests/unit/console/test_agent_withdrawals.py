@@ -83,6 +83,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("tool", "given"), CALLS)
 def test_a_call_may_be_taken_back_at_any_moment(
     calm: ConsoleServer, standing: StandingRobot, tool: str, given: dict[str, Any]
@@ -165,6 +166,7 @@ def busy_page(console: ConsoleServer) -> Page:
     return page
 
 
+@pytest.mark.lengthy
 def test_a_goal_that_is_taken_back_while_it_waits_leaves_no_trace(
     console: ConsoleServer, robot: FakeRobot
 ) -> None:
@@ -186,6 +188,7 @@ def test_a_goal_that_is_taken_back_while_it_waits_leaves_no_trace(
     asyncio.run(run())
 
 
+@pytest.mark.lengthy
 def test_what_the_console_has_not_begun_in_time_never_begins(
     console: ConsoleServer, robot: FakeRobot
 ) -> None:

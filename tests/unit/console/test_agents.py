@@ -143,6 +143,7 @@ def served_over_http(console: ConsoleServer) -> Iterator[str]:
     yield f"http://127.0.0.1:{wait_until(lambda: ports, 'the server')[0]}/mcp"
 
 
+@pytest.mark.lengthy
 def test_an_agent_uses_the_robot_over_http_with_a_token(console: ConsoleServer, robot: FakeRobot) -> None:
     async def run(url: str) -> None:
         async with (
@@ -324,6 +325,7 @@ def test_a_call_that_is_taken_back_ends_its_command(console: ConsoleServer, robo
     asyncio.run(run())
 
 
+@pytest.mark.lengthy
 def test_the_command_of_an_agent_that_has_gone_ends(console: ConsoleServer, robot: FakeRobot) -> None:
     async def run() -> None:
         there = [True]
@@ -384,6 +386,7 @@ def test_what_is_outside_the_envelope_is_refused_with_a_reason(make: Any, reason
         make(Envelope(WORDS))
 
 
+@pytest.mark.lengthy
 def test_without_a_console_every_call_says_what_to_start(robot: FakeRobot) -> None:
     server = ConsoleServer(robot, ConsoleSettings(port=0))
     server.close()

@@ -224,6 +224,7 @@ def test_a_malformed_message_ends_its_own_connection_alone(
     assert robot.drives == [] and robot.goals == []
 
 
+@pytest.mark.lengthy
 def test_a_viewer_who_floods_is_shut_out(open_to_all: ConsoleServer) -> None:
     page = Page(open_to_all)
     for _ in range(500):

@@ -96,6 +96,7 @@ def test_an_agents_name_is_plain(server: ConsoleServer, name: str) -> None:
         agent(server, name)
 
 
+@pytest.mark.lengthy
 def test_the_command_of_an_agent_that_is_cut_off_without_a_word_ends(
     server: ConsoleServer, robot: FakeRobot
 ) -> None:
@@ -108,6 +109,7 @@ def test_the_command_of_an_agent_that_is_cut_off_without_a_word_ends(
     assert program.socket.close_code is None
 
 
+@pytest.mark.lengthy
 def test_a_persons_command_goes_on_when_the_page_falls_silent(
     server: ConsoleServer, robot: FakeRobot
 ) -> None:

@@ -31,6 +31,7 @@ def test_a_hand_that_falls_silent_is_taken_off(robot: FakeRobot, open_page: Open
     assert robot.drives == [Velocity(0.5, 0.0, 0.0), STILL]
 
 
+@pytest.mark.lengthy
 def test_a_browser_that_vanishes_stops_the_robot_and_frees_the_seat(
     robot: FakeRobot, open_page: OpenPage
 ) -> None:

@@ -66,6 +66,7 @@ def test_nothing_but_a_stop_comes_before_the_hello(
     assert ended.value.rcvd is not None and ended.value.rcvd.code == UNREADABLE and robot.e_stops == []
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("limits", [ConsoleLimits(hello_s=1.0)])
 def test_stops_alone_hold_no_connection(server: ConsoleServer, robot: FakeRobot) -> None:
     with opened(server.port) as socket:
@@ -151,6 +152,7 @@ def test_a_stop_behind_a_hello_that_finds_no_room_is_heeded(stop: str) -> None:
         asyncio.run(trial(copies))
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("stop", [E_STOP, CANCEL])
 def test_a_stop_right_behind_the_hello_reaches_the_robot_through_a_relay(tmp_path: Path, stop: str) -> None:
     relays = make_relays(tmp_path)
@@ -164,6 +166,7 @@ def test_a_stop_right_behind_the_hello_reaches_the_robot_through_a_relay(tmp_pat
                 wait_until(lambda before=before: stops_of(dialled.robot, stop) > before, "the stop")
 
 
+@pytest.mark.lengthy
 def test_a_page_that_says_nothing_keeps_no_place_at_a_relay(tmp_path: Path) -> None:
     relays = make_relays(tmp_path, limits=ConsoleLimits(hello_s=2.0))
     with relays.serving(), relays.robot() as dialled:

@@ -103,6 +103,7 @@ def test_the_pieces_are_small(server: ConsoleServer, monkeypatch: pytest.MonkeyP
     assert 0 < max(len(piece) for (piece,) in pieces) <= READ_BYTES
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("flood", FLOODS)
 def test_a_page_that_sends_too_many_frames_is_closed_by_name(
     server: ConsoleServer, robot: FakeRobot, monkeypatch: pytest.MonkeyPatch, flood: str
@@ -130,6 +131,7 @@ def _send(client: socket.socket, content: bytes) -> None:
         client.sendall(content)
 
 
+@pytest.mark.lengthy
 def test_a_stop_before_a_flood_is_a_stop(server: ConsoleServer, robot: FakeRobot) -> None:
     page = Page(server)
     page.send(do="e_stop", engaged=True)

@@ -244,6 +244,7 @@ class HeldUpRobot(FakeRobot):
         self.may_go_on.wait()
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("robot", [HeldUpRobot()])
 def test_what_a_driver_said_before_a_console_was_held_up_moves_nothing_after(
     robot: HeldUpRobot, open_page: OpenPage

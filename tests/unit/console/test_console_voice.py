@@ -302,6 +302,7 @@ def test_who_says_little_for_long_has_no_more_time(server: ConsoleServer, begins
     assert second.read("heard")["text"] == "find the red chair"
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("limits", [ConsoleLimits(utterance_s=1.0)])
 def test_each_turn_has_its_own_time(server: ConsoleServer, limits: ConsoleLimits) -> None:
     page = Page(server)

@@ -43,6 +43,7 @@ def test_the_words_of_a_slot_are_not_filled_in_again() -> None:
     assert slots.fill("#1") == "#2 b"
 
 
+@pytest.mark.lengthy
 @given(st.text(max_size=60), st.text(alphabet="abc my?", max_size=20))
 def test_no_word_that_the_question_lacks_is_in_a_masked_document(document: str, question: str) -> None:
     masked = Slots(question).mask(document)

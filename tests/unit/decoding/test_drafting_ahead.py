@@ -56,6 +56,7 @@ def elapsed_s(agreement: float, apart: bool, cloud_draft_token_s: float = 0.006)
     return seconds
 
 
+@pytest.mark.lengthy
 def test_a_second_device_pays():
     assert elapsed_s(0.9, apart=True) < 0.9 * elapsed_s(0.9, apart=False)
 

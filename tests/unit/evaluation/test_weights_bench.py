@@ -133,6 +133,7 @@ def test_every_strategy_over_every_network_is_told(temperature: float, tmp_path:
     assert bounds == sorted(bounds, reverse=True) and bounds[-1] >= 1.0
 
 
+@pytest.mark.lengthy
 def test_the_same_over_sockets_and_a_run_goes_on(tmp_path: Path) -> None:
     asked = WeightsBench(1, 8, network_names=("20 ms",))
     first = bench.bench_live(asked, tmp_path)["rows"]
@@ -154,6 +155,7 @@ def test_the_same_over_sockets_and_a_run_goes_on(tmp_path: Path) -> None:
         bench.bench_live(WeightsBench(1, 9, network_names=("5g",)))
 
 
+@pytest.mark.lengthy
 def test_texts_are_counted_that_differ_from_those_of_the_target_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -103,6 +103,7 @@ def test_what_a_killed_builder_left_a_day_ago_is_swept_away(
     assert young.exists() and not old.exists()
 
 
+@pytest.mark.lengthy
 def test_graphs_of_weights_that_are_others_now_go_when_nobody_has_used_them_for_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

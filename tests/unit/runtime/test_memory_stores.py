@@ -35,6 +35,7 @@ def test_a_long_note_shows_what_was_matched_of_it() -> None:
     assert "matched" not in outrider("search", "when do the bins go out?", "--limit", "1").output
 
 
+@pytest.mark.lengthy
 def test_forgetting_beside_a_reader_says_that_bytes_remain(own_store: Path) -> None:
     outrider("add", "my keys hang by the door")
     with another_reader(own_store):

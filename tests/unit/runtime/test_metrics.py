@@ -38,6 +38,7 @@ def read(port: int) -> dict[str, float]:
         }
 
 
+@pytest.mark.lengthy
 def test_the_page_tells_what_the_verifier_did() -> None:
     target, draft = toy_pair(1, 0.8)
     endpoint, port, stop = f"tcp://127.0.0.1:{free_port()}", free_port(), threading.Event()
@@ -66,6 +67,7 @@ def test_the_page_tells_what_the_verifier_did() -> None:
     assert values["outrider_max_sessions"] == 1
 
 
+@pytest.mark.lengthy
 def test_idle_connections_take_few_descriptors_and_the_page_is_there_after_them() -> None:
     port = free_port()
     with metrics_page(only(lambda: {"tokens": 3.0}), 1, port), ExitStack() as idle:
@@ -114,6 +116,7 @@ def test_a_port_that_is_taken_is_named_before_the_model_is_loaded(endpoint: str)
     assert isinstance(result.exception, ConfigError) and f"metrics_port={port}" in str(result.exception)
 
 
+@pytest.mark.lengthy
 def test_a_verifier_without_its_page_does_not_say_that_it_is_ready(
     endpoint: str, signals: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

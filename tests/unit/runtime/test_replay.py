@@ -99,6 +99,7 @@ def test_what_is_no_recording_of_a_run_is_named(tape: Tape, tmp_path: Path) -> N
         check_new(other)
 
 
+@pytest.mark.lengthy
 def test_a_verifier_that_is_not_there_is_missed_at_once(tape: Tape, tmp_path: Path) -> None:
     config, nobody = DecodingConfig(strategy="ar"), f"tcp://127.0.0.1:{free_port()}"
     tape.prompt(1, "find it")

@@ -25,6 +25,7 @@ def run_tied(parent: int, command: list[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(tied, env=env, stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     "end",
     [

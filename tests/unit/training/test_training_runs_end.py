@@ -71,6 +71,7 @@ def test_more_processes_than_frames_are_refused(data: Path, tokenizer: Path, tmp
         train(CONFIG, tokenizer, data, tmp_path, 3)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("processes", [1, 2])
 def test_an_error_of_a_process_is_that_of_the_run(
     processes: int, data: Path, tokenizer: Path, tmp_path: Path

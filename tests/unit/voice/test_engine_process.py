@@ -106,6 +106,7 @@ def test_an_engine_that_ends_serves_the_next_utterance(engine: EngineProcess, wh
         assert heard_in(engine, b"after") == Heard("after", False)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("when", ["feed", "end"])
 def test_an_engine_that_does_not_answer_is_ended_and_started_anew(when: str) -> None:
     with closing(fragile(answer_s=1.0)) as engine:
@@ -115,6 +116,7 @@ def test_an_engine_that_does_not_answer_is_ended_and_started_anew(when: str) -> 
         assert heard_in(engine, b"after") == Heard("after", False)
 
 
+@pytest.mark.lengthy
 def test_the_limit_holds_for_what_a_frozen_engine_does_not_take() -> None:
     with closing(fragile(answer_s=1.0)) as engine:
         utterance = engine.listen()

@@ -56,6 +56,7 @@ def said(synthesizer: Synthesizer, sentence: str) -> bytes:
     return to_bytes(np.concatenate([silence, synthesizer.speak(sentence, Voice()) * 0.5, silence]))
 
 
+@pytest.mark.lengthy
 def test_sentences_and_stops_are_heard_one_after_the_other_in_another_process(
     synthesizer: Synthesizer, engine: EngineProcess
 ) -> None:

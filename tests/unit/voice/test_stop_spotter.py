@@ -71,6 +71,7 @@ def test_a_sentence_without_one_stops_nothing(
     assert not spotter.feed(said(synthesizer, sentence, voice))
 
 
+@pytest.mark.lengthy
 def test_a_stream_in_odd_pieces_is_the_same_stream(synthesizer: Synthesizer, spotter: StopSpotter) -> None:
     content = b"".join(said(synthesizer, word, SPEAKERS[0]) for word in WORDS[:2])
     whole = [spotter.feed(content[at : at + 1]) for at in range(len(content))]

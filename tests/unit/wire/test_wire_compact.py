@@ -134,6 +134,7 @@ def test_what_no_cloud_may_have_sent_is_refused_with_its_reason(payload, reason)
         decode_cloud_frame(payload)
 
 
+@pytest.mark.lengthy
 def test_damaged_frames_are_refused_or_are_what_they_spell():
     rng = random.Random(6)
     types = [kind for kind in FRAME_TYPES if kind.cls in COMPACT_FRAMES]
