@@ -38,8 +38,8 @@ LEAST_SHARE = 0.5
 # What nav2 may go beyond a motion on its way around things.
 DETOUR_M, DETOUR_RAD = 0.5, math.radians(45.0)
 # How often a cancellation is repeated, how long an end waits for its answer, and how long a goal that nav2
-# does not know, or that nobody serves, holds the base. One that nav2 has not answered is cancelled on: ever
-# more rarely, as its answer may have been lost, and at once when that comes.
+# does not know, or that nobody serves, holds the base. One that nav2 has not answered is cancelled on: more
+# rarely, down to once a second, as its answer may have been lost; and at once when that comes.
 REPEAT_S, LAST_WAIT_S, UNKNOWN_S = 0.1, 2.0, 3.0
 CALLBACKS = 6
 
