@@ -1,21 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may watch and drive: a token in a file, sessions in cookies, and no page of another origin. And
-whether browsers take the certificate.
-"""
+"""Who may watch and drive: a token in a file, sessions in cookies, and no page of another origin."""
 
 from __future__ import annotations
 
 import ipaddress
-import re
 import secrets
-import ssl
 import time
 from collections.abc import Callable
-from datetime import datetime, timezone
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from outrider.core.files.given_file import read_file
 from outrider.core.files.private_files import HOME_FOLDER
 from outrider.core.files.secret_file import load_secret, read_secret
 
@@ -23,11 +17,6 @@ DEFAULT_TOKEN_FILE = HOME_FOLDER / "console.token"
 COOKIE = "outrider_session"
 SESSION_S = 12 * 3600.0
 MAX_SESSIONS = 64
-SOON_DAYS = 30
-"""A certificate that holds for less is told of."""
-_VALIDITY = re.compile(2 * rb"(?:\x17\x0d|\x18\x0f)(\d{12}|\d{14})Z")
-"""The two times of a certificate, in DER."""
-_SHOWN = "%Y-%m-%d %H:%M UTC"
 
 
 def is_loopback(host: str) -> bool:
@@ -51,36 +40,6 @@ def load_token(path: Path) -> str:
 def read_token(path: Path) -> str:
     """The login token of another process's console. Raises ConfigError for a file that is missing."""
     return read_secret(path, "token", "name the file that the console told as it started, or a copy of it")
-
-
-def certificate_hint(file: str) -> str:
-    """What to say of a certificate that holds no more, not yet or not for long; empty for others and none."""
-    if not file:
-        return ""
-    try:
-        since, until = _validity(Path(file))
-    except (OSError, ValueError):
-        return ""
-    now = datetime.now(timezone.utc)
-    if now < since:
-        return f"; browsers refuse its certificate, which holds from {since:{_SHOWN}} on: is the clock right?"
-    if until <= now:
-        return f"; browsers refuse its certificate, which expired on {until:{_SHOWN}}: renew it"
-    days = (until - now).days
-    return (
-        f"; its certificate expires on {until:{_SHOWN}}, in {days} days: renew it" if days < SOON_DAYS else ""
-    )
-
-
-def _validity(file: Path) -> list[datetime]:
-    """From when to when the first certificate of a file holds. Raises OSError, ValueError."""
-    text = read_file(file).decode("latin-1")
-    first = text[text.index(ssl.PEM_HEADER) : text.index(ssl.PEM_FOOTER) + len(ssl.PEM_FOOTER)]
-    found = _VALIDITY.search(ssl.PEM_cert_to_DER_cert(first))
-    times = [one.decode() for one in found.groups()] if found is not None else []
-    # X.509 gives years until 2049 in two digits.
-    whole = [one if len(one) == 14 else ("19" if one >= "50" else "20") + one for one in times]
-    return [datetime.strptime(f"{one}+0000", "%Y%m%d%H%M%S%z") for one in whole]
 
 
 class Access:

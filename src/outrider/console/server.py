@@ -17,7 +17,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from outrider.console import messages as m
-from outrider.console.access import DEFAULT_TOKEN_FILE, Access, certificate_hint, is_loopback, load_token
+from outrider.console.access import DEFAULT_TOKEN_FILE, Access, is_loopback, load_token
 from outrider.console.app import Console
 from outrider.console.door import REQUEST_S, Door
 from outrider.console.hub import Hub
@@ -27,6 +27,7 @@ from outrider.console.notes import Note, note_nothing
 from outrider.console.protocols.connections import HttpProtocol, WebSocketProtocol
 from outrider.console.robot import RobotPort
 from outrider.core.errors import ConfigError
+from outrider.core.files.certificate import certificate_hint
 from outrider.core.files.given_file import read_file
 from outrider.core.hearing import AsrEngine, TtsEngine
 from outrider.core.sensors.camera import CameraModel
@@ -116,7 +117,7 @@ class WebServer:
 
     @property
     def hints(self) -> str:
-        """What is said after the address: where the login's token is, and what ails the certificate."""
+        """What is said after the address: where the login's token is, and faults of the certificate."""
         ends = certificate_hint(self.settings.tls_cert)
         if not self.settings.needs_login:
             return ends
@@ -185,7 +186,7 @@ class ConsoleServer:
 
     @property
     def hints(self) -> str:
-        """What is said after the address: where the login's token is, and what ails the certificate."""
+        """What is said after the address: where the login's token is, and faults of the certificate."""
         return self._web.hints
 
     @property

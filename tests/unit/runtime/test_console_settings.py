@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from outrider.console.access import certificate_hint
 from outrider.console.server import ConsoleSettings, WebServer, check_certificate
 from outrider.core.errors import ConfigError
+from outrider.core.files.certificate import certificate_hint
 from outrider.runtime.no_ros.agents import AgentOptions, serve_agents
 from outrider.runtime.node_graph.observer_specs import CONSOLE
 from outrider.runtime.processes import demo, teleop

@@ -42,13 +42,13 @@ def alone_in(folder: Path, wait_s: float = ALONE_S) -> Iterator[None]:
         with contextlib.suppress(OSError):  # there is no folder, or its file system has no locks
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             opened.callback(os.close, descriptor)
-            while not is_locked(descriptor) and time.monotonic() < until_s:
+            while not try_lock(descriptor) and time.monotonic() < until_s:
                 time.sleep(LOOK_S)
         yield
 
 
-def is_locked(descriptor: int) -> bool:
-    """Lock an open file for this process; False where another has. Nothing where its file system has none."""
+def try_lock(descriptor: int) -> bool:
+    """Lock an open file; returns False where another process has. Without locks in its file system: True."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -156,7 +156,7 @@ def _held(path: Path, gives_up: Callable[[], bool]) -> Iterator[IO[bytes]]:
         if path.is_fifo():  # to write into one might never end
             path.unlink(missing_ok=True)
         with open_private(path, "ab") as file:
-            if is_locked(file.fileno()) and _is_at(path, file):
+            if try_lock(file.fileno()) and _is_at(path, file):
                 yield file
                 return
         time.sleep(LOOK_S)

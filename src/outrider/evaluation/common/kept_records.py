@@ -14,7 +14,7 @@ import msgspec
 from outrider.core.errors import ConfigError
 from outrider.core.files.private_files import make_private_folder, open_private
 from outrider.core.files.terminal import tracked
-from outrider.core.files.writing import append_whole, is_locked, writing_to
+from outrider.core.files.writing import append_whole, try_lock, writing_to
 from outrider.core.processes import work_through
 
 HOMES_FILE = "homes.jsonl"
@@ -80,7 +80,7 @@ class KeptRecords(Generic[Record]):
 
 
 def _take(file: IO[bytes], path: Path) -> None:
-    if not is_locked(file.fileno()):
+    if not try_lock(file.fileno()):
         raise ConfigError(
             f"another command adds to {path}: wait until it has ended, or choose another folder"
         )

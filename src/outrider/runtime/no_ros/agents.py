@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from outrider.console.access import DEFAULT_TOKEN_FILE, certificate_hint, is_loopback, load_token, read_token
+from outrider.console.access import DEFAULT_TOKEN_FILE, is_loopback, load_token, read_token
 from outrider.console.agents.address import ConsoleAddress, check_name
 from outrider.console.agents.agent import AgentSettings
 from outrider.console.agents.envelope import Envelope
 from outrider.console.notes import Note
 from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.core.errors import ConfigError
+from outrider.core.files.certificate import certificate_hint
 from outrider.core.files.journal import Journal
 from outrider.core.files.journal_files import journal_at
 from outrider.core.files.notary import Notary
