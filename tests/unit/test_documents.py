@@ -62,6 +62,7 @@ def is_there(name: str) -> bool:
     return hasattr(module, last) or (hasattr(module, "__path__") and bool(importlib.util.find_spec(name)))
 
 
+@cache
 def anchors(text: str) -> set[str]:
     """The anchors of a page's headings, as mkdocs and GitHub make them."""
     headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)

@@ -49,6 +49,7 @@ def test_the_papers_reductions_are_reached(at_300_ms, method: str) -> None:
     assert at_300_ms[method].first_token_ms <= 1.01 * at_300_ms["device"].first_token_ms
 
 
+@pytest.mark.lengthy
 def test_a_regime_is_drawn_for_each_place_of_its_delay(
     at_300_ms, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,6 +40,7 @@ def test_go2_recreates_the_papers_formulas(go2: dict[str, comparison.Figures], s
     assert go2[strategy].ratio_to_formula == pytest.approx(1.0, abs=0.1)
 
 
+@pytest.mark.lengthy
 def test_go2_has_the_papers_speed_and_misses(go2: dict[str, comparison.Figures]) -> None:
     assert go2["ar"].speedup_vs_ar == 1.0
     assert go2["sd"].speedup_vs_ar == pytest.approx(0.90, abs=0.09)

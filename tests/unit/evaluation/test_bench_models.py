@@ -46,6 +46,7 @@ def test_the_reference_says_what_the_runtime_says(folder: Path) -> None:
     assert ReferenceGenerator(folder / "target").generate(prompt, count) == token_ids
 
 
+@pytest.mark.lengthy
 def test_a_draft_that_is_its_target_is_accepted_whole(folder: Path) -> None:
     target = load_model(folder / "target")
     drafting = bench.measure_drafting(Pair(target, target), "fp32", [random_prompt(1)])
@@ -63,6 +64,7 @@ def test_int8_is_held_to_its_share_of_fp32() -> None:
     assert not ratio(2.8).kept
 
 
+@pytest.mark.lengthy
 def test_graphs_are_compared_with_their_integers_and_with_the_eager_draft(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

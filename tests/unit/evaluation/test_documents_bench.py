@@ -39,6 +39,7 @@ def test_each_side_alone_holds_its_own_facts(told: dict) -> None:
     assert aggregated["private"] + aggregated["public"] >= max(robot["private"], cloud["public"])
 
 
+@pytest.mark.lengthy
 def test_what_waits_for_the_link_takes_longer_with_it(told: dict) -> None:
     near, far = (
         {row["method"]: row for row in told["latencies"] if row["one_way_ms"] == ms} for ms in (20, 100)

@@ -59,6 +59,7 @@ def test_a_look_that_is_none_is_refused_before_any_home_is_made(tmp_path):
         evaluate_navigation(1, 0, "expert", tmp_path, look="foggy")
 
 
+@pytest.mark.lengthy
 def test_the_expert_sees_through_a_look_what_it_sees_in_plain(tmp_path):
     assert plan(1, 3, "expert", tmp_path, 20, look="noisy")[0].look == "noisy"
     plain, noisy = (
@@ -129,6 +130,7 @@ def test_an_episode_with_scripted_answers_keeps_its_books():
     assert episode.path_m < 0.3 and not episode.success and episode.collisions == 0
 
 
+@pytest.mark.lengthy
 def test_the_expert_finds_it_through_the_same_loop(tmp_path, capsys):
     figures = evaluate_navigation(2, 0, "expert", json_file=tmp_path / "n.json")
     written = json.loads((tmp_path / "n.json").read_text())

@@ -113,6 +113,7 @@ def test_a_quoted_place_is_right_where_it_stands_so_in_the_prompt() -> None:
     assert quotes_right(SEEN, asked) is None
 
 
+@pytest.mark.lengthy
 def test_questions_about_homes_are_the_same_in_every_look() -> None:
     plain, dim = (list(simulated_tasks([look], 6, 1)) for look in ("plain", "dim"))
     assert [one.user_text for one in plain] == [one.user_text for one in dim]

@@ -1,6 +1,7 @@
 from dataclasses import replace
 from statistics import mean
 
+import pytest
 from support.toy_models import ToyModel, ToySettings
 
 from outrider.core.values import Decoded, DecodeRequest, Prompt
@@ -38,6 +39,7 @@ def own_decoder():
     return local_decoder(PAIR.target, None, DecodingConfig(strategy="ar"))
 
 
+@pytest.mark.lengthy
 def test_every_strategy_is_lossless_here_and_over_a_rough_link():
     """`outrider` among them, whose text the documents promise."""
     others = speculative_decoders(PAIR, 3)
@@ -63,6 +65,7 @@ def test_first_difference():
     assert first_difference((1, 2, 3), (1, 2)) == 2
 
 
+@pytest.mark.lengthy
 def test_a_slower_link_costs_ar_each_token_once_and_sd_each_round_twice():
     compute = measure_compute(PAIR, PROMPTS, 4)
     near = measure_row(PAIR, PROMPTS, "sd", 0.0, compute)

@@ -35,6 +35,7 @@ def test_a_sentence_longer_than_a_passage_is_cut_too(long: str) -> None:
     assert "".join(pieces).replace(" ", "") == long.replace(" ", "")
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("kind", [EmbeddedCorpus, FleetCorpus])
 def test_a_folder_is_taken_in_once_and_stays(kind: type, tmp_path: Path) -> None:
     (tmp_path / "texts" / "deep").mkdir(parents=True)

@@ -23,6 +23,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
 
 
+@pytest.mark.lengthy
 def test_vectors_are_of_length_one_equal_for_equal_texts_and_near_for_like_ones(no_network: None) -> None:
     embedder = MiniLmEmbedder()
     texts = ("my keys hang by the door", "where are the keys?", "the oven is hot")

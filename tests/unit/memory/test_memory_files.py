@@ -187,6 +187,7 @@ with MemoryStore(Path(sys.argv[1]), WordEmbedder(), key_file=Path(sys.argv[2])) 
 """
 
 
+@pytest.mark.lengthy
 def test_an_encrypted_store_that_several_processes_make_at_once_is_one(tmp_path: Path) -> None:
     """As memory node and navigator do at the first start of a robot."""
     path, key = tmp_path / "m.db", tmp_path / "memory.key"
@@ -207,6 +208,7 @@ def test_an_encrypted_store_that_several_processes_make_at_once_is_one(tmp_path:
         assert store.count() == 5
 
 
+@pytest.mark.lengthy
 def test_processes_share_a_store(tmp_path: Path) -> None:
     """All of them may be the first to make it."""
     path = tmp_path / "m.db"
@@ -274,6 +276,7 @@ def test_a_text_that_the_disk_has_changed_is_damage_and_not_an_error_of_ours(tmp
                 look()
 
 
+@pytest.mark.lengthy
 def test_a_page_of_another_store_is_damage_and_not_an_error_of_ours(tmp_path: Path) -> None:
     """As of a disk that writes to a wrong place: SQLite takes many a page where another stood."""
     contents = []

@@ -53,6 +53,7 @@ def test_an_embedding_reads_each_passage_whole() -> None:
             assert len(tokenizer.encode(text[start:stop]).ids) <= 128
 
 
+@pytest.mark.lengthy
 def test_a_long_note_is_found_by_its_end(tmp_path: Path) -> None:
     with MemoryStore(tmp_path / "m.db", MiniLmEmbedder()) as store:
         for number in range(40):
@@ -74,6 +75,7 @@ def test_a_long_note_is_found_by_its_end(tmp_path: Path) -> None:
         store.verify()
 
 
+@pytest.mark.lengthy
 def test_a_long_question_is_answered_by_its_end(tmp_path: Path) -> None:
     """Of 60 notes; the embedding reads the first 128 tokens of a text alone."""
     question = "I came home late and sat down in the kitchen. " * 20 + "Where is the bicycle pump?"

@@ -89,6 +89,7 @@ def test_a_prompt_that_was_cut_is_computed(model: QwenModel) -> None:
     assert torch.equal(third.prefill(random_prompt(1)), row)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_texts_do_not_depend_on_the_branches(tiny_model_folder: Path, temperature: float) -> None:
     target, draft = load_model(tiny_model_folder / "target"), load_model(tiny_model_folder / "draft")

@@ -45,6 +45,7 @@ parts = st.lists(
 )
 
 
+@pytest.mark.lengthy
 @settings(deadline=None)
 @given(words=parts.map("".join), document=parts.map("".join))
 def test_no_prompt_has_more_control_tokens_than_its_form(words: str, document: str) -> None:

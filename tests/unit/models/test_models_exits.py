@@ -222,6 +222,7 @@ def test_exits_of_other_weights_are_refused(tmp_path: Path, with_exits: tuple[Pa
         load_model(other)
 
 
+@pytest.mark.lengthy
 def test_what_was_trained_for_weights_goes_with_them(tmp_path: Path) -> None:
     """What stays beside them would keep the folder from being loaded."""
     folder = build_tiny_model(tmp_path / "target")

@@ -68,6 +68,7 @@ def worker_of(model: GraphModel, seed: int = 1) -> DraftWorker:
     return worker
 
 
+@pytest.mark.lengthy
 @settings(max_examples=25, deadline=None)
 @given(st.lists(acts, min_size=1, max_size=12))
 def test_whatever_sessions_do_they_say_what_eager_ones_say(
@@ -213,6 +214,7 @@ def test_texts_are_the_targets_own(graphs: GraphModel, folder: Path, temperature
     assert len(texts) == 1
 
 
+@pytest.mark.lengthy
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.lists(st.integers(0, 2), max_size=6), st.integers(0, 6)), max_size=12))
 def test_a_slot_is_one_tokens_and_freed_when_no_text_has_it(course: list[tuple[list[int], int]]) -> None:

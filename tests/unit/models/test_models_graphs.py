@@ -76,6 +76,7 @@ def test_tokens_are_those_of_the_eager_model(
         assert len(set(token_ids)) > 3
 
 
+@pytest.mark.lengthy
 def test_a_graph_is_built_once_and_again_where_the_weights_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,6 +124,7 @@ def test_graphs_of_weights_that_are_others_now_go_when_nobody_has_used_them_for_
     assert kept in built.iterdir() and not outdated & set(built.iterdir())
 
 
+@pytest.mark.lengthy
 def test_each_block_has_one_graph_at_a_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Over prompts of one chunk and of several; a graph is opened only after the one in its place is gone."""
     model = load_graph_model(folder, max_length=1024)

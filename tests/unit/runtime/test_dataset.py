@@ -55,6 +55,7 @@ def test_some_homes_have_memories_in_their_prompts_and_the_expert_goes_by_them()
     assert not any("\nrecall: " in query.answer for query in queries if query not in remembered)
 
 
+@pytest.mark.lengthy
 def test_homes_take_looks_in_turn():
     brightness = []
     for seed, looks in ((6, ("plain",)), (6, ("plain", "washed")), (7, ("plain",)), (7, ("plain", "washed"))):

@@ -113,6 +113,7 @@ def test_a_robot_that_stops_too_late_is_counted() -> None:
     assert figures["faults"]["emergency stop"]["missed"] == 0
 
 
+@pytest.mark.lengthy
 def test_a_robot_that_goes_far_beyond_a_command_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert trial_of("odometry stands still").overrun_m < 0.3
     monkeypatch.setattr(motion_bounds.MotionBounds, "is_behind", lambda *_: False)
@@ -168,6 +169,7 @@ def test_an_end_without_a_reason_is_unclear() -> None:
     assert not Trial("x", 0.1, False, "NO_SENSOR", "no odometry").unclear
 
 
+@pytest.mark.lengthy
 def test_the_command_writes_its_figures(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(injection, "usable_homes", lambda seed, motion: [(HOME, MOVING_STEPS)])
     evaluate_safety(2, 1, tmp_path / "safety.json", {"direct": DirectWire})

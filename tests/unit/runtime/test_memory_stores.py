@@ -27,6 +27,7 @@ def outrider(*arguments: str) -> Any:
     return CliRunner().invoke(cli.app, ["memory", *arguments])
 
 
+@pytest.mark.lengthy
 def test_a_long_note_shows_what_was_matched_of_it() -> None:
     outrider("add", "We walked in the park and read the news. " * 20 + "The pump hangs by the stairs.")
     outrider("add", "the bins go out on Monday")
@@ -46,6 +47,7 @@ def test_forgetting_beside_a_reader_says_that_bytes_remain(own_store: Path) -> N
     assert not any(b"by the door" in file.read_bytes() for file in own_store.parent.iterdir())
 
 
+@pytest.mark.lengthy
 def test_a_memory_from_telling_to_forgetting(own_store: Path) -> None:
     assert "private" in outrider("add", "my keys hang by the door").output
     told = outrider("add", "the bins go out on Monday", "--shareable", "--at", "1.5", "-2", "--home", "flat")
@@ -115,6 +117,7 @@ def test_what_only_looks_makes_no_corpus(words: str, kind: str, tmp_path: Path) 
     assert isinstance(result.exception, StoreInputError) and not missing.exists()
 
 
+@pytest.mark.lengthy
 def test_an_empty_corpus_says_so(tmp_path: Path) -> None:
     text, corpus = tmp_path / "empty.md", str(tmp_path / "corpus.db")
     text.write_text("")
@@ -149,6 +152,7 @@ def test_words_that_are_empty_are_asked_for_by_what_they_are_for(words: list[str
     assert wanted in str(outrider(*words).exception)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("word", "wanted"), [("search", "what to look for"), ("forget", "what to forget")])
 def test_a_corpus_asks_for_words_by_what_they_are_for(word: str, wanted: str, tmp_path: Path) -> None:
     text, corpus = tmp_path / "text.md", str(tmp_path / "corpus.db")

@@ -97,6 +97,7 @@ def test_a_file_of_a_bag_that_is_not_there_is_missed(
     assert len(read_steps(folder)) == 4 and not caplog.text
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     "content",
     [

@@ -123,6 +123,7 @@ def test_a_film_without_h264_is_written_and_says_so(missing, tmp_path, monkeypat
     assert "lacks H.264" in caplog.text and (tmp_path / "run.mp4").stat().st_size > 1000
 
 
+@pytest.mark.lengthy
 def test_two_films_of_one_folder_are_both_written_whole(tmp_path):
     (tmp_path / "run.mp4.partial").write_bytes(b"what a kill left")
     with ThreadPoolExecutor(2) as filming:

@@ -83,6 +83,7 @@ def test_a_shard_of_one_home_is_the_same_each_time(tmp_path):
     assert one.read_bytes() == two.read_bytes()
 
 
+@pytest.mark.lengthy
 def test_a_full_disk_leaves_no_part_of_a_shard(tmp_path):
     task = ShardTask(tmp_path / "shard-a.msgpack", 5, None, num_frames=2)
     (tmp_path / "shard-a.msgpack.partial").symlink_to("/dev/full")

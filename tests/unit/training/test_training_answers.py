@@ -53,6 +53,7 @@ def test_answers_that_are_there_are_kept(target: Path, tmp_path: Path) -> None:
     assert first.stat().st_mtime_ns == kept and second.exists()
 
 
+@pytest.mark.lengthy
 def test_exits_of_a_language_model_are_trained_on_its_answers_and_run(
     target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,6 +39,7 @@ from outrider.training.beside.frozen_target import (
 )
 
 
+@pytest.mark.lengthy
 def test_the_shortlist_holds_actions_and_what_is_frequent(target: Path) -> None:
     tokenizer = backbone_of(target).tokenizer
     rare = Query("task: find it", "stop\nreach: Ω")
@@ -200,6 +201,7 @@ class _Made(TorchDispatchMode):
         return made
 
 
+@pytest.mark.lengthy
 def test_a_rounds_states_are_held_once(target: Path) -> None:
     running = RunningBackbone(load_model(target), PROMPT_PREFIX)
     shown = [example(seed) for seed in range(12)]

@@ -23,6 +23,7 @@ from outrider.training.beside.frozen_target import Fit
 from outrider.training.beside.head import DEPTH, HeadConfig, HeadNetwork, places_of, train_head
 
 
+@pytest.mark.lengthy
 def test_fitting_brings_a_head_to_what_the_target_writes(target: Path) -> None:
     backbone = backbone_of(target)
     torch.manual_seed(1)
@@ -43,6 +44,7 @@ def test_fitting_brings_a_head_to_what_the_target_writes(target: Path) -> None:
     assert share_right() > before + 0.4, (before, share_right())
 
 
+@pytest.mark.lengthy
 def test_a_trained_head_runs_as_it_was_trained(target: Path, data: Path) -> None:
     config = HeadConfig(rank=4, frames=8, round_steps=3)
     figures = make_head(config, data, target)

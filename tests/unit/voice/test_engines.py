@@ -77,6 +77,7 @@ def test_a_tap_on_the_button_is_no_sentence(engine: EngineProcess, size: int) ->
     assert engine._process.poll() is None
 
 
+@pytest.mark.lengthy
 def test_the_least_sound_that_the_encoder_takes_is_taken(engine: EngineProcess) -> None:
     noise = np.random.default_rng(7).bytes(2 * LEAST_SAMPLES)
     assert heard_in(engine, noise[:-1]) == Heard("", False)
