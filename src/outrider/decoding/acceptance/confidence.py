@@ -1,29 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How sure an early exit is of its hint: what the priority queues on both sides sort by."""
+"""The confidence of an early exit in its hint; the priority queues on both sides sort by it."""
 
 from __future__ import annotations
 
 from outrider.core.ports import Array
 
 CONFIDENCE_DIGITS = 4
-"""Decimals kept of an exit's confidence. From the seventh on processors disagree about exponentials; rounded,
-the same texts have the same schedule on all of them."""
+"""Decimals kept of an exit's confidence. Processors compute exponentials alike to about six decimals;
+rounded, the same texts have the same schedule on all of them.
+"""
 
 
 def token_confidence(logits: Array) -> Array:
-    """The largest softmax probability of each row, (E,), of logits (E, S).
+    """Return the largest softmax probability of each row, (E,), from logits (E, S).
 
-    Venkatesha et al. (FSD), eq. 4. Where tokens are drawn with Gumbel noise, give the logits with the noise
-    added: what is asked is how clearly this choice was made. Not by `softmax`, which torch gives to all its
-    threads for as little as two rows: to wait for them takes longer than all the rest.
+    Venkatesha et al. (FSD), eq. 4. If tokens are drawn with Gumbel noise, pass the logits with the noise
+    added: the result is then how clear that choice was. Does not call `softmax`, which torch spreads over
+    all its threads even for two rows; waiting for them would take longer than the computation.
     """
     return (logits - logits.amax(-1, keepdim=True)).exp_().sum(-1).reciprocal_()
 
 
 def hint_confidence(logits: Array) -> float:
-    """The chance that a hint stands whole, as its exit sees it, from the logits (E, S) of its E tokens.
+    """Return the probability, by the exit's own estimate, that all E tokens of a hint are right;
+    logits (E, S).
 
-    The product over the tokens, since one wrong token makes the hint worthless. (FSD's algorithm 2 takes the
-    largest over them, which a hint of many sure tokens and one guess would lead.)
+    This is the product over the tokens, because one wrong token makes the hint worthless. FSD's algorithm 2
+    takes the maximum, which would favour a hint of many sure tokens and one guess.
     """
     return float(token_confidence(logits).prod())

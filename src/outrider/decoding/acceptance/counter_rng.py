@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counter-based randomness: every random number is a function of (seed, purpose, position, index).
 
-Nothing is consumed, so a step that is repeated, replayed after a lost frame or done ahead of time decides as
-it did before, on either side of the link. The bits come from Philox-4x64 (Salmon et al., "Parallel random
-numbers: as easy as 1, 2, 3", SC 2011) with key (seed, purpose) and counter (index / 4, 0, position, 0), so
-that two different uses never share bits. They are the same on every machine; the logarithms taken of them
-may differ in their last bit between processors, which turns a choice about once in 10^15 tokens.
+Nothing is consumed: a step that is repeated, replayed after a lost frame or run ahead of time makes the
+same decision again, on either side of the link. The bits come from Philox-4x64 (Salmon et al., "Parallel
+random numbers: as easy as 1, 2, 3", SC 2011) with key (seed, purpose) and counter (index / 4, 0, position,
+0), so two different uses never share bits. The bits are the same on every machine. Their logarithms may
+differ in the last bit between processors, which changes a choice about once in 10^15 tokens.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ class Purpose(IntEnum):
 
 
 def uniforms(seed: int, purpose: Purpose, position: int, count: int, first: int = 0) -> np.ndarray:
-    """float64 (count,): the numbers of indices first, first + 1, ... in (0, 1), each with 52 random bits.
+    """Return float64 (count,): the numbers with indices first, first + 1, ... in (0, 1), 52 random bits
+    each.
 
-    seed: 0 <= seed < 2^64. position: of the token decided upon, counted from the first generated one.
+    seed: 0 <= seed < 2^64. position: that of the token to decide, counted from the first generated token.
     """
     block, skip = divmod(first, _WORDS_PER_BLOCK)
     key = np.array((seed, purpose), dtype=np.uint64)
@@ -62,7 +63,7 @@ def uniform(seed: int, purpose: Purpose, position: int, index: int = 0) -> float
 
 
 def gumbel_noise(seed: int, position: int, vocab_size: int) -> Array:
-    """float64 (vocab_size,): -log(-log U) for each token. A token's noise does not depend on vocab_size."""
+    """Return float64 (vocab_size,): -log(-log U) per token. A token's noise does not depend on vocab_size."""
     noise = uniforms(seed, Purpose.NOISE, position, vocab_size)
     for _ in range(2):
         np.log(noise, out=noise)
@@ -71,10 +72,10 @@ def gumbel_noise(seed: int, position: int, vocab_size: int) -> Array:
 
 
 def sample(weights: Array, uniform_value: float) -> int:
-    """The token that a number in (0, 1) picks from non-negative weights (V,) by inverse CDF.
+    """Return the token that a number in (0, 1) selects from non-negative weights (V,) by inverse CDF.
 
-    The weights are float64 on the host and need not sum to one; a token of weight zero is never picked.
-    Raises ValueError where all of them are zero.
+    The weights are float64 on the host and need not sum to one; a token of weight zero is never selected.
+    Raises ValueError if all weights are zero.
     """
     edges = weights.numpy().cumsum()
     total = float(edges[-1])
@@ -85,18 +86,18 @@ def sample(weights: Array, uniform_value: float) -> int:
 
 
 class Chance(Protocol):
-    """Where the acceptance rules get their decisions; a proof enumerates them instead of drawing them."""
+    """The source of random decisions for the acceptance rules; a proof can enumerate them instead."""
 
     def happens(self, probability: float, purpose: Purpose, position: int, index: int = 0) -> bool:
-        """An event of this probability."""
+        """Return whether an event of this probability happens."""
 
     def pick(self, weights: Array, purpose: Purpose, position: int, index: int = 0) -> int:
-        """A token with probability proportional to its weight in (V,)."""
+        """Return a token with probability proportional to its weight in (V,)."""
 
 
 @dataclass(frozen=True)
 class CounterChance(Chance):
-    """Decisions as a function of the seed and of what is decided."""
+    """Decisions computed from the seed, the purpose, the position and the index."""
 
     seed: int
 

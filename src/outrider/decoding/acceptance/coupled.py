@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the rows of a batch decide, all at once and where they are: of each a few numbers cross to the host.
+"""Decides all rows of a batch at once, on their device; only a few numbers per row are copied to the host.
 
-On the CPU noise comes from numpy, elsewhere from the same bits made on the device (`philox`). Its logarithms
-may differ there in the last bit, which no text depends on: all that is final about a text is decided by one
-target on one device, and what a draft elsewhere would have chosen only makes its tokens stand or fall.
+On the CPU the noise comes from numpy, elsewhere from the same bits computed on the device (`philox`). Its
+logarithms may differ there in the last bit, but no text depends on that: one target on one device makes all
+final choices, and a draft on another device only affects which of its tokens are accepted.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class Draw(NamedTuple):
 
 
 class Draws:
-    """How the tokens of some rows are drawn. Noise is made once, when first asked for, and then shared."""
+    """How the tokens of some rows are drawn. The noise is computed on first use and then shared."""
 
     def __init__(self, samplings: Sequence[Sampling], noise: Callable[[], Array]) -> None:
-        """`noise` makes float64 (R, S) for the R rows, where anything is drawn at all."""
+        """`noise` returns float64 (R, S) for the R rows; it is called only if any temperature is above 0."""
         self.drawn = any(sampling.temperature > 0.0 for sampling in samplings)
         self._samplings = samplings
         self._make_noise = noise
@@ -47,7 +47,7 @@ class Draws:
         return self._make_noise()
 
     def part(self, numbers: Sequence[range], token_ids: Array = None) -> Draws:
-        """Of some of the rows, and of the part `token_ids` (S,) of the vocabulary."""
+        """Return the draws of some rows, restricted to the tokens `token_ids` (S,) if given."""
         if not self.drawn:
             return self
         runs = _joined_runs(numbers)
@@ -57,7 +57,9 @@ class Draws:
         return Draws(samplings, lambda: _taken(self._noise, runs, token_ids))
 
     def noisy(self, logits: Array) -> Array:
-        """What the coupled choice maximises, from logits (R, S): where nothing is drawn, those themselves."""
+        """Return what the coupled choice maximises, from logits (R, S):
+        the logits themselves at temperature 0.
+        """
         if not self.drawn:
             return logits
         parts, start = [], 0
@@ -73,12 +75,15 @@ class Draws:
         return joined(parts)
 
     def in_logits(self, gaps: Sequence[float]) -> list[float]:
-        """What gaps between noisy values, one of each row, are as gaps in logits."""
+        """Convert gaps between noisy values, one per row, to gaps in logits."""
         return [gap * (one.temperature or 1.0) for gap, one in zip(gaps, self._samplings, strict=True)]
 
 
 def draws_on(device: torch.device, draws: Sequence[Draw], vocab_size: int) -> Draws:
-    """For logits on a device. What their noise is made of is brought there now, which waits for nothing."""
+    """Return draws for logits on a device.
+
+    The inputs of their noise are copied there now, without waiting.
+    """
     samplings = [one.sampling for one in draws]
     if device.type == "cpu" or not any(one.temperature > 0.0 for one in samplings):
         return Draws(samplings, partial(noise_here, draws, vocab_size))
@@ -87,7 +92,7 @@ def draws_on(device: torch.device, draws: Sequence[Draw], vocab_size: int) -> Dr
 
 
 def noise_here(draws: Sequence[Draw], vocab_size: int) -> Array:
-    """float64 (R, V) on the host: `counter_rng.gumbel_noise` of each draw; 0 where none is drawn."""
+    """Return float64 (R, V) on the host: `counter_rng.gumbel_noise` per draw; 0 at temperature 0."""
     return torch.stack(
         [
             gumbel_noise(sampling.seed, position, vocab_size)
@@ -99,15 +104,16 @@ def noise_here(draws: Sequence[Draw], vocab_size: int) -> Array:
 
 
 def noise_there(keys: Array, vocab_size: int, blocks_at_once: int = BLOCKS_AT_ONCE) -> Array:
-    """`noise_here` where the `generator_keys` are: the same bits, their logarithms by its own arithmetic.
+    """Return `noise_here` on the device of the `generator_keys`: the same bits, with the device's
+    logarithms.
 
-    `blocks_at_once`: of `uniform_rows`.
+    `blocks_at_once`: as for `uniform_rows`.
     """
     return uniform_rows(keys, Purpose.NOISE, vocab_size, blocks_at_once).log_().neg_().log_().neg_()
 
 
 def _joined_runs(numbers: Sequence[range]) -> list[range]:
-    """The same numbers in the same order, in as few ranges."""
+    """Return the same numbers in the same order, in as few ranges as possible."""
     runs: list[range] = []
     for run in numbers:
         if runs and runs[-1].stop == run.start:
@@ -118,20 +124,20 @@ def _joined_runs(numbers: Sequence[range]) -> list[range]:
 
 
 def _taken(noise: Array, runs: Sequence[range], token_ids: Array) -> Array:
-    """In slices: an index made on the host would be waited for."""
+    """Return parts of the noise, as slices of rows: an index made on the host would block the device."""
     rows = joined([noise[run.start : run.stop] for run in runs])
     return rows if token_ids is None else rows.index_select(1, token_ids)
 
 
 def joined(parts: Sequence[Array]) -> Array:
-    """Rows after rows; of one part no copy."""
+    """Concatenate along the rows; a single part is not copied."""
     return parts[0] if len(parts) == 1 else torch.cat(list(parts))
 
 
 def decide(logits: Array, draws: Draws) -> list[tuple[int, float]]:
-    """Of each row its coupled choice, and by how much, in logits, it leads the second choice.
+    """Return for each row the coupled choice and its lead over the second choice, in logits.
 
-    logits: (R, V), V >= 2. The lead is NaN where they are no numbers. Of equals the lowest id is chosen.
+    logits: (R, V), V >= 2. The lead is NaN if the logits are. Ties go to the lowest id.
     """
     on_host = logits.device.type == "cpu"
     choices, leads = _two_largest(draws.noisy(logits)) if on_host else columns_of(decide_there(logits, draws))
@@ -139,16 +145,20 @@ def decide(logits: Array, draws: Draws) -> list[tuple[int, float]]:
 
 
 def _two_largest(noisy: Array) -> tuple[list[int], list[float]]:
-    """What `two_passes` finds, in fewer operations: each costs a CPU more than its arithmetic."""
+    """Return what `two_passes` finds, in fewer operations:
+    on a CPU each call costs more than its arithmetic.
+    """
     values, places = noisy.topk(2)
     leads = [best - second for best, second in values.tolist()]
-    # Which of equals `topk` puts first, nobody says.
+    # The order in which `topk` returns equal values is not specified.
     return noisy.argmax(-1).tolist() if 0.0 in leads else [place for place, _ in places.tolist()], leads
 
 
 def decide_there(logits: Array, draws: Draws, numbers_at_once: int = NUMBERS_AT_ONCE) -> Array:
-    """`two_passes` where the rows are, of a part of them after the other: beside logits and noise it takes
-    some numbers for each of a part's `numbers_at_once`, however many rows there are.
+    """Return `two_passes` computed on the rows' device, one part of the rows after the other.
+
+    Besides logits and noise it needs memory for a fixed number of values for each of `numbers_at_once`,
+    however many rows there are.
     """
     num_rows, vocab_size = logits.shape
     at_once = max(1, numbers_at_once // vocab_size)
@@ -157,30 +167,35 @@ def decide_there(logits: Array, draws: Draws, numbers_at_once: int = NUMBERS_AT_
 
 
 def two_passes(noisy: Array) -> Array:
-    """float64 (R, 2) where the rows are: choices and leads. A GPU takes ten times as long to sort a row."""
+    """Return float64 (R, 2) on the rows' device: choices and leads.
+
+    On a GPU, sorting would take ten times as long.
+    """
     best, chosen = noisy.max(-1, keepdim=True)
     second = noisy.scatter(-1, chosen, -torch.inf).amax(-1, keepdim=True)
     return torch.cat((chosen.double(), best.double() - second.double()), dim=-1)
 
 
 def decide_exit(logits: Array, draws: Draws) -> Array:
-    """float32 (R, 2), of logits (R, S): the place on its shortlist of an exit's choice, and its chance."""
+    """Return float32 (R, 2), from logits (R, S): the shortlist index of an exit's choice,
+    and its probability.
+    """
     return torch.cat([one.float() for one in _exit_choices(logits, draws)], dim=-1)
 
 
 def decide_exit_here(logits: Array, draws: Draws) -> tuple[list[int], list[float]]:
-    """`decide_exit` where nothing has to cross."""
+    """Return `decide_exit` for rows that are on the host already."""
     chosen, sure = _exit_choices(logits, draws)
     return list(chain.from_iterable(chosen.tolist())), list(chain.from_iterable(sure.tolist()))
 
 
 def columns_of(table: Array) -> tuple[list[int], list[float]]:
-    """What a table (R, 2) of choices and numbers is on the host."""
+    """Copy a table (R, 2) to the host: its choices and its numbers."""
     rows = table.tolist()
     return [int(choice) for choice, _ in rows], [number for _, number in rows]
 
 
 def _exit_choices(logits: Array, draws: Draws) -> tuple[Array, Array]:
-    """(R, 1) each."""
+    """Return the choices and their probabilities, (R, 1) each."""
     sure, chosen = logits.float().softmax(-1).topk(1)
     return draws.noisy(logits).argmax(-1, keepdim=True) if draws.drawn else chosen, sure

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Distributions as bytes: what the acceptance schemes put into the opaque fields of the wire's frames.
+"""Packs distributions into bytes, for the opaque fields of frames that the acceptance schemes fill.
 
-Probabilities travel as counts in units of their grid, so they arrive as they were. A distribution is the
-number of tokens with mass, their ids as gaps and their counts, all varints; or, where most tokens have mass,
-a 0 and the counts of all tokens: one or two bytes for a token of the far tail. Several are one over their
-vocabularies end to end. Whatever arrives is checked as if an adversary had sent it: ProtocolError is the only
-outcome of bytes that do not spell a distribution over the vocabulary, of which each is unpacked whole.
+Probabilities travel as counts in units of their grid, so they arrive unchanged. A distribution is packed as
+the number of tokens with mass, their ids as gaps, and their counts, all varints. If most tokens have mass,
+it is a 0 and the counts of all tokens: one or two bytes for a token of the far tail. Several distributions
+are packed as one over their concatenated vocabularies. Received bytes are not trusted: all of them are
+unpacked and checked, and any that do not encode distributions over the vocabulary raise ProtocolError.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _TARGET_TOTAL = 1 << TARGET_BITS
 
 
 _FEW_BYTES = 128
-"""Of so few numbers arrays cost more than they save."""
+"""Up to this many bytes, a plain loop is faster than arrays."""
 _SHIFTS = 7 * np.arange(MAX_BYTES)
 
 
 def encode_varints(values: np.ndarray) -> bytes:
-    """int64 (n,), each 0 <= value < 2^35, shortest form."""
+    """Encode int64 (n,), each 0 <= value < 2^35, as varints of the shortest form."""
     rest = values[:, None] >> _SHIFTS
     digits = (rest & 0x7F | (rest > 0x7F) << 7).astype(np.uint8)
     rest[:, 0] |= 1  # a zero has a digit too
@@ -43,7 +43,7 @@ def encode_varints(values: np.ndarray) -> bytes:
 
 
 def decode_varints(payload: bytes) -> np.ndarray:
-    """int64 (n,). Raises ProtocolError for a number cut off, of more than five bytes, or padded."""
+    """Decode int64 (n,). Raises ProtocolError for a varint cut off, padded, or over five bytes long."""
     if len(payload) <= _FEW_BYTES:
         return np.array(read_varints(payload), dtype=np.int64)
     digits = np.frombuffer(payload, dtype=np.uint8)
@@ -59,9 +59,10 @@ def decode_varints(payload: bytes) -> np.ndarray:
 
 
 class SparseRow(NamedTuple):
-    """A distribution as it arrived: the ids (K,) of the tokens with mass, ascending, and their probabilities.
+    """A received distribution: the ascending ids (K,) of the tokens with mass, and their probabilities.
 
-    A few bytes on the wire stay a few bytes in memory; a whole row of a large vocabulary is a megabyte.
+    Sparse, so that few bytes on the wire take few bytes in memory; a dense row of a large vocabulary takes
+    a megabyte.
     """
 
     ids: np.ndarray
@@ -69,19 +70,21 @@ class SparseRow(NamedTuple):
     vocab_size: int
 
     def dense(self) -> Array:
-        """Return all of it, float64 (vocab_size,)."""
+        """Return the whole distribution, float64 (vocab_size,)."""
         row = np.zeros(self.vocab_size)
         row[self.ids] = self.probs
         return torch.from_numpy(row)
 
     def has(self, token: int) -> bool:
-        """Whether a token has any mass."""
+        """Return whether a token has any mass."""
         at = int(np.searchsorted(self.ids, token))
         return at < len(self.ids) and int(self.ids[at]) == token
 
 
 def pack_token_probs(draft_token_probs: Sequence[float]) -> bytes:
-    """Q(x) of each draft token, 2 bytes each: the count minus one, for a drawn token has at least one."""
+    """Pack Q(x) of each draft token into 2 bytes: its count minus one,
+    because a drawn token has at least one.
+    """
     counts = [prob * 2.0**DRAFT_BITS for prob in draft_token_probs]
     if not all(1 <= count <= 1 << DRAFT_BITS and count.is_integer() for count in counts):
         raise ValueError("not probabilities of tokens drawn from a draft_distribution")
@@ -89,7 +92,7 @@ def pack_token_probs(draft_token_probs: Sequence[float]) -> bytes:
 
 
 def unpack_token_probs(payload: bytes, num_tokens: int) -> tuple[float, ...]:
-    """Q(x) of each of num_tokens draft tokens, in (0, 1]. Raises ProtocolError for another length."""
+    """Return Q(x) of each of num_tokens draft tokens, in (0, 1]. Raises ProtocolError for a wrong length."""
     if len(payload) != 2 * num_tokens:
         raise ProtocolError(f"{len(payload)} bytes of draft probabilities for {num_tokens} tokens")
     counts = struct.unpack(f"<{num_tokens}H", payload)
@@ -97,43 +100,43 @@ def unpack_token_probs(payload: bytes, num_tokens: int) -> tuple[float, ...]:
 
 
 def pack_draft_rows(draft_probs: Array) -> bytes:
-    """The draft's gridded distributions (n, V), for `rejection`."""
+    """Pack the draft's gridded distributions (n, V), for `rejection`."""
     return _pack_rows(draft_probs, DRAFT_BITS)
 
 
 def unpack_draft_rows(payload: bytes, num_tokens: int, vocab_size: int) -> tuple[SparseRow, ...]:
-    """The distribution of each token. Raises ProtocolError for anything but gridded distributions."""
+    """Return each token's distribution. Raises ProtocolError for anything but gridded distributions."""
     return _unpack_rows(payload, num_tokens, vocab_size, DRAFT_BITS)
 
 
 def pack_target_row(target_row: Array) -> bytes:
-    """The target's gridded distribution (V,), for `split`."""
+    """Pack the target's gridded distribution (V,), for `split`."""
     return _pack_rows(target_row[None], TARGET_BITS)
 
 
 def unpack_target_row(payload: bytes, vocab_size: int) -> Array:
-    """float64 (vocab_size,). Raises ProtocolError for anything but a gridded distribution."""
+    """Return float64 (vocab_size,). Raises ProtocolError for anything but a gridded distribution."""
     return _unpack_rows(payload, 1, vocab_size, TARGET_BITS)[0].dense()
 
 
 def pack_peer_rows(rows: Sequence[Array]) -> bytes:
-    """Distributions (V,) on the grid of PEER_BITS, for `aggregation`."""
+    """Pack distributions (V,) on the grid of PEER_BITS, for `aggregation`."""
     return _pack_rows(torch.stack(list(rows)), PEER_BITS) if rows else b""
 
 
 def unpack_peer_rows(payload: bytes, num_rows: int, vocab_size: int) -> tuple[SparseRow, ...]:
-    """Each distribution. Raises ProtocolError for anything but gridded ones."""
+    """Return each distribution. Raises ProtocolError for anything but gridded distributions."""
     return _unpack_rows(payload, num_rows, vocab_size, PEER_BITS)
 
 
 def pack_residue(residue: SparseResidue) -> bytes:
-    """The head of P, then the tail draws, for `sparse`."""
+    """Pack the head of P, then the tail draws, for `sparse`."""
     head = _entry_numbers(np.array(residue.head_ids), _target_counts(residue.head_probs))
     return encode_varints(np.concatenate((head, _draw_numbers(residue.draws))))
 
 
 def unpack_residue(payload: bytes, vocab_size: int) -> SparseResidue:
-    """Raises ProtocolError for a head with more than all mass, or draws that its tail does not hold."""
+    """Unpack a residue. Raises ProtocolError if its head exceeds mass 1 or its draws do not fit the tail."""
     reader = _Reader(payload)
     ids, counts = reader.entries(vocab_size)
     tail = _TARGET_TOTAL - int(counts.sum())
@@ -147,7 +150,7 @@ def unpack_residue(payload: bytes, vocab_size: int) -> SparseResidue:
 
 
 class _Reader:
-    """Takes numbers off a payload, refusing those that cannot be."""
+    """Takes numbers off a payload and raises ProtocolError for impossible ones."""
 
     def __init__(self, payload: bytes) -> None:
         self._numbers = decode_varints(payload)
@@ -163,7 +166,7 @@ class _Reader:
             raise ProtocolError("a packed distribution is followed by more bytes")
 
     def entries(self, vocab_size: int) -> tuple[np.ndarray, np.ndarray]:
-        """Ascending ids below `vocab_size` and their counts, each count at least 1."""
+        """Return ascending ids below `vocab_size` and their counts, each at least 1."""
         size = int(self.take(1)[0])
         if size == 0:
             counts = self.take(vocab_size)
@@ -195,7 +198,7 @@ def _positive(counts: np.ndarray) -> np.ndarray:
 
 
 def _pack_rows(rows: Array, bits: int) -> bytes:
-    """Distributions (n, V) on a grid."""
+    """Pack distributions (n, V) on a grid."""
     counts = counts_of(rows, bits).ravel()
     (ids,) = counts.nonzero()
     if 2 * len(ids) > len(counts):
@@ -204,7 +207,7 @@ def _pack_rows(rows: Array, bits: int) -> bytes:
 
 
 def _unpack_rows(payload: bytes, num_rows: int, vocab_size: int, bits: int) -> tuple[SparseRow, ...]:
-    """Raises ProtocolError for anything but distributions on that grid."""
+    """Return the distributions. Raises ProtocolError for anything but distributions on that grid."""
     reader = _Reader(payload)
     ids, counts = reader.entries(num_rows * vocab_size) if num_rows else _NOTHING
     reader.finish()
@@ -215,7 +218,7 @@ def _unpack_rows(payload: bytes, num_rows: int, vocab_size: int, bits: int) -> t
         total = float(probs[start:end].sum())
         if total != 1.0:
             raise ProtocolError(f"a packed distribution sums to {total:g}, not to 1")
-        # Copies, so that a row that is kept keeps no other.
+        # Copied, so that keeping one row does not keep the others in memory.
         rows.append(SparseRow(ids[start:end] - number * vocab_size, probs[start:end].copy(), vocab_size))
     return tuple(rows)
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Philox-4x64 on any device, of torch's wrapping 64-bit integers: bit for bit numpy's, as in `counter_rng`.
+"""Philox-4x64 on any device, in torch's wrapping 64-bit integers: the same bits as numpy's in
+`counter_rng`.
 
-Many rows at once, so that a device makes its noise itself and none of it crosses from the host. One block
-alone is made of plain numbers: to make numpy's generator takes longer.
+It computes many rows at once on the device, so no noise is copied from the host. A single block is computed
+with Python integers, which is faster than creating a numpy generator.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ BLOCKS_AT_ONCE = 1 << 20
 
 
 def block_words(seed: int, purpose: int, position: int, block: int) -> tuple[int, int, int, int]:
-    """The 64-bit words of one block, on the host."""
+    """Return the four 64-bit words of one block, computed on the host."""
     words, first_key, second_key = (block + 1, 0, position, 0), seed, purpose
     for _ in range(_ROUNDS):
         product, other = words[0] * _FACTORS[0], words[2] * _FACTORS[1]
@@ -34,17 +35,17 @@ def block_words(seed: int, purpose: int, position: int, block: int) -> tuple[int
 
 
 def generator_keys(seeds: Sequence[int], positions: Sequence[int], device: torch.device) -> Array:
-    """int64 (2, R) on a device. It crosses in pinned memory, so that a GPU is not waited for."""
+    """Return int64 (2, R) on a device. The copy uses pinned memory, so it does not wait for a GPU."""
     words = [[signed(seed) for seed in seeds], list(positions)]
     keys = torch.tensor(words, pin_memory=device.type == "cuda")
     return keys.to(device, non_blocking=True)
 
 
 def uniform_rows(keys: Array, purpose: int, count: int, blocks_at_once: int = BLOCKS_AT_ONCE) -> Array:
-    """float64 (R, count), where the `generator_keys` (2, R) are: row r is
-    `counter_rng.uniforms(seeds[r], purpose, positions[r], count)`.
+    """Return float64 (R, count) on the device of the `generator_keys` (2, R).
 
-    What it takes beside these is some words for each of `blocks_at_once` blocks, however many there are.
+    Row r is `counter_rng.uniforms(seeds[r], purpose, positions[r], count)`. The extra memory is a few words
+    for each of `blocks_at_once` blocks, however many blocks there are.
     """
     num_rows, num_blocks = keys.shape[1], -(-count // _WORDS)
     rows_at_once = max(1, blocks_at_once // num_blocks)
@@ -58,7 +59,7 @@ def uniform_rows(keys: Array, purpose: int, count: int, blocks_at_once: int = BL
 
 
 def _uniform(keys: Array, purpose: int, num_blocks: int) -> Array:
-    """float64 (R, 4 * num_blocks)."""
+    """Return float64 (R, 4 * num_blocks), uniform in (0, 1)."""
     words = _words(keys, purpose, num_blocks)
     words >>= 12
     words &= (1 << 52) - 1
@@ -66,10 +67,10 @@ def _uniform(keys: Array, purpose: int, num_blocks: int) -> Array:
 
 
 def _words(keys: Array, purpose: int, num_blocks: int) -> Array:
-    """int64 (R, 4 * num_blocks): the generator's 64-bit words of each row's key and counters."""
+    """Return int64 (R, 4 * num_blocks): the generator's 64-bit words for each row's key and counters."""
     first_key, place = keys[:, :, None].unbind()
     none = torch.zeros_like(place)
-    # The counter is increased before each block, as numpy does it.
+    # The counter is incremented before each block, as in numpy.
     state = [torch.arange(1, num_blocks + 1, device=keys.device)[None], none, place, none]
     second_key = purpose
     for _ in range(_ROUNDS):
@@ -85,7 +86,7 @@ def _words(keys: Array, purpose: int, num_blocks: int) -> Array:
 
 
 def _product(words: Array, factor: int) -> tuple[Array, Array]:
-    """The upper and the lower 64 bits of unsigned products, by halves of 32 bits."""
+    """Return the upper and lower 64 bits of unsigned products, computed from 32-bit halves."""
     low, high = words & _HALF, (words >> 32) & _HALF
     factor_low, factor_high = factor & _HALF, factor >> 32
     middle = high * factor_low + (((low * factor_low) >> 32) & _HALF)
@@ -95,5 +96,5 @@ def _product(words: Array, factor: int) -> tuple[Array, Array]:
 
 
 def signed(value: int) -> int:
-    """An unsigned 64-bit number as the signed one of the same bits, such as torch's int64."""
+    """Return the signed number with the bits of an unsigned 64-bit one, such as torch's int64."""
     return value - (1 << 64) if value >= 1 << 63 else value

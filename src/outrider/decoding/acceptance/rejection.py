@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acceptance schemes as pure functions: which draft tokens stand, and what comes after them.
+"""Acceptance schemes as pure functions: which draft tokens are accepted, and which token comes next.
 
-Positions are absolute: `position` is that of the first draft token. Distributions are gridded (`grid`).
+Positions are absolute: `position` is that of the first draft token. Distributions are gridded
+(`quantized`).
 
-- Deterministic (`greedy`, `coupled`): a draft token stands where it equals the target's own choice.
-- `rejection` (Leviathan et al. 2023, Chen et al. 2023): x stands with probability min(1, P(x) / Q(x)), else
-  the next token is drawn from norm((P - Q)+).
-- `split` (DSSD): the same decision from the scalars Q(x) alone; the edge, which has all of Q, does the
-  resampling. The printed Algorithm 2 of DSSD has the ratio inverted; this is the correct one.
-- `sparse` (PicoSpec): `split`, of whose residue a few numbers cross the link; see `sparse`.
+- Deterministic (`greedy`, `coupled`): a draft token is accepted if it equals the target's own choice.
+- `rejection` (Leviathan et al. 2023, Chen et al. 2023): x is accepted with probability min(1, P(x) / Q(x));
+  otherwise the next token is drawn from norm((P - Q)+).
+- `split` (DSSD): the same decision from the scalars Q(x) alone; the edge, which has all of Q, resamples.
+  The printed Algorithm 2 of DSSD has the ratio inverted; this is the correct one.
+- `sparse` (PicoSpec): as `split`, but only a few numbers of the residue cross the link; see `sparse`.
 
-The last three are exact as long as whether a position is drafted at all may depend on Q, on time and on the
-link, but not on the token drawn there: who drops a drawn token for its low probability biases the text.
+The last three are exact under one condition: whether a position is drafted may depend on Q, on time and on
+the link, but not on the token drawn there. Dropping a drawn token for its low probability would bias the
+text.
 """
 
 from __future__ import annotations
@@ -27,12 +29,14 @@ from outrider.decoding.acceptance.sampling import broken_logits
 
 
 class Outcome(NamedTuple):
-    """`accepted` draft tokens stand. Then comes `next_token` where the cloud has decided it; else, after a
-    rejection, what the edge resamples from `residue`: the target's distribution (V,). With neither, the whole
-    chunk stands and nothing follows yet.
+    """`accepted` draft tokens, and what follows them.
 
-    `margin`, of deterministic schemes: the smallest gap between the best and the second choice among the
-    decisions made, in logits. Near 0, rounding could have changed the text.
+    `next_token` follows if the cloud has decided it. After a rejection that it leaves to the edge,
+    `residue` is the target's distribution (V,) from which the edge resamples. With neither, all draft
+    tokens are accepted and the next token is still open.
+
+    `margin`, for deterministic schemes: the smallest gap in logits between the best and the second choice
+    among the decisions made. If it is near 0, rounding could have changed the text.
     """
 
     accepted: int
@@ -44,11 +48,10 @@ class Outcome(NamedTuple):
 def judge_decided(
     decided: Sequence[Sequence[float]], draft: Sequence[int], with_bonus: bool = True
 ) -> Outcome:
-    """`coupled`, which at temperature 0 is `greedy`: accept while the draft equals the target's choice.
+    """Judge by `coupled` (`greedy` at temperature 0): accept while the draft equals the target's choice.
 
-    `decided` (`coupled.decide`): of each row the choice and its margin; row i predicts draft[i], the last
-    one what follows a wholly accepted draft, where there is a bonus. Raises ModelError for logits that are no
-    numbers.
+    `decided` (`coupled.decide`): the choice and its margin per row. Row i predicts draft[i]; the last row,
+    used if `with_bonus`, predicts what follows a wholly accepted draft. Raises ModelError for NaN logits.
     """
     accepted = 0
     while accepted < len(draft) and draft[accepted] == decided[accepted][0]:
@@ -68,10 +71,10 @@ def judge_rejection(
     chance: Chance,
     with_bonus: bool,
 ) -> Outcome:
-    """`rejection`, all of it in one place.
+    """Judge by `rejection`, with the resampling included.
 
-    target_probs: (len(draft) + 1, V); the last row is read for the bonus only. draft_probs: (len(draft), V).
-    Raises ProtocolError where a draft token could not have come from its distribution.
+    target_probs: (len(draft) + 1, V); the last row is used only for the bonus. draft_probs: (len(draft),
+    V). Raises ProtocolError for a draft token that its distribution gives probability 0.
     """
     drawn_with = [float(row[token]) for row, token in zip(draft_probs, draft, strict=True)]
     outcome = judge_split(target_probs, drawn_with, draft, position, chance, with_bonus)
@@ -89,10 +92,10 @@ def judge_split(
     chance: Chance,
     with_bonus: bool,
 ) -> Outcome:
-    """`split` and `sparse`, the cloud's half: after a rejection `residue` is the target's row there, for
-    `resample` or `sparse.sparse_residue`.
+    """Judge by `split` or `sparse`, the cloud's half. After a rejection `residue` is the target's row
+    there, for `resample` or `sparse.sparse_residue`.
 
-    target_probs: as for `judge_rejection`. draft_token_probs: Q(x) of each draft token, as it was drawn.
+    target_probs: as for `judge_rejection`. draft_token_probs: Q(x) with which each draft token was drawn.
     """
     accepted = count_accepted(target_probs, draft_token_probs, draft, position, chance)
     if accepted < len(draft):
@@ -109,7 +112,7 @@ def count_accepted(
     position: int,
     chance: Chance,
 ) -> int:
-    """How many draft tokens stand. Raises ProtocolError for a token that was drawn with probability 0."""
+    """Return how many draft tokens are accepted. Raises ProtocolError for one drawn with probability 0."""
     for offset, (token, draft_prob) in enumerate(zip(draft, draft_token_probs, strict=True)):
         if not draft_prob > 0.0:
             raise ProtocolError(f"draft token {token} at position {position + offset} has probability 0")
@@ -120,9 +123,10 @@ def count_accepted(
 
 
 def resample(target_row: Array, draft_row: Array, position: int, chance: Chance) -> int:
-    """The token after a rejection, from norm((P - Q)+) of rows (V,); for `split` the edge calls this.
+    """Return the token after a rejection, drawn from norm((P - Q)+) of rows (V,);
+    for `split` the edge calls it.
 
-    Raises ProtocolError where P equals Q, for then nothing can have been rejected.
+    Raises ProtocolError if P equals Q, because then nothing can have been rejected.
     """
     excess = (target_row - draft_row).clamp_min_(0.0)
     if not bool(excess.any()):

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The acceptance schemes, one object each: propose a token, prove how it was drawn, judge it, replace it.
+"""The acceptance schemes, one object each: propose a token, encode how it was drawn, judge it, replace it.
 
 | scheme | the edge sends | the cloud decides | after a rejection |
 |---|---|---|---|
 | greedy, coupled | ids | accept while equal to the target's own choice | the target's own choice |
 | rejection | ids, distributions Q | accept with min(1, P(x) / Q(x)) | the cloud draws from (P - Q)+ |
 | split | ids, Q(x) | as rejection | P goes down, the edge draws from (P - Q)+ |
-| sparse | ids, Q(x) | as rejection | the top of P and draws of its tail go down |
+| sparse | ids, Q(x) | as rejection | the head of P and draws from its tail go down |
 
 The mathematics is in `coupled`, `rejection` and `sparse`. To add a scheme, write its class here and name it
 in `SCHEMES` and in `core.frames.AcceptanceName`.
@@ -49,14 +49,14 @@ from outrider.decoding.acceptance.sparse import resample_sparse, sparse_residue
 from outrider.decoding.protocol.sampling_rules import Sampling
 
 Evidence = Any
-"""How a token was drawn, in the form that its scheme needs; None where it needs nothing."""
+"""How a token was drawn, in the form that its scheme needs; None if the scheme needs nothing."""
 
 
 @dataclass(frozen=True)
 class Choices:
-    """The draft's next tokens, best first. `row` (V,): the distribution the first was drawn from, if any.
+    """The draft's next tokens, best first. `row` (V,): the distribution of the first one, if it was drawn.
 
-    `confidence`: the chance of the first to be right, as the draft sees it.
+    `confidence`: the draft's own probability that the first is right.
     """
 
     tokens: tuple[int, ...]
@@ -75,7 +75,7 @@ class Residue:
 
 @dataclass(frozen=True)
 class Drawn:
-    """The edge's own token, or, where the draws ran out, the index of the next one needed."""
+    """The edge's token, or None and in `draws` the index of the next tail draw to ask for."""
 
     token: int | None
     draws: int = 0
@@ -83,10 +83,10 @@ class Drawn:
 
 @dataclass(frozen=True)
 class AcceptanceScheme:
-    """What both sides do with a draft token. Schemes are values: equal names are equal schemes.
+    """How both sides handle a draft token. Schemes are values: equal names are equal schemes.
 
-    `samples`: whether it draws above temperature 0. `deterministic`: whether a token is compared with the
-    target's own choice, so that ids suffice, second choices may be right, and hints predict the text.
+    `samples`: whether it samples above temperature 0. `deterministic`: whether a token is compared with the
+    target's own choice; then ids are enough, second choices may be right, and hints predict the text.
     `resamples_at_edge`: whether the edge draws the token after a rejection. `sends_draft_rows` and
     `sends_target_row`: whether whole distributions cross the link, up or down.
     """
@@ -105,15 +105,15 @@ class AcceptanceScheme:
         return Choices((token,), row, float(row[token]))
 
     def certain_row(self, token: int, vocab_size: int) -> Array:
-        """Return float64 (V,): the distribution of a token that no model has drawn."""
+        """Return float64 (V,): the distribution of a token that was not drawn from a model."""
         return certain_row(token, vocab_size)
 
     def pack_evidence(self, tokens: Sequence[int], draft_rows: Sequence[Array]) -> bytes:
-        """Return how each token of a branch was drawn, for the wire: here its probability Q(x)."""
+        """Return the wire form of how each token of a branch was drawn: here its probability Q(x)."""
         return pack_token_probs([float(row[token]) for row, token in zip(draft_rows, tokens, strict=True)])
 
     def unpack_evidence(self, payload: bytes, num_tokens: int, vocab_size: int) -> tuple[Evidence, ...]:
-        """Return an entry for each token. Raises ProtocolError for bytes that are no evidence."""
+        """Return an entry per token. Raises ProtocolError for bytes that are not valid evidence."""
         return unpack_token_probs(payload, num_tokens)
 
     def judge(
@@ -125,21 +125,21 @@ class AcceptanceScheme:
         sampling: Sampling,
         with_bonus: bool,
     ) -> Outcome:
-        """Return which draft tokens stand by the target's logits (len(draft) + 1, V), and what follows.
+        """Return which draft tokens the target's logits (len(draft) + 1, V) accept, and what follows.
 
-        `position` is that of the first draft token. Raises ProtocolError for evidence that cannot be true.
+        `position` is that of the first draft token. Raises ProtocolError for impossible evidence.
         """
         target, chance = target_distribution(logits, sampling), CounterChance(sampling.seed)
         return judge_split(target, evidence, draft, position, chance, with_bonus)
 
     def pack_residue(self, residue: Residue, first_draw: int) -> bytes:
-        """Return what the edge draws its token from; of the tail, the draws from index `first_draw` on."""
+        """Return the bytes that the edge draws its token from; tail draws start at index `first_draw`."""
         raise self._leaves_nothing()
 
     def resample(self, payload: bytes, draft_row: Array, position: int, sampling: Sampling) -> Drawn:
-        """Draw the token after a rejection at the edge, which proposed from `draft_row` (V,).
+        """Draw the token after a rejection, at the edge, which proposed from `draft_row` (V,).
 
-        Raises ProtocolError for bytes that are no residue.
+        Raises ProtocolError for bytes that are not a residue.
         """
         raise self._leaves_nothing()
 
@@ -149,12 +149,12 @@ class AcceptanceScheme:
 
 @dataclass(frozen=True)
 class ChoiceScheme(AcceptanceScheme):
-    """`coupled`: both sides choose with the same noise. At temperature 0 there is none: `greedy`."""
+    """`coupled`: both sides choose with the same noise; and `greedy`, which is the same at temperature 0."""
 
     deterministic: bool = True
 
     def propose(self, logits: Array, sampling: Sampling, position: int, num_choices: int) -> Choices:
-        """Return the `num_choices` best tokens; the first is what a target like the draft would choose."""
+        """Return the `num_choices` best tokens; the first is the coupled choice by the draft's own logits."""
         ranked = logits if sampling.temperature == 0.0 else perturbed(logits, sampling, position)
         best = ranked.topk(num_choices)
         confidence = math.exp(float(best.values[0] - ranked.logsumexp(-1)))
@@ -173,8 +173,9 @@ class ChoiceScheme(AcceptanceScheme):
         sampling: Sampling,
         with_bonus: bool,
     ) -> Outcome:
-        """Accept while a token equals the target's choice. Rows of several texts are decided at once by
-        `execution.batch_verification`, with the same outcome.
+        """Accept while a token equals the target's choice.
+
+        `execution.batch_verification` decides the rows of several texts at once, with the same outcome.
         """
         draws = [Draw(sampling, position + offset) for offset in range(len(logits))]
         return judge_decided(
@@ -205,7 +206,7 @@ class RejectionScheme(AcceptanceScheme):
         sampling: Sampling,
         with_bonus: bool,
     ) -> Outcome:
-        """Test each token; after a rejection draw from what P has more than Q."""
+        """Test each token; after a rejection draw from norm((P - Q)+)."""
         target, chance = target_distribution(logits, sampling), CounterChance(sampling.seed)
         rows = torch.stack([row.dense() for row in evidence]) if draft else target[:0]
         return judge_rejection(target, rows, draft, position, chance, with_bonus)
@@ -219,30 +220,32 @@ class SplitScheme(AcceptanceScheme):
     sends_target_row: bool = True
 
     def pack_residue(self, residue: Residue, first_draw: int) -> bytes:
-        """Return all of P."""
+        """Return the whole of P."""
         return pack_target_row(residue.row)
 
     def resample(self, payload: bytes, draft_row: Array, position: int, sampling: Sampling) -> Drawn:
-        """Draw from what P has more than Q."""
+        """Draw from norm((P - Q)+)."""
         row = unpack_target_row(payload, len(draft_row))
         return Drawn(resample(row, draft_row, position, CounterChance(sampling.seed)))
 
 
 @dataclass(frozen=True)
 class SparseScheme(AcceptanceScheme):
-    """`sparse` (PicoSpec): of P its `num_head` likeliest tokens and `num_draws` of its tail go down."""
+    """`sparse` (PicoSpec): the cloud sends the `num_head` likeliest tokens of P and
+    `num_draws` draws of its tail.
+    """
 
     resamples_at_edge: bool = True
     num_head: int = 32
     num_draws: int = 4
 
     def pack_residue(self, residue: Residue, first_draw: int) -> bytes:
-        """Return the head of P, and draws of its tail from index `first_draw` on."""
+        """Return the head of P, and draws from its tail starting at index `first_draw`."""
         sizes, chance = (self.num_head, self.num_draws), CounterChance(residue.sampling.seed)
         return pack_residue(sparse_residue(residue.row, residue.position, chance, *sizes, first_draw))
 
     def resample(self, payload: bytes, draft_row: Array, position: int, sampling: Sampling) -> Drawn:
-        """Draw as from (P - Q)+; without a token where the draws of the tail ran out."""
+        """Draw as from norm((P - Q)+); the token is None if the tail draws ran out."""
         residue = unpack_residue(payload, len(draft_row))
         token = resample_sparse(residue, draft_row, position, CounterChance(sampling.seed))
         return Drawn(token, residue.draws.end)
@@ -259,11 +262,11 @@ SCHEMES: dict[AcceptanceName, AcceptanceScheme] = {
         SparseScheme("sparse"),
     )
 }
-"""All schemes, by the name that the wire and a configuration have for them."""
+"""All schemes by their name on the wire and in a configuration."""
 
 
 def certain_row(token: int, vocab_size: int) -> Array:
-    """Return float64 (V,): the distribution of a token that could have been no other."""
+    """Return float64 (V,): a distribution with all its mass on one token."""
     row = torch.zeros(vocab_size, dtype=torch.float64)
     row[token] = 1.0
     return row

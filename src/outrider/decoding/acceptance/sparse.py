@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """PicoSpec's top-K downlink, made exact.
 
-Resampling from the top K of P alone biases the text by up to tau, the mass outside of them. Here the cloud
-sends the head (the K likeliest tokens with P) and a few draws w ~ P(. | tail) with P(w). With
-A = sum over the head of (P - Q)+ the edge takes turns: with probability A / (A + tau) it returns a head
-token in proportion to (P - Q)+; else the next draw w with probability (1 - Q(w) / P(w))+; else it takes
-another turn.
+Resampling from the top K of P alone biases the text by up to tau, the mass outside the top K. Here the
+cloud sends the head (the K likeliest tokens with P) and a few draws w ~ P(. | tail) with P(w). With
+A = sum over the head of (P - Q)+, the edge takes turns: with probability A / (A + tau) it returns a head
+token in proportion to (P - Q)+; otherwise it returns the next draw w with probability (1 - Q(w) / P(w))+;
+otherwise it takes another turn.
+
 Each turn returns v with probability (P - Q)+(v) / (A + tau), head or tail, so the token is drawn from
-norm((P - Q)+). A turn uses up the draw of its own index, so the state between two turns is that one number,
-and after any turn the whole of P may be sent instead without bias. Per tested token, rejected or not, a mean
-of at most A + tau turns are taken.
+norm((P - Q)+). A turn uses up the draw of its own index, so that index is the only state between two turns,
+and after any turn the whole of P may be sent instead without bias. Per tested token, rejected or not, the
+mean number of turns is at most A + tau.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from outrider.decoding.acceptance.counter_rng import Chance, Purpose
 
 @dataclass(frozen=True)
 class TailDraws:
-    """Draws from the tail, the first of which has index `first`, with their probabilities under P."""
+    """Draws from the tail, starting at index `first`, with their probabilities under P."""
 
     first: int
     ids: tuple[int, ...]
@@ -40,7 +41,7 @@ class TailDraws:
 
 @dataclass(frozen=True)
 class SparseResidue:
-    """The head of P, ids ascending, all with probabilities above 0; the rest of the mass is in the tail."""
+    """The head of P, ids ascending, all with probabilities above 0; the rest of the mass is the tail's."""
 
     head_ids: tuple[int, ...]
     head_probs: tuple[float, ...]
@@ -48,15 +49,15 @@ class SparseResidue:
 
     @property
     def tail_mass(self) -> float:
-        """tau; exact, for the probabilities are gridded."""
+        """tau; exact, because the probabilities are gridded."""
         return 1.0 - sum(self.head_probs)
 
 
 def sparse_residue(
     target_row: Array, position: int, chance: Chance, num_head: int, num_draws: int, first: int = 0
 ) -> SparseResidue:
-    """The cloud's answer to a rejection: the `num_head` likeliest tokens of P (V,) and `num_draws` draws, of
-    indices `first` on.
+    """Return the cloud's answer to a rejection: the `num_head` likeliest tokens of P (V,), and `num_draws`
+    tail draws starting at index `first`.
     """
     head_ids = head_of(target_row, num_head)
     return SparseResidue(
@@ -67,7 +68,7 @@ def sparse_residue(
 
 
 def head_of(target_row: Array, num_head: int) -> Array:
-    """int64 (at most num_head,): the likeliest tokens with mass, ids ascending."""
+    """Return int64 (at most num_head,): the likeliest tokens with mass, ids ascending."""
     order = target_row.topk(min(num_head, int(target_row.count_nonzero()))).indices
     return order.sort().values
 
@@ -75,7 +76,9 @@ def head_of(target_row: Array, num_head: int) -> Array:
 def tail_draws(
     target_row: Array, head_ids: Array, position: int, chance: Chance, first: int, count: int
 ) -> TailDraws:
-    """Independent draws from P (V,) outside the head, of indices `first` on; none where the tail is empty."""
+    """Return independent draws from P (V,) outside the head, starting at index `first`;
+    none if the tail is empty.
+    """
     tail = target_row.clone()
     tail[head_ids] = 0.0
     support = tail.nonzero()[:, 0]
@@ -87,10 +90,10 @@ def tail_draws(
 
 
 def resample_sparse(residue: SparseResidue, draft_row: Array, position: int, chance: Chance) -> int | None:
-    """The edge's half: the token after a rejection, or None where the draws ran out.
+    """Do the edge's half: return the token after a rejection, or None if the draws ran out.
 
-    Then ask for a residue whose draws go on from index `residue.draws.end`, and call again with that.
-    Raises ProtocolError where nothing can have been rejected.
+    After None, ask for a residue whose draws start at index `residue.draws.end`, and call again with it.
+    Raises ProtocolError if nothing can have been rejected.
     """
     head_ids = list(residue.head_ids)
     excess = (torch.tensor(residue.head_probs, dtype=torch.float64) - draft_row[head_ids]).clamp_min_(0.0)
@@ -100,7 +103,7 @@ def resample_sparse(residue: SparseResidue, draft_row: Array, position: int, cha
     tail_turn = tail_mass / (head_mass + tail_mass)
     for index in itertools.count(residue.draws.first):
         if index == residue.draws.end and tail_mass > 0.0:
-            break  # before the turn's coin is tossed: a turn begun but not ended would bias what comes next
+            break  # before this turn's coin is tossed: an unfinished turn would bias what follows
         if not chance.happens(tail_turn, Purpose.TAIL_TURN, position, index):
             return head_ids[chance.pick(excess, Purpose.RESIDUAL, position, index)]
         token = residue.draws.ids[index - residue.draws.first]

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two peers write one text, each with documents of its own: DRAGON's speculative aggregation."""
+"""Two peers write one text, each with its own documents: DRAGON's speculative aggregation."""

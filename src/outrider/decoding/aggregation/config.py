@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every choice of aggregation, validated once."""
+"""All settings of aggregation, validated when they are made."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ from outrider.decoding.protocol.validation import require_choice, require_second
 
 @dataclass(frozen=True)
 class AggregationConfig:
-    """How two peers make one text.
+    """How two peers write one text.
 
     `sync`: `speculative` drafts ahead and rolls back (DRAGON); `token` waits for every token (VDRAG, in the
-    evaluation DRDG/TW); `sequence` lets each side write a text of its own and takes one of the two (DRDG/SW);
+    evaluation DRDG/TW); `sequence` lets each side write its own text and takes one of the two (DRDG/SW);
     `alone` is the device without the cloud. `rule`: see `aggregation.rule`; by default `greedy` at
-    temperature 0, else `coupled`. `aggregator`, of the rules whose distributions cross: who joins the drafts.
-    `window`: drafts ahead. Temperature, top-k and top-p are applied to what each document says, before
-    anything is joined; `greedy` takes the distributions at temperature 1. After `silence_s` without news a
-    side asks again. `wanted_model`: the cloud's by the name that it prints, empty for any.
+    temperature 0, else `coupled`. `aggregator`: which side joins the drafts, for rules that need both
+    distributions. `window`: the most drafts ahead. Temperature, top-k and top-p are applied to each
+    document's distribution before anything is joined; `greedy` uses the distributions at temperature 1.
+    After `silence_s` without a frame, a side asks again. `wanted_model`: the cloud's model by the name that
+    it prints, empty for any.
     """
 
     sync: Synchronisation = "speculative"
@@ -61,11 +62,11 @@ class AggregationConfig:
 
     @property
     def rule_in_force(self) -> AggregationRule:
-        """Returns the configured rule, or the default for the temperature."""
+        """The configured rule, or the default for the temperature."""
         return self.rule or ("greedy" if self.temperature == 0.0 else "coupled")
 
     def rules_for(self, prompt: Prompt) -> AggregationRules:
-        """What both sides must know of one text: each prompt has noise of its own under one seed."""
+        """Return what both sides must agree on for a text; under one seed each prompt has its own noise."""
         return AggregationRules(
             sync=self.sync,
             rule=self.rule_in_force,
@@ -79,6 +80,6 @@ class AggregationConfig:
 
 
 def document_sampling(rules: AggregationRules) -> Sampling:
-    """How a document's logits become its distribution."""
+    """Return how a document's logits become its distribution."""
     temperature = 1.0 if rules.rule == "greedy" else rules.temperature
     return Sampling(temperature, rules.top_p, rules.seed, rules.top_k)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The device's side of a text: it asks the cloud to join, and drafts from its own documents meanwhile; and
-what its driver keeps account of.
+"""The device's side of a text: it asks the cloud to join, and meanwhile drafts from its own documents.
+
+It also holds the account that its driver keeps of a text.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ from outrider.decoding.protocol.refusals import error_of
 
 
 class DeviceMachine:
-    """One text at a time, sans-IO: `begin`, then what the model says and what the cloud says.
+    """Handles one text at a time without I/O: `begin`, then the model's distributions and the cloud's
+    frames.
 
-    Methods return the frames to send. `failure` is set where the cloud will not do its part.
+    Methods return the frames to send. `failure` is set when the cloud cannot continue the text.
     """
 
     def __init__(self, session: int, config: AggregationConfig, tokenizer: Tokenizer) -> None:
@@ -48,7 +50,10 @@ class DeviceMachine:
         self.failure: OutriderError | None = None
 
     def begin(self, question: Prompt, max_new_tokens: int, weight: int, now_s: float) -> list[EdgeFrame]:
-        """`weight`: see `worker.log_weight`. The device's documents stay here."""
+        """Start a text and return the frames to send. `weight`: see `worker.log_weight`.
+
+        The device's documents are not sent.
+        """
         self._epoch += 1
         self.failure = None
         self.rules = self._config.rules_for(question)
@@ -83,11 +88,14 @@ class DeviceMachine:
     def on_drafted(
         self, prefix: tuple[int, ...], probs: Array, decode_s: float, now_s: float
     ) -> list[EdgeFrame]:
-        """Takes the device's distribution after `prefix`; returns the frames to send."""
+        """Take the device's distribution after `prefix`; return the frames to send."""
         return list(self.text.on_drafted(prefix, probs, decode_s, now_s))
 
     def receive(self, frame: CloudFrame, now_s: float) -> list[EdgeFrame]:
-        """A frame of another epoch is stale. Raises ProtocolError for one that lies."""
+        """Take a frame and return the frames to send. Frames of other epochs are ignored.
+
+        Raises ProtocolError for an impossible frame.
+        """
         if (frame.session, frame.epoch) != (self._session, self._epoch):
             return []
         if isinstance(frame, Joined):
@@ -109,21 +117,21 @@ class DeviceMachine:
         return []
 
     def ask_again(self, now_s: float) -> list[EdgeFrame]:
-        """Nothing was heard for long."""
+        """Return the frames to repeat after a long silence."""
         if self.text.share is None:
             self._asked_s = now_s
             return [self._join]
         return list(self.text.ask_again())
 
     def cancel(self) -> list[EdgeFrame]:
-        """The text is no longer wanted, or it is done."""
+        """Return the frames that end a text, finished or not."""
         return [] if self.rules.sync == "alone" else [Cancel(self._session, self._epoch)]
 
 
 class Account:
-    """What a device's driver keeps of one text: bytes, what its owner was told, and the result.
+    """A driver's account of one text: bytes, the tokens reported so far, and the result.
 
-    Times are seconds since the request. What joins the peers counts as the prompt's bytes.
+    Times are seconds since the request. The frames `Join` and `Joined` count as the prompt's bytes.
     """
 
     def __init__(
@@ -136,28 +144,28 @@ class Account:
         self._bytes_up = self._bytes_down = self._prompt_bytes = 0
 
     def on_sent(self, frame: EdgeFrame, num_bytes: int) -> None:
-        """Adds the bytes of a frame sent to the cloud."""
+        """Add the bytes of a frame sent to the cloud."""
         if isinstance(frame, Join):
             self._prompt_bytes += num_bytes
         else:
             self._bytes_up += num_bytes
 
     def on_received(self, frame: CloudFrame, num_bytes: int) -> None:
-        """Adds the bytes of a frame received from the cloud."""
+        """Add the bytes of a frame received from the cloud."""
         if isinstance(frame, Joined):
             self._prompt_bytes += num_bytes
         else:
             self._bytes_down += num_bytes
 
     def tell_owner(self, elapsed_s: float) -> None:
-        """Hand out what has become final since."""
+        """Report the tokens that have become final since the last call."""
         tokens = self._machine.text.tokens
         if len(tokens) > self._told:
             new, self._told = tokens[self._told :], len(tokens)
             self._on_verified(Verified(new, self._words(tokens), elapsed_s))
 
     def decoded(self, elapsed_s: float, link: LinkState, target_passes: int) -> Decoded:
-        """The finished text."""
+        """Return the finished text."""
         text = self._machine.text
         return Decoded(
             text=self._words(text.tokens),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The device's side complete: its machine with its model and documents, driven over any FrameLink."""
+"""The device's complete side: its machine with a model and documents, over any FrameLink."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TEXT = "text"
 
 @dataclass(frozen=True, eq=False)
 class _Answer:
-    """What the model says after a prefix; told to the machine no sooner than `ready_s`."""
+    """The model's distribution after a prefix; the machine gets it no sooner than `ready_s`."""
 
     prefix: tuple[int, ...]
     probs: Array
@@ -34,9 +34,9 @@ class _Answer:
 
 
 class PeerDecoder(TextDecoder):
-    """A TextDecoder that writes with a cloud peer. `documents` are the device's own, and stay here.
+    """A TextDecoder that writes with a cloud peer. `documents` are the device's own and are not sent.
 
-    `where` names the cloud in messages. For one thread; `link_state` is for any.
+    `where` names the cloud in messages. Use it from one thread; only `link_state` is thread-safe.
     """
 
     def __init__(
@@ -61,12 +61,12 @@ class PeerDecoder(TextDecoder):
 
     @property
     def link_state(self) -> LinkState:
-        """Returns the state of the link to the cloud peer."""
+        """The state of the link to the cloud peer."""
         return self._link.state
 
     @property
     def text(self) -> PeerText:
-        """The last text with what became of its drafts."""
+        """The last text, with the outcomes of its drafts."""
         return self._machine.text
 
     def decode(
@@ -100,7 +100,7 @@ class PeerDecoder(TextDecoder):
         self._worker.prefill(_TEXT, contexts, request.max_new_tokens)
 
     def _advance(self, deadline_s: float) -> None:
-        """Take what has arrived; else hand in or begin a forward; else wait for news."""
+        """Run one step: use or start a forward pass, then take a frame, waiting for it only if idle."""
         now_s = self._clock()
         if now_s - self._start_s > deadline_s:
             raise LinkError(
@@ -139,7 +139,7 @@ class PeerDecoder(TextDecoder):
         return _Answer(prefix, probs, started_s, self._ready_s(prefix, started_s))
 
     def _ready_s(self, prefix: tuple[int, ...], started_s: float) -> float:
-        """When a forward counts as done: at once, for it is."""
+        """Return when the result of a forward pass may be used: at once. An evaluation overrides this."""
         return started_s
 
     def _wait_s(self) -> float:
@@ -148,7 +148,7 @@ class PeerDecoder(TextDecoder):
         return 0.0 if self.text.next_prefix() is not None or self.text.done else _POLL_S
 
     def _watch_link(self, now_s: float) -> None:
-        """Ask again after a reconnect or a long silence."""
+        """Repeat requests after a reconnect or a long silence."""
         if self._patience.verdict(True, self._link.generation, now_s) == "ask again":
             self._send(self._machine.ask_again(now_s))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The other side's drafts of one text, by position and by the digest of what each follows."""
+"""The other side's drafts of one text, by position and by the digest of the prefix that each follows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _Heard = tuple[int, SparseRow | None]
 
 
 class HeardDrafts:
-    """At each position the newest few drafts. `has_rows`: each comes with the distribution that it is of."""
+    """The newest few drafts at each position. `has_rows`: each comes with its distribution."""
 
     def __init__(self, vocab_size: int, has_rows: bool) -> None:
         self._vocab_size = vocab_size
@@ -22,9 +22,9 @@ class HeardDrafts:
         self._drafts: dict[int, dict[int, _Heard]] = {}
 
     def add(self, frame: Drafted, length: int) -> None:
-        """Keep the drafts of a frame that are for positions from `length` on.
+        """Keep those drafts of a frame whose positions are `length` or later.
 
-        Raises ProtocolError for a token that its own distribution excludes.
+        Raises ProtocolError for a token to which its own distribution gives probability 0.
         """
         rows: tuple[SparseRow | None, ...] = (None,) * len(frame.tokens)
         if self._has_rows:
@@ -45,11 +45,11 @@ class HeardDrafts:
             del rivals[next(iter(rivals))]
 
     def at(self, position: int, digest: int) -> PeerDraft | None:
-        """Return the draft at a position after the prefix of this digest."""
+        """Return the draft at a position that follows the prefix with this digest, or None."""
         return _as_draft(self._drafts.get(position, {}).get(digest))
 
     def take(self, position: int, digest: int) -> PeerDraft | None:
-        """Return the same, and drop all drafts at the position: it is final."""
+        """Return the same, and drop all drafts at the position, which is final now."""
         return _as_draft(self._drafts.pop(position, {}).get(digest))
 
 

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One text as one of its two peers sees it. The same machine runs on the device and in the cloud. No clock.
+"""One text from the view of one of its two peers. The same machine, without a clock, runs on both sides.
 
-DRAGON section 4.1, "multi-step aggregation", with digests for its queues' epochs: a draft names the prefix
-it was made after, so one that a rejection has made worthless fits nothing and is dropped wherever it arrives,
-however late or often. What is final is the same on both sides, for the rules decide by counters; so either
-may repeat it to the other, and `Behind` mends any loss.
+DRAGON section 4.1, "multi-step aggregation", with digests in place of its queues' epochs: a draft names the
+prefix that it follows, so a draft that a rejection has made useless matches nothing and is dropped. Late
+and repeated frames do no harm. The final text is the same on both sides, because the rules decide by
+counter-based randomness. So either side may repeat it to the other, and `Behind` recovers any loss.
 
-What the other side learns of this side's documents: their weight; under `coupled` the tokens drafted at
-positions of this side's own, those that did not stand included; under the other rules every draft and the
-distribution it came from, or, where this side alone aggregates, nothing but the final text. Never a document;
-but what a document makes the model say is said, and a text that quotes it is known to both sides, for both
-must write on from it.
+The other side learns this from a side's documents: their weight; under `coupled` the tokens drafted at that
+side's own positions, rejected ones included; under the other rules every draft with its distribution, or
+only the final text if that side alone aggregates. It never gets a document. But a text may quote a
+document, and both sides know the text, because both must continue it.
 """
 
 from __future__ import annotations
@@ -45,9 +44,10 @@ _MAX_US = (1 << 32) - 1
 
 
 class PeerText:
-    """Drafted tokens and frames in, frames out; `tokens` is what is final.
+    """Takes drafted tokens and frames, and returns frames; `tokens` is the final text.
 
-    The other side's drafts may come before `share`, the device's part, is known; nothing is final before.
+    The other side's drafts may arrive before `share`, the device's part, is known; until then nothing is
+    final.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class PeerText:
         share: int | None = None,
         profile: Profile | None = None,
     ) -> None:
-        """`profile`: what earlier texts of the same peers have taught of times and acceptance."""
+        """`profile`: times and acceptance rates learnt from earlier texts of the same peers."""
         self.side = side
         self.share = FULL_SHARE if rules.sync == "alone" else share
         self.profile = profile or Profile()
@@ -93,18 +93,18 @@ class PeerText:
         return self._ends(self.tokens)
 
     def next_prefix(self) -> tuple[int, ...] | None:
-        """The text after which the model should say what comes next; None where it may rest."""
+        """Return the prefix for which the model should predict the next token; None if it may rest."""
         if self.done or (len(self._drafts) >= self._rules.window and self._rules.sync != "sequence"):
             return None
         prefix = self._drafted_text()
         return None if self._ends(prefix) else prefix
 
     def wants(self, prefix: tuple[int, ...]) -> bool:
-        """Whether the model's answer to `next_prefix` still matters."""
+        """Return whether the model's distribution after `prefix` is still needed."""
         return not self.done and prefix == self._drafted_text()
 
     def on_share(self, share: int, now_s: float) -> list[PeerFrame]:
-        """The device has heard its part in the mixture, and says what it had to keep back."""
+        """Set the device's part in the mixture, and return the frames that were held back without it."""
         if self.share is not None:
             return []
         self.share = share
@@ -113,7 +113,7 @@ class PeerText:
     def on_drafted(
         self, prefix: tuple[int, ...], probs: Array, decode_s: float, now_s: float
     ) -> list[PeerFrame]:
-        """The model's distribution (V,) after `prefix`; one that no longer matters is dropped."""
+        """Take the model's distribution (V,) after `prefix`; ignore it if it is no longer needed."""
         self.num_drafted += 1
         if not self.wants(prefix):
             return []
@@ -123,7 +123,7 @@ class PeerText:
         return [*self._say_again(len(self._drafts) - 1), *self._settle(now_s)]
 
     def on_frame(self, frame: PeerFrame, now_s: float) -> list[PeerFrame]:
-        """Raises ProtocolError for what no honest peer of this text can say."""
+        """Take a frame and return the frames to send. Raises ProtocolError for an impossible frame."""
         if isinstance(frame, Drafted):
             self._check_tokens(frame.tokens)
             self._heard.add(frame, len(self._text))
@@ -138,18 +138,18 @@ class PeerText:
         return self._settle(now_s)
 
     def ask_again(self) -> list[PeerFrame]:
-        """Nothing was heard for long: something may have been lost, either way."""
+        """Return the frames to repeat after a long silence, because either side's may have been lost."""
         if self.done or self._rules.sync == "alone":
             return []
         return [self._behind(), *self._say_again(0)]
 
     def tell_all(self) -> list[PeerFrame]:
-        """The whole text, to a peer that has lost it."""
+        """Return the whole text, for a peer that has lost it."""
         return [self._settled(0), *self._say_again(0)]
 
     @property
     def _tells(self) -> bool:
-        """Whether the other side cannot know what this one decides."""
+        """Whether the other side cannot derive this side's decisions itself."""
         if self._rules.sync == "alone":
             return False
         return self._rules.rule != "coupled" or self._rules.sync == "sequence"
@@ -160,10 +160,10 @@ class PeerText:
     def _ends(self, tokens: tuple[int, ...]) -> bool:
         return len(tokens) >= self._max_new_tokens or has_ended(tokens, self._end_ids)
 
-    # What is said.
+    # Sending.
 
     def _say_again(self, first: int) -> list[PeerFrame]:
-        """The drafts from index `first` on, as far as the other side needs them."""
+        """Return the drafts from index `first` on, as far as the other side needs them."""
         if self._rules.sync == "alone" or self.share is None:
             return []
         if self._rules.sync == "sequence":
@@ -175,7 +175,7 @@ class PeerText:
         return [self._run(first, len(self._drafts))]
 
     def _say_sequence(self) -> list[PeerFrame]:
-        """DRDG/SW: once the device has written its own text, it collects the cloud's."""
+        """Do DRDG/SW: once the device has written its own text, it asks for the cloud's."""
         if self.done or not self._ends(self._drafted_text()):
             return []
         if self.side == "device":
@@ -183,7 +183,7 @@ class PeerText:
         return [self._run(0, len(self._drafts))] if self._collected else []
 
     def _owned_runs(self, first: int) -> list[PeerFrame]:
-        """The other side draws its own tokens at its own positions: it is told only ours."""
+        """Return only the drafts at this side's positions; the other side drafts at its own."""
         assert self.share is not None
         frames: list[PeerFrame] = []
         start = None
@@ -234,7 +234,7 @@ class PeerText:
         return known + self._say_again(0)
 
     def _measure(self, frame: Drafted, now_s: float) -> None:
-        """The other side's first draft after a rejection has taken a round trip and a decode."""
+        """Measure the round trip: the other side's first draft after a rejection, less its decode time."""
         decode_s = frame.decode_us / 1e6
         self.profile.on_decoded(other_side(self.side), decode_s)
         if self._asked is None or frame.base != self._asked[0]:
@@ -247,10 +247,10 @@ class PeerText:
         if any(token >= self._vocab_size for token in tokens):
             raise ProtocolError(f"a token is not in the vocabulary of {self._vocab_size}")
 
-    # What becomes final.
+    # Deciding.
 
     def _settle(self, now_s: float) -> list[PeerFrame]:
-        """Make final all that can be, and tell the other side what it cannot know."""
+        """Commit every token that can be decided, and return what the other side cannot derive."""
         first = None
         while not self.done:
             if self._apply_verdict():
@@ -266,7 +266,7 @@ class PeerText:
         return [self._settled(first)] if first is not None and self._tells else []
 
     def _apply_verdict(self) -> bool:
-        """Take over what the other side has settled from this position on, if it has said so."""
+        """Commit what the other side has settled from this position on, if it has sent that."""
         length = len(self._text)
         for base, verdict in list(self._verdicts.items()):
             end = base + len(verdict.tokens)
@@ -283,7 +283,7 @@ class PeerText:
         return False
 
     def _decide(self) -> int | None:
-        """The token at this position, where this side can know it."""
+        """Return the token at this position if this side can decide it, else None."""
         if self.share is None:
             return None
         position = len(self._text)
@@ -303,7 +303,7 @@ class PeerText:
         return likeliest((drafts[0].row, drafts[1].row), self.share)
 
     def _decide_sequence(self, own: PeerDraft | None, theirs: PeerDraft | None) -> int | None:
-        """DRDG/SW: the device waits for both texts, then one of them is taken whole (RAG-Sequence)."""
+        """Do DRDG/SW: the device waits for both texts, then takes one of them whole (RAG-Sequence)."""
         if self.side == "cloud":
             return None
         begun = len(self._text) > 0
@@ -326,7 +326,7 @@ class PeerText:
         self.aggregator = chosen
 
     def _commit(self, token: int) -> bool:
-        """A token is final; drafts that it belies are dropped. Whether it belies the other side's."""
+        """Commit a token and drop drafts that contradict it; return whether the other side's draft did."""
         theirs = self._heard.take(len(self._text), self._text.digest)
         if self._drafts:
             self._note(self.side, self._drafts[0].token == token)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A text model without weights that answers a question by quoting the documents in its prompt.
 
-For machines without a language model, over any tokenizer: of its documents it quotes the one that holds most
-words of the question, as a line; where none of them holds half of those, and after what it has to quote, it
-would rather end, but is not sure. So two of them with documents of their own (`decoding.aggregation`) write
-the lines of both.
+For machines without a language model, over any tokenizer. It quotes, as a line, the document that holds
+most words of the question. If no document holds half of them, or after the quotation, it prefers to end,
+but only weakly. So two such models with their own documents (`decoding.aggregation`) write the lines of
+both.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from outrider.core.values import Prompt
 from outrider.decoding.fakes.unbatched import ListSession, UnbatchedModel
 
 SURE, RATHER = 0.9, 0.3
-"""The probability of going on with a quotation, and of ending where there is nothing to quote."""
+"""The probability of continuing a quotation, and of ending where there is nothing to quote."""
 LEAST_SHARE = 0.5
 _WORD = re.compile(r"[^\W_]+")
 _ASKING_TEXT = "tell know about did do does last see seen saw where what who whose when why how which"
@@ -28,7 +28,7 @@ _ASKING = frozenset(_ASKING_TEXT.split())
 
 
 class QuotingModel(UnbatchedModel):
-    """A LanguageModel; see the module."""
+    """A LanguageModel that quotes; see the module."""
 
     name = "quotes"
     max_length = 1024
@@ -39,11 +39,13 @@ class QuotingModel(UnbatchedModel):
         self.vocab_size, self.end_ids = tokenizer.vocab_size, tokenizer.end_ids
 
     def open_session(self) -> QuotingSession:
-        """Returns a new session with an empty cache."""
+        """Return a new session with an empty cache."""
         return QuotingSession(self)
 
     def row(self, quotation: Sequence[int], text: Sequence[int]) -> Array:
-        """Logits (V,) after a text; `quotation`: the tokens of the line to quote, none for nothing."""
+        """Return the logits (V,) after a text; `quotation`: the tokens of the line to quote,
+        empty for none.
+        """
         wanted, sure = self._wanted(list(quotation), list(text))
         probs = torch.full((self.vocab_size,), 1.0 / self.vocab_size, dtype=torch.float64)
         if wanted is not None:
@@ -55,7 +57,9 @@ class QuotingModel(UnbatchedModel):
         return self.tokenizer.decode([token]).endswith("\n")
 
     def _wanted(self, quotation: list[int], text: list[int]) -> tuple[int | None, float]:
-        """The next token and how surely; None in the midst of somebody else's line."""
+        """Return the preferred next token and its probability;
+        None in the middle of the other model's line.
+        """
         ends = [place + 1 for place, token in enumerate(text) if self._ends_line(token)]
         starts = [0, *ends]
         line = text[starts[-1] :]
@@ -68,7 +72,7 @@ class QuotingModel(UnbatchedModel):
 
 
 class QuotingSession(ListSession):
-    """The cache is the list of tokens; beside it is the line to quote."""
+    """A session whose cache is the list of tokens; it also keeps the line to quote."""
 
     def __init__(self, model: QuotingModel) -> None:
         super().__init__()
@@ -77,7 +81,7 @@ class QuotingSession(ListSession):
         self._num_prompt = 0
 
     def prefill(self, prompt: Prompt) -> Array:
-        """Raises ConfigError for a prompt that is no question."""
+        """Cache a prompt and return the logits (V,) after it. Raises ConfigError if it is not a question."""
         question, documents = parts_of(prompt.text)
         tokenizer = self._model.tokenizer
         line = best_document(question, documents)
@@ -95,7 +99,9 @@ class QuotingSession(ListSession):
 
 
 def best_document(question: str, documents: Sequence[str]) -> str:
-    """The document with most of the question's words, the first of equals; empty where none has enough."""
+    """Return the document with most of the question's words, the first one on a tie;
+    empty if none has enough.
+    """
     wanted = _telling(question) - _ASKING
     shares = [len(wanted & _telling(document)) / max(1, len(wanted)) for document in documents]
     best = max(shares, default=0.0)
@@ -103,6 +109,6 @@ def best_document(question: str, documents: Sequence[str]) -> str:
 
 
 def _telling(text: str) -> set[str]:
-    """The words that tell something, without the s of a plural."""
+    """Return the content words of a text, without a plural s."""
     words = set(_WORD.findall(text.lower())) - FUNCTION_WORDS
     return {word.removesuffix("s") or word for word in words} - _ASKING

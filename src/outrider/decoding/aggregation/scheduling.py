@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which side should aggregate: DRAGON section 5, greedy scheduling. Times in seconds.
+"""Chooses the side that aggregates: DRAGON section 5, greedy scheduling. Times are in seconds.
 
-l aggregates now, r is the other side. The formulas take every acceptance scenario to repeat for ever.
+l is the side that aggregates now, r the other. The formulas assume that an acceptance scenario repeats
+forever.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ MEMORY = 0.995
 
 
 def token_s(local_s: float, remote_s: float, round_trip_s: float, remote_rate: float) -> float:
-    """Seconds a token while the local side aggregates, eq. 7: only the remote's rejections cost a trip.
+    """Return the seconds per token while the local side aggregates, eq. 7.
 
-    At rate 0 it is that of a token without speculation (VDRAG).
+    Only rejections of the remote side's drafts cost a round trip. Rate 0 gives the time without speculation
+    (VDRAG).
     """
     return remote_rate * max(local_s, remote_s) + (1.0 - remote_rate) * max(local_s, remote_s + round_trip_s)
 
@@ -29,7 +31,7 @@ def token_s(local_s: float, remote_s: float, round_trip_s: float, remote_rate: f
 def gain_of_switching(
     local_s: float, remote_s: float, round_trip_s: float, local_rate: float, remote_rate: float
 ) -> float:
-    """Seconds a token saved by aggregating at the remote side instead, eq. 8: above 0, switch."""
+    """Return the seconds per token saved by aggregating at the remote side, eq. 8; switch if above 0."""
     gap_s = remote_s - local_s
     if gap_s >= round_trip_s:
         return (1.0 - remote_rate) * round_trip_s
@@ -55,12 +57,14 @@ class _Rate:
 
     @property
     def variance(self) -> float:
-        """Of the estimate."""
+        """The variance of the estimated rate."""
         return self.value * (1.0 - self.value) / self.trials
 
 
 class Profile:
-    """What a side has seen: decode times, the round trip, how often each side's drafts stood of late."""
+    """A side's measurements: decode times, the round trip,
+    and the recent acceptance rate of each side's drafts.
+    """
 
     def __init__(self) -> None:
         self._decode = {"device": ExponentialMean(), "cloud": ExponentialMean()}
@@ -68,26 +72,27 @@ class Profile:
         self.round_trip_s = 0.0
 
     def on_decoded(self, side: PeerSide, seconds: float) -> None:
-        """Adds the decode time of one token, in seconds, to a side's mean."""
+        """Add the decode time of one token, in seconds, to a side's mean."""
         self._decode[side].add(seconds)
 
     def on_outcome(self, side: PeerSide, accepted: bool) -> None:
-        """Adds whether a side's draft was accepted to its acceptance rate."""
+        """Add to a side's acceptance rate whether its draft was accepted."""
         self._rates[side].add(accepted)
 
     def decode_s(self, side: PeerSide) -> float:
-        """Returns a side's mean decode time of a token, in seconds."""
+        """Return a side's mean decode time per token, in seconds."""
         return self._decode[side].value
 
     def rate(self, side: PeerSide) -> float:
-        """Returns a side's recent acceptance rate."""
+        """Return a side's recent acceptance rate."""
         return self._rates[side].value
 
     def gain_of_leaving(self, side: PeerSide) -> float:
-        """Eq. 8 for the side that aggregates now, less what the rates are uncertain by (one deviation).
+        """Return eq. 8 for the side that aggregates now,
+        less one standard deviation of the rates' difference.
 
-        In eq. 8 the difference of two rates is multiplied by the round trip, so that over a slow link the
-        luck of a few tokens would move the aggregator, which costs a round trip each time.
+        Eq. 8 multiplies the difference of two rates by the round trip. Over a slow link a few lucky tokens
+        would otherwise switch the aggregator, and each switch costs a round trip.
         """
         other = other_side(side)
         gain_s = gain_of_switching(
@@ -100,7 +105,9 @@ class Profile:
 def next_aggregator(
     policy: AggregatorPolicy, now: PeerSide, profile: Profile, seed: int, position: int
 ) -> PeerSide:
-    """Who decides about the token at a position, as the one says who decided about the token before it."""
+    """Return the side that decides the token at a position;
+    the side that decided the last token calls this.
+    """
     if policy == "device" or policy == "cloud":
         return policy
     if policy == "random":

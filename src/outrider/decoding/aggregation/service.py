@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cloud's side complete: a bounded table of texts that share one model and one body of documents, alone
-or beside a verifier's own sessions.
+"""The cloud's complete side: a bounded table of texts that share one model and one set of documents.
+
+It runs alone or together with a verifier's sessions.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Prepare:
-    """Find this text's documents and put them into the cache."""
+    """A job: find a text's documents and cache them."""
 
     key: SessionKey
     epoch: int
@@ -58,7 +59,7 @@ class Prepare:
 
 @dataclass(frozen=True)
 class Say:
-    """Ask the model what comes after a prefix."""
+    """A job: run the model to get the distribution after a prefix."""
 
     key: SessionKey
     epoch: int
@@ -67,7 +68,7 @@ class Say:
 
 ServiceJob = Prepare | Say
 JobResult = int | Array | Exception
-"""Of `Prepare` the side's log weight; of `Say` the distribution (V,)."""
+"""For `Prepare` the side's log weight; for `Say` the distribution (V,)."""
 
 
 @dataclass
@@ -88,9 +89,10 @@ class _Session:
 
 
 class AggregationService(FrameService):
-    """Not thread-safe. `clock` gives monotonic seconds. Sessions with work take turns.
+    """The cloud peer of many devices. Not thread-safe. Sessions with work take turns.
 
-    A text that is complete keeps its place for a while, for the device may have to hear its end again.
+    `clock` returns monotonic seconds. A complete text is kept for a while, because the device may ask for
+    its end again.
     """
 
     def __init__(
@@ -108,7 +110,7 @@ class AggregationService(FrameService):
         self._sessions: dict[SessionKey, _Session] = {}
 
     def receive(self, peer: Peer, frame: EdgeFrame) -> list[Reply]:
-        """A frame, however late, doubled or out of order. Wrong ones are refused, to that peer only."""
+        """Handle a frame, however late, repeated or out of order. Errors are answered to that peer only."""
         key = SessionKey(peer, frame.session)
         try:
             frames = self._dispatch(key, frame)
@@ -120,7 +122,7 @@ class AggregationService(FrameService):
         return [*probes, *[Reply(peer, answer) for answer in frames]]
 
     def next_job(self) -> ServiceJob | None:
-        """Returns the next job of the session whose turn it is; None if there is no work."""
+        """Return the next job of the session whose turn it is; None if there is no work."""
         for key, session in list(self._sessions.items()):
             job = _job_of(key, session)
             if job is not None:
@@ -129,14 +131,14 @@ class AggregationService(FrameService):
         return None
 
     def wants(self, job: ServiceJob) -> bool:
-        """Whether the result of a job that runs still matters."""
+        """Return whether the result of a running job is still needed."""
         session = self._session_of(job)
         if session is None:
             return False
         return session.text.wants(job.prefix) if isinstance(job, Say) else session.prepared is None
 
     def run(self, job: ServiceJob) -> JobResult:
-        """Let the model do a job. A failure is a result: one session's input must not end the others'."""
+        """Run a job on the model. Errors are returned, so that one session's input cannot end the others."""
         session = self._sessions[job.key]
         try:
             if isinstance(job, Say):
@@ -151,7 +153,7 @@ class AggregationService(FrameService):
             return error
 
     def finish(self, job: ServiceJob, result: JobResult, compute_s: float) -> list[Reply]:
-        """Tell the text what came of a job; that of a text that is no more is dropped."""
+        """Pass a job's result to its text; ignore it if that text no longer exists."""
         session = self._session_of(job)
         if session is None:
             return []
@@ -174,7 +176,7 @@ class AggregationService(FrameService):
         return True
 
     def next_look_s(self) -> float | None:
-        """Only frames bring new work."""
+        """Return None: only frames bring new work."""
         return None
 
     def evict_idle(self) -> None:
@@ -182,7 +184,7 @@ class AggregationService(FrameService):
         self._worker.keep_only(self._sessions)
 
     def text_of(self, key: SessionKey) -> PeerText | None:
-        """A session's text, for who measures."""
+        """Return a session's text, for measurements."""
         session = self._sessions.get(key)
         return session.text if session is not None else None
 
@@ -282,9 +284,7 @@ def _job_of(key: SessionKey, session: _Session) -> ServiceJob | None:
 
 
 class JointService(FrameService):
-    """Both sorts of cloud behind one socket: one verifies drafts, the other writes texts with peers. Each job
-    of the one is followed by one of the other, where both have work.
-    """
+    """A verifier and an aggregation service behind one socket. While both have work, their jobs alternate."""
 
     def __init__(self, verifier: VerifierService, peers: AggregationService) -> None:
         self._verifier, self._peers = verifier, peers
@@ -298,14 +298,16 @@ class JointService(FrameService):
         return self._verifier.receive(peer, frame)
 
     def step(self, send: Callable[[Reply], None]) -> bool:
-        """Runs one job of the service whose turn it is, else of the other; False if neither has work."""
+        """Run one job of the service whose turn it is, else of the other;
+        return False if neither has work.
+        """
         self._peers_first = not self._peers_first
         if self._peers_first:
             return self._peers.step(send) or self._verifier.step(send)
         return self._verifier.step(send) or self._peers.step(send)
 
     def listen(self, take_in: Callable[[], None]) -> None:
-        """Makes the verifier call `take_in` during its forwards."""
+        """Make the verifier call `take_in` during its forward passes."""
         self._verifier.listen(take_in)
 
     def next_look_s(self) -> float | None:
@@ -318,5 +320,5 @@ class JointService(FrameService):
 
     @property
     def stats(self) -> ServiceStats:
-        """Returns the counts of the verifier alone."""
+        """The counts of the verifier alone."""
         return self._verifier.stats

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A made-up pair of peers whose drafts stand with given chances, quick enough for thousands of texts.
+"""A synthetic pair of peers whose drafts are accepted at given rates; fast enough for thousands of texts.
 
-Each is certain of one token after every text; with probability `agreement` it is the same one. Then
-Algorithm 1 keeps a side's draft with probability agreement + (1 - agreement) eta, as do the other rules: of
-two certain distributions delta is 1, and eq. 5 gives eta.
+Each side is certain of one token after every text; with probability `agreement` it is the same token. Then
+Algorithm 1 accepts a side's draft with probability agreement + (1 - agreement) eta. So do the other rules,
+because delta is 1 for two certain distributions that differ, and eq. 5 then gives eta.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CHOICE, _AGREE, _OTHER = range(100, 103)
 
 @dataclass(frozen=True)
 class AcceptanceTarget:
-    """How often each side's drafts stand; together at least once a token."""
+    """The acceptance rate of each side's drafts; they sum to at least 1."""
 
     device: float
     cloud: float
@@ -33,18 +33,18 @@ class AcceptanceTarget:
 
     @property
     def agreement(self) -> float:
-        """Returns the share of tokens at which both drafts are accepted."""
+        """The share of tokens at which both drafts are accepted."""
         return self.device + self.cloud - 1.0
 
     @property
     def device_share(self) -> float:
-        """eta of the device."""
+        """The device's eta."""
         disagreement = 1.0 - self.agreement
         return (self.device - self.agreement) / disagreement if disagreement > 0.0 else 0.5
 
 
 def certain_pair(target: AcceptanceTarget, seed: int) -> tuple[SyntheticModel, SyntheticModel]:
-    """Device and cloud."""
+    """Return the models of the device and the cloud."""
     device, cloud = (
         SyntheticModel(f"certain-{side}-{seed}", certain_rows(), partial(_choice, seed, share))
         for side, share in (("device", target.agreement), ("cloud", 1.0))
@@ -53,7 +53,7 @@ def certain_pair(target: AcceptanceTarget, seed: int) -> tuple[SyntheticModel, S
 
 
 def _choice(seed: int, agreement: float, place: Place) -> int:
-    """The cloud's choice after a text where the two agree, else another."""
+    """Return the cloud's choice after a text, or another one where the two disagree."""
     digest = place.digest
     choice = mixed_bits(seed, digest, _CHOICE) % NUM_CHOICES
     if mixed_bits(seed, digest, _AGREE) / 2.0**64 >= agreement:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Both peers on a virtual clock: real machines and models, modelled computers and link. Nothing sleeps."""
+"""Both peers on a virtual clock: real machines and models, simulated computers and link. Nothing sleeps."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _KEY = SessionKey(_PEER, _SESSION)
 
 @dataclass(frozen=True)
 class PeerCompute:
-    """Seconds of one side's machine.
+    """The compute times of one side, in seconds.
 
-    A forward takes `token_s`, and `further_share` of that for each token beyond the first. `prefill_s` holds
-    the search for documents too; the first token of a text comes with it.
+    A forward pass takes `token_s`, plus `further_share` of that for each token beyond the first.
+    `prefill_s` includes the search for documents and yields the first token of a text.
     """
 
     prefill_s: float = 0.0
@@ -43,16 +43,16 @@ class PeerCompute:
     further_share: float = 0.0
 
     def forward_s(self, num_new: int) -> float:
-        """Returns the seconds of a forward over `num_new` tokens."""
+        """Return the seconds of a forward pass over `num_new` tokens."""
         return self.token_s * (1.0 + self.further_share * (num_new - 1)) if num_new else 0.0
 
 
 @dataclass(frozen=True)
 class PeerWorld:
-    """Everything outside the machines. `frame_bytes` is the size of a frame on the wire.
+    """Everything outside the machines. `frame_bytes` returns the size of a frame on the wire.
 
-    `interruptible`: a rejection ends a forward that no longer matters, as DRAGON's eq. 7 has it; otherwise
-    the machine is busy to its end.
+    `interruptible`: a rejection aborts a forward pass whose result is no longer needed, as in DRAGON's eq.
+    7; otherwise the computer stays busy until it ends.
     """
 
     frame_bytes: Callable[[Frame], int]
@@ -67,7 +67,7 @@ class PeerWorld:
 
 @dataclass(frozen=True)
 class AggregationStats:
-    """What became of the drafts. `switches`: how often the aggregator moved; `share`: eta of the device."""
+    """The outcomes of the drafts. `switches`: how often the aggregator changed; `share`: the device's eta."""
 
     accepted: dict[PeerSide, int]
     rejected: dict[PeerSide, int]
@@ -81,7 +81,7 @@ _Job = TypeVar("_Job")
 
 @dataclass
 class _Computer(Generic[_Job]):
-    """One side's model at work: which job, and when it is done."""
+    """One side's computer: its current job, and the prefix in its cache."""
 
     compute: PeerCompute
     cached: tuple[int, ...] = ()
@@ -89,13 +89,15 @@ class _Computer(Generic[_Job]):
     job: _Job | None = None
 
     def forward_s(self, prefix: tuple[int, ...]) -> float:
-        """Seconds that a forward to the end of `prefix` takes; a prefix of nothing came with the prefill."""
+        """Return the seconds of a forward pass to the end of `prefix`;
+        an empty prefix comes with the prefill.
+        """
         known = min(common_length(self.cached, prefix), max(0, len(prefix) - 1))
         return self.compute.forward_s(len(prefix) - known)
 
 
 class VirtualPeers(TextDecoder):
-    """A TextDecoder whose seconds are virtual; its clock `now_s` runs on from text to text."""
+    """A TextDecoder in virtual time; its clock `now_s` continues from text to text."""
 
     def __init__(
         self,
@@ -124,12 +126,12 @@ class VirtualPeers(TextDecoder):
 
     @property
     def now_s(self) -> float:
-        """Seconds on the clock of the simulation."""
+        """The simulated time in seconds."""
         return self._agenda.now_s
 
     @property
     def stats(self) -> AggregationStats:
-        """Of the last text."""
+        """The outcomes of the last text's drafts."""
         texts = [text for text in self.texts if text is not None]
         return AggregationStats(
             accepted={text.side: sum(text.outcomes) for text in texts},
@@ -150,7 +152,7 @@ class VirtualPeers(TextDecoder):
         on_verified: Callable[[Verified], None] = ignore_verified,
         cancelled: Callable[[], bool] = never_cancelled,
     ) -> Decoded:
-        """See `core.ports.TextDecoder`; `cancelled` is asked after every event."""
+        """Decode as `core.ports.TextDecoder`; `cancelled` is asked after every event."""
         self._begin(request, on_verified)
         while not self._machine.text.done:
             if cancelled():
@@ -163,7 +165,7 @@ class VirtualPeers(TextDecoder):
         return self._account.decoded(self.now_s - self._start_s, LinkState.CONNECTED, passes)
 
     def close(self) -> None:
-        """Drops all pending events."""
+        """Drop all pending events."""
         self._agenda.clear()
 
     def _begin(self, request: DecodeRequest, on_verified: Callable[[Verified], None]) -> None:
@@ -184,7 +186,7 @@ class VirtualPeers(TextDecoder):
         self._prefilled = True
 
     def _watch(self) -> None:
-        """Both sides ask again where nothing has come for long."""
+        """Let both sides repeat requests after a long silence."""
         if self.now_s - self._heard_s >= self._config.silence_s:
             self._heard_s = self.now_s
             self._send_up(self._machine.ask_again(self.now_s))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A side's model over its documents: one sequence in the cache for each, joined by relevance (eq. 2)."""
+"""A side's model over its documents: one cached sequence per document, weighted by relevance (eq. 2)."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ _MAX_LOG_WEIGHT = 30_000.0
 
 @dataclass(frozen=True)
 class Context:
-    """The question with one document before it, and how relevant that document is (a log weight)."""
+    """The question with one document before it, and that document's relevance (a log weight)."""
 
     prompt: Prompt
     log_relevance: float = 0.0
 
 
 Retrieve = Callable[[Prompt], Sequence[Context]]
-"""From the question to a side's contexts, at least one. Each side has its own, over its own documents."""
+"""Returns a side's contexts for a question, at least one. Each side has its own, over its own documents."""
 
 
 def plain_context(question: Prompt) -> tuple[Context, ...]:
-    """No documents: the question as it is."""
+    """Return the question as the only context, without documents."""
     return (Context(question),)
 
 
 def log_weight(contexts: Sequence[Context]) -> int:
-    """A side's relevance for the wire, in LOG_WEIGHT_UNIT."""
+    """Return a side's relevance for the wire, in LOG_WEIGHT_UNIT."""
     weight = log_sum_exp([context.log_relevance for context in contexts])
     if not -_MAX_LOG_WEIGHT <= weight <= _MAX_LOG_WEIGHT:
         raise ConfigError(f"the documents' log relevance {weight} must lie within {_MAX_LOG_WEIGHT:g} of 0")
@@ -46,14 +46,14 @@ def log_weight(contexts: Sequence[Context]) -> int:
 
 
 class DocumentWorker:
-    """Runs one model for any number of texts, each named by a key."""
+    """Runs one model for any number of texts, each identified by a key."""
 
     def __init__(self, model: LanguageModel) -> None:
         self._model = model
         self._texts: dict[Hashable, list[tuple[CachedSequence, float]]] = {}
 
     def prefill(self, key: Hashable, contexts: Sequence[Context], max_new_tokens: int) -> None:
-        """Raises FrameError or ConfigError for contexts that cannot be used."""
+        """Cache a text's contexts. Raises FrameError or ConfigError if they cannot be used."""
         weights = document_weights([context.log_relevance for context in contexts])
         sequences = [CachedSequence(self._model) for _ in contexts]
         for sequence, context in zip(sequences, contexts, strict=True):
@@ -61,7 +61,9 @@ class DocumentWorker:
         self._texts[key] = list(zip(sequences, weights, strict=True))
 
     def distribution(self, key: Hashable, prefix: tuple[int, ...], sampling: Sampling) -> Array:
-        """float64 (V,): what the model says after the prefix, over all documents of this text."""
+        """Return float64 (V,): the distribution after the prefix,
+        averaged over the text's documents by weight.
+        """
         rows = [
             weight * probabilities(sequence.logits(prefix, 0)[0], sampling).cpu()
             for sequence, weight in self._texts[key]

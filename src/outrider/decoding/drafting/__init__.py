@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where drafts come from: the token tree, its expansion, and retrieval."""
+"""Sources of drafts: the token tree, its expansion, and retrieval."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the edge has drafted beyond the committed text: a tree, in which every branch names itself by digest.
+"""The edge's drafts beyond the committed text, as a tree; a digest identifies every branch.
 
-It is branch, pre-draft cache and list of guesses in one: a verdict walks down it, and what lies below the
-place it reaches has been drafted already.
+The tree is branch, pre-draft cache and list of guesses in one. A verdict walks down it, and whatever lies
+below the node that the verdict reaches has been drafted already.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
 Origin = Literal["draft", "guess", "hint"]
 CHEAPER_THAN_A_DIGEST = 2
-"""So many tokens cost no more on the wire than the digest that would spare them."""
+"""This many tokens cost no more on the wire than the digest that would replace them."""
 
 
 @dataclass(eq=False, slots=True)
 class Node:
     """A drafted token; the root stands for the committed text.
 
-    `length` counts the tokens of the text up to this one. `chance` is the draft's, given what comes before.
-    `share` estimates from above how likely the target is to write the text up to here; `likelihood` is at
-    least that of whatever lies below. `choices` are the draft's next tokens, best first, empty until drafted,
-    and `confidence` is its own in the first; `retrieved`: they are retrieved. `consulted_at`: the text's
-    length when retrieval was asked last. `anchor` is the length at which the branch left the draft's own,
-    `turn` counts such branches and `lot` is drawn for each. `row` (V,) is the distribution that the token was
+    `length` counts the tokens of the text up to this one. `chance` is the draft's probability of the token,
+    given the text before it. `share` is an upper estimate of the probability that the target writes the
+    text up to here; `likelihood` is the largest share in the subtree. `choices` are the draft's next
+    tokens, best first, empty until drafted; `confidence` is the draft's in the first of them; `retrieved`:
+    they come from retrieval. `consulted_at`: the text's length when retrieval was last asked. `anchor` is
+    the length at which the branch left the draft's own; `turn` numbers such branches, and `lot` is a random
+    number for each. `row` (V,) is the distribution that the token was drawn from, if any.
     drawn from, where there is one.
     """
 
@@ -53,11 +54,11 @@ class Node:
     retrieved: bool = False
     consulted_at: int = -1
     named: int | None = None
-    """Its digest, once that was asked for: most nodes are never named."""
+    """The digest, once computed; most nodes never need one."""
 
     @property
     def digest(self) -> int:
-        """Names the text up to this token."""
+        """The digest of the text up to this token."""
         nameless: list[Node] = []
         node = self
         while node.named is None:
@@ -87,24 +88,24 @@ class DraftTree:
         self, length: int, digest: int, rng: random.Random, tuning: AdaptiveTuning = DEFAULT_TUNING
     ) -> None:
         self._unhinted_mass = tuning.unhinted_mass
-        """The weight that what no hint has named keeps at least: even sure hints may be wrong."""
+        """The least weight of the outcomes that no hint has named: even confident hints may be wrong."""
         self._rng = rng
         self._num_branches = 0
         self._claims: dict[Node, float] = {}
         self.root = _root(length, digest)
         self._nodes = [self.root]
-        """All that are in the tree, parents first."""
+        """All nodes of the tree, parents first."""
 
     def __iter__(self) -> Iterator[Node]:
-        """All nodes, parents first."""
+        """Iterate over all nodes, parents first."""
         return iter(self._nodes)
 
     def likely(self, least: float) -> list[Node]:
-        """The root and all nodes of at least that likelihood, parents first: below others are none."""
+        """Return the root and all nodes of at least this likelihood, parents first."""
         return [node for node in self._nodes if node.likelihood >= least]
 
     def add(self, parent: Node, token: int, chance: float, origin: Origin) -> Node:
-        """The child for a token, made where there is none yet. `chance`: the draft's, given the parent."""
+        """Return the child for a token, created if missing. `chance`: the draft's, given the parent."""
         child = parent.children.get(token)
         if child is not None:
             return child
@@ -119,9 +120,9 @@ class DraftTree:
         return child
 
     def claim(self, node: Node, chance: float) -> None:
-        """A hint says how likely it is that the running verification ends at this node.
+        """Record a hint's probability that the running verification ends at this node.
 
-        Hints name outcomes that exclude one another, so they share what is certain between them.
+        Hints name mutually exclusive outcomes, so their probabilities are normalised together.
         """
         if self._claims.get(node) == chance:
             return
@@ -129,7 +130,7 @@ class DraftTree:
         self._spread()
 
     def _spread(self) -> None:
-        """Estimate all likelihoods anew, from the draft's chances and the claims of hints."""
+        """Recompute all likelihoods from the draft's chances and the hints' claims."""
         claims = self._claims
         rest = max(1.0 - sum(claims.values()), self._unhinted_mass)
         total = rest + sum(claims.values())
@@ -147,14 +148,14 @@ class DraftTree:
         self.root.likelihood = 1.0
 
     def find(self, tokens: Sequence[int]) -> Node | None:
-        """The node that the tokens lead to from the root."""
+        """Return the node that the tokens lead to from the root, if there is one."""
         node: Node | None = self.root
         for token in tokens:
             node = node.children.get(token) if node is not None else None
         return node
 
     def commit(self, tokens: Sequence[int], digest: int) -> None:
-        """The tokens are part of the text now; only what lies below them stays."""
+        """Move the root to the end of `tokens`, which are committed now; keep only what lies below."""
         length = self.root.length + len(tokens)
         node = self.find(tokens)
         self._claims.clear()
@@ -170,7 +171,7 @@ class DraftTree:
                 left.anchor, left.turn = length, 0
 
     def main_path(self) -> list[Node]:
-        """The draft's own continuation of the text, as far as it goes."""
+        """Return the draft's own continuation of the text, as far as it goes."""
         path: list[Node] = []
         node = self.root.best_child
         while node is not None:
@@ -179,16 +180,16 @@ class DraftTree:
         return path
 
     def main_tokens(self) -> tuple[int, ...]:
-        """The tokens of the main path."""
+        """Return the tokens of the main path."""
         return tuple([node.token for node in self.main_path()])
 
     def own_path(self) -> list[Node]:
-        """The main path as far as the draft model itself wrote it."""
+        """Return the start of the main path that the draft model wrote itself."""
         steps = takewhile(lambda node: node.drafted and not node.retrieved, [self.root, *self.main_path()])
         return [step.best_child for step in steps if step.best_child is not None]
 
     def path(self, node: Node) -> list[Node]:
-        """The nodes from below the root down to this one."""
+        """Return the nodes from below the root down to this one."""
         path: list[Node] = []
         while node.parent is not None:
             path.append(node)
@@ -196,12 +197,12 @@ class DraftTree:
         return path[::-1]
 
     def tokens(self, node: Node) -> tuple[int, ...]:
-        """The tokens from the root down to a node."""
+        """Return the tokens from below the root down to a node."""
         return tuple([step.token for step in self.path(node)])
 
     @staticmethod
     def joined(nodes: Iterable[Node]) -> set[Node]:
-        """The nodes and all between them and the root."""
+        """Return the nodes and all nodes between them and the root."""
         steps: set[Node] = set()
         for node in nodes:
             while node.parent is not None and node not in steps:
@@ -211,7 +212,7 @@ class DraftTree:
 
 
 def _from(node: Node) -> list[Node]:
-    """The node and all below it, parents first."""
+    """Return the node and all below it, parents first."""
     nodes = [node]
     for one in nodes:
         nodes.extend(one.children.values())
@@ -223,9 +224,9 @@ def _root(length: int, digest: int) -> Node:
 
 
 def branches_to(tree: DraftTree, nodes: Sequence[Node]) -> tuple[Node, list[Run]]:
-    """The fewest runs that hold all `nodes`: the node they grow from, and the runs from there.
+    """Return the fewest runs that hold all `nodes`, and the node from which they start.
 
-    Near the root they grow from the root itself, for it needs no digest.
+    Near the root they start from the root itself, because it needs no digest.
     """
     told, wanted = set(nodes), tree.joined(nodes)
     parent = tree.root
@@ -240,7 +241,7 @@ def branches_to(tree: DraftTree, nodes: Sequence[Node]) -> tuple[Node, list[Run]
 
 
 def _runs_below(parent: Node, wanted: set[Node]) -> list[Run]:
-    """Depth first and likeliest first, so that a run goes back only to where another branch leaves it."""
+    """Return the runs depth first and likeliest first, so that a run goes back no further than necessary."""
     runs: list[tuple[int, list[int], bool]] = []
     pen = parent.length
     todo = _wanted_children(parent, wanted)
@@ -256,13 +257,16 @@ def _runs_below(parent: Node, wanted: set[Node]) -> list[Run]:
 
 
 def _wanted_children(node: Node, wanted: set[Node]) -> list[Node]:
-    """The likeliest last."""
+    """Return the wanted children, the likeliest last."""
     children = [child for child in node.children.values() if child in wanted]
     return sorted(children, key=lambda child: child.likelihood)
 
 
 def _overtakes(node: Node, wanted: set[Node]) -> bool:
-    """Whether a node not told before is likelier than its siblings told before, and than those told now."""
+    """Return whether an unsent node is likelier than its siblings sent before and those to be sent now.
+
+    False if no sibling was sent before.
+    """
     assert node.parent is not None
     siblings = [other for other in node.parent.children.values() if other is not node]
     if node.sent_s is not None or all(other.sent_s is None for other in siblings):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the edge's tree of drafts grows: by the draft model, what is retrieved, and what verdicts teach."""
+"""Decides where the edge's draft tree grows: by the draft model, by retrieval, and by what verdicts teach."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from outrider.decoding.drafting.retrieval.drafts import RetrievedDrafts
 from outrider.decoding.policy.estimators import CalibratedAcceptance
 
 CHUNKS_PER_TURN = 2
-"""How many chunks a robot drafts while it waits: beside others' drafts a verification takes little more."""
+"""How many chunks a robot drafts while it waits; in a batch with other robots,
+more tokens cost little time.
+"""
 _QUEUES: dict[HintOrder, Callable[[Node], float]] = {
     "confidence": lambda node: -node.likelihood,
     "fifo": lambda node: float(node.turn),
@@ -22,7 +24,7 @@ _QUEUES: dict[HintOrder, Callable[[Node], float]] = {
 
 
 class TreeExpander:
-    """One text's tree of drafts. `odds` are the session's, and `retrieved` what it has read and written."""
+    """One text's draft tree. `odds` belong to the session; `retrieved` holds what it has read and written."""
 
     def __init__(
         self,
@@ -34,7 +36,7 @@ class TreeExpander:
         end_ids: frozenset[int],
         vocab_size: int,
     ) -> None:
-        """`max_length`: tokens that the text may have at most."""
+        """`max_length`: the most tokens that the text may have."""
         self._ahead = config.plan.ahead
         self._tuning = config.tuning
         self.needs_model = config.needs_model
@@ -48,13 +50,15 @@ class TreeExpander:
         self._vocab_size = vocab_size
         self._room = config.num_draft_tokens * config.plan.window
         self._open: list[Node] | None = None
-        """The open ends, until the tree changes: they are asked for more often than that."""
+        """Cache of the open ends, valid until the tree changes."""
         self.tree = tree
         self.turn_tokens = CHUNKS_PER_TURN * config.num_draft_tokens
-        """Where robots take turns, this many tokens of the likeliest branch come before any other branch."""
+        """If robots take turns, the likeliest branch gets this many tokens before any other branch."""
 
     def next_leaves(self, takes_turns: bool = False) -> list[Node]:
-        """Where the draft model should go on, the most useful first; no more than it drafts on at a time."""
+        """Return the leaves that the draft model should extend next, the most useful first,
+        `workers` at most.
+        """
         if not self.needs_model:
             return []
         if takes_turns and self._ahead:
@@ -64,11 +68,14 @@ class TreeExpander:
         return sorted(self._open_ends(), key=self._urgency)[: self._workers]
 
     def can_extend(self, path: Sequence[Node]) -> bool:
-        """Whether more may yet be drafted after a path. What retrieval offers is there at once."""
+        """Return whether the draft model may extend a path.
+
+        Retrieved tokens are added at once, so they do not count.
+        """
         return self.needs_model and not self._ends(path[-1] if path else self.tree.root)
 
     def grow(self, node: Node, choices: Choices) -> None:
-        """The draft model has gone on there."""
+        """Add the draft model's choices after a node."""
         self._open = None
         node.choices, node.confidence = choices.tokens, choices.confidence
         for rank, token in enumerate(choices.tokens):
@@ -78,7 +85,7 @@ class TreeExpander:
                 child.row = choices.row
 
     def hint(self, tokens: Sequence[int], confidence: float) -> None:
-        """The running verification may end with these."""
+        """Add a hint: the running verification may end with these tokens."""
         self._open = None
         node = self.tree.root
         for token in tokens:
@@ -86,12 +93,12 @@ class TreeExpander:
         self.tree.claim(node, confidence)
 
     def commit(self, tokens: Sequence[int], digest: int) -> None:
-        """They are part of the text now, which has this digest."""
+        """Commit tokens to the text, which then has this digest."""
         self._open = None
         self.tree.commit(tokens, digest)
 
     def retrieve(self) -> None:
-        """Grow every branch by the retrieved tokens that are likelier right than the draft model's own."""
+        """Extend every open branch by retrieved tokens that are likelier right than the draft model's own."""
         if not self._retrieved:
             return
         length = self.tree.root.length
@@ -101,21 +108,23 @@ class TreeExpander:
             self._fill(node)
 
     def contradicted(self, new: Sequence[int]) -> tuple[int, ...]:
-        """The draft's main branch from where these tokens leave it; nothing where they do not."""
+        """Return the main branch from its first difference to these tokens; empty if there is none."""
         drafted = self.tree.main_tokens()
         differing = (i for i, (ours, final) in enumerate(zip(drafted, new, strict=False)) if ours != final)
         return drafted[next(differing, len(drafted)) :]
 
     def keep_rejected(self, new: Sequence[int], num_judged: int, kept: tuple[int, ...]) -> None:
-        """A run of a rejected draft, its start and end in `kept`, may yet come true. Which draft it was is
-        not said: most likely the main one.
+        """Keep a run of a rejected draft, (start, end) in `kept`, for reuse.
+
+        The verdict does not say which draft it judged; this assumes the main branch.
         """
         chunk = self.tree.main_tokens()[:num_judged]
         if len(kept) == 2 and chunk[: len(new) - 1] == tuple(new[:-1]):
             self._retrieved.keep(chunk[slice(*kept)])
 
     def judge(self, new: Sequence[int]) -> list[int | None]:
-        """Of each token which choice of the draft it is in its place; None where it did not draft it.
+        """Return for each token its rank among the draft's choices there;
+        None if the draft did not propose it.
 
         The odds learn from each outcome up to the first that is not the draft's first choice.
         """
@@ -147,20 +156,28 @@ class TreeExpander:
         return node.length - node.anchor < self._room
 
     def _ends(self, node: Node) -> bool:
-        """A verdict itself adds a token, so the last one is never drafted."""
+        """Return whether nothing may follow a node.
+
+        The last token is never drafted: a verdict adds one itself.
+        """
         return node.token in self.end_ids or node.length + 1 >= self._max_length
 
     def _urgency(self, node: Node) -> tuple[float, float, float]:
-        """Sorts leaves: the draft's own branch, then those on hints in the order of the configured queue.
+        """Return the sort key of a leaf: the draft's own branch first,
+        then those on hints in the configured order.
 
-        What is begun is finished, as by FSD's threads, unless branches are drafted ahead of any verdict.
+        Branches already begun come first, as with FSD's threads, unless branches are drafted ahead of any
+        verdict.
         """
         on_hint = not self._ahead and node.anchor > self.tree.root.length
         begun = on_hint and node.length > node.anchor
         return float(on_hint), float(not begun), self._queued_at(node)
 
     def _fill(self, node: Node) -> None:
-        """Under every scheme a retrieved token is a draft like any other, drawn with certainty."""
+        """Extend a node by retrieved tokens.
+
+        Every scheme treats them as draft tokens drawn with certainty.
+        """
         room = self._room - (node.length - node.anchor)
         least = self._odds.rate() if self.needs_model else 0.0
         for token, chance in self._retrieved.likely(self.tree.tokens(node), room):

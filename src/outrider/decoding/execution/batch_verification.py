@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verifications that run together: what the early exits and the target's rows say of all of them at once."""
+"""Verifications that run as one batch: judges them together, from exits and from the target's logits."""
 
 from __future__ import annotations
 
@@ -30,16 +30,20 @@ from outrider.decoding.jobs import Aborted, ExitHint, Interrupted, Judgement, Ve
 from outrider.decoding.protocol.prefix_digest import common_length
 
 OnHint = Callable[[Verify, ExitHint], bool]
-"""Called with what an exit says of a job; whether it should be aborted, as it is if it runs alone."""
+"""Called with a job and an exit's hint.
+
+Returns whether to abort the job; only a job alone in its batch is.
+"""
 Decided = Sequence[tuple[int, float]]
-"""Of each row a choice, and by how much it was made."""
+"""For each row of logits the chosen token and its margin."""
 _Rows = tuple[int, Array]
-"""A job's place, and the logits that an exit has of it."""
+"""A job's index in the batch, and an exit's logits for it."""
 
 
 class VerificationBatch:
-    """A batch's jobs, each with what is asked of its sequence. Where tokens are choices, not tests of
-    distributions, rows are numbered through all of the jobs.
+    """The jobs of one batch, each with what is asked of its sequence.
+
+    The rows of deterministic schemes are numbered consecutively across all jobs.
     """
 
     def __init__(
@@ -51,16 +55,16 @@ class VerificationBatch:
         on_hint: OnHint,
         device: torch.device,
     ) -> None:
-        """What has to come to the rows' device is brought there now: no exit is to wait for it."""
+        """Copy what the exits need to `device` now, so that no exit waits for a copy."""
         self._jobs, self._exits, self._on_hint = jobs, exits, on_hint
         self._alone = len(jobs) == 1
         self._vocab_size, self._here = vocab_size, device.type == "cpu"
         self._of_chunk = [place for place, one in enumerate(asked) if one.chunk is not None]
         self._numbers: dict[int, range] = {}
         self._own: dict[int, range] = {}
-        """Which rows an exit has of a chunk, among those of all chunks."""
+        """Job index to the numbers of its exit rows, for deterministic schemes; numbered across all jobs."""
         self._tested: dict[int, int] = {}
-        """How many rows an exit has of a chunk."""
+        """Job index to the number of its exit rows, for schemes that test distributions."""
         self._number(asked)
         self._draws = draws_on(device, _draws_of([jobs[place] for place in self._numbers]), vocab_size)
         self._exit_draws = self._draws
@@ -70,13 +74,16 @@ class VerificationBatch:
         known = [place for place in self._own if asked[place].known is not None]
         firsts = self._decide(known, [asked[place].known[None] for place in known], 1)
         self._known = {place: choice for place, [(choice, _)] in firsts.items()}
-        """The choices of rows that are final before the exits' own."""
+        """Job index to the target's choice in the first row, if the cache already has that row."""
         self._known_rows = {
             place: asked[place].known.float().cpu()
             for place in self._tested
             if asked[place].known is not None
         }
-        """The same rows where they are tested: a device is waited for here, before it has the batch to do."""
+        """The same rows for schemes that test distributions.
+
+        Copied here, before the device has the batch to run.
+        """
 
     def _number(self, asked: Sequence[Asked]) -> None:
         num_rows = num_own = 0
@@ -97,8 +104,10 @@ class VerificationBatch:
         return bool(self._own or self._tested)
 
     def read(self, index: int, rows: Sequence[tuple[int, Array]]) -> Reading | None:
-        """An `ExitReader` for the chunks of `asked`, in their order. Choices cross to the host decided; where
-        the rows are the host's already, nothing is left to be heard.
+        """Return what an `ExitReader` returns, for the chunks of `asked` in their order.
+
+        Only choices are copied to the host where tokens are chosen. On the CPU they are reported at once
+        and the result is None.
         """
         chosen, tested = [], []
         for number, logits in rows:
@@ -114,20 +123,22 @@ class VerificationBatch:
         return None
 
     def _reading(self, index: int, chosen: Sequence[_Rows], tested: Sequence[_Rows]) -> Reading:
-        """First the choices of those that choose, then the distributions for those that test them."""
+        """Read first the choices of deterministic schemes,
+        then the logits for those that test distributions.
+        """
         table = [decide_exit(*self._asked_of_exit(chosen)).flatten()] if chosen else []
         rows = [logits.float().flatten() for _, logits in tested]
         return Reading(joined([*table, *rows]), partial(self._hear, index, chosen, tested))
 
     def _asked_of_exit(self, chosen: Sequence[_Rows]) -> tuple[Array, Draws]:
-        """What `decide_exit` takes."""
+        """Return the arguments of `decide_exit`."""
         draws = self._exit_draws
         if draws.drawn:
             draws = draws.part([self._own[place] for place, _ in chosen])
         return chosen[0][1] if len(chosen) == 1 else torch.cat([rows for _, rows in chosen]), draws
 
     def judge(self, rows: Sequence[Array | Exception]) -> list[Judgement | Exception]:
-        """Each job's judgement from its rows (len(draft) + 1, V), or why there is none."""
+        """Return each job's judgement from its logits (len(draft) + 1, V), or the error that prevented it."""
         chosen = [place for place in self._numbers if not isinstance(rows[place], Exception)]
         decided = self._decide(chosen, [rows[place] for place in chosen])
         return [self._judged(place, one, decided.get(place)) for place, one in enumerate(rows)]
@@ -135,7 +146,7 @@ class VerificationBatch:
     def _decide(
         self, places: Sequence[int], rows: Sequence[Array], count: int | None = None
     ) -> dict[int, Decided]:
-        """Of the first `count` rows, or all, of these jobs. One copy to the host for all of them."""
+        """Decide the first `count` rows of each job, or all. One copy to the host serves all of them."""
         if not places:
             return {}
         numbers = [self._numbers[place][:count] for place in places]
@@ -171,7 +182,7 @@ class VerificationBatch:
     def _hint_all(
         self, index: int, heard: Sequence[_Rows], places: Sequence[int], sure: Sequence[float]
     ) -> None:
-        """Tell what an exit expects of each job that chooses; its first row may be final already."""
+        """Report an exit's hint for each deterministic job. The first row may be known already."""
         assert self._exits is not None
         token_at, start = shortlist_of(self._exits).__getitem__, 0
         for place, _ in heard:
@@ -188,8 +199,8 @@ class VerificationBatch:
             start = end
 
     def _tell(self, job: Verify, hint: ExitHint) -> None:
-        """Raises Aborted, or Interrupted where the listener fails, and so ends the forward. What is no number
-        is not told.
+        """Report a hint, unless its confidence is NaN. Raises Aborted if a job that runs alone should be
+        aborted, and Interrupted if the listener fails; either ends the forward pass.
         """
         if math.isnan(hint.confidence):
             return
@@ -202,22 +213,26 @@ class VerificationBatch:
 
 
 def _outcome(job: Verify, logits: Array) -> Outcome:
-    """Return what a job's scheme makes of the target's logits (len(draft) + 1, V)."""
+    """Return the outcome of a job's scheme on the target's logits (len(draft) + 1, V)."""
     return job.scheme.judge(logits, job.draft, job.evidence, len(job.tokens), job.sampling, job.bonus)
 
 
 def judgement_of(job: Verify, outcome: Outcome, choices: Sequence[int]) -> Judgement:
-    """Return an outcome as the judgement of a job; `choices`: the target's own, one a row."""
+    """Return an outcome as the judgement of a job; `choices`: the target's likeliest token in each row."""
     residue = None
     if outcome.residue is not None:
-        row = outcome.residue.clone()  # kept for a while, and the other rows need not be
+        row = outcome.residue.clone()  # a view would keep all the other rows in memory
         residue = Residue(row, len(job.tokens) + outcome.accepted, job.sampling)
     kept = kept_run(job.draft, choices, outcome.accepted)
     return Judgement(outcome.accepted, outcome.next_token, residue, outcome.margin, kept)
 
 
 def kept_run(draft: Sequence[int], choices: Sequence[int], accepted: int) -> tuple[int, ...]:
-    """Return the run past the mistake that equals the target's own choices; no draw depends on it."""
+    """Return (start, end) of the longest run after the first rejected token that equals the target's
+    choices.
+
+    Empty if there is none. No random draw depends on it.
+    """
     first = accepted + 1
     rest = draft[first:]
     if len(rest) < SHORTEST:
@@ -228,11 +243,10 @@ def kept_run(draft: Sequence[int], choices: Sequence[int], accepted: int) -> tup
 def judge_exit(
     job: Verify, known: Array, exit_logits: Array, token_ids: Array, vocab_size: int
 ) -> ExitHint | None:
-    """Return what an exit expects a scheme to say that tests distributions; None where the verdict has no
-    token of the cloud's own.
+    """Return an exit's hint for a scheme that tests distributions.
 
-    All on the host: `exit_logits` (M, S) over the shortlist `token_ids` (S,); `known` (V,), float32, is the
-    final row before them, if any.
+    None if the verdict would hold no token of the cloud's own. All on the host: `exit_logits` (M, S) over
+    the shortlist `token_ids` (S,); `known` (V,), float32, is the final row before them, if any.
     """
     rows = torch.full((len(exit_logits), vocab_size), -torch.inf)
     rows[:, token_ids] = exit_logits.float()
@@ -248,7 +262,7 @@ def judge_exit(
 
 
 def _draws_of(jobs: Sequence[Verify]) -> list[Draw]:
-    """Of all their rows in turn; where nothing is drawn, of none."""
+    """Return a draw for every row of the jobs in order; none if every temperature is 0."""
     if all(job.sampling.temperature == 0.0 for job in jobs):
         return []
     return [
@@ -262,11 +276,11 @@ def _last(rows: Array, count: int) -> Array:
 
 @lru_cache(maxsize=8)
 def shortlist_on(exits: ExitInfo, device: torch.device) -> Array:
-    """A shortlist on a device: to bring it there is to wait for that."""
+    """Return the shortlist on a device. Cached, because the first copy waits for the device."""
     return exits.token_ids.to(device)
 
 
 @lru_cache(maxsize=8)
 def shortlist_of(exits: ExitInfo) -> tuple[int, ...]:
-    """The ids of a shortlist as the host's own numbers."""
+    """Return the ids of the shortlist on the host."""
     return tuple(exits.token_ids.tolist())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model session kept in step with a text: rollback and catching up are one comparison."""
+"""A model session kept in step with a text: one comparison decides what to roll back and what to append."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from outrider.decoding.protocol.prefix_digest import common_length
 
 
 class Asked(NamedTuple):
-    """`num_last` + 1 rows asked of a sequence: the first one where it is known, `chunk` for the rest."""
+    """A request for `num_last` + 1 rows: the first is `known` if the cache has it,
+    `chunk` yields the rest.
+    """
 
     known: Array
     num_last: int
@@ -24,12 +26,12 @@ class Asked(NamedTuple):
 
     @property
     def num_new(self) -> int:
-        """How many of the rows, the last ones, come of the chunk."""
+        """How many of the rows the chunk yields; they are the last ones."""
         return self.num_last + 1 if self.known is None else self.num_last
 
 
 class CachedSequence:
-    """One prompt and the generated tokens now in a cache. Callers name texts; the cache follows them."""
+    """A prompt and generated tokens in a key/value cache. Callers pass whole texts; the cache follows."""
 
     def __init__(self, model: LanguageModel) -> None:
         self._model = model
@@ -40,13 +42,15 @@ class CachedSequence:
         self._last_row: Array = None
 
     def prefill(self, prompt: Prompt, max_new_tokens: int) -> None:
-        """Start over with a prompt. Raises FrameError or ConfigError where it cannot be used; RoomError
-        where it and the text do not fit."""
+        """Start over with a prompt.
+
+        Raises FrameError or ConfigError if it cannot be used, RoomError if it and the text do not fit.
+        """
         for _ in self.prefill_parts(prompt, max_new_tokens):
             pass
 
     def prefill_parts(self, prompt: Prompt, max_new_tokens: int) -> Iterator[None]:
-        """`prefill` in parts, between which other sequences of the model may run."""
+        """Do `prefill` in parts; between two parts other sequences of the model may run."""
         self._cached = ()
         self._prompt_row = self._last_row = yield from self._session.prefill_parts(prompt)
         self._prompt_length = self._session.length
@@ -57,26 +61,29 @@ class CachedSequence:
             )
 
     def catch_up(self, tokens: Sequence[int]) -> None:
-        """Take in the next part of a text after the prompt."""
+        """Append at most CATCH_UP_TOKENS tokens of a text to the cache."""
         self.logits(tokens[: self.shared(tokens) + CATCH_UP_TOKENS], 0)
 
     @property
     def device(self) -> torch.device:
-        """Where the rows are, once there is a prompt."""
+        """The device of the logits; valid after a prefill."""
         device: torch.device = self._prompt_row.device
         return device
 
     @property
     def end(self) -> tuple[tuple[int, ...], Array]:
-        """The text in the cache, and what the model predicts after it (V,); None where it was rolled back."""
+        """The cached text and the logits (V,) after it; the logits are None after a rollback."""
         return self._cached, self._last_row if self._cached else self._prompt_row
 
     def shared(self, tokens: Sequence[int]) -> int:
-        """How many of a text's first tokens are in the cache."""
+        """Return how many leading tokens of a text are in the cache."""
         return common_length(self._cached, tokens)
 
     def follow(self, other: CachedSequence, tokens: Sequence[int]) -> None:
-        """Take over what another sequence has of its text beyond this one; the model shares prompts."""
+        """Copy from `other` what it has cached of `tokens` beyond this sequence.
+
+        The model must share prompts.
+        """
         shares = self._prompt_row is other._prompt_row
         mine, theirs = self.shared(tokens) if shares else 0, other.shared(tokens)
         if shares and mine >= theirs:
@@ -92,16 +99,16 @@ class CachedSequence:
         return self._session.expected(count)
 
     def logits(self, tokens: Sequence[int], num_last: int) -> Array:
-        """What the model predicts after the prompt and `tokens`: (num_last + 1, V).
+        """Return the logits (num_last + 1, V) after the prompt and `tokens`.
 
-        Row i predicts tokens[len(tokens) - num_last + i]; the last row what follows all of them.
+        Row i predicts tokens[len(tokens) - num_last + i]; the last row predicts what follows all of them.
         """
         asked = self.ask(tokens, num_last)
         rows = None if asked.chunk is None else self._session.forward(asked.chunk.token_ids)
         return self.answer(asked, rows)
 
     def ask(self, tokens: Sequence[int], num_last: int) -> Asked:
-        """What `logits` needs a forward for, as a part of a batch; `answer` takes its rows."""
+        """Return the part of `logits` that needs a forward pass, for a batch; `answer` takes its rows."""
         first = len(tokens) - num_last
         known = self._known_row(tokens, first)
         if known is None:
@@ -110,7 +117,7 @@ class CachedSequence:
         return Asked(known, num_last, Chunk(self._session, new) if new else None)
 
     def answer(self, asked: Asked, rows: Array) -> Array:
-        """The rows (num_last + 1, V) asked for, from those of the chunk if there is one."""
+        """Return the rows (num_last + 1, V) asked for, given the rows of the chunk if there is one."""
         if asked.chunk is None:
             return asked.known[None]
         self._cached += tuple(asked.chunk.token_ids)
@@ -118,7 +125,9 @@ class CachedSequence:
         return rows[-asked.num_last - 1 :] if asked.known is None else torch.cat((asked.known[None], rows))
 
     def _known_row(self, tokens: Sequence[int], first: int) -> Array:
-        """The row that predicts position `first`, where it needs no forward; the cache then ends there."""
+        """Return the row that predicts position `first` if it is cached,
+        after rolling back to it; else None.
+        """
         if first == 0:
             self._roll_back(0)
             return self._prompt_row
@@ -138,7 +147,7 @@ def rows_after(
     texts: Sequence[tuple[int, ...]],
     pause: Pause | None,
 ) -> list[Array]:
-    """What the model predicts after each text (V,), on a sequence of its own: all in one forward."""
+    """Return the logits (V,) after each text, each on its own sequence, all in one forward pass."""
     asked = [one.ask(text, 0) for one, text in zip(sequences, texts, strict=True)]
     chunks = [one.chunk for one in asked if one.chunk is not None]
     new = iter(model.forward_together(chunks, pause=pause) if chunks else [])

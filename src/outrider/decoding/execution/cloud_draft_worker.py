@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs what the cloud itself drafts with, beside the target: a draft model, or the target's draft head."""
+"""Runs the cloud's own drafting while the target verifies: with a draft model or the target's draft head."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ from outrider.decoding.protocol.prefix_digest import Tokens
 
 
 class CloudDraftWorker:
-    """Drafts with a model for many texts, and at many places of each, all in one forward."""
+    """Drafts with a model for many texts, and at several points of each, in one forward pass."""
 
     def __init__(self, model: LanguageModel) -> None:
         self._model = model
         self._sequences: dict[SessionKey, tuple[int, list[CachedSequence]]] = {}
-        """By session the epoch whose prompt the first sequence holds, and those beside it."""
+        """By session: the epoch of the cached prompt, and the sequences of that session."""
 
     def run(self, jobs: Sequence[CloudDraft], pause: Pause | None = None) -> list[Choices | Exception]:
-        """What comes of each job. One that fails fails alone. In a `pause` Aborted may give all up."""
+        """Return each job's result.
+
+        One job's failure is its own result. An Aborted raised in a `pause` propagates.
+        """
         try:
             return list(self._together(jobs, pause))
         except Aborted:
@@ -49,8 +52,10 @@ class CloudDraftWorker:
         ]
 
     def _taken(self, job: CloudDraft, free: dict[SessionKey, list[CachedSequence]]) -> CachedSequence:
-        """The sequence that has most of a prefix, of those of its session that no job of the batch has taken
-        from `free`; where none is left, a further one that goes on from what another has.
+        """Return the session's sequence that shares most with the job's prefix, and remove it from `free`.
+
+        If the batch has used them all, add a sequence to the session and copy the nearest one's cache to
+        it.
         """
         of_session = self._of_session(job)
         left = free.setdefault(job.key, list(of_session))
@@ -67,7 +72,7 @@ class CloudDraftWorker:
         return further
 
     def _of_session(self, job: CloudDraft) -> list[CachedSequence]:
-        """With the prompt in them; the first one at least."""
+        """Return the session's sequences, at least one, with the prompt cached."""
         epoch, sequences = self._sequences.pop(job.key, (None, None))
         if epoch != job.epoch or sequences is None:
             sequences = (sequences or [CachedSequence(self._model)])[:1]
@@ -78,15 +83,16 @@ class CloudDraftWorker:
 
 @dataclass
 class _Chain:
-    """The head's states by the tokens since an anchor."""
+    """The head's states after an anchor, by the tokens since the anchor."""
 
     anchor: Anchor
     states: dict[Tokens, Array] = field(default_factory=dict)
 
 
 class HeadDraftWorker:
-    """Drafts with a draft head, from the target's last row of a text on: for many texts, at many places of
-    each, a step of all of them at a time.
+    """Drafts with a draft head from the target's last logits for a text.
+
+    It serves many texts, and several points of each, in one step of the head at a time.
     """
 
     def __init__(self, target: TargetWorker, head: DraftHead) -> None:
@@ -94,8 +100,9 @@ class HeadDraftWorker:
         self._chains: dict[SessionKey, _Chain] = {}
 
     def run(self, jobs: Sequence[CloudDraft]) -> list[Choices | Exception]:
-        """What comes of each job: nothing is drafted after a text that is not the target's. One that fails
-        fails alone.
+        """Return each job's result. One job's failure is its own result.
+
+        A job whose prefix does not continue the target's text fails with ModelError.
         """
         try:
             return self._together(jobs)
@@ -136,7 +143,7 @@ class HeadDraftWorker:
         return chain
 
     def _reach(self, places: Sequence[tuple[_Chain, Tokens]]) -> None:
-        """Have the states at all places: as many steps as the farthest needs."""
+        """Compute the head's states at all places, in as many steps as the farthest needs."""
         while missing := list(_next_missing(places)):
             before = torch.stack([chain.states[tokens[:-1]] for chain, tokens in missing])
             taken = torch.tensor([tokens[-1] for _, tokens in missing], device=before.device)
@@ -145,7 +152,7 @@ class HeadDraftWorker:
                 chain.states[tokens] = state
 
     def _rows(self, places: Sequence[tuple[_Chain, Tokens]]) -> Sequence[Array]:
-        """The logits (V,) at places."""
+        """Return the logits (V,) at each place."""
         if not places:
             return []
         rows: Sequence[Array] = self._head.logits(
@@ -155,7 +162,7 @@ class HeadDraftWorker:
 
 
 def _next_missing(places: Sequence[tuple[_Chain, Tokens]]) -> Iterator[tuple[_Chain, Tokens]]:
-    """Of each place the first token whose state is not there."""
+    """Yield for each place its shortest prefix whose state is missing."""
     for chain, tokens in places:
         known = next(end for end in range(len(tokens), -1, -1) if tokens[:end] in chain.states)
         if known < len(tokens):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cloud's draft model on a device of its own: it drafts on while the target verifies.
+"""The cloud's draft model on its own device: it drafts while the target verifies.
 
-As Saguaro (arXiv 2603.03251) it drafts for outcomes that are likely, here the likeliest of the tree of all
-drafts, and for those that early exits predict.
+As in Saguaro (arXiv 2603.03251), it drafts for likely outcomes: the likeliest nodes of the tree of all
+drafts, and the outcomes that early exits predict.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Finish = Callable[[Sequence[CloudDraft], Sequence[Choices | Exception], float], 
 
 
 class DraftAhead:
-    """Runs a worker in a thread. `lock` is that of whoever names the jobs."""
+    """Runs a worker in a thread. `lock` also guards the caller's queue of jobs."""
 
     def __init__(
         self,
@@ -29,8 +29,10 @@ class DraftAhead:
         finish: Finish,
         clock: Callable[[], float],
     ) -> None:
-        """`next_jobs`: the next batch, none to rest. `finish`: called with one, what came of it, and its
-        seconds. Both are called in the thread, with the lock held.
+        """Both callbacks run in the thread with the lock held.
+
+        `next_jobs` returns the next batch; an empty one stops the thread's work. `finish` takes a batch,
+        its results and its duration in seconds.
         """
         self._worker, self._lock = worker, lock
         self._next_jobs, self._finish, self._clock = next_jobs, finish, clock
@@ -42,12 +44,12 @@ class DraftAhead:
         self._kept = self._keys
 
     def go_on(self) -> None:
-        """There may be something to draft."""
+        """Resume work if idle: there may be new jobs."""
         with self._lock:
             self._start()
 
     def run_now(self, jobs: Sequence[CloudDraft]) -> None:
-        """Draft these before anything else. Returns once it is done, or has failed."""
+        """Draft these jobs before any other. Returns when the thread has no more jobs; raises its error."""
         with self._lock:
             if not {_place(job) for job in jobs} <= {_place(job) for job in self._running}:
                 self._wanted = list(jobs)
@@ -55,7 +57,7 @@ class DraftAhead:
         task.result()
 
     def keep_only(self, keys: Collection[SessionKey]) -> None:
-        """Free the caches of all other sessions, once nothing runs."""
+        """Free the caches of all other sessions, before the next batch."""
         with self._lock:
             self._keys = frozenset(keys)
             if self._keys != self._kept:
@@ -101,5 +103,5 @@ class DraftAhead:
 
 
 def _place(job: CloudDraft) -> tuple[SessionKey, int, tuple[int, ...]]:
-    """Where a job drafts, however many choices it asks for."""
+    """Return where a job drafts, without the number of choices it asks for."""
     return job.key, job.epoch, job.prefix

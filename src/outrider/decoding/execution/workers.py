@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the machines' jobs on models. A worker owns its caches; no cache state lives in the machines."""
+"""Workers run the machines' jobs on models. A worker owns its caches; the machines hold no cache state."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ _log = logging.getLogger(__name__)
 
 
 class DraftWorker:
-    """The edge's draft model: a sequence for each branch drafted at once, if the model gains by it."""
+    """The edge's draft model, with one sequence per branch if the model can share prompts between them."""
 
     def __init__(self, model: LanguageModel) -> None:
         self._model = model
         self.forget()
 
     def forget(self) -> None:
-        """Nothing of any text is in the caches."""
+        """Drop all cached text."""
         self._sequences = [CachedSequence(self._model)]
         self._prefill: PrefillDraft | None = None
         self._num_prefilled = 0
         self._in_turn = True
 
     def run(self, job: EdgeJob, pause: Pause | None = None) -> EdgeResult:
-        """With a `pause` now and then, in which it may be broken off by what that raises.
+        """Run a job. `pause` is called now and then; an exception that it raises aborts the job.
 
         Raises FrameError or ConfigError for a prompt that cannot be used.
         """
@@ -67,8 +67,10 @@ class DraftWorker:
         )
 
     def _rows(self, prefixes: Sequence[tuple[int, ...]], pause: Pause | None) -> list[Array]:
-        """What follows each prefix: in one forward, as FSD's appendix C suggests. In turn where
-        the model gains nothing by it, and for the rest of a text for whose branches there is no room.
+        """Return the logits after each prefix, in one forward pass as in FSD's appendix C.
+
+        One pass per prefix if the model does not share prompts, or once memory for the branches has run
+        out.
         """
         if not self._in_turn:
             try:
@@ -81,7 +83,7 @@ class DraftWorker:
         return [row for prefix in prefixes for row in rows_after(self._model, [first], [prefix], pause)]
 
     def _nearest(self, prefixes: Sequence[tuple[int, ...]], pause: Pause | None) -> list[CachedSequence]:
-        """For each prefix a sequence of its own, the one that has most of it."""
+        """Return for each prefix its own sequence, the one that shares most with it."""
         free = [self._sequence(index, pause) for index in range(len(prefixes))]
         free += self._sequences[len(prefixes) : self._num_prefilled]
         chosen = []
@@ -91,12 +93,12 @@ class DraftWorker:
         return chosen
 
     def _leave_branches(self) -> None:
-        """All sequences but the first."""
+        """Drop all sequences but the first."""
         del self._sequences[1:]
         self._num_prefilled = min(self._num_prefilled, 1)
 
     def _sequence(self, index: int, pause: Pause | None) -> CachedSequence:
-        """With the prompt in it."""
+        """Return a sequence with the prompt cached."""
         assert self._prefill is not None
         while self._num_prefilled <= index:
             if self._num_prefilled == len(self._sequences):
@@ -111,14 +113,14 @@ class DraftWorker:
 
 @dataclass
 class _Prefill:
-    """A prompt under way. The text after it may meanwhile have become another: `job` is the newest word."""
+    """A prefill in progress. `job` is the newest one: the text after the prompt may change meanwhile."""
 
     job: PrefillTarget
     parts: Iterator[None]
 
 
 class Anchor(NamedTuple):
-    """The last logits `row` (V,) by which the target wrote a text: those after its first `tokens`."""
+    """The target's newest logits `row` (V,) for a text: those after its first `tokens`."""
 
     epoch: int
     tokens: Tokens
@@ -129,19 +131,19 @@ class TargetWorker:
     """The cloud's target model with one sequence per session."""
 
     def __init__(self, model: LanguageModel, keeps_anchors: bool = False) -> None:
-        """`keeps_anchors`: whether `anchor` is wanted."""
+        """`keeps_anchors`: whether `anchor` will be used."""
         self._model, self._keeps_anchors = model, keeps_anchors
         self._anchors: dict[SessionKey, Anchor] = {}
         self._sequences: dict[SessionKey, CachedSequence] = {}
         self._prefills: dict[SessionKey, _Prefill] = {}
         self._prompted: dict[SessionKey, PrefillTarget] = {}
-        """Of which prompt a sequence has all: the job, without the text after it."""
+        """By session the job, without its text, whose prompt is completely cached."""
 
     def run(self, jobs: Sequence[TargetJob], on_hint: OnHint) -> list[CloudResult]:
-        """What comes of each job: a part of each prefill, and all verifications in one forward.
+        """Return each job's result: a part of each prefill, and all verifications in one forward pass.
 
-        One job's failure is its own result and no other's. What `on_hint` raises ends the forward and comes
-        out as it is; all sessions are then as they were.
+        One job's failure is its own result. An exception from `on_hint` ends the forward pass and
+        propagates unchanged; all sessions are then as they were.
         """
         verifications = [job for job in jobs if isinstance(job, Verify)]
         judgements = iter(self._verify(verifications, on_hint) if verifications else ())
@@ -156,13 +158,11 @@ class TargetWorker:
             self._anchors.pop(key, None)
 
     def anchor(self, key: SessionKey) -> Anchor | None:
-        """Return where a draft head may go on; None before a session's first prompt."""
+        """Return where a draft head may start; None before the session's first prompt is cached."""
         return self._anchors.get(key)
 
     def _prefill(self, job: PrefillTarget) -> CloudResult:
-        """The next part of a prompt and of the text after it; of the first one where another prompt's was
-        under way.
-        """
+        """Run the next part of a prompt and its text. A job with another prompt starts over."""
         prompt, running = replace(job, tokens=()), self._prefills.pop(job.key, None)
         try:
             if running is None or replace(running.job, tokens=()) != prompt:
@@ -186,7 +186,7 @@ class TargetWorker:
         return prefill
 
     def _parts(self, prefill: _Prefill) -> Iterator[None]:
-        """The text's last token is left to the forward that asks what comes after it."""
+        """Cache the prompt, then the text but for its last token: the next verification runs that one."""
         sequence, prompt = self._sequences[prefill.job.key], replace(prefill.job, tokens=())
         if self._prompted.pop(prompt.key, None) != prompt:
             yield from sequence.prefill_parts(prompt.prompt, prompt.max_new_tokens)
@@ -195,7 +195,7 @@ class TargetWorker:
             sequence.catch_up(prefill.job.tokens[:-1])
 
     def _verify(self, jobs: Sequence[Verify], on_hint: OnHint) -> list[Judgement | Exception]:
-        """Each job's judgement on a sequence of its own, all in one forward."""
+        """Return each job's judgement, each on its own sequence, all in one forward pass."""
         sequences = [self._sequences[job.key] for job in jobs]
         asked = [
             sequence.ask(job.tokens + job.draft, len(job.draft))
@@ -221,7 +221,7 @@ class TargetWorker:
         return judged
 
     def _note_anchor(self, job: TargetJob, tokens: Tokens, row: Array) -> None:
-        """Keep the row after some tokens of the text; the rows beside it need not be kept."""
+        """Keep a copy of the row after `tokens`, so that the other rows can be freed."""
         if self._keeps_anchors and row is not None:
             self._anchors[job.key] = Anchor(job.epoch, tokens, row.clone())
 
@@ -232,7 +232,10 @@ class TargetWorker:
     def _forward(
         self, jobs: Sequence[Verify], asked: Sequence[Asked], batch: VerificationBatch, on_hint: OnHint
     ) -> list[Array | Exception]:
-        """The rows of each chunk. Where the batch fails, each runs alone, so that one may fail alone."""
+        """Return the rows of each chunk.
+
+        If the batch fails, run each chunk alone, so that only its own errors hit it.
+        """
         chunks = [one.chunk for one in asked if one.chunk is not None]
         try:
             return self._run(chunks, batch) if chunks else []

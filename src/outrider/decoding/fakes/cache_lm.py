@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small text model without weights that reads the documents in its prompt.
 
-A count model interpolated with a cache of what it has before it: Jelinek-Mercer trigrams of some training
-sentences (Jelinek and Mercer 1980), and for each longest match of the last words in the documents, what
-followed it there (a cache model in the manner of Grave et al., "Unbounded cache model", NeurIPS 2017). Enough
-to measure what documents are worth on either side, in milliseconds and the same everywhere.
+A count model interpolated with a cache of the text before it: Jelinek-Mercer trigrams of training sentences
+(Jelinek and Mercer 1980), and the tokens that followed the longest match of the last words in the documents
+(a cache model in the manner of Grave et al., "Unbounded cache model", NeurIPS 2017). That is enough to
+measure the value of documents on either side, in milliseconds and with the same results everywhere.
 
-A prompt is words with spaces; SEPARATOR ends a document. The last two parts are the question and how the
-answer begins.
+A prompt is words with spaces; SEPARATOR ends a document. The last two parts are the question and the
+beginning of the answer.
 """
 
 from __future__ import annotations
@@ -26,13 +26,15 @@ from outrider.decoding.fakes.unbatched import ListSession, UnbatchedModel
 SEPARATOR = "|"
 END = "."
 TRUST_BY_MATCH = (0.0, 0.3, 0.7, 0.9)
-"""How much a continuation found after a match of 0, 1, 2, 3 or more words counts, against the trigrams."""
+"""The weight, against the trigrams, of what followed a match of 0, 1, 2, 3 or more words."""
 ORDER_WEIGHTS = (0.01, 0.09, 0.3, 0.6)
-"""Of the uniform distribution, unigrams, bigrams and trigrams; an unseen history passes its part down."""
+"""The weights of the uniform distribution, unigrams, bigrams and trigrams. An order without counts gives
+its weight to the lower ones.
+"""
 
 
 class WordTokenizer:
-    """A token a word; the end token reads as a full stop."""
+    """One token per word; the end token is a full stop."""
 
     def __init__(self, words: Iterable[str]) -> None:
         self._words = (END, SEPARATOR, *sorted(set(words) - {END, SEPARATOR}))
@@ -42,29 +44,29 @@ class WordTokenizer:
         self.fingerprint = blake2b("\n".join(self._words).encode(), digest_size=16).hexdigest()
 
     def encode(self, text: str) -> list[int]:
-        """Raises ConfigError for a word that was not given."""
+        """Return the ids of a text's words. Raises ConfigError for an unknown word."""
         unknown = [word for word in text.split() if word not in self._ids]
         if unknown:
             raise ConfigError(f"the words {', '.join(sorted(set(unknown)))} are not in this vocabulary")
         return [self._ids[word] for word in text.split()]
 
     def encode_prompt(self, text: str) -> list[int]:
-        """`encode`: no word is markup."""
+        """Return `encode(text)`: no word is markup."""
         return self.encode(text)
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        """Returns the words of token ids, separated by spaces."""
+        """Return the words of token ids, separated by spaces."""
         return " ".join(self._words[token_id] for token_id in token_ids)
 
 
 class CacheModel(UnbatchedModel):
-    """A LanguageModel; see the module."""
+    """A LanguageModel of trigrams and a cache; see the module."""
 
     max_length = 4096
     exits = None
 
     def __init__(self, tokenizer: WordTokenizer, sentences: Sequence[str]) -> None:
-        """`sentences` are what the trigrams are counted in, END included."""
+        """`sentences`: the text from which trigrams are counted, END included."""
         self.name = f"cache-lm-{len(sentences)}"
         self.tokenizer = tokenizer
         self.vocab_size, self.end_ids = tokenizer.vocab_size, tokenizer.end_ids
@@ -78,11 +80,11 @@ class CacheModel(UnbatchedModel):
                         self._counts[tuple(tokens[place - order : place])][token] += 1
 
     def open_session(self) -> CacheSession:
-        """Returns a new session with an empty cache."""
+        """Return a new session with an empty cache."""
         return CacheSession(self)
 
     def row(self, tokens: Sequence[int], num_prompt: int) -> Array:
-        """Logits (V,) after a prompt of `num_prompt` tokens and what was written since."""
+        """Return the logits (V,) after `tokens`, of which the first `num_prompt` are the prompt."""
         parts = _split(tokens[:num_prompt], self._separator)
         text = parts[-1] + list(tokens[num_prompt:])
         followers, match = _followers(parts[:-2], text)
@@ -106,7 +108,7 @@ class CacheModel(UnbatchedModel):
 
 
 class CacheSession(ListSession):
-    """The cache is the list of tokens."""
+    """A session whose cache is the list of tokens."""
 
     def __init__(self, model: CacheModel) -> None:
         super().__init__()
@@ -137,7 +139,9 @@ def _split(tokens: Sequence[int], separator: int) -> list[list[int]]:
 
 
 def _followers(documents: Sequence[Sequence[int]], text: Sequence[int]) -> tuple[Counter[int], int]:
-    """What follows the longest match of the end of `text` in the documents, and how many words match."""
+    """Return what follows the longest match of the end of `text` in the documents,
+    and its length in words.
+    """
     found: Counter[int] = Counter()
     longest = 0
     for document in documents:

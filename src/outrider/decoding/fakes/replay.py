@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model that is run once for every text and then remembered: many strategies over one model's behaviour."""
+"""A model that runs once per text and is then replayed, to compare strategies on the same model."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _Text = tuple[Prompt, tuple[int, ...]]
 
 
 class _Runner:
-    """What the model said after each text: its row (V,) and the rows of its exits (E, S).
+    """The recorded logits after each text: the model's row (V,) and the rows of its exits (E, S).
 
-    One session of the model serves all that replay it.
+    One session of the model serves all replaying sessions.
     """
 
     def __init__(self, model: LanguageModel) -> None:
@@ -41,14 +41,14 @@ class _Runner:
         self._tokens: tuple[int, ...] = ()
 
     def prefill(self, prompt: Prompt) -> None:
-        """Learn what follows a prompt, and how long it is."""
+        """Record the row after a prompt, and the prompt's length."""
         row = self._session.prefill(prompt)
         self._prompt, self._tokens = prompt, ()
         self.prompt_lengths[prompt] = self._session.length
         self.rows.setdefault((prompt, ()), row)
 
     def expected(self, prompt: Prompt, count: int) -> Successors:
-        """As `ModelSession.expected`."""
+        """Return `ModelSession.expected` of a prompt."""
         if (prompt, count) not in self._expected:
             if self._prompt != prompt:
                 self.prefill(prompt)
@@ -56,7 +56,7 @@ class _Runner:
         return self._expected[prompt, count]
 
     def run(self, prompt: Prompt, text: tuple[int, ...], num_last: int) -> None:
-        """Run the model over at least the last tokens of a text, and remember what was not known."""
+        """Run the model over at least the last `num_last` tokens of a text, and record new rows."""
         if self._prompt != prompt:
             self.prefill(prompt)
         known = min(common_length(self._tokens, text), len(text) - num_last)
@@ -72,8 +72,11 @@ class _Runner:
 
 
 class ReplayModel(UnbatchedModel):
-    """A LanguageModel with the rows of another. The same text gives the same row, bit for bit, however it
-    was cut into forwards. A prompt is told in `prompt_parts`, as if each took its time."""
+    """A LanguageModel that replays the rows of another.
+
+    The same text gives bit for bit the same row, however it was divided into forward passes. A prefill
+    yields `prompt_parts` parts, as if each took time.
+    """
 
     shares_prompts = True
 
@@ -88,23 +91,23 @@ class ReplayModel(UnbatchedModel):
         self.has_exits = True
 
     def without_exits(self) -> ReplayModel:
-        """The same model and memory, as if it had no exits."""
+        """Return the same model with the same recorded rows, but without exits."""
         bare = copy(self)
         bare.has_exits = False
         return bare
 
     @property
     def exits(self) -> ExitInfo | None:
-        """Returns the early exits of the replayed model; None where they are switched off."""
+        """The early exits of the replayed model; None if they are switched off."""
         return self._model.exits if self.has_exits else None
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """Returns the tokenizer of the replayed model."""
+        """The tokenizer of the replayed model."""
         return self._model.tokenizer
 
     def open_session(self) -> ReplaySession:
-        """Returns a new session with an empty cache."""
+        """Return a new session with an empty cache."""
         return ReplaySession(self._runner, self._prompt_parts, self.has_exits)
 
 
@@ -129,7 +132,7 @@ class ReplaySession(SharingSession):
         return self._runner.rows[prompt, ()]
 
     def prefill_parts(self, prompt: Prompt) -> Generator[None, None, Array]:
-        """Runs `prefill` in as many parts as the model was configured with."""
+        """Run `prefill` in the configured number of parts."""
         for _ in range(self._prompt_parts - 1):
             yield
         return self.prefill(prompt)
@@ -138,7 +141,7 @@ class ReplaySession(SharingSession):
         return self._runner.expected(self._prompt, count)
 
     def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Array:
-        """Appends tokens; returns their logits (M, V), running the model only for texts not seen before."""
+        """Append tokens; return their logits (M, V). The model runs only for texts not seen before."""
         text = (*self._tokens, *token_ids)
         texts = [(self._prompt, text[:end]) for end in range(len(self._tokens) + 1, len(text) + 1)]
         if any(key not in self._runner.rows for key in texts):

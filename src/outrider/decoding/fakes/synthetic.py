@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A made-up pair with a given acceptance length and given early exits, quick enough for thousands of texts.
+"""A synthetic pair with a given acceptance length and given early exits, fast enough for thousands of
+texts.
 
-The target is certain of one token after every text. The draft is calibrated: its row holds one confidence for
-its first choice, a share of the rest for its second, and the target's token takes those ranks just as often.
-So a token is accepted with the same chance under every acceptance scheme.
-An exit, from some depth of the text on, says what the target says; before that, something else.
+The target is certain of one token after every text. The draft is calibrated: its row gives one confidence
+to its first choice and a share of the rest to its second, and the target's token has those ranks at exactly
+these rates. So a token is accepted with the same probability under every acceptance scheme.
 
-What chance decides at a position is dealt like cards: in any STRATA positions of a text every share has its
-turn once. So even a few texts have nearly the acceptance and the exits that they should have.
+An exit makes the target's choice from some depth on that is random at each position, and a wrong one
+before.
+
+Random decisions are stratified over the positions of a text, like dealt cards: in each block of STRATA
+positions every share of 1 / STRATA occurs once. So even a few texts have almost the intended acceptance and
+exits.
 """
 
 from __future__ import annotations
@@ -29,18 +33,20 @@ from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_diges
 
 EOS_ID = 0
 FIRST_ID = 121
-"""So that half of the ids take one byte on the wire and half two, as of the shipped pair's texts."""
+"""Chosen so that half of the ids take one byte on the wire and half two, as in the shipped pair's texts."""
 VOCAB_SIZE = FIRST_ID + NUM_CHOICES
 MAX_LENGTH = 4096
 PROMPT_LENGTH = 8
 CERTAIN_GAP = 60.0
-"""Logits by which the target prefers its token: beyond the reach of any sampling noise."""
+"""By how many logits the target prefers its token: more than any sampling noise can reach."""
 EASY, HARD, WRONG = range(3)
 EXIT_CONFIDENCES = ((0.88, 0.99, 0.99, 0.99), (0.24, 0.43, 0.63, 0.94), (0.16, 0.27, 0.42, 0.62))
-"""What an exit takes its choice to be worth where it is right and the draft too, where it is right and the
-draft is not, and where it is wrong: of each the middles of four quarters, of the shipped target's exits."""
+"""An exit's confidence in its choice: if it is right and so is the draft (EASY), if it is right and the
+draft is not (HARD), and if it is wrong (WRONG). For each, the middles of the four quarters measured on the
+shipped target's exits.
+"""
 LAYERS_OF_ONE_GUESS = 3
-"""An exit that does not agree yet says what its neighbours say."""
+"""How many neighbouring exits share a wrong guess."""
 STRATA = 200
 
 _MASK = (1 << 64) - 1
@@ -48,7 +54,7 @@ _RANK, _CHOICE, _DEPTH, _GUESS, _CONFIDENCE = range(5)
 
 
 class ToyTokenizer:
-    """Token n reads as the word `wn`; any other word reads as some token, the same one each time."""
+    """Reads and writes token n as the word `wn`; any other word is mapped to a fixed token."""
 
     def __init__(self, vocab_size: int, end_ids: Collection[int] = (EOS_ID,)) -> None:
         self.vocab_size = vocab_size
@@ -57,15 +63,15 @@ class ToyTokenizer:
         self._words = [f"w{token_id}" for token_id in range(vocab_size)]
 
     def encode(self, text: str) -> list[int]:
-        """Returns one token id for each word."""
+        """Return one token id for each word."""
         return [self._id(word) for word in text.split()]
 
     def encode_prompt(self, text: str) -> list[int]:
-        """`encode`: no word is markup."""
+        """Return `encode(text)`: no word is markup."""
         return self.encode(text)
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        """Returns the words of token ids, separated by spaces."""
+        """Return the words of token ids, separated by spaces."""
         return " ".join([self._words[token_id] for token_id in token_ids])
 
     def _id(self, word: str) -> int:
@@ -74,7 +80,9 @@ class ToyTokenizer:
 
 
 class Place(NamedTuple):
-    """Where a text stands: the digests of its prompt and of all of it, and its tokens after the prompt."""
+    """The end of a text: the digests of its prompt and of all of it,
+    and its number of tokens after the prompt.
+    """
 
     prompt: int
     digest: int
@@ -83,9 +91,9 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class SyntheticSettings:
-    """`confidence`: the draft's in its first choice; `second_choice`: the share of the rest its second takes.
+    """`confidence`: the draft's in its first choice. `second_choice`: the share of the rest for its second.
 
-    `exit_agreement`: the chance per position that exit 0, 1, ... already says what the target says.
+    `exit_agreement`: the probability per position that exit 0, 1, ... already makes the target's choice.
     """
 
     seed: int = 0
@@ -119,22 +127,22 @@ class SyntheticModel(UnbatchedModel):
         self._exit_indices = exit_indices
 
     def open_session(self) -> SyntheticSession:
-        """Returns a new session with an empty cache."""
+        """Return a new session with an empty cache."""
         return SyntheticSession(self)
 
     def rows(self, places: Sequence[Place]) -> Array:
-        """Logits (M, V) of what follows there."""
+        """Return the logits (M, V) after each place."""
         return self._table[[self._index(place) for place in places]]
 
     def exit_rows(self, places: Sequence[Place]) -> Array:
-        """The logits (E, M, V) of all exits; no exits, no rows."""
+        """Return the logits (E, M, S) of all exits; empty if there are none."""
         if self._exit_indices is None:
             return self._exit_table[:0]
         return self._exit_table[torch.tensor([self._exit_indices(place) for place in places]).T]
 
 
 class SyntheticSession(ListSession):
-    """The cache is the list of places."""
+    """A session whose cache is the list of places."""
 
     def __init__(self, model: SyntheticModel) -> None:
         super().__init__()
@@ -157,13 +165,13 @@ class SyntheticSession(ListSession):
         return self._model.rows(places[1:])
 
     def copy_from(self, other: ModelSession, start: int, length: int) -> None:
-        """Takes over the first `length` tokens of another session; see `core.ports.SharingSession`."""
+        """Take over the first `length` tokens of another session; see `core.ports.SharingSession`."""
         assert isinstance(other, SyntheticSession)
         self._cache = other._cache[:length]
 
 
 def synthetic_pair(settings: SyntheticSettings) -> tuple[SyntheticModel, SyntheticModel]:
-    """The target, with exits where `exit_agreement` gives any, and its draft."""
+    """Return the target, with exits if `exit_agreement` is not empty, and its draft model."""
     num_exits = len(settings.exit_agreement)
     exits = ExitInfo(tuple(range(1, num_exits + 1)), num_exits + 1, torch.arange(FIRST_ID, VOCAB_SIZE))
     target = SyntheticModel(
@@ -182,12 +190,12 @@ def synthetic_pair(settings: SyntheticSettings) -> tuple[SyntheticModel, Synthet
 
 
 def certain_rows() -> Array:
-    """Logits (C, V): row i is certain of choice i."""
+    """Return logits (C, V): row i is certain of choice i."""
     return _over_vocabulary(torch.eye(NUM_CHOICES) * CERTAIN_GAP - CERTAIN_GAP)
 
 
 def _draft_table(confidence: float, second_choice: float) -> Array:
-    """(C * C, V): the row whose first choice is `index // C` and whose second is `index % C`."""
+    """Return (C * C, V): the row at an index has first choice `index // C` and second choice `index % C`."""
     first, second, other = (
         math.log(max(weight, 1e-30)) for weight in draft_row(confidence, second_choice)[:3]
     )
@@ -199,14 +207,14 @@ def _draft_table(confidence: float, second_choice: float) -> Array:
 
 
 def _over_vocabulary(rows: Array) -> Array:
-    """Rows over the choices (N, C) as rows over all ids (N, V)."""
+    """Expand rows over the choices (N, C) to rows over all ids (N, V)."""
     wide = torch.full((len(rows), VOCAB_SIZE), -2.0 * CERTAIN_GAP)
     wide[:, FIRST_ID:] = rows
     return wide
 
 
 def _exit_table() -> Array:
-    """(C * F, C): the row that chooses `index // F` with the confidence number `index % F`."""
+    """Return (C * F, C): the row at an index chooses `index // F` with confidence number `index % F`."""
     confidences = torch.tensor(EXIT_CONFIDENCES).flatten()
     others = torch.log((1.0 - confidences) / (NUM_CHOICES - 1))
     table = others[None, :, None].repeat(NUM_CHOICES, 1, NUM_CHOICES)
@@ -220,7 +228,9 @@ def _target_choice(seed: int, digest: int) -> int:
 
 
 def _draft_index(settings: SyntheticSettings, place: Place) -> int:
-    """The draft's first and second choice: the target's at the rank its luck gives it."""
+    """Return the draft's first and second choice;
+    the target's token gets a random one of their ranks, or none.
+    """
     target = _target_choice(settings.seed, place.digest)
     another, a_third = _other_choice(target, 1), _other_choice(target, 2)
     luck = _dealt(settings.seed, place, _RANK)
@@ -232,7 +242,7 @@ def _draft_index(settings: SyntheticSettings, place: Place) -> int:
 
 
 def _exit_indices(settings: SyntheticSettings, place: Place) -> list[int]:
-    """For each exit the row of `_exit_table` it gives there."""
+    """Return for each exit its row of `_exit_table` at a place."""
     seed, num_exits = settings.seed, len(settings.exit_agreement)
     target = _target_choice(seed, place.digest)
     depth, bits = _dealt(seed, place, _DEPTH), mixed_bits(seed, place.digest, _CONFIDENCE)
@@ -255,12 +265,14 @@ def _exit_indices(settings: SyntheticSettings, place: Place) -> list[int]:
 
 
 def _other_choice(choice: int, step: int) -> int:
-    """The choice `step` further on, 1 to NUM_CHOICES - 1: one of the others."""
+    """Return the choice `step` further, cyclically;
+    for a step of 1 to NUM_CHOICES - 1 it is another choice.
+    """
     return (choice + step) % NUM_CHOICES
 
 
 def _dealt(seed: int, place: Place, purpose: int) -> float:
-    """0 to 1, evenly over the text's positions."""
+    """Return a number from 0 to 1, stratified over the text's positions."""
     hand, turn = divmod(place.position, STRATA)
     within = mixed_bits(seed, place.digest, purpose) / 2.0**64
     return (_hand(seed, place.prompt, hand, purpose)[turn] + within) / STRATA
@@ -268,14 +280,14 @@ def _dealt(seed: int, place: Place, purpose: int) -> float:
 
 @lru_cache(maxsize=1024)
 def _hand(seed: int, prompt: int, number: int, purpose: int) -> tuple[int, ...]:
-    """0 to STRATA - 1 in some order."""
+    """Return the numbers 0 to STRATA - 1 in random order."""
     shuffled = list(range(STRATA))
     random.Random(mixed_bits(seed, prompt, purpose + 16 * number)).shuffle(shuffled)
     return tuple(shuffled)
 
 
 def mixed_bits(seed: int, digest: int, purpose: int) -> int:
-    """64 mixed bits (the finaliser of splitmix64, Steele et al. 2014)."""
+    """Return 64 mixed bits (the finaliser of splitmix64, Steele et al. 2014)."""
     value = (digest + (purpose << 32) + seed * 0x9E3779B97F4A7C15 + 0x9E3779B97F4A7C15) & _MASK
     value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the synthetic models must be to show a measured acceptance, second choice and exits."""
+"""Parameters with which the synthetic models show a measured acceptance, second choice and exits."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from collections.abc import Callable, Sequence
 from outrider.core.errors import ConfigError
 
 NUM_CHOICES = 15
-"""Tokens that the models choose from; besides them there is the end token, which they never choose."""
+"""Tokens that the models choose from; the end token is not among them and is never chosen."""
 
 
 def draft_row(confidence: float, second_choice: float) -> list[float]:
-    """Return probabilities by rank; they leave nothing for the end token."""
+    """Return probabilities by rank; the end token gets none."""
     second = (1.0 - confidence) * second_choice
     others = (1.0 - confidence - second) / (NUM_CHOICES - 2)
     return [confidence, second] + [others] * (NUM_CHOICES - 2)
 
 
 def draft_confidence(acceptance_rate: float, second_choice: float, sampled: bool) -> float:
-    """The draft's confidence at which a token is accepted with this chance.
+    """Return the draft's confidence at which a token is accepted with this rate.
 
-    Greedy: the confidence itself. Sampled: draft and target choose independently from the draft's calibrated
-    row, so the chance is the sum of that row's squares. Raises ConfigError below what a flat row gives.
+    Greedy: the rate itself. Sampled: draft and target choose independently from the draft's calibrated row,
+    so the rate is the sum of that row's squares. Raises ConfigError for a rate below that of a flat row.
     """
     if not sampled:
         return acceptance_rate
@@ -37,9 +37,9 @@ def draft_confidence(acceptance_rate: float, second_choice: float, sampled: bool
 
 
 def second_choice_rate(confidence: float, second_choice: float, sampled: bool) -> float:
-    """How often the draft's second choice is the target's token where its first is not.
+    """Return how often the draft's second choice is the target's token, given that its first is not.
 
-    Sampled: the draft draws both without replacement, the target its own from the same row.
+    Sampled: the draft draws both without replacement, the target independently from the same row.
     """
     if not sampled:
         return second_choice
@@ -56,13 +56,15 @@ def second_choice_rate(confidence: float, second_choice: float, sampled: bool) -
 def exit_agreement(
     acceptance_rate: float, num_draft_tokens: int, num_exits: int, miss_rate: float, average_exit: float
 ) -> tuple[float, ...]:
-    """The chance per position and exit at which a share `miss_rate` of rounds ends as no exit predicted.
+    """Return the probability, per exit, that it agrees with the target at a position.
 
-    In the others the first exit to predict it has the number `average_exit` (from 1) on average. A round's
-    outcome is predicted once every position it decides on is. Chances rise with depth as 1 - decay^exit.
+    They are chosen so that in a share `miss_rate` of the rounds no exit predicts the outcome, and in the
+    others the first exit to predict it is on average number `average_exit` (from 1). An exit predicts the
+    outcome of a round if it agrees at every position that the round decides. The probabilities rise with
+    depth as 1 - decay^exit.
     """
     ceiling = _solve(lambda chance: _predicted(chance, acceptance_rate, num_draft_tokens), 1.0 - miss_rate)
-    # The quicker the chances rise, the earlier the first exit: the average falls as `steepness` grows.
+    # The faster the probabilities rise, the earlier the first exit: the average falls as `steepness` grows.
     steepness = _solve(
         lambda value: -_average_exit(_chances(ceiling, value, num_exits), acceptance_rate, num_draft_tokens),
         -average_exit,
@@ -79,7 +81,7 @@ def _chances(ceiling: float, steepness: float, num_exits: int) -> tuple[float, .
 
 
 def _predicted(chance: float, acceptance_rate: float, num_draft_tokens: int) -> float:
-    """The chance that all positions a round decides on are predicted, each with `chance`."""
+    """Return the probability that all positions of a round are predicted, each with probability `chance`."""
     stopped = sum(
         acceptance_rate ** (count - 1) * (1.0 - acceptance_rate) * chance**count
         for count in range(1, num_draft_tokens + 1)
@@ -94,7 +96,7 @@ def _average_exit(chances: Sequence[float], acceptance_rate: float, num_draft_to
 
 
 def _solve(rising: Callable[[float], float], wanted: float) -> float:
-    """Where a rising function of 0 to 1 reaches a value; the nearer end where it does not."""
+    """Return where a function that rises on 0 to 1 reaches a value; the nearer end if it does not."""
     low, high = 0.0, 1.0
     for _ in range(50):
         middle = (low + high) / 2.0

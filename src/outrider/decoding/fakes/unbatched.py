@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For models that gain nothing from batches or parts: sessions one after the other, prompts in one go."""
+"""Base classes for models without batching: sessions run one after the other, prompts in one part."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from outrider.core.values import Prompt, Successors
 
 
 class UnbatchedModel:
-    """The batching half of a LanguageModel."""
+    """The batching methods of a LanguageModel."""
 
     shares_prompts = False
 
     def forward_together(
         self, chunks: Sequence[Chunk], read: ExitReader | None = None, pause: Pause | None = None
     ) -> list[Array]:
-        """With a pause before each session's turn; what exits say of several is told at the end of all."""
+        """Run the chunks one after the other, with a pause before each.
+
+        An exit is read once all chunks have reached it.
+        """
         lengths, rows = [chunk.session.length for chunk in chunks], []
         told: dict[int, list[tuple[int, Array]]] = {}
         try:
@@ -43,7 +46,7 @@ def _tell(
     index: int,
     rows: Array,
 ) -> None:
-    """Of each exit at once what it says of all `count` chunks, `told` so far of those before `number`."""
+    """Collect an exit's rows in `told`, and call `read` once they are there for all `count` chunks."""
     so_far = told.setdefault(index, [])
     so_far.append((number, rows))
     if len(so_far) == count:
@@ -53,8 +56,9 @@ def _tell(
 
 
 class ListSession(ModelSession):
-    """Its cache is a list with an entry a token. Its prefill is one part, and tells nothing of what follows
-    the prompt's own tokens.
+    """A session whose cache is a list with one entry per token.
+
+    Its prefill is one part, and `expected` is empty.
     """
 
     def __init__(self) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the models' work takes on the virtual clock."""
+"""Simulated compute times of the models."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from outrider.core.ports import LanguageModel
 from outrider.decoding.jobs import CloudDraft, CloudJob, DraftTokens, EdgeJob, PrefillTarget
 
 _WHOLE = 1e-6
-"""A segment that lacks no more than this has ended: times are sums of floats."""
+"""Tolerance within which a segment counts as ended, because times are sums of floats."""
 
 
 @dataclass(frozen=True)
 class DeviceQueue:
-    """How long a forward that is aborted runs on: a device takes it in so many `segments`, each whole; with
-    none it leaves it at once.
+    """How long an aborted forward pass keeps its device busy.
 
-    At least one segment waits behind the one that runs, and as many as last for the `host_s` seconds that the
-    host needs for news, so that the device never does (`step_launchers.Lead`).
+    The device gets a pass in `segments` equal parts and completes every part that it has got; with 0
+    segments it stops at once. At least one part waits behind the running one, and enough to last for the
+    `host_s` seconds that the host needs to react, so that the device never idles (`step_launchers.Lead`).
     """
 
     segments: int = 0
     host_s: float = 0.0
 
     def left_s(self, after_s: float, whole_s: float) -> float:
-        """How long a forward takes that is aborted after so long; it would have taken `whole_s`."""
+        """Return how long a pass of `whole_s` lasts if it is aborted after `after_s`."""
         if not self.segments or whole_s <= 0.0:
             return after_s
         segment_s = whole_s / self.segments
@@ -40,15 +40,15 @@ NO_QUEUE = DeviceQueue()
 
 @dataclass(frozen=True)
 class ComputeProfile:
-    """Modelled compute times in seconds.
+    """Simulated compute times in seconds.
 
-    One token of the draft takes draft_token_s, and draft_branch_s more for each further prefix of a batch.
-    The target verifies n drafted tokens in verify_s + n * verify_token_s and takes a step, with none, in
-    step_s (as long as a verification, where that is None); verify_exit_s and step_exit_s more for each of its
-    early exits where they are asked. A token of a draft beside the target takes cloud_draft_token_s, and
-    cloud_draft_branch_s more for each further place of its text, with `cloud_draft_apart` on a device of its
-    own. Exit i hints at the share exit_fractions[i] of either; where none are given, when its layer is done.
-    `draft_queue` and `target_queue`: how a forward ends that is given up.
+    The draft model takes draft_token_s for a token, plus draft_branch_s for each further prefix of a batch.
+    The target verifies n draft tokens in verify_s + n * verify_token_s. A step without draft tokens takes
+    step_s, or if that is None as long as a verification. Each early exit that is read adds verify_exit_s or
+    step_exit_s. The cloud's own draft model takes cloud_draft_token_s for a token, plus
+    cloud_draft_branch_s for each further prefix; with `cloud_draft_apart` it runs on its own device. Exit i
+    gives its hint after the share exit_fractions[i] of a pass; if none are given, when its layer is done.
+    `draft_queue` and `target_queue`: how an aborted pass ends.
     """
 
     draft_prefill_s: float = 0.02
@@ -68,17 +68,22 @@ class ComputeProfile:
     cloud_draft_apart: bool = False
 
     def draft_s(self, job: EdgeJob) -> float:
-        """Returns the modelled seconds of a job of the draft model."""
+        """Return the simulated seconds of a job of the draft model."""
         if isinstance(job, DraftTokens):
             return self.draft_token_s + (len(job.prefixes) - 1) * self.draft_branch_s
         return self.draft_prefill_s
 
     def cloud_draft_s(self, places: int) -> float:
-        """Returns the modelled seconds of a token of the cloud's draft at so many places at once."""
+        """Return the simulated seconds of a token of the cloud's draft model after each
+        of `places` prefixes.
+        """
         return self.cloud_draft_token_s + (places - 1) * self.cloud_draft_branch_s
 
     def target_s(self, job: CloudJob, num_exits: int) -> float:
-        """By a target with so many exits. A text's first token comes from the prefill and costs nothing."""
+        """Return the simulated seconds of a job on a target with `num_exits` exits.
+
+        The first token of a text comes from the prefill and takes no time.
+        """
         if isinstance(job, CloudDraft):
             return self.cloud_draft_s(1)
         if isinstance(job, PrefillTarget):
@@ -92,6 +97,8 @@ class ComputeProfile:
 
 
 def layer_fractions(target: LanguageModel) -> tuple[float, ...]:
-    """Return the share of a forward after which each exit speaks, all layers taking alike."""
+    """Return the share of a forward pass after which each exit is reached,
+    if all layers take the same time.
+    """
     exits = target.exits
     return tuple(layer / exits.num_layers for layer in exits.layers) if exits is not None else ()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same machines and models on a virtual clock: a seeded discrete-event loop over a modelled link.
+"""The real machines and models on a virtual clock: a seeded discrete-event loop over a simulated link.
 
-Nothing sleeps. Models really run, but their time is what `ComputeProfile` says, so hardware and networks that
-are not at hand can be studied, and any schedule can be replayed from its seed.
+Nothing sleeps. The models really run, but their time is taken from `ComputeProfile`. So hardware and
+networks that are not available can be studied, and any schedule can be replayed from its seed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TICK_S = 0.05
 
 
 class VirtualDecoder(TextDecoder):
-    """A TextDecoder whose seconds are virtual; its clock `now_s` runs on from text to text."""
+    """A TextDecoder in virtual time; its clock `now_s` continues from text to text."""
 
     def __init__(
         self,
@@ -45,8 +45,10 @@ class VirtualDecoder(TextDecoder):
         second: VirtualWorld | None = None,
         cloud_head: DraftHead | None = None,
     ) -> None:
-        """`cloud_draft`: a draft model beside the target; `cloud_head`: its own draft head instead. `second`:
-        that of a second verifier, over a link of its own; its draft model's times and its seed are not used.
+        """`cloud_draft`: a draft model in the cloud; `cloud_head`: the target's draft head instead.
+
+        `second`: the world of a second verifier with its own link; its draft model's times and its seed are
+        unused.
         """
         self._observer = observer
         self._compute = world.compute
@@ -80,7 +82,7 @@ class VirtualDecoder(TextDecoder):
         on_verified: Callable[[Verified], None] = ignore_verified,
         cancelled: Callable[[], bool] = never_cancelled,
     ) -> Decoded:
-        """See `core.ports.TextDecoder`; `cancelled` is asked after every event."""
+        """Decode as `core.ports.TextDecoder`; `cancelled` is asked after every event."""
         self._start_s = self.now_s
         self._transcript = DecodeRecorder(self._tokenizer, on_verified)
         config = self._config
@@ -100,23 +102,23 @@ class VirtualDecoder(TextDecoder):
         return self._transcript.decoded(self._machine, self.now_s - self._start_s, link)
 
     def move_to(self, world: VirtualWorld) -> None:
-        """Decode the next texts under the links and times of another world; the session goes on."""
+        """Decode the next texts with the links and times of another world, in the same session."""
         self._compute = world.compute
         for verifier in self._verifiers:
             verifier.move_to(world)
 
     def close(self) -> None:
-        """Drops all pending events."""
+        """Drop all pending events."""
         self._agenda.clear()
 
     @property
     def now_s(self) -> float:
-        """Seconds on the clock of the simulation."""
+        """The simulated time in seconds."""
         return self._agenda.now_s
 
     @property
     def num_hedged(self) -> int:
-        """How often the second verifier was asked."""
+        """How often the second verifier was used."""
         return self._hedge.num_hedged if self._hedge is not None else 0
 
     @property
@@ -134,7 +136,7 @@ class VirtualDecoder(TextDecoder):
         self._agenda.step()
 
     def _tick(self, request: DecodeRequest, transcript: DecodeRecorder) -> None:
-        """Watches deadline and link while this request's text is decoded."""
+        """Check deadline and link, again and again while this request's text is decoded."""
         if self._machine.done or transcript is not self._transcript:
             return
         if self.now_s - self._start_s > request.deadline_s:
@@ -147,7 +149,7 @@ class VirtualDecoder(TextDecoder):
         self._agenda.at(self.now_s + _TICK_S, self._tick, request, transcript)
 
     def _watch(self) -> None:
-        """Look whether the second verifier is to be asked now, and when to look again."""
+        """Use the second verifier if it is due, and schedule the next check."""
         if self._hedge is None:
             return
         up = [verifier.is_up for verifier in self._verifiers]
@@ -159,7 +161,7 @@ class VirtualDecoder(TextDecoder):
             self._agenda.at(due_s, self._watch_text)
 
     def _watch_text(self) -> None:
-        """While a text is written."""
+        """Call `_watch` while a text is in progress."""
         if not self._machine.done:
             self._watch()
 
@@ -172,7 +174,7 @@ class VirtualDecoder(TextDecoder):
         self._agenda.at(self.now_s + self._compute.draft_s(job), self._finish_edge_job, running, result)
 
     def _finish_edge_job(self, running: Running[EdgeJob], result: EdgeResult) -> None:
-        """Nothing comes of a job that was left."""
+        """Complete a job, unless it was aborted."""
         if running.left:
             return
         self._end_edge_job(running)
@@ -180,7 +182,7 @@ class VirtualDecoder(TextDecoder):
         self._perform(self._machine.complete(running.job, result, self.now_s, compute_s))
 
     def _leave_edge_job(self) -> None:
-        """After news, if something else is worth more now."""
+        """Abort the running job if another one is worth more after a frame has arrived."""
         running = self._drafting
         if running is None or running.left:
             return

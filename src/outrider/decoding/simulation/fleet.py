@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many robots on one verifier, on a virtual clock: robots and links are modelled, the verifier may be real.
+"""Many robots on one verifier, in virtual time: robots and links are simulated, the verifier may be real.
 
-The verifier turns as `serve_frames` does: it takes what has arrived, runs one batch, and what comes meanwhile
-waits; where the batch is a single chunk it looks for that at every exit. Each robot has a processor and a
-link of its own.
+The verifier works as in `serve_frames`: it handles the frames that have arrived, runs one batch, and leaves
+frames that arrive meanwhile for later. If the batch is a single job, it looks for new frames at every exit.
+Each robot has its own processor and link.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _TICK_S = 0.1
 
 
 class FleetCloud:
-    """The verifier's thread."""
+    """The verifier's thread: receives frames, runs batches, sends answers."""
 
     def __init__(self, target: LanguageModel, world: FleetWorld, agenda: EventLoop) -> None:
         self.record = CloudRecord()
@@ -55,18 +55,18 @@ class FleetCloud:
         )
         self._inbox: list[tuple[Peer, Callable[[], EdgeFrame]]] = []
         self._due_s = 0.0
-        """When what waits in the inbox has waited for long enough."""
+        """When the frames in the inbox stop waiting for more."""
         self._busy = False
         self._look_s = -1.0
         self._deliver: dict[Peer, Callable[[CloudFrame], None]] = {}
         self._shares = layer_fractions(target)
 
     def connect(self, peer: Peer, deliver: Callable[[CloudFrame], None]) -> None:
-        """Registers the function that receives the frames for a peer."""
+        """Register the function that receives the frames for a peer."""
         self._deliver[peer] = deliver
 
     def receive(self, peer: Peer, frame: EdgeFrame) -> None:
-        """Takes a frame of a peer; starts a batch if enough frames are waiting."""
+        """Take a frame from a peer; start a batch if enough frames are waiting."""
         if not self._inbox:
             self._due_s = self._agenda.now_s + self._world.fill_wait_s
             if self._world.fill > 1:
@@ -76,12 +76,15 @@ class FleetCloud:
             self._turn()
 
     def _filled(self) -> bool:
-        """Whether what has arrived need not wait any longer."""
+        """Return whether the frames in the inbox need not wait for more."""
         enough = len(self._inbox) >= self._world.fill
         return bool(self._inbox) and (enough or self._agenda.now_s >= self._due_s)
 
     def _turn(self) -> None:
-        """Receive, run one batch, answer. What lies at the verifier does not wait for others to come."""
+        """Receive, run one batch, answer.
+
+        Work that the verifier already has does not wait for the inbox to fill.
+        """
         if self._busy:
             return
         self._busy = True
@@ -122,18 +125,18 @@ class FleetCloud:
         self._agenda.at(start_s + took_s, lambda: self._end_turn(answers, bool(jobs)))
 
     def _take_in(self) -> list[Reply]:
-        """Hand on what has arrived."""
+        """Pass the frames in the inbox to the service; return its replies."""
         inbox, self._inbox = self._inbox, []
         return [reply for peer, unpacked in inbox for reply in self._service.receive(peer, unpacked())]
 
     def _batch_s(self, jobs: Sequence[CloudJob]) -> float | None:
-        """What a batch takes, where that is modelled."""
+        """Return the simulated duration of a batch; None to measure it."""
         if self._world.batch_s is None:
             return None
         return self._world.batch_s(jobs) if jobs else 0.0
 
     def _wire(self, *replies: Sequence[Reply]) -> None:
-        """What a real verifier spends on encoding them."""
+        """Encode the replies, for the time that a real verifier spends on it."""
         for reply in (reply for some in replies for reply in some):
             self._world.frame_bytes(reply.frame)
 
@@ -165,7 +168,7 @@ class FleetCloud:
 
 
 class FleetRobot:
-    """One robot: an edge machine with a draft, a link, and one text after the other to write."""
+    """One robot: an edge machine with a draft model, a link, and a sequence of texts to write."""
 
     def __init__(
         self,
@@ -213,7 +216,7 @@ class FleetRobot:
         self._work()
 
     def _tick(self, number: int) -> None:
-        """Ask again after a long silence."""
+        """Repeat requests after a long silence."""
         if self._machine.done or len(self.record.texts) != number:
             return
         if self._patience.verdict(True, 1, self._agenda.now_s) == "ask again":
@@ -279,7 +282,7 @@ class FleetRobot:
 
 
 class Fleet:
-    """Robots that share one verifier, each with texts and a strategy of its own."""
+    """Robots that share one verifier; each has its own texts and strategy."""
 
     def __init__(self, target: LanguageModel, world: FleetWorld) -> None:
         self.agenda = EventLoop()
@@ -291,14 +294,14 @@ class Fleet:
     def add(
         self, texts: Iterator[FleetText], draft: LanguageModel | None, config: DecodingConfig
     ) -> RobotRecord:
-        """Another robot, at work from the start on; its record fills while the fleet runs."""
+        """Add a robot that works from the start; its record fills while the fleet runs."""
         name = f"robot {len(self.robots)}"
         robot = FleetRobot(name, texts, draft, config, self._target, self._world, self.agenda, self.cloud)
         self.robots.append(robot)
         return robot.record
 
     def run(self, until_s: float = float("inf")) -> None:
-        """Until all texts are written, or for so long. Raises LinkError where a robot was refused."""
+        """Run until all texts are written, or until `until_s`. Raises LinkError if a robot was refused."""
         self.agenda.run(until_s, lambda: all(robot.done for robot in self.robots))
         failures = [robot.record.failure for robot in self.robots if robot.record.failure]
         if failures:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a fleet on the virtual clock is given, and what is recorded of it."""
+"""The inputs of a fleet in virtual time, and its records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
 @dataclass(frozen=True)
 class FleetText:
-    """What a robot is to write, and for how long it does other things before."""
+    """A text for a robot to write, after a pause."""
 
     prompt: Prompt
     max_new_tokens: int = 96
@@ -27,14 +27,16 @@ class FleetText:
 
 @dataclass(frozen=True)
 class FleetWorld:
-    """Everything outside the machines. `frame_bytes` is the size of a frame on the wire, `unpacking` gives
-    what makes of its bytes the frame again: at its real cost a verifier does that too. What is left ends at
-    once: of `compute`, the queues do not count.
+    """Everything outside the machines.
 
-    `batch_s` says how long the verifier takes for a batch; where it is None, it takes the processor's time
-    that it really takes. With `fill` it waits, but for `fill_wait_s` at most, until so many frames have come.
-    `tuning` is the verifier's; each robot has that of its configuration. `cloud_draft` stands beside the
-    target.
+    `frame_bytes` returns the size of a frame on the wire. `unpacking` takes a frame and returns a function
+    that decodes its bytes again, at the cost that a verifier has. Aborted jobs end at once: the queues of
+    `compute` are not used.
+
+    `batch_s` returns how long the verifier takes for a batch; if it is None, the real processor time is
+    measured. The verifier waits until `fill` frames have arrived, but at most for `fill_wait_s`. `tuning`
+    is the verifier's; each robot uses that of its configuration. `cloud_draft` is a draft model in the
+    cloud.
     """
 
     frame_bytes: Callable[[Frame], int]
@@ -52,10 +54,10 @@ class FleetWorld:
 
 @dataclass
 class RobotRecord:
-    """What became of one robot's texts. Seconds on the fleet's clock.
+    """The results of one robot's texts, in seconds of the fleet's clock.
 
-    `commits`: when so many tokens became final. `rounds`: verdicts on drafts. `first_s`: from the start of a
-    text to its first tokens; `finished_s`: to its last.
+    `commits`: when how many tokens became final. `rounds`: verdicts on drafts. `first_s`: from the start of
+    a text to its first tokens; `finished_s`: to its last.
     """
 
     texts: list[tuple[int, ...]] = field(default_factory=list)
@@ -69,11 +71,11 @@ class RobotRecord:
 
 @dataclass
 class CloudRecord:
-    """Sizes and times of the verifier's batches of verifications, times of its own drafts' batches and of the
-    parts of `prompts` between.
+    """The verifier's batches: sizes and times of verifications,
+    and times of its own drafts and of prompt parts.
 
-    `others_s`: the processor's time in the midst of batches that was spent on what robots and links do; it is
-    part of no batch's.
+    `others_s`: processor time within batches that the simulated robots and links used; no batch includes
+    it.
     """
 
     batches: list[int] = field(default_factory=list)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happened when, for a person to see: machines at work, frames in flight, tokens becoming final."""
+"""A record of what happened when: models at work, frames in flight, tokens becoming final."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ EventKind = Literal[
 
 @dataclass(frozen=True)
 class TimelineEvent:
-    """Something that took from `start_s` to `end_s` on the driver's clock; equal where it is a moment.
+    """An event from `start_s` to `end_s` on the driver's clock; they are equal for an instant.
 
-    draft, prefill_edge: the edge's model at work on `branch` (0 is the main one). prefill_cloud, draft_cloud,
-    verify, step: the cloud's. up, down: a frame named `label` in flight. exit: a hint leaves the target.
-    commit: tokens become final. cancel: work that can no longer matter is dropped. `base` is a position in
-    the text and `tokens` how many follow it.
+    draft, prefill_edge: the edge's model at work on `branch` (0 is the main one). prefill_cloud,
+    draft_cloud, verify, step: the cloud's. up, down: a frame named `label` in flight. exit: the target
+    gives a hint. commit: tokens become final. cancel: work that is no longer needed is dropped. `base` is a
+    position in the text and `tokens` the number of tokens from there.
     """
 
     kind: EventKind

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One verifier on the virtual clock, with the link to it."""
+"""One verifier in virtual time, with the link to it."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _Job = TypeVar("_Job")
 
 
 class Outbox:
-    """What the cloud has to say while its sender is busy: verdicts first, then hints in order (FSD, alg. 2).
+    """The cloud's frames while its sender is busy: verdicts first, then hints in order (FSD, alg. 2).
 
-    `order` of hints: confidence (surest first), fifo or random. What is final makes hints pointless.
+    `order` of hints: confidence (highest first), fifo or random. A new verdict discards the waiting hints.
     """
 
     def __init__(self, order: str, rng: random.Random) -> None:
@@ -46,7 +46,7 @@ class Outbox:
         self._hints: list[Hint] = []
 
     def push(self, frame: CloudFrame) -> None:
-        """Queues a frame; a frame that is not a hint drops the hints queued so far."""
+        """Queue a frame; any frame but a hint discards the hints in the queue."""
         if isinstance(frame, Hint):
             self._hints.append(frame)
             return
@@ -54,7 +54,7 @@ class Outbox:
         self._hints.clear()
 
     def pop(self) -> CloudFrame | None:
-        """The next frame to send, if any."""
+        """Return the next frame to send, if any."""
         if self._final:
             return self._final.popleft()
         if not self._hints:
@@ -69,14 +69,14 @@ class Outbox:
 
 @dataclass(eq=False)
 class Running(Generic[_Job]):
-    """A job that a model does, and whether it has been told to leave it."""
+    """A job that a model runs; `left` is set once it is aborted."""
 
     job: _Job
     started_s: float
     left: bool = False
 
     def free_s(self, now_s: float, queue: DeviceQueue, whole_s: float) -> float:
-        """When a device is free that is told now to leave this job, which would take so long."""
+        """Return when the device is free if this job of `whole_s` is aborted now."""
         return self.started_s + queue.left_s(now_s - self.started_s, whole_s)
 
 
@@ -92,12 +92,12 @@ class VirtualWorld:
     seed: int = 0
 
     def is_up(self, start_s: float, end_s: float) -> bool:
-        """Whether no outage touches the interval."""
+        """Return whether no outage overlaps the interval."""
         return is_up(self.outages, start_s, end_s)
 
 
 class VirtualVerifier:
-    """Takes frames up, and hands those that come down to `deliver` with their bytes."""
+    """Takes the edge's frames, and passes the cloud's frames with their sizes to `deliver`."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class VirtualVerifier:
         cloud_draft: LanguageModel | None = None,
         cloud_head: DraftHead | None = None,
     ) -> None:
-        """`cloud_draft`: a draft model beside the target; `cloud_head`: the target's draft head instead."""
+        """`cloud_draft`: a draft model in the cloud; `cloud_head`: the target's draft head instead."""
         self._target, self._cloud_draft, self._cloud_head = target, cloud_draft, cloud_head
         self._tuning = config.tuning
         self._world = world
@@ -125,11 +125,11 @@ class VirtualVerifier:
         self._sender_free_s = 0.0
         self._running: Running[CloudJob] | None = None
         self._drafting: frozenset[tuple[int, ...]] | None = None
-        """The texts after which the draft beside the target goes on, on a device of its own."""
+        """The prefixes that the cloud's draft model, on its own device, extends now."""
         self._may_draft = False
-        """Whether anything has happened since that was last asked where to go on."""
+        """Whether anything has happened since the service was last asked for drafts ahead."""
         self._has_news = False
-        """Whether anything has happened here since the service was last asked for a job."""
+        """Whether anything has happened since the service was last asked for a job."""
         self.generation = 1
         for outage in world.outages:
             agenda.at(outage.end_s, self._reconnect, outage)
@@ -140,12 +140,12 @@ class VirtualVerifier:
         return self._world.is_up(self._now_s, self._now_s)
 
     def move_to(self, world: VirtualWorld) -> None:
-        """Go on under the links and times of another world."""
+        """Use the links and times of another world from now on."""
         self._world = replace(world, outages=self._world.outages)
         self._uplink, self._downlink = Channel(world.uplink, self._rng), Channel(world.downlink, self._rng)
 
     def send_up(self, frame: EdgeFrame) -> int:
-        """Put a frame on the way to the verifier. Returns its bytes, 0 where the link is down."""
+        """Send a frame to the verifier. Returns its size in bytes, 0 if the link is down."""
         if not self.is_up:
             return 0
         num_bytes = self._world.frame_bytes(frame)
@@ -156,7 +156,7 @@ class VirtualVerifier:
         return num_bytes
 
     def start_job(self) -> None:
-        """Begin what the target should do now, if it is free."""
+        """Start the target's next job if it is free, and drafts ahead on their own device."""
         if not self._running and self._has_news:
             self._start_target()
         if self._world.compute.cloud_draft_apart and self._running and self._may_draft:
@@ -164,7 +164,7 @@ class VirtualVerifier:
             self._start_drafts(self._service.jobs_ahead(self._running.job))
 
     def _start_drafts(self, jobs: list[CloudDraft]) -> None:
-        """On the draft's own device, in the place of what it does there."""
+        """Start drafts on their own device; they replace what it was doing."""
         if not jobs:
             return
         service, results = self._service, self._service.draft(jobs)
@@ -237,7 +237,7 @@ class VirtualVerifier:
         return self._world.compute.target_s(job, len(self._exit_fractions))
 
     def _look_again(self) -> None:
-        """The cloud waits for a draft, but not for ever."""
+        """Schedule the time until which the cloud waits for a draft."""
         wait_s = self._service.next_look_s()
         if wait_s is not None:
             self._agenda.at(self._now_s + max(wait_s, 1e-6), self._look)
@@ -261,7 +261,7 @@ class VirtualVerifier:
             self._agenda.at(free_s, self._finish_job, running, Aborted())
 
     def _finish_job(self, running: Running[CloudJob], result: CloudResult) -> None:
-        """Nothing else comes of a job that was aborted, or of a verifier that is no more."""
+        """Finish a job, unless it was aborted or its verifier has been restarted."""
         if running is not self._running or (running.left and not isinstance(result, Aborted)):
             return
         self._running, self._has_news = None, True
@@ -270,7 +270,7 @@ class VirtualVerifier:
         self._reply(self._service.finish(running.job, result, duration_s))
 
     def _reply(self, replies: list[Reply]) -> None:
-        """Frames go down one by one; while the sender is busy, hints queue and a verdict clears them."""
+        """Send frames one by one; while the sender is busy, hints wait, and a verdict discards them."""
         for reply in replies:
             self._outbox.push(reply.frame)
         self._send_down()

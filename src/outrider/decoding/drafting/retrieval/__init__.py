@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drafts that cost no model: text that stood somewhere before is proposed again."""
+"""Drafts without a model: text that occurred before is proposed again."""

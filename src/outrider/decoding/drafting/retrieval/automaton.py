@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A suffix automaton over many texts: where the end of a text stood before, and what came after it there.
+"""A suffix automaton over many texts: finds where a text's suffix occurred before, and what followed it.
 
-Built online (Blumer et al. 1985). As a source of drafts: SAM-Decoding (Hu et al., arXiv 2411.10666).
+Built online (Blumer et al. 1985). For its use as a source of drafts see SAM-Decoding (Hu et al., arXiv
+2411.10666).
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ _NOWHERE = -1
 _BOUNDARY = -1
 ENDS = 4
 MOST_RANKED = 3
-"""Of what came after a text, the longest ends that are looked at, and the tokens that are told."""
+"""For the successors of a text: how many of its longest suffixes count, and how many tokens are returned."""
 
 
 class Cursor(NamedTuple):
-    """The longest end of a text that the automaton knows: its state, and its length in tokens."""
+    """The longest suffix of a text that occurs in the automaton: its state, and its length in tokens."""
 
     state: int
     length: int
@@ -29,17 +30,17 @@ START = Cursor(_ROOT, 0)
 
 
 class Match(NamedTuple):
-    """The last `length` tokens of a text stood before, last where `at` is the index of what follows."""
+    """The last `length` tokens of a text occurred before; `at` is the index after their latest occurrence."""
 
     length: int
     at: int
 
 
 class SuffixAutomaton:
-    """Every run of tokens of every text so far. No run goes from one text into the next.
+    """Every run of tokens of every text so far. No run spans two texts.
 
-    A token costs time in proportion to the distinct lengths at which the text's end stood before: a handful
-    in language, the text's own length in the worst case (one token over and over).
+    Appending a token costs time in proportion to the number of distinct suffix states of the text: a
+    handful in language, the text's own length in the worst case (one token repeated).
     """
 
     def __init__(self) -> None:
@@ -48,37 +49,37 @@ class SuffixAutomaton:
         self._link = [_NOWHERE]
         self._length = [0]
         self._follow = [_NOWHERE]
-        """Of each state: the index of the token after its latest occurrence that has one."""
+        """By state: the index of the token after its latest occurrence that is followed by one."""
         self._counts: list[dict[int, int]] = [{}]
-        """Of each state: how often each token came after it."""
+        """By state: how often each token followed it."""
         self._totals = [0]
-        """Of each state: how often any did."""
+        """By state: how often any token followed it."""
         self._most_frequent: dict[int, list[int]] = {}
-        """Of states that were asked: MOST_RANKED of those tokens, the most frequent first."""
+        """Cache by state: its MOST_RANKED most frequent successors, the most frequent first."""
         self._successors: dict[int, list[tuple[int, float]]] = {}
-        """Of states that were asked since the last token."""
+        """Cache of `successors` by state, valid until the next token."""
         self._reached: list[int] = []
-        """After each token: the state of its text up to there."""
+        """By token index: the state of the text up to and with that token."""
         self._last = _ROOT
 
     @property
     def num_tokens(self) -> int:
-        """Tokens held, with one more for each text begun."""
+        """The number of tokens held, plus one for each text begun."""
         return len(self._tokens)
 
     @property
     def end(self) -> Cursor:
-        """The whole of the text that is being appended to."""
+        """The cursor at the end of the whole current text."""
         return Cursor(self._last, self._length[self._last])
 
     def begin(self) -> None:
-        """What is appended from here on is another text."""
+        """Start a new text."""
         self._tokens.append(_BOUNDARY)
         self._last = _ROOT
         self._reached.append(_ROOT)
 
     def append(self, token: int) -> None:
-        """One more token of the present text."""
+        """Append a token to the current text."""
         self._successors.clear()
         self._note_following(token)
         self._tokens.append(token)
@@ -86,18 +87,18 @@ class SuffixAutomaton:
         self._reached.append(self._last)
 
     def place(self, at: int) -> Cursor:
-        """The whole of the text that the token at an index belongs to, up to and without this token."""
+        """Return the cursor of the whole text that holds token index `at`, up to but without that token."""
         state = self._reached[at - 1]
         return Cursor(state, self._length[state])
 
     def walk(self, cursor: Cursor, tokens: Iterable[int]) -> Cursor:
-        """The cursor of a text that goes on with `tokens`."""
+        """Return the cursor after `tokens` follow the cursor's text."""
         for token in tokens:
             cursor = self.step(cursor, token)
         return cursor
 
     def step(self, cursor: Cursor, token: int) -> Cursor:
-        """The cursor of a text that goes on with `token`."""
+        """Return the cursor after `token` follows the cursor's text."""
         state, length = cursor
         while token not in self._next[state]:
             if state == _ROOT:
@@ -107,7 +108,7 @@ class SuffixAutomaton:
         return Cursor(self._next[state][token], length + 1)
 
     def match(self, cursor: Cursor) -> Match | None:
-        """The longest end of a cursor's text that has stood before something, and where it did so last."""
+        """Return the longest suffix of the cursor's text that was followed by a token, or None."""
         state, length = cursor
         while state != _ROOT and self._follow[state] == _NOWHERE:
             state = self._link[state]
@@ -115,8 +116,11 @@ class SuffixAutomaton:
         return Match(length, self._follow[state]) if length else None
 
     def belief(self, cursor: Cursor, token: int) -> float:
-        """The share of `token` in what came after the cursor's text, every shorter end of it counted in where
-        the longer ones have seen little (Witten and Bell 1991)."""
+        """Return the share of `token` among the tokens that followed the cursor's text.
+
+        Shorter suffixes are interpolated where the longer ones have few observations (Witten and Bell
+        1991).
+        """
         belief = 0.0
         for state in self.ends(cursor):
             counts = self._counts[state]
@@ -126,9 +130,10 @@ class SuffixAutomaton:
         return belief
 
     def successors(self, cursor: Cursor) -> list[tuple[int, float]]:
-        """What came after the cursor's text, or else after shorter ends of it: what came the last time, then
-        the likeliest others, each with its share as `belief` tells it, but for ends shorter than the longest
-        ENDS of them.
+        """Return the likeliest tokens after the cursor's text, each with its share; MOST_RANKED at most.
+
+        The shares are those of `belief`, from the longest ENDS suffixes only. The token that followed the
+        latest occurrence comes first if it is among the likeliest.
         """
         state = cursor.state
         if state not in self._successors:
@@ -154,14 +159,16 @@ class SuffixAutomaton:
         return [(token, shares[token]) for token in likeliest]
 
     def _frequent(self, state: int) -> list[int]:
-        """The tokens that most often came after a state."""
+        """Return the tokens that most often followed a state."""
         if state not in self._most_frequent:
             counts = self._counts[state]
             self._most_frequent[state] = nlargest(MOST_RANKED, counts, key=counts.__getitem__)
         return self._most_frequent[state]
 
     def _seen_ends(self, state: int) -> list[int]:
-        """The states of the longest ends of a state's text after which something came, ENDS at most."""
+        """Return the states of the longest suffixes of a state's text that were followed by a token,
+        ENDS at most.
+        """
         found: list[int] = []
         while state != _NOWHERE and len(found) < ENDS:
             if self._totals[state]:
@@ -170,7 +177,7 @@ class SuffixAutomaton:
         return found
 
     def ends(self, cursor: Cursor) -> list[int]:
-        """The states of all ends of a cursor's text that are told apart, the empty one first."""
+        """Return the states of all distinct suffixes of a cursor's text, the empty one first."""
         path, state = [], cursor.state
         while state != _NOWHERE:
             path.append(state)
@@ -178,12 +185,12 @@ class SuffixAutomaton:
         return path[::-1]
 
     def following(self, at: int, limit: int) -> Sequence[int]:
-        """The tokens from an index on, `limit` at most, up to the end of their text."""
+        """Return at most `limit` tokens from an index on, up to the end of their text."""
         tokens = self._tokens[at : at + limit]
         return tokens[: tokens.index(_BOUNDARY)] if _BOUNDARY in tokens else tokens
 
     def _note_following(self, token: int) -> None:
-        """A token comes after every end of the present text."""
+        """Count a token as following every suffix of the current text."""
         index, state = len(self._tokens), self._last
         while state != _NOWHERE:
             counts = self._counts[state]
@@ -194,7 +201,7 @@ class SuffixAutomaton:
             state = self._link[state]
 
     def _extended(self, token: int) -> int:
-        """The state of the present text and `token`."""
+        """Return the state of the current text plus `token`."""
         known = self._next[self._last].get(token)
         if known is not None:
             return self._exact(self._last, token, known)
@@ -207,7 +214,9 @@ class SuffixAutomaton:
         return new
 
     def _exact(self, state: int, token: int, reached: int) -> int:
-        """The state whose longest run is that of `state` and `token`: `reached`, or split off from it."""
+        """Return the state whose longest run is that of `state` plus `token`: `reached`,
+        or a clone split off it.
+        """
         length = self._length[state] + 1
         if self._length[reached] == length:
             return reached

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In-context distribution calibration (sd.npu, section 4.3): retrieved tokens give way to those that a model
-would rather write, as the logits of its prefill tell.
+"""In-context distribution calibration (sd.npu, section 4.3): replaces retrieved tokens by those that a
+model prefers, according to the logits of its prefill.
 
-The paper samples a successor of each prompt token from those logits, looks for it in the context, and expands
-it by its own logits. Here a copy follows the context; at each token it may take the model's choice instead,
-and goes on at the first place ahead that the model expects after it. Whether it does is learnt: where choice
-and context differ, the record of which of them the target wrote decides.
+The paper samples a successor of each prompt token from those logits, looks for it in the context, and
+expands it by its own logits. Here a copy follows the context. At each token it may take the model's choice
+instead and then continue at the next place in the context that the model expects after that choice. Whether
+it does is learnt from the cases where choice and context differed: which of the two did the target write?
 """
 
 from __future__ import annotations
@@ -17,26 +17,27 @@ from typing import NamedTuple
 from outrider.core.values import Successors
 
 WINDOW = 8
-"""How far ahead in the context a copy looks for where to go on."""
+"""How many tokens ahead in the context a copy looks for the place to continue."""
 PRIOR_TRIALS = 4.0
 CONTEXT_GUESS = 0.6
-"""How often the context is taken to be right where the model would rather write another token, before any
-such place has been seen; the model's choice is taken at its probability.
+"""The prior rate at which the context is right where the model prefers another token. The prior of the
+model's choice is its probability.
 """
 GRADES = 4
 SURE, SURE_GUESS = 0.25, 0.4
-"""Of a tree: the probability from which on a choice is a branch, and how often it is taken to be right before
-any has been seen.
+"""For a tree: the least probability at which a model's first choice becomes a branch, and its prior rate of
+being right.
 """
 OTHER, OTHER_GUESS = 0.15, 0.3
-"""The same of the choices after the first; the guess is a part of their probability."""
+"""The same for the other choices; their prior rate is this factor times their probability."""
 HELD_GRADES = (0.0, 0.1, 0.5)
-"""Of a token of the context: by the probability that a model gave it there, the least of each grade."""
+"""Lower bounds of the grades of the probability that the model gave a context token."""
 
 
 class Rival(NamedTuple):
-    """What a model may write where the context holds another token. `grade`: of its probability and its place
-    among the choices; `guess`: how likely it is right before any of its grade has been seen.
+    """A token that a model may write where the context holds another one.
+
+    `grade`: of its probability, separate for first choices; `guess`: the prior rate at which it is right.
     """
 
     token: int
@@ -45,7 +46,7 @@ class Rival(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """The model's choice where the context holds another token: how likely right, and where to go on."""
+    """The model's choice where the context holds another token, its chance, and the index to continue at."""
 
     token: int
     chance: float
@@ -53,7 +54,7 @@ class Turn(NamedTuple):
 
 
 class Calibration:
-    """The model's choices for the tokens of a store of texts, by index, and what they proved worth."""
+    """The model's choices for the tokens of a store of texts, by index, and how often they were right."""
 
     def __init__(self) -> None:
         self._after: dict[int, tuple[Sequence[int], Sequence[float]]] = {}
@@ -62,10 +63,12 @@ class Calibration:
         self._rivals: dict[int, tuple[Rival, ...]] = {}
         self._held: dict[int, int] = {}
         self._worth: dict[tuple[int, int], tuple[float, float]] = {}
-        """By the rank of a place and the grade of a rival: how often it was right, of how often."""
+        """By the rank of a place and the grade of a rival: how often it was right, and in how many trials."""
 
     def add(self, tokens: Sequence[int], end: int, successors: Successors) -> None:
-        """What was expected after the last of a prompt's `tokens`, the index after which is `end`."""
+        """Store the model's expectations at the last of a prompt's `tokens`;
+        `end` is the index after the prompt.
+        """
         for offset in range(1, min(len(tokens), len(successors.ids)) + 1):
             ids, probs = successors.ids[-offset], successors.probs[-offset]
             at = end - offset + 1
@@ -77,9 +80,9 @@ class Calibration:
             self._latest[tokens[index - end]] = index
 
     def turn(self, at: int, ahead: Sequence[int]) -> Turn | None:
-        """What to write instead of ahead[0], the context's token at an index; None for nothing.
+        """Return the model's choice to write in place of ahead[0], or None to follow the context.
 
-        `ahead`: the context from there on, WINDOW tokens at most.
+        `at`: the index of ahead[0]. `ahead`: the context from there on, WINDOW tokens at most.
         """
         disagreement = self._disagreement(at, ahead[0])
         if disagreement is None:
@@ -89,25 +92,29 @@ class Calibration:
         return Turn(token, choice, at + (self.skip(token, ahead) or 1)) if choice > context else None
 
     def rivals(self, at: int, context: int) -> list[Rival]:
-        """What the model may write rather than the context's token at an index."""
+        """Return the tokens that the model may write in place of the context's token at an index."""
         return [rival for rival in self._rivals.get(at, ()) if rival.token != context]
 
     def held(self, at: int) -> int:
-        """How likely the model held the context's token at an index: a grade from 1; 0 where none read it."""
+        """Return the grade, from 1, of the model's probability for the context's token;
+        0 if no model read it.
+        """
         return self._held.get(at, 0)
 
     def chance(self, rank: int, rival: Rival) -> float:
-        """How likely a rival is right; `rank`: that of its place among those that may go on here."""
+        """Return the chance that a rival is right; `rank`:
+        that of its place among the possible continuations.
+        """
         right, trials = self._worth.get((rank, rival.grade), (0.0, 0.0))
         return (right + PRIOR_TRIALS * rival.guess) / (trials + PRIOR_TRIALS)
 
     def learn_rival(self, rank: int, rival: Rival, is_right: bool) -> None:
-        """It was written or not, for the use of `chance`."""
+        """Record whether the target wrote the rival, for `chance`."""
         right, trials = self._worth.get((rank, rival.grade), (0.0, 0.0))
         self._worth[rank, rival.grade] = right + is_right, trials + 1.0
 
     def learn(self, at: int, context: int, written: int) -> None:
-        """The target wrote this where the context holds that."""
+        """Record that the target wrote `written` where the context holds `context`."""
         disagreement = self._disagreement(at, context)
         if disagreement is not None:
             token, key = disagreement
@@ -117,7 +124,7 @@ class Calibration:
             record[2] += 1.0
 
     def _disagreement(self, at: int, context: int) -> tuple[int, tuple[int, int]] | None:
-        """The model's choice where it is not the context's token, and what to look up its record by."""
+        """Return the model's choice and the key of its record, or None if it is the context's token."""
         ids, probs = self._after.get(at - 1, ((), ()))
         if not ids or ids[0] == context:
             return None
@@ -125,16 +132,16 @@ class Calibration:
         return ids[0], (int(GRADES * probs[0]), int(GRADES * held / probs[0]))
 
     def _rates(self, key: tuple[int, int]) -> tuple[float, float]:
-        """How often the context has been right, and how often the choice; the guesses count in."""
+        """Return the rates at which the context and the choice have been right, with their priors."""
         context, choice, trials = self._record.get(key, (0.0, 0.0, 0.0))
         guess, total = min(1.0, (key[0] + 0.5) / GRADES), trials + PRIOR_TRIALS
         return (context + PRIOR_TRIALS * CONTEXT_GUESS) / total, (choice + PRIOR_TRIALS * guess) / total
 
     def skip(self, token: int, ahead: Sequence[int]) -> int | None:
-        """How many tokens of the context to pass over for a choice.
+        """Return how many tokens of the context to pass over after a choice.
 
-        Up to and with the choice itself where it comes soon; else up to what is expected after it; else
-        nothing tells.
+        Up to and including the choice itself if it occurs in `ahead`; otherwise up to a token that the
+        model expects after it; None if there is neither.
         """
         if token in ahead[1:]:
             return ahead.index(token, 1) + 1
@@ -144,7 +151,7 @@ class Calibration:
 
 
 def _rivals(ids: Sequence[int], probs: Sequence[float]) -> Iterator[Rival]:
-    """The choices that are likely enough for branches; the first one's grades come before the others'."""
+    """Yield the choices that are likely enough for branches; first choices have the lower grades."""
     for rank, (token, prob) in enumerate(zip(ids, probs, strict=True)):
         if rank == 0 and prob >= SURE:
             yield Rival(token, int(GRADES * prob), SURE_GUESS)
@@ -153,5 +160,5 @@ def _rivals(ids: Sequence[int], probs: Sequence[float]) -> Iterator[Rival]:
 
 
 def _held_grade(token: int, ids: Sequence[int], probs: Sequence[float]) -> int:
-    """1 for a token that is none of the choices."""
+    """Return the grade of a token's probability; 1 if it is not among the choices."""
     return 1 + bisect_right(HELD_GRADES, probs[ids.index(token)]) if token in ids else 1

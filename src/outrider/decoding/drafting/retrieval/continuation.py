@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The port through which sources of retrieved drafts are asked, and how far each is to be believed."""
+"""The port for sources of retrieved drafts, and the record of how far each source's beliefs hold."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from typing import Protocol
 MEMORY = 0.98
 PRIOR_TRIALS = 4.0
 GRADES = [1.0 - 2.0 ** (-grade / 2) for grade in range(1, 17)]
-"""Beliefs by their doubt, two grades for each halving of it: the least belief of each grade but the first."""
+"""The lower bounds of the grades of belief but the first: two grades per halving of the doubt."""
 
 
 @dataclass(frozen=True)
 class Continuation:
-    """What may come next, by one `source`. `beliefs[i]`: how likely it takes tokens[i] to be, those before it
-    being right.
+    """A proposed continuation from one `source`.
+
+    `beliefs[i]`: the source's probability that tokens[i] is right, given that those before it are.
     """
 
     source: str
@@ -26,53 +27,54 @@ class Continuation:
 
 
 class Drafter(Protocol):
-    """Proposes how a text goes on. Takes microseconds; no model, clock or I/O inside.
+    """Proposes how a text continues. Takes microseconds; uses no model, clock or I/O.
 
-    A text is a prompt and what is final of its answer. What it holds may be sent to the verifier, so it is
-    to be given only what may leave the robot.
+    A text is a prompt and the final part of its answer. What a drafter holds may be sent to the verifier,
+    so give it only what may leave the robot.
     """
 
     source: str
 
     def begin(self, prompt: Sequence[int]) -> None:
-        """Another text, with nothing answered yet."""
+        """Start a new text with this prompt and an empty answer."""
 
     def extend(self, tokens: Sequence[int]) -> None:
-        """More of the answer is final."""
+        """Append tokens to the final part of the answer."""
 
     def propose(self, branch: Sequence[int], limit: int) -> Continuation | None:
-        """What may follow the text and `branch`: 1 to `limit` tokens, or None."""
+        """Return a continuation of the text and `branch` with 1 to `limit` tokens, or None."""
 
     def forget(self) -> None:
-        """Nothing of any earlier text is kept; the next event is `begin`."""
+        """Drop all earlier text; the next call is `begin`."""
 
 
 class KindOdds:
-    """What the beliefs of kinds have proved to be worth: of those alike, the share that came true.
+    """By kind and grade of belief, the share of tokens that were right: what such a belief is worth.
 
-    A mean with fading memory, begun with the belief itself. A kind is what beliefs are told apart by.
+    It is a mean with exponential forgetting whose prior is the belief itself. A kind is any label that
+    separates statistics.
     """
 
     def __init__(self) -> None:
         self._seen: dict[tuple[Hashable, int], tuple[float, float]] = {}
 
     def learn(self, kind: Hashable, belief: float, is_right: bool) -> None:
-        """A token that was so believed in was right, or wrong."""
+        """Record whether a token with this belief was right."""
         key = kind, _grade(belief)
         right, trials = self._seen.get(key, (0.0, 0.0))
         self._seen[key] = MEMORY * right + is_right, MEMORY * trials + 1.0
 
     def chance(self, kind: Hashable, belief: float) -> float:
-        """The chance that a token is right, those before it being right."""
+        """Return the chance that a token is right, given that those before it are."""
         right, trials = self._seen.get((kind, _grade(belief)), (0.0, 0.0))
         return (right + PRIOR_TRIALS * belief) / (trials + PRIOR_TRIALS)
 
 
 class Credit(KindOdds):
-    """What the beliefs of each source have proved to be worth."""
+    """The observed reliability of each source's beliefs."""
 
     def on_outcome(self, proposed: Continuation, written: Sequence[int]) -> None:
-        """The target wrote this where that was proposed; nothing is learnt past the first difference."""
+        """Learn from what the target wrote in place of a proposal, up to and with the first difference."""
         for token, belief, truth in zip(proposed.tokens, proposed.beliefs, written, strict=False):
             self.learn(proposed.source, belief, token == truth)
             if token != truth:

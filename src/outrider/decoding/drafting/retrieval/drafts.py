@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All sources of retrieved drafts together, by name: the likeliest continuation, with each token's chance."""
+"""All sources of retrieved drafts by name, and the likeliest continuation with a chance for each token."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ BELIEF = 0.5
 
 
 class PromptLookup(Drafter):
-    """Prompt lookup decoding, the baseline (Saxena 2023): the last three tokens, or two or one, where they
-    first stood in the present text, and what came next.
+    """Prompt lookup decoding, the baseline (Saxena 2023).
+
+    Finds where the last three tokens, or two or one, first occurred in the current text, and proposes what
+    followed.
     """
 
     source = "lookup"
@@ -59,18 +61,18 @@ _DRAFTERS: dict[str, Callable[[], Drafter]] = {
 }
 MODEL, CALIBRATION = "model", "calibration"
 NUM_EXPECTED = 4
-"""How many successors of each token of a prompt a calibration looks at."""
+"""How many successors of each prompt token a calibration considers."""
 
 
 def source_names() -> tuple[str, ...]:
-    """All sources; `calibration` corrects what `suffix` copies, the others draft on their own."""
+    """Return all sources; `calibration` corrects the copies of `suffix`, the others draft on their own."""
     return (*_DRAFTERS, CALIBRATION)
 
 
 def register_drafter(name: str, make: Callable[[], Drafter]) -> None:
-    """Add a source of drafts, which `DecodingConfig.drafters` may name from then on in this process.
+    """Add a source of drafts that `DecodingConfig.drafters` may name from now on in this process.
 
-    Raises ConfigError for a name that is taken, or is no plain word.
+    Raises ConfigError for a name that is taken or not an identifier.
     """
     if not name.isidentifier() or name in (MODEL, *source_names()):
         taken = ", ".join((MODEL, *source_names()))
@@ -79,11 +81,11 @@ def register_drafter(name: str, make: Callable[[], Drafter]) -> None:
 
 
 Likely = list[tuple[int, float]]
-"""Tokens, each with the chance that the target writes it, those before it being right."""
+"""Tokens, each with the chance that the target writes it, given that those before it are right."""
 
 
 def expected_accepted(likely: Likely) -> float:
-    """How many of the tokens the target may be expected to accept."""
+    """Return the expected number of tokens that the target accepts."""
     total, reached = 0.0, 1.0
     for _, chance in likely:
         reached *= chance
@@ -92,7 +94,7 @@ def expected_accepted(likely: Likely) -> float:
 
 
 class RetrievedDrafts:
-    """Sources by name, asked as one. Events as of `Drafter`; the first must be `begin`."""
+    """Several sources combined into one. The calls are those of `Drafter`; the first must be `begin`."""
 
     def __init__(self, names: Sequence[str], end_ids: frozenset[int]) -> None:
         self.end_ids = end_ids
@@ -105,12 +107,12 @@ class RetrievedDrafts:
         return bool(self._drafters)
 
     def begin(self, prompt: Sequence[int]) -> None:
-        """Another text, with nothing answered yet."""
+        """Start a new text with this prompt and an empty answer."""
         for drafter in self._drafters:
             drafter.begin(prompt)
 
     def extend(self, tokens: Sequence[int]) -> None:
-        """More of the answer is final; each source is judged by what it would have said."""
+        """Append final tokens; each source is scored on what it would have proposed in their place."""
         for drafter in self._drafters:
             proposed = drafter.propose((), len(tokens))
             if proposed is not None:
@@ -118,25 +120,25 @@ class RetrievedDrafts:
             drafter.extend(tokens)
 
     def calibrate(self, successors: Successors) -> None:
-        """What a model expects in the course of the present prompt, known since its prefill."""
+        """Take a model's expectations for the current prompt, known since its prefill."""
         if self._is_calibrated and self._suffix is not None:
             self._suffix.calibrate(successors)
 
     def keep(self, segment: Sequence[int]) -> None:
-        """A draft just rejected had this run in it that was right but for what went before."""
+        """Take a run of a rejected draft that matched the target's choices after the first mistake."""
         for drafter in self._drafters:
             if isinstance(drafter, SegmentReuse):
                 drafter.keep(segment)
 
     def forget(self) -> None:
-        """Nothing of any earlier text is kept; the next event is `begin`."""
+        """Drop all earlier text; the next call is `begin`."""
         for drafter in self._drafters:
             drafter.forget()
 
     def likely(self, branch: Sequence[int], limit: int) -> Iterator[tuple[int, float]]:
-        """What may follow the text and `branch`; where a source ends, all are asked how to go on.
+        """Yield what may follow the text and `branch`; where one source ends, all are asked again.
 
-        What is not taken is not looked for.
+        Lazy: only tokens that are taken are looked up.
         """
         found: list[int] = []
         while len(found) < limit and not has_ended(found, self.end_ids):
@@ -147,7 +149,7 @@ class RetrievedDrafts:
             found += [token for token, _ in best]
 
     def tree(self, most_tokens: int) -> TokenTree:
-        """What may follow the text, in branches, with `most_tokens` tokens in all."""
+        """Return a tree of what may follow the text, with at most `most_tokens` tokens."""
         return grown_tree(self._first_ways(), self._onward, most_tokens)
 
     def _first_ways(self) -> Iterator[Way]:
@@ -159,7 +161,7 @@ class RetrievedDrafts:
             yield from self._in_context(1.0, self._suffix.root())
 
     def _onward(self, way: Way) -> Iterator[Way]:
-        """By one token more: its segment's next, else what the context holds likely."""
+        """Yield the next token of a way: its segment's next, or else the likely ones in the context."""
         if way.token in self.end_ids:
             return
         if way.rest:
@@ -169,7 +171,9 @@ class RetrievedDrafts:
             yield from self._in_context(way.chance, way.spot)
 
     def _along(self, segment: tuple[int, ...], chance: float, spot: Spot | Detour | None) -> Way:
-        """The first token of a segment; `spot`: that of the tokens of the segment before it."""
+        """Return the way of a segment's first token; `spot`:
+        where the tokens before it are in the context.
+        """
         onward = None if self._suffix is None else self._suffix.after(spot, segment[0])
         return Way(chance, segment[0], onward, segment[1:])
 

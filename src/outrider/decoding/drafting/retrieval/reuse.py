@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reuse of rejected segments (sd.npu, section 4.4): what was right of a draft but for an earlier mistake.
+"""Reuse of rejected segments (sd.npu, section 4.4):
+tokens of a draft that were right but for a mistake before.
 
-Given a draft x and the target's own choices y, with the first difference at e, the longest run i > e with
-x_i = y_i is what the target would have gone on with, had the text been as drafted (eq. 3). It is kept for a
-few verifications and proposed again: right after the text, and wherever the text comes to stand inside it.
+Given a draft x and the target's own choices y that first differ at e, the longest run i > e with x_i = y_i
+is what the target would have written after the drafted text (eq. 3). It is kept for a few verifications and
+proposed again: right after the text, and wherever the text reaches a point inside the segment.
 """
 
 from __future__ import annotations
@@ -13,16 +14,17 @@ from collections.abc import Sequence
 from outrider.decoding.drafting.retrieval.continuation import Continuation, Drafter
 
 LIFETIME = 3
-"""Verifications that a segment is kept for."""
+"""For how many verifications a segment is kept."""
 SHORTEST = 2
 AT_ONCE, INSIDE = 0.35, 0.6
-"""First beliefs: of a segment right after the rejection, and where the text has come to stand inside it."""
+"""Prior beliefs: in a segment right after the rejection, and once the text is inside the segment."""
 
 
 def longest_run(draft: Sequence[int], choices: Sequence[int]) -> tuple[int, ...]:
-    """Start and end of the longest run of a draft that equals the choices, both from past the mistake on.
+    """Return (start, end) of the longest run in which a draft equals the choices;
+    both begin after the mistake.
 
-    Nothing where there is none of SHORTEST tokens.
+    Empty if no run has SHORTEST tokens.
     """
     best, start = (0, 0), 0
     for place, (drafted, chosen) in enumerate(zip(draft, choices, strict=True)):
@@ -47,29 +49,31 @@ class SegmentReuse(Drafter):
         self._last: list[int] = []
 
     def begin(self, prompt: Sequence[int]) -> None:
-        """Segments do not outlive their text: the next one may be another's."""
+        """Start a new text and drop all segments, because the next text may be another client's."""
         self.forget()
 
     def keep(self, segment: Sequence[int]) -> None:
-        """A rejected draft had this run in it; to be told before the verdict's tokens are added."""
+        """Keep a run of a rejected draft; call it before `extend` adds the verdict's tokens."""
         self._kept.append((tuple(segment), self._num_verified))
 
     def extend(self, tokens: Sequence[int]) -> None:
-        """A verification's tokens; they count as one."""
+        """Append the tokens of one verification."""
         self._num_verified += 1
         self._last = [*self._last, *tokens][-SHORTEST:]
         self._kept = [one for one in self._kept if self._num_verified - one[1] <= LIFETIME]
 
     def branches(self) -> list[tuple[float, tuple[int, ...]]]:
-        """Every segment, the newest first, each with the belief in it: what is left of it where the text has
-        come to stand inside, and all of it right after the text.
+        """Return every segment with its belief, the newest first: first the rests of the segments that the
+        text is inside of, then all segments whole.
         """
         segments = [segment for segment, _ in reversed(self._kept)]
         inside = [(INSIDE, _rest_after(segment, self._last)) for segment in segments]
         return [*(one for one in inside if one[1]), *((AT_ONCE, segment) for segment in segments)]
 
     def propose(self, branch: Sequence[int], limit: int) -> Continuation | None:
-        """The rest of the newest segment that the text has come to stand in; else all of a fresh one."""
+        """Return the rest of the newest segment that the text is inside of,
+        or else a segment just rejected.
+        """
         end = [*self._last, *branch]
         for segment, _ in reversed(self._kept):
             rest = _rest_after(segment, end)[:limit]
@@ -82,7 +86,7 @@ class SegmentReuse(Drafter):
 
 
 def _rest_after(segment: tuple[int, ...], end: Sequence[int]) -> tuple[int, ...]:
-    """What follows the last token of `end` in a segment, where two tokens agree or else one."""
+    """Return what follows the end of `end` in a segment, matched by two tokens or else by one."""
     for size in (2, 1):
         tail = tuple(end[-size:])
         for place in range(len(segment) - size):

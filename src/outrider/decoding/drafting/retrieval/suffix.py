@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drafts from everything that was read and written before: prompts, recalled memories, answers."""
+"""Drafts copied from all text read and written before: prompts, recalled memories, answers."""
 
 from __future__ import annotations
 
@@ -13,42 +13,43 @@ from outrider.decoding.drafting.retrieval.calibration import WINDOW, Calibration
 from outrider.decoding.drafting.retrieval.continuation import Continuation, Drafter, KindOdds
 
 HISTORY_TOKENS = 16_384
-"""Tokens of a store that is full; two are kept, some 20 MB together."""
+"""The size in tokens at which a store is full; two stores are kept, some 20 MB together."""
 
 RESUMED = 0.5
-"""Of a tree: what part of a belief is kept right after the context was left."""
+"""For a tree: the factor on a belief right after the copy left the context."""
 
 
 @dataclass
 class _Store:
-    """Texts, and what a model expected in the course of their prompts."""
+    """Texts, and a model's expectations for their prompts."""
 
     texts: SuffixAutomaton = field(default_factory=SuffixAutomaton)
     calibration: Calibration = field(default_factory=Calibration)
 
 
 class Spot(NamedTuple):
-    """A text's end, in one of the stores."""
+    """A text's end, located in one of the stores."""
 
     store: _Store
     cursor: Cursor
     is_resumed: bool = False
-    """Whether the context was left, by a token that it does not hold there."""
+    """Whether the copy has just left the context through a token that the context does not hold there."""
 
     @property
     def first_rank(self) -> int:
-        """Ranks are told apart by that."""
+        """The first rank to use: resumed copies keep their own statistics."""
         return MOST_RANKED * self.is_resumed
 
     @property
     def trust(self) -> float:
-        """Returns the factor by which the confidence of a copy from here is multiplied."""
+        """The factor on the confidence of a copy from here."""
         return RESUMED if self.is_resumed else 1.0
 
 
 class Detour(NamedTuple):
-    """A rival in place of the context's token at an index, after a cursor's text. Where the copy goes on from
-    there is found once it is asked for, which it is not for most.
+    """A rival in place of the context's token at index `at`, after a cursor's text.
+
+    Where the copy continues is found only on request, because most detours are never followed.
     """
 
     store: _Store
@@ -57,7 +58,9 @@ class Detour(NamedTuple):
     at: int
 
     def resumed(self) -> Spot:
-        """Ahead of the index, where something tells, else wherever the token stood."""
+        """Return the spot to continue at: ahead of the index if the model expects one,
+        or else any occurrence.
+        """
         store, texts = self.store, self.store.texts
         skipped = store.calibration.skip(self.token, texts.following(self.at, WINDOW))
         if skipped is None:
@@ -66,14 +69,14 @@ class Detour(NamedTuple):
 
 
 Step = tuple[int, float, Spot | Detour]
-"""A token that may come next, how likely, and where one stands then."""
+"""A token that may come next, its chance, and the spot after it."""
 
 
 class SuffixDrafter(Drafter):
-    """The longest end of the text that stood before, continued as it was the last time.
+    """Continues the longest suffix of the text that occurred before, as it continued the last time.
 
-    An automaton cannot forget its oldest text, so when a store is full the next text begins another, and only
-    the last two are kept.
+    An automaton cannot drop its oldest text. So when a store is full, the next text starts a new store, and
+    only the last two stores are kept.
     """
 
     source = "suffix"
@@ -90,15 +93,15 @@ class SuffixDrafter(Drafter):
         self._odds = KindOdds()
         self._resumed_at: list[Spot] = []
         self._grows_trees = False
-        """Only who does has a use for what is learnt about branches."""
+        """Whether trees are in use; the statistics of branches are learnt only then."""
 
     @property
     def num_tokens(self) -> int:
-        """Returns the number of tokens kept."""
+        """The number of tokens kept."""
         return self._new.texts.num_tokens + self._old.texts.num_tokens
 
     def begin(self, prompt: Sequence[int]) -> None:
-        """Starts a new text with its prompt; earlier texts are kept up to the limit of the history."""
+        """Start a new text with its prompt; keep earlier texts up to the limit of the history."""
         if self._new.texts.num_tokens >= self._history_tokens:
             self._old, self._new = self._new, _Store()
         self._new.texts.begin()
@@ -109,7 +112,7 @@ class SuffixDrafter(Drafter):
         self._prompt, self._prompt_end = prompt, self._new.texts.num_tokens
 
     def calibrate(self, successors: Successors) -> None:
-        """What a model expects in the course of the present prompt is known now."""
+        """Take a model's expectations for the current prompt."""
         self._new.calibration.add(self._prompt, self._prompt_end, successors)
 
     def extend(self, tokens: Sequence[int]) -> None:
@@ -132,7 +135,7 @@ class SuffixDrafter(Drafter):
         return self._copied(self._new, in_new, new, limit) if new is not None else None
 
     def root(self) -> Spot:
-        """Of a tree: where the present text stands in the store that `propose` copies from."""
+        """Return, for a tree, the end of the current text in the store that `propose` copies from."""
         self._grows_trees = True
         new, old = self._new.texts.match(self._new.texts.end), self._old.texts.match(self._in_old)
         if old is not None and (new is None or old.length > new.length):
@@ -140,12 +143,12 @@ class SuffixDrafter(Drafter):
         return Spot(self._new, self._new.texts.end)
 
     def after(self, spot: Spot | Detour | None, token: int) -> Spot:
-        """Where one stands a token further; from None: where this token by itself stands."""
+        """Return the spot one token further; from None, the spot of this token alone."""
         texts, cursor = self._new.texts, START if spot is None else _found(spot).cursor
         return Spot(self._new, texts.step(cursor, token))
 
     def steps(self, spot: Spot | Detour) -> Iterator[Step]:
-        """What may come next: by what came next in the context, and by what the model would rather write."""
+        """Yield what may come next: what followed in the context, and what the model prefers to it."""
         spot = _found(spot)
         store, cursor = spot.store, spot.cursor
         for rank, (token, belief) in enumerate(store.texts.successors(cursor), spot.first_rank):
@@ -164,7 +167,7 @@ class SuffixDrafter(Drafter):
             self._new.calibration.learn(match.at, context, token)
 
     def _learn_branches(self, token: int) -> None:
-        """The target wrote this next."""
+        """Learn about branches from the next token that the target wrote."""
         store, texts, end = self._new, self._new.texts, self._new.texts.end
         for spot in (Spot(store, end), *self._resumed_at):
             self._judge(spot, token)
@@ -183,7 +186,7 @@ class SuffixDrafter(Drafter):
             self._odds.learn(kind, spot.trust * belief, successor == token)
 
     def _copied(self, store: _Store, cursor: Cursor, match: Match, limit: int) -> Continuation:
-        """The context from a match on, calibrated; it ends with its text."""
+        """Return the calibrated context after a match, up to the end of its text."""
         at, tokens, beliefs = match.at, list[int](), list[float]()
         while len(tokens) < limit and (ahead := store.texts.following(at, WINDOW)):
             turn = store.calibration.turn(at, ahead)
@@ -200,6 +203,8 @@ def _found(spot: Spot | Detour) -> Spot:
 
 
 def _stood_at(store: _Store, cursor: Cursor) -> int:
-    """The index where the last token of a cursor's text stood last; 0 if it never followed the one before."""
+    """Return the index of the latest occurrence of a cursor's last token;
+    0 if its last two never occurred.
+    """
     match = store.texts.match(cursor)
     return 0 if match is None or match.length < 2 else match.at - 1

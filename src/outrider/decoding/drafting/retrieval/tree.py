@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tree of retrieved drafts within a number of tokens, for a target that verifies all of it in one pass.
+"""A tree of retrieved drafts with a bounded number of tokens,
+for a target that verifies it in one forward pass.
 
-sd.npu sections 4.3 and 4.4: what the context and the prefill hold likely at each place, and rejected segments
-as further branches; the likeliest nodes get the room.
+As in sd.npu, sections 4.3 and 4.4: each place branches into what the context and the prefill make likely,
+and rejected segments are further branches. The likeliest nodes are taken first.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from typing import Any, NamedTuple
 from outrider.decoding.drafting.retrieval.suffix import Detour, Spot
 
 _Node = dict[int, Any]
-"""By token: the nodes after this one."""
+"""The nodes after a node, by token."""
 
 
 class Way(NamedTuple):
-    """A token after another or after the text, the chance that the target writes all up to it, and how it
-    goes on: with `rest` as far as that goes, then from a spot in the context.
+    """A token after another or after the text, the chance that the target writes everything up to it, and
+    its continuation: `rest` first, then a spot in the context.
     """
 
     chance: float
@@ -29,7 +30,7 @@ class Way(NamedTuple):
 
 
 class TokenTree:
-    """Paths after one text, their common beginnings held once; `num_tokens` of `most_tokens` are taken."""
+    """Paths after one text that share their common prefixes; at most `most_tokens` tokens in all."""
 
     def __init__(self, most_tokens: int) -> None:
         self._most_tokens = most_tokens
@@ -43,7 +44,7 @@ class TokenTree:
 
     @property
     def chain(self) -> tuple[int, ...]:
-        """At each place the token that was added first, to the end."""
+        """The path that follows the child added first at each node."""
         tokens, node = list[int](), self.root
         while node:
             token = next(iter(node))
@@ -52,7 +53,7 @@ class TokenTree:
         return tuple(tokens)
 
     def add(self, node: _Node, token: int) -> _Node:
-        """The node of a token after another, a new one if there is none; there must be room for it."""
+        """Return the node of a token after `node`, created if missing; a new one needs room."""
         if token not in node:
             node[token] = {}
             self.num_tokens += 1
@@ -60,7 +61,7 @@ class TokenTree:
         return after
 
     def holds(self, tokens: Sequence[int]) -> bool:
-        """Whether a path begins so."""
+        """Return whether a path begins with these tokens."""
         node = self.root
         for token in tokens:
             if token not in node:
@@ -70,7 +71,7 @@ class TokenTree:
 
 
 def grown_tree(ways: Iterable[Way], onward: Callable[[Way], Iterable[Way]], most_tokens: int) -> TokenTree:
-    """The likeliest ways as far as there is room, each gone on with by `onward`."""
+    """Return a tree of the likeliest ways, as many as fit, each continued by `onward`."""
     tree = TokenTree(most_tokens)
     waiting: list[tuple[float, int, _Node, Way]] = []
     parent, number = tree.root, 0
