@@ -171,17 +171,18 @@ def test_topics_get_other_names_where_asked() -> None:
 
 
 def test_a_parameter_file_of_ones_own_goes_over_the_shipped_one_and_under_the_arguments(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from outrider.nodes.bringup.launching import describe
 
+    monkeypatch.setenv("HOME", str(tmp_path))
     own = tmp_path / "own.yaml"
     own.write_text("action: {ros__parameters: {use_scan: false, robot_avoidance: true}}\n")
     context = launch.LaunchContext()
     context.launch_configurations.update(
         dict.fromkeys((*ROBOT_GRAPH.arguments, "namespace", "params_file", "remap"), "")
     )
-    context.launch_configurations.update({"params_file": str(own), "robot_avoidance": "false"})
+    context.launch_configurations.update({"params_file": "~/own.yaml", "robot_avoidance": "false"})
     started: dict = {}
 
     def note(parameters: dict, namespace: str, renamed: object) -> list:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import shutil
 import textwrap
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from outrider.cli.given import check_typed
+from outrider.core.files.given_file import in_home
 from outrider.core.files.writing import check_not_read
 
 WIDEST, NARROWEST = 80, 20
@@ -58,8 +60,11 @@ class WholeCommand(TyperCommand):
     """A command with a `HelpPage`, that never writes its figures over what it reads."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Returns what is left of the arguments. Raises BadParameter as `check_typed` does."""
+        """Returns what is left of the arguments. Raises BadParameter and ConfigError: see
+        `check_typed` and `in_home`.
+        """
         if not ctx.resilient_parsing:
+            args = [_with_home(word) for word in args]
             check_typed(self, ctx, args)
         return super().parse_args(ctx, args)
 
@@ -110,6 +115,12 @@ class Commands(typer.Typer):
             return made(function)
 
         return read
+
+
+def _with_home(word: str) -> str:
+    """A word of the command line, with the home folder for the `~` of `~/file` and of `--option=~/file`."""
+    option, sign, value = word.partition("=") if word.startswith("--") else ("", "", word)
+    return f"{option}{sign}{in_home(value)}" if re.match(r"~$|~[\w.-]*/", value) else word
 
 
 def _page(context: Any, format_help: Callable[[Any, Any], None]) -> str:

@@ -9,6 +9,8 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
+from outrider.core.errors import ConfigError
+
 _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a pipe",
@@ -16,6 +18,18 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
+
+
+def in_home(path: str | Path) -> Path:
+    """The path, with the home folder in place of a `~` or `~user` that it begins with.
+
+    Shells do this only for a word of its own: not after `--key-file=` or `key_file:=`, and not in a file.
+    Raises ConfigError where there is no such home folder.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise ConfigError(f"{path}: there is no such home folder: write the whole path") from error
 
 
 def check_file(path: Path) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from outrider.core.errors import ConfigError
-from outrider.core.files.given_file import open_file
+from outrider.core.files.given_file import in_home, open_file
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ HOME_FOLDER = Path("~/.outrider")
 
 def home_folder() -> Path:
     """Where Outrider keeps what nobody gave a place for."""
-    return HOME_FOLDER.expanduser()
+    return in_home(HOME_FOLDER)
 
 
 def open_private(path: Path, mode: str) -> IO[Any]:

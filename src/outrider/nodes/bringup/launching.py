@@ -28,6 +28,7 @@ from launch_ros.actions import Node
 from launch_ros.utilities import prefix_namespace
 
 from outrider.core.errors import ConfigError
+from outrider.core.files.given_file import in_home
 from outrider.core.files.writing import make_folder, writing_to
 from outrider.nodes.bringup.report_watch import ReportWatch
 from outrider.runtime.common.ending_signals import belonging_to_this_process
@@ -91,7 +92,7 @@ def _start(
     namespace = _namespace(context)
     own_file = LaunchConfiguration(PARAMETER_FILE).perform(context)
     if own_file != UNSET:
-        base = laid_over(base, read_parameter_file(Path(own_file), namespace))
+        base = laid_over(base, read_parameter_file(in_home(own_file), namespace))
     renamed = remappings(LaunchConfiguration(REMAP).perform(context))
     own_tf = has_own_tf([*context.launch_configurations.get("ros_remaps", []), *renamed])
     defaults = apart(graph, namespace, own_tf, f"tcp://127.0.0.1:{free_port()}")

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from outrider.core.errors import ConfigError, ModelError
+from outrider.core.files.given_file import in_home
 from outrider.runtime.common.paths import benchmark_file
 
 WEIGHTS_FILE = "weights.yaml"
@@ -64,8 +65,8 @@ def published_models() -> dict[str, PublishedModel]:
 def weights_folder() -> Path:
     """$OUTRIDER_WEIGHTS, else a folder in the user's cache: never in the repository."""
     given = os.environ.get(WEIGHTS_VARIABLE)
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(given) if given else Path(base) / "outrider" / "weights"
+    base = os.environ.get("XDG_CACHE_HOME") or in_home("~/.cache")
+    return in_home(given) if given else Path(base) / "outrider" / "weights"
 
 
 def place_of(name: str) -> Path:

@@ -34,7 +34,7 @@ MOTIONS = ("continuous", "stepwise")
 
 _MODEL_PARAMETERS = (
     Parameter("endpoint", DEFAULT_ENDPOINT, "where the verifier listens"),
-    Parameter("key_file", "", "CURVE keys of the link; empty for a verifier on this machine"),
+    Parameter("key_file", "", "CURVE keys of the link; empty for a verifier on this machine", is_path=True),
     Parameter("threads", 1, "threads of the model's arithmetic", 1, MOST_THREADS),
     Parameter("max_length", DEFAULT_MAX_LENGTH, "room for prompt, image and text, in tokens", 64, 32_768),
     Parameter("constrained", False, "let the model's first line be nothing but an action of the table"),
@@ -57,8 +57,11 @@ _MEMORY_PARAMETERS = (
         "memory_store",
         "",
         "file of the memories; if empty $OUTRIDER_MEMORY or ~/.outrider/memory.db, a folder a namespace",
+        is_path=True,
     ),
-    Parameter("memory_key_file", "", "key that the memories are encrypted with; empty for none"),
+    Parameter(
+        "memory_key_file", "", "key that the memories are encrypted with; empty for none", is_path=True
+    ),
     Parameter(
         "home",
         "",
@@ -75,7 +78,7 @@ CAMERA = NodeSpec(
         GO2_PREFIX,
         Parameter("source", "device", "where pictures come from", choices=CAMERA_SOURCES),
         Parameter("device", 0, "number of the OpenCV device", 0, 63),
-        Parameter("path", "", "picture or video file of source=file"),
+        Parameter("path", "", "picture or video file of source=file", is_path=True),
         Parameter(
             "topic",
             "image_in",
@@ -130,6 +133,7 @@ NAVIGATOR = NodeSpec(
             "link_profile",
             "",
             "emulated network to the verifier: a name in config/links.yaml, or a file; empty for none",
+            is_path=True,
             live=True,
         ),
         Parameter(
@@ -140,7 +144,9 @@ NAVIGATOR = NodeSpec(
             ROUND_TRIP_MS[1],
             live=True,
         ),
-        Parameter("draft_model", "models/draft", "the draft model: a folder, or its name on the Hub"),
+        Parameter(
+            "draft_model", "models/draft", "the draft model: a folder, or its name on the Hub", is_path=True
+        ),
         Parameter("runtime", "eager", "how the draft model runs", choices=RUNTIMES),
         Parameter("provider", "cpu", "where onnxruntime runs runtime=graphs", choices=PROVIDERS),
         Parameter(
@@ -200,6 +206,7 @@ NAVIGATOR = NodeSpec(
             "answer_model",
             QUOTES,
             "model that answers for answers=aggregate: a folder, a GGUF file, or quotes",
+            is_path=True,
         ),
         Parameter("wanted_answer_model", "", "the cloud's answering model to insist on; empty for any"),
         *_MEMORY_PARAMETERS,
@@ -267,14 +274,27 @@ VERIFIER = NodeSpec(
         AUTOSTART,
         Parameter("serve", True, "start a verifier; false where another one serves this robot"),
         *_MODEL_PARAMETERS,
-        Parameter("model", "models/target", "the target model: a folder, or its name on the Hub"),
         Parameter(
-            "draft_model", "", "what drafts beside the target: a model, or its own head; empty for none"
+            "model", "models/target", "the target model: a folder, or its name on the Hub", is_path=True
+        ),
+        Parameter(
+            "draft_model",
+            "",
+            "what drafts beside the target: a model, or its own head; empty for none",
+            is_path=True,
         ),
         Parameter("draft_device", "", "device for that draft alone: it drafts on while the target verifies"),
-        Parameter("corpus", "", "general knowledge to answer from together with robots; empty for none"),
         Parameter(
-            "answer_model", QUOTES, "model that answers from the corpus: a folder, a GGUF file, or quotes"
+            "corpus",
+            "",
+            "general knowledge to answer from together with robots; empty for none",
+            is_path=True,
+        ),
+        Parameter(
+            "answer_model",
+            QUOTES,
+            "model that answers from the corpus: a folder, a GGUF file, or quotes",
+            is_path=True,
         ),
         Parameter("max_sessions", CloudLimits().max_sessions, "robots served at a time", 1),
         Parameter(

@@ -16,10 +16,12 @@ MISSION = NodeSpec(
     "navigator.mission_node",
     (
         Parameter("instruction", DEFAULT_INSTRUCTION, "what the robot is told"),
-        Parameter("out", "", "folder for the report; empty for none"),
+        Parameter("out", "", "folder for the report; empty for none", is_path=True),
         Parameter("video", True, "make a video of the run beside the report"),
-        Parameter("animation", "", "file for an animation of the run, .webp; empty for none"),
-        Parameter("recording", "", "file that the run is recorded in: the goal waits for the recorder"),
+        Parameter("animation", "", "file for an animation of the run, .webp; empty for none", is_path=True),
+        Parameter(
+            "recording", "", "file that the run is recorded in: the goal waits for the recorder", is_path=True
+        ),
         Parameter("server_wait_s", 120.0, "how long to wait for the other nodes", 1.0, 3600.0),
         Parameter("time_limit_s", 600.0, "the goal is cancelled after this", 5.0, 86_400.0),
     ),
@@ -31,7 +33,7 @@ RECORD = NodeSpec(
     (
         AUTOSTART,
         GO2_PREFIX,
-        Parameter("file", "", "MCAP file that the run is recorded in; empty for no recording"),
+        Parameter("file", "", "MCAP file that the run is recorded in; empty for no recording", is_path=True),
     ),
     wanted_by="file",
 )
@@ -61,16 +63,33 @@ CONSOLE = NodeSpec(
             "login", False, "ask for the login token on the loopback too; elsewhere it is always asked"
         ),
         Parameter(
-            "token_file", "", "file of the login token, made if missing; ~/.outrider/console.token if empty"
+            "token_file",
+            "",
+            "file of the login token, made if missing; ~/.outrider/console.token if empty",
+            is_path=True,
         ),
-        Parameter("tls_cert", "", "certificate file to serve https with; empty for http"),
-        Parameter("tls_key", "", "key file of the certificate"),
+        Parameter("tls_cert", "", "certificate file to serve https with; empty for http", is_path=True),
+        Parameter("tls_key", "", "key file of the certificate", is_path=True),
         Parameter("relay", "", "relay to dial, tcp://HOST:5758, where people open the console too"),
-        Parameter("relay_key_file", "", "this robot's key for the relay, as `outrider keys` makes it"),
+        Parameter(
+            "relay_key_file", "", "this robot's key for the relay, as `outrider keys` makes it", is_path=True
+        ),
         Parameter("speech", "", "what recognises speech: moonshine or whisper; empty for nothing"),
-        Parameter("voice", "", "voice of Piper, a file .onnx, that speaks answers; empty for espeak-ng"),
-        Parameter("speech_model", "models/draft", "draft model that says which words can be said"),
-        Parameter("journal", "", "signed journal of who asked for what; ~/.outrider/robot.journal if empty"),
+        Parameter(
+            "voice",
+            "",
+            "voice of Piper, a file .onnx, that speaks answers; empty for espeak-ng",
+            is_path=True,
+        ),
+        Parameter(
+            "speech_model", "models/draft", "draft model that says which words can be said", is_path=True
+        ),
+        Parameter(
+            "journal",
+            "",
+            "signed journal of who asked for what; ~/.outrider/robot.journal if empty",
+            is_path=True,
+        ),
         Parameter("picture_hz", 10.0, "pictures per second for viewers", 1.0, 30.0, live=True),
         Parameter("picture_width", 640, "wider pictures are scaled down to this", 64, 3840, live=True),
         Parameter("quality", 75, "quality of the JPEG pictures", 10, 95, live=True),

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from outrider.core.errors import ConfigError
+from outrider.core.files.given_file import in_home
 
 Value = bool | int | float | str
 # What every node of ROS has beside its own: `ros2 param dump` writes them too.
@@ -20,7 +21,8 @@ ROS_OWN = ("use_sim_time", "start_type_description_service", "qos_overrides")
 class Parameter:
     """One parameter: its type is its default's, and what it may be.
 
-    A `live` one holds from when it is set; the others are read when the node is configured.
+    A `live` one holds from when it is set; the others are read when the node is configured. One with
+    `is_path` may name a file or folder, and then begin with `~`.
     """
 
     name: str
@@ -31,6 +33,7 @@ class Parameter:
     choices: tuple[str, ...] = ()
     read_only: bool = False
     live: bool = False
+    is_path: bool = False
 
     def checked(self, value: Any, owner: str) -> Value:
         """The value in this parameter's type; ConfigError names the parameter, its value, what is allowed."""
@@ -45,6 +48,8 @@ class Parameter:
             )
         if isinstance(value, (int, float)) and not self._in_range(value):
             raise ConfigError(f"{owner}: parameter {self.name}={value!r} must {self._range()}")
+        if self.is_path and isinstance(value, str) and value.startswith("~"):
+            return str(in_home(value))
         return value
 
     def _range(self) -> str:
