@@ -71,8 +71,8 @@ class AdaptivePolicy(FixedPolicy):
     def __init__(
         self, hinted: bool, vocab_size: int, estimates: SessionEstimates, cloud_drafts: bool = False
     ) -> None:
-        """`hinted`: whether the edge wants hints; without them no exits are read. `cloud_drafts`: whether
-        the cloud has a draft model of its own.
+        """`hinted`: whether the edge asks for hints; without them no exits are read. `cloud_drafts`:
+        whether the cloud has a draft model of its own.
         """
         super().__init__(False, hinted, estimates)
         self._cloud_drafts = cloud_drafts
@@ -124,7 +124,7 @@ class AdaptivePolicy(FixedPolicy):
             self._cloud_drafts = False
 
     def _ready(self, view: DraftView) -> tuple[Tokens, tuple[Evidence, ...]]:
-        """Return the draft that lies ready, after the exit-predicted tokens if the verification has any."""
+        """Return the ready draft, after the exit-predicted tokens if the verification has any."""
         ready, evidence = view.best(self.assumed)
         return self.assumed + ready, (None,) * len(self.assumed) + evidence
 

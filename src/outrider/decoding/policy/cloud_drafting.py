@@ -221,8 +221,7 @@ class CloudDrafting:
 
     def length_ahead(self, room: int, verify_s: Callable[[int], float]) -> int:
         """Return how many tokens to draft ahead while the target verifies: the length of most tokens per
-        second, within the time of one verification. `verify_s`: seconds by number of draft tokens, 0 for a
-        step.
+        second, within the time of one verification. `verify_s`: seconds by draft length, 0 for a step.
         """
         draft_s, rate = self.draft_s(verify_s(0)), self.rate
         best, most, tokens, alive = 1, 0.0, 1.0, 1.0

@@ -245,9 +245,7 @@ class BatchTime:
             del self._means[size], self._seen_at[size]
 
     def seconds(self, sessions: int) -> float:
-        """Return the time of a batch; a size outside those seen has the nearest one's. Without any:
-        `unseen_s`.
-        """
+        """Return the time of a batch; a size outside those seen has that of the nearest. First `unseen_s`."""
         sizes = sorted(self._means)
         if not sizes:
             return self._unseen_s

@@ -45,9 +45,7 @@ class ExitObservation:
         return self._log_odds(peak) - own, float(peak >= self.tuning.sure_confidence), since, depth
 
     def _log_odds(self, chance: float) -> float:
-        """Return log-odds of a chance, clamped to `least_confidence` and its complement (NaN to the
-        former).
-        """
+        """Return log-odds of a chance, kept off 0 and 1 by `least_confidence`; NaN counts as the least."""
         least = self.tuning.least_confidence
         chance = min(1.0 - least, max(least, chance))
         return log(chance / (1.0 - chance))

@@ -64,7 +64,7 @@ class ExitGate:
         return self._usual != self._on_trial or not self._tuning.gate_exits
 
     def begin_text(self) -> None:
-        """Ignore the time since the last text: it says nothing about speed."""
+        """Ignore the time since the last text: it is not a measure of speed."""
         self._last_s = None
 
     def on_commit(

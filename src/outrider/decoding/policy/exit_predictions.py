@@ -127,8 +127,8 @@ class ExitPredictions(RestartRule):
     def num_exit_tokens(self, stood: int, judged: int) -> int:
         """Return how many of the first `judged` tokens came from early exits rather than from the edge.
 
-        A trailing exit token counts as the edge's if it was accepted (`stood`) and the edge had already
-        drafted past it. In a batch of several robots a draft may be cut within `tokens`.
+        An accepted exit token (`stood`) counts as the edge's if a token of the edge follows it: the edge
+        had drafted past it. In a batch of several robots, a draft may be cut within `tokens`.
         """
         ends, last = self.ends, judged
         while last - 1 in ends:

@@ -169,7 +169,7 @@ class SessionEstimates:
         self._odds.on_outcome(0 if agreed else None)
 
     def on_ready(self, num_ready: int, num_drafted: int, stood: int) -> None:
-        """Record how many tokens lay ready after a verification that accepted `stood` of `num_drafted`."""
+        """Record how many tokens were ready after a verification that accepted `stood` of `num_drafted`."""
         self._ready[ending_of(num_drafted, stood)].add(num_ready)
 
     def expected_tokens(self, num_drafted: int) -> float:
@@ -222,8 +222,7 @@ class SessionEstimates:
         self, evidence: Sequence[float | None], certain: int, room: int, may_draft: bool = True
     ) -> Extent:
         """Return how much of the ready draft to verify, and how many tokens the cloud should draft behind
-        it if it `may_draft`. `evidence`: of the ready tokens, of which the first `certain` are always
-        verified.
+        it if it `may_draft`. `evidence`: of the ready tokens; the first `certain` are always verified.
         """
         draft = self._ready_tokens(evidence, certain)
         price = Price(self._cloud_price(room), self.cloud.draft_s(self.times.draft_s(0)))
@@ -231,9 +230,7 @@ class SessionEstimates:
         return best_extent(draft, own, room, price, self.times.draft_s)
 
     def chance_of(self, rank: int, evidence: float | None) -> float:
-        """Return the chance of a draft token of this rank, by the edge or the cloud, given the
-        text before.
-        """
+        """Return the chance of a token of this rank, drafted by the edge or cloud, given the text before."""
         if evidence is None:
             first = self._edge_rate
         else:
@@ -289,7 +286,7 @@ class SessionEstimates:
         return self.times.any_known if self.cloud_drafts else self.times.step_known
 
     def _usually_ready(self, num_drafted: int, num_named: int) -> float:
-        """Return how many tokens usually lie ready after a verification that ends with `num_named` tokens."""
+        """Return how many tokens are usually ready after a verification that ends with `num_named` tokens."""
         return self._ready[ending_of(num_drafted, num_named - 1)].value
 
     @property
