@@ -118,7 +118,7 @@ CloudJob = TargetJob | CloudDraft
 
 
 class Judgement(NamedTuple):
-    """A verdict: `accepted` draft tokens, then `next_token` or one that the edge draws from `residue`.
+    """The judgement of a draft: `accepted` tokens, then `next_token`, or one drawn by the edge (`residue`).
 
     `margin`: the smallest gap between the best and the second logit among the decisions made; near 0,
     rounding could have changed the text. `kept`: the start and end of a run in a rejected draft, after the

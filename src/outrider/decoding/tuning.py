@@ -23,9 +23,8 @@ SWITCH = "switch"
 
 
 class ExitPriors(NamedTuple):
-    """Initial log-odds per stance (`exit_calibration.Stance`): a constant, and a factor on the exit's own.
-
-    Rounded from the exits of the shipped target.
+    """Initial log-odds per stance (`exit_calibration.Stance`): a constant, and a factor on the log-odds
+    that the exit states. Rounded from the exits of the shipped target.
     """
 
     agrees: tuple[float, float] = (1.3, 1.0)

@@ -61,9 +61,7 @@ class BatchSum:
             self._later += one.later_chance
 
     def rate(self, batch_s: Callable[[int], float], draft_s: Callable[[int], float]) -> float:
-        """Return the highest tokens per second, with as many tokens of the cloud's draft, for all at once,
-        as raise it.
-        """
+        """Return the highest tokens per second, with as many rounds of drafting by the cloud as raise it."""
         worth, time_s = self._worth, batch_s(self._size)
         if not self._drafting:
             return worth / time_s
@@ -112,9 +110,7 @@ def worth_joining(
 def worth_drafting(
     candidates: Mapping[int, Candidate], price: float, draft_s: Callable[[int], float]
 ) -> set[int]:
-    """Return the indices of the candidates in a batch for which the cloud should first draft a token. That
-    time is everyone's.
-    """
+    """Return the indices of the candidates for which the cloud should first draft, at a cost to all."""
     wanting = sorted(candidates, key=lambda index: -candidates[index].next_chance)
     best, size, gain = 0.0, 0, 0.0
     for count, index in enumerate(wanting, 1):

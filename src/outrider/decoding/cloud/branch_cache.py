@@ -71,7 +71,7 @@ class BranchCache:
             self._offer(length, digest, token, sure, preferred=not rank)
 
     def best(self, digest: int, limit: int) -> tuple[tuple[int, ...], tuple[Evidence, ...]]:
-        """Return the likeliest branch after a text, as the edge ranks it, with evidence; `limit` at most."""
+        """Return the likeliest branch after a text, as the edge ranks it, with evidence; at most `limit`."""
         tokens: list[int] = []
         evidence: list[Evidence] = []
         while len(tokens) < limit and (place := self._places.get(digest)) is not None:

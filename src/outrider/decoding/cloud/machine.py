@@ -93,7 +93,7 @@ class CloudMachine:
 
     def receive(self, peer: Peer, frame: EdgeFrame, now_s: float) -> list[Reply]:
         """Return the replies to a frame, however late, duplicated or out of order. An invalid frame is
-        refused, and only its sender learns of it.
+        refused, to its sender only.
         """
         key = SessionKey(peer, frame.session)
         try:

@@ -129,9 +129,9 @@ class TargetScheduler:
         """Return the jobs to run now: the ready verifications that fit a batch, or a part of a prompt, or
         one token of the cloud's draft for each text that gains by it.
 
-        A prompt's turn comes when its robot has used hardly more time than those that wait for a
-        verification. Early exits help a robot to be ready when the model is: while other work waits, they
-        are not read.
+        A prompt's turn comes when its robot has used no more time than those that wait for a verification
+        have used on average (see `_prompt`). Early exits help a robot to be ready when the model is: while
+        other work waits, they are not read.
         """
         if self._drafts:
             self._note_sharing()
@@ -192,9 +192,10 @@ class TargetScheduler:
     ) -> tuple[PrefillTarget] | None:
         """Return the prompt whose turn it is; one that has begun comes first.
 
-        A prompt may go first although its robot has used more time than those that wait to verify, by up to
-        `prompt_lead_s`, if its last text took `prompt_lead_after` verifications: the robot waits for its
-        first line, and the others' batch grows.
+        While drafts wait, at most `prompt_parts` parts run in a row. A prompt may go first although its
+        robot has used more time than those that wait to verify, by up to `prompt_lead_s`, if its last text
+        took `prompt_lead_after` verifications: the robot waits for its first line, and the other robots'
+        batch grows meanwhile.
         """
         tuning = self._tuning
         if not prompts or (drafts and self._parts_run >= tuning.prompt_parts):

@@ -239,7 +239,7 @@ class TargetSequence:
         part_alone: float = 1.0,
     ) -> list[CloudFrame]:
         """Commit a judgement and return the verdict; nothing if the edge has replaced the text. `alone`: no
-        other robot's work was in the forward; `part_alone`: the share of its time that this takes alone.
+        other robot's work was in the forward; `part_alone`: the share of its time that it takes alone.
         """
         self._passes += job.needs_forward
         if job.tokens != self._text.tokens:

@@ -134,7 +134,7 @@ class CloudDrafting:
         self._shares: deque[float] = deque(maxlen=tuning.draft_window)
         """Time of a draft token as a share of a step's: both run on one device."""
         self._untimed = False
-        """Whether the last draft token was not timed, since the draft model also read the prompt."""
+        """Whether the last draft token was not timed: a first token may include the prefill of the prompt."""
         self._places = BatchTime(tuning)
         """Time of one batch of draft tokens by its number of positions in the text."""
         self._help = ExponentialRatio(tuning.steady_memory, tuning.help_prior_tokens)

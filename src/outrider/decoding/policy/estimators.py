@@ -17,7 +17,7 @@ FARTHEST_ODDS = 30.0
 
 
 class AcceptanceRates:
-    """Acceptance rate by rank: how often the target picks the draft's first choice; if not, its second; etc.
+    """How often the target picks the draft's choice of each rank, given that it picked none before it.
 
     A rate is a mean over trials with fading memory. It starts from a guess that weighs `prior_trials`.
     """
@@ -245,7 +245,7 @@ class BatchTime:
             del self._means[size], self._seen_at[size]
 
     def seconds(self, sessions: int) -> float:
-        """Return the time of a batch; a size outside those seen has that of the nearest. First `unseen_s`."""
+        """Return the time of a batch. Outside the sizes seen, that of the nearest; before any, `unseen_s`."""
         sizes = sorted(self._means)
         if not sizes:
             return self._unseen_s

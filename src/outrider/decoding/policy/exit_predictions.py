@@ -31,10 +31,10 @@ class RestartRule:
 
     One forward can judge both how a verification ends and what follows. So a verification may be aborted
     and restarted with the predicted end as its draft, and the ready branch after it, if any. That costs the
-    time since the verification began. It saves the next one if the exits were right. Otherwise nothing is
-    lost in correctness: a predicted token is judged like any draft token. Without a ready branch, above all
-    for a distant edge, the target so drafts for itself with its own first layers (as Kangaroo, arXiv
-    2404.18911, and LayerSkip, arXiv 2404.16710).
+    time since the verification began. It saves the next one if the exits were right. If they were wrong,
+    the text is still correct: a predicted token is judged like any draft token. Without a ready branch,
+    above all for a distant edge, the target drafts for itself in this way, with its own first layers (as
+    Kangaroo, arXiv 2404.18911, and LayerSkip, arXiv 2404.16710).
     """
 
     def __init__(self, estimates: SessionEstimates) -> None:
@@ -88,7 +88,9 @@ class RestartRule:
             self._weigh(_Better(tokens, chance, now_s, gain))
 
     def _weigh(self, found: _Better) -> None:
-        """Keep a restart if it gains enough: estimates are uncertain, and the next exit will be surer."""
+        """Keep a restart that gains the most so far, and at least a minimum: estimates are uncertain, and
+        the next exit will be surer.
+        """
         least = self._estimates.tuning.min_restart_gain if self._better is None else self._better.gain
         if found.gain > least:
             self._better = found
@@ -136,7 +138,7 @@ class ExitPredictions(RestartRule):
         return sum([min(stood, last) <= end < judged for end in ends])
 
     def observe(self, hint: ExitHint) -> ExitObservation:
-        """Record an exit's prediction and return it with the one before."""
+        """Record an exit's prediction. Return it with its history."""
         observed = observed_after(hint, self._said[-1] if self._said else None, self._estimates.tuning)
         self._said.append(observed)
         return observed

@@ -39,7 +39,7 @@ class VerificationOutcome(NamedTuple):
     `new`: the accepted tokens and the target's own; `num_committed`: how many of them lie within the text's
     end. `accepted`: number of accepted draft tokens; `num_drafted`: draft tokens that came from the edge.
     `compute_s`: 0 if no forward was needed; `alone`: no other robot's work was in the forward. `offered`:
-    the first draft token available at the text's end before it, if any; `num_ready`: length of the draft
+    the first token of the draft that was available before, if any; `num_ready`: length of the draft
     available now, None if the text is complete.
     """
 
