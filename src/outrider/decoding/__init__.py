@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decoding engine: two sans-IO machines, what they run, and the drivers that need no network."""
+"""The decoding engine: two state machines without I/O, their jobs, and the drivers that need no network."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every choice of the decoding engine, validated once. A strategy is a row of settings, not a loop."""
+"""All settings of the decoding engine, validated once. A strategy is a set of settings, not a loop."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ LINK_LOSS_POLICIES = ("stop", "draft_only")
 
 @dataclass(frozen=True)
 class Strategy:
-    """What edge and cloud do.
+    """The settings of edge and cloud.
 
-    `window`: chunks in flight, the one being verified included. `streams`: a branch leaves as soon as the
+    `window`: chunks in flight, including the one being verified. `streams`: a branch is sent as soon as the
     cloud may need it, whole or not. `num_guesses`: how many of its own second choices the edge drafts on at
-    each position. `ahead`: branches that may still prove wrong go up before the verdict.
+    each position. `ahead`: branches that may still prove wrong are sent before the verdict.
     """
 
     drafts: bool = True
@@ -69,15 +69,15 @@ STRATEGIES: dict[str, Strategy] = {
 
 @dataclass(frozen=True)
 class DecodingConfig:
-    """A strategy with its sizes. `acceptance` is the strategy's own where left open (`scheme`). `workers`:
-    how many branches are drafted on in one batch; more than one pays where the draft model batches them.
-    `drafters`: where drafts come from in every strategy that drafts, the draft model and sources of retrieved
-    text, which are used where they are surer than the model has proved to be.
+    """A strategy with its sizes. `acceptance`: the strategy's own if None (`scheme`). `workers`: how many
+    branches are drafted on in one batch; more than one pays if the draft model batches them. `drafters`:
+    the sources of drafts in every strategy that drafts: the draft model, and sources of retrieved text,
+    used where they are surer than the model has proved to be.
 
-    `wanted_model`: the target by the name that its verifier prints, empty for any.
-    After `link_grace_s` without a link the edge goes on alone (`draft_only`) or keeps trying until the
-    request's deadline (`stop`). After `silence_s` without an answer it asks again.
-    `tuning`: of the edge's policy; a verifier has its own.
+    `wanted_model`: the target by the name that its verifier prints, empty for any. After `link_grace_s`
+    without a link, the edge goes on alone (`draft_only`) or keeps trying until the request's deadline
+    (`stop`). After `silence_s` without an answer, it asks again. `tuning`: of the edge's policy; a verifier
+    has its own.
     """
 
     strategy: str = "outrider"
@@ -133,7 +133,7 @@ class DecodingConfig:
                 f"link_loss=draft_only needs a draft model, which strategy={self.strategy} with "
                 f"drafters={','.join(self.drafters)} has not: use others or link_loss=stop"
             )
-        # A strategy's own scheme fits it.
+        # A strategy's own scheme always fits it.
         if self.acceptance is not None:
             self._check_acceptance()
 
@@ -154,7 +154,7 @@ class DecodingConfig:
 
     @property
     def plan(self) -> Strategy:
-        """Returns the settings of the configured strategy."""
+        """The settings of the configured strategy."""
         return STRATEGIES[self.strategy]
 
     @property
@@ -164,13 +164,13 @@ class DecodingConfig:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Where retrieved drafts come from."""
+        """The sources of retrieved drafts."""
         return tuple(name for name in self.drafters if name != MODEL) if self.plan.drafts else ()
 
     @property
     def scheme(self) -> AcceptanceScheme:
-        """The acceptance scheme in force: where nothing is drawn `greedy` for one that tests distributions,
-        which accepts the same and needs none of them.
+        """The acceptance scheme in force. At temperature 0, a strategy's own scheme that tests
+        distributions is replaced by `greedy`, which accepts the same tokens and needs no distributions.
         """
         from outrider.decoding.acceptance.schemes import GREEDY, SCHEMES  # torch: seconds to import
 
@@ -180,9 +180,9 @@ class DecodingConfig:
         return own if own.deterministic or self.temperature > 0.0 else GREEDY
 
     def sampling_for(self, prompt: Prompt, number: int = 0) -> Sampling:
-        """How the tokens of one text, a session's `number`-th, are drawn: each prompt has noise of its own
-        under one seed. A test that decides on drafts must be independent of them: where they may come from
-        earlier texts, each text has noise of its own.
+        """Return how the tokens of a session's `number`-th text are drawn. Under one seed, each prompt has
+        noise of its own. A test of draft tokens must be independent of them: if drafts may come from
+        earlier texts, each text has noise of its own too.
         """
         seed = text_seed(self.seed, prompt)
         if self.sources and not self.scheme.deterministic:
@@ -191,5 +191,5 @@ class DecodingConfig:
 
 
 def drafter_names(text: str) -> tuple[str, ...]:
-    """The drafters of an option or parameter: names with commas between."""
+    """Return the drafters named in an option or parameter, separated by commas."""
     return tuple(name.strip() for name in text.split(","))

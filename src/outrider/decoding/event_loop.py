@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 class EventLoop:
-    """Runs what is planned in the order of its times; of one time, in the order of planning."""
+    """Runs planned actions in order of their times; those of the same time, in the order of planning."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -16,7 +16,7 @@ class EventLoop:
         self._num_planned = 0
 
     def at(self, time_s: float, action: Callable[..., None], *arguments: object) -> None:
-        """Plan an action."""
+        """Plan an action for a time."""
         self._num_planned += 1
         heapq.heappush(self._events, (time_s, self._num_planned, lambda: action(*arguments)))
 
@@ -26,12 +26,12 @@ class EventLoop:
         action()
 
     def run(self, until_s: float, done: Callable[[], bool] = lambda: False) -> None:
-        """Run one event after the other until nothing is left to do. An event that takes its time may itself
-        run what happens meanwhile.
+        """Run events until none is left, `until_s` is passed, or `done`. An action may itself run the loop
+        while it takes time.
         """
         while self._events and self._events[0][0] <= until_s and not done():
             self.step()
 
     def clear(self) -> None:
-        """Drop what is planned."""
+        """Drop all planned actions."""
         self._events.clear()

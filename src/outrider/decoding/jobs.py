@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work the machines ask a model for, and what comes back. Drivers run it; the machines only name it."""
+"""Jobs that the state machines ask a model to run, and their results. Drivers run them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from outrider.decoding.protocol.sampling_rules import Sampling
 
 @dataclass(frozen=True)
 class PrefillDraft:
-    """Edge: put the prompt into the draft's cache; so many successors of each of its tokens are wanted."""
+    """Edge: prefill the draft model. `num_expected`: how many successors of each prompt token to return."""
 
     epoch: int
     prompt: Prompt
@@ -25,9 +25,9 @@ class PrefillDraft:
 
 @dataclass(frozen=True)
 class DraftTokens:
-    """Edge: the draft's next token after each of `prefixes`, as one batch, by an acceptance scheme.
+    """Edge: draft the next token after each of `prefixes`, in one batch, by an acceptance scheme.
 
-    The `num_choices` best are asked for where the scheme lets the text be guessed.
+    The `num_choices` best are returned if the scheme lets the text be guessed.
     """
 
     epoch: int
@@ -41,27 +41,27 @@ EdgeJob = PrefillDraft | DraftTokens
 
 
 class NoRoom(NamedTuple):
-    """The draft model has no room for the text: it drafts nothing of it."""
+    """The draft model has no room for the text and drafts nothing for it."""
 
 
 EdgeResult = Sequence[Choices] | Successors | NoRoom
-"""Of a prefill what it expects, or that there is no room; else what was drafted after each prefix."""
+"""The successors or `NoRoom` for a prefill; otherwise what was drafted after each prefix."""
 
 
 class SessionKey(NamedTuple):
-    """A session at the cloud: nobody but its own peer can name it."""
+    """A session at the cloud. Only its own peer can name it."""
 
     peer: Peer
     session: int
 
 
 CATCH_UP_TOKENS = 64
-"""Of a text that is resumed, in one forward: others wait for no more of it, nor are more logits held."""
+"""Most tokens of a resumed text in one forward. They bound others' wait and the logits that are held."""
 
 
 @dataclass(frozen=True)
 class PrefillTarget:
-    """Cloud: put the prompt into the target's cache, and after it what is final of a text that is resumed."""
+    """Cloud: prefill the target with the prompt, and with the final tokens of a resumed text."""
 
     key: SessionKey
     epoch: int
@@ -71,9 +71,9 @@ class PrefillTarget:
 
 
 class Verify(NamedTuple):
-    """Cloud: which of `draft` the target would have written after `tokens`, and what it writes next.
+    """Cloud: find which tokens of `draft` the target would have written after `tokens`, and its next token.
 
-    Without a `bonus` nothing follows a wholly accepted draft. `hints`: whether early exits are asked.
+    Without `bonus`, nothing follows a fully accepted draft. `hints`: whether early exits are read.
     """
 
     key: SessionKey
@@ -88,19 +88,19 @@ class Verify(NamedTuple):
 
     @property
     def num_rows(self) -> int:
-        """Of the target's distributions that it asks for."""
+        """Number of the target's distributions that the job needs."""
         return len(self.draft) + 1
 
     @property
     def needs_forward(self) -> bool:
-        """Not where it asks for the text's first token alone: that comes from the prefill."""
+        """Whether a forward is needed; not for the text's first token alone, which comes from the prefill."""
         return bool(self.tokens or self.draft)
 
 
 class CloudDraft(NamedTuple):
-    """Cloud: the next token of its own draft model after the prompt and `prefix`, by an acceptance scheme.
+    """Cloud: draft the next token after the prompt and `prefix`, by its own model and a scheme.
 
-    The `num_choices` best are asked for. `prompt` and `max_new_tokens` are those of the text.
+    The `num_choices` best are returned. `prompt` and `max_new_tokens` are those of the text.
     """
 
     key: SessionKey
@@ -118,11 +118,11 @@ CloudJob = TargetJob | CloudDraft
 
 
 class Judgement(NamedTuple):
-    """`accepted` draft tokens stand; then comes `next_token`, or one that the edge draws from `residue`.
+    """The judgement of a draft: `accepted` tokens, then `next_token`, or one drawn by the edge (`residue`).
 
-    `margin` is the smallest gap between the best and the second logit among the decisions made: near 0,
-    rounding could have changed the text. `kept`: where in a rejected draft a run stands, past the mistake,
-    that the target would have gone on with (`retrieval.reuse`): its start and end, or nothing.
+    `margin`: the smallest gap between the best and the second logit among the decisions made; near 0,
+    rounding could have changed the text. `kept`: the start and end of a run in a rejected draft, after the
+    mistake, that the target would have written (`retrieval.reuse`); empty if none.
     """
 
     accepted: int
@@ -134,15 +134,15 @@ class Judgement(NamedTuple):
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A prompt of which another part is to run: the job comes again."""
+    """Another part of the prompt remains to be run: the job comes again."""
 
 
 class Aborted(Exception):
-    """A verification or a draft was aborted for what is of more use. No failure."""
+    """A verification or a draft was aborted for something more useful. This is not a failure."""
 
 
 class Interrupted(Exception):
-    """Whoever heard an exit failed, and the forward has ended: `error` is the listener's, not the model's."""
+    """A listener to exits failed, and the forward has ended. `error` is the listener's own."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
@@ -150,16 +150,16 @@ class Interrupted(Exception):
 
 
 CloudResult = Judgement | Choices | Unfinished | Exception | None
-"""Of a verification its judgement, of a draft its choices; of a prefill None at its end. A failure is a
+"""The judgement of a verification, the choices of a draft, None at the end of a prefill. A failure is a
 result too.
 """
 
 
 class ExitHint(NamedTuple):
-    """What an early exit expects of the running verification.
+    """An early exit's prediction of the running verification.
 
-    `confidence`: of that outcome as a whole. `choices`: the exit's token for every position judged, of which
-    the first `accepted` are the draft's, and `confidences`: how sure it is of each.
+    `confidence`: of that outcome as a whole. `choices`: the exit's token for each judged position, of which
+    the first `accepted` equal the draft's. `confidences`: its confidence in each.
     """
 
     exit: int

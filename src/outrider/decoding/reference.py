@@ -2,8 +2,8 @@
 """Speculative decoding on one screen, as the papers print it: the oracle of the lossless tests.
 
 Leviathan et al. 2023 (arXiv 2211.17192, algorithm 1) and Chen et al. 2023 (arXiv 2302.01318, algorithm 2).
-The engine imports nothing of it. `sd` with `acceptance=rejection` writes its text token for token, whatever
-the link does. So do `dssd` and `fsd`, which differ in what crosses the link and when.
+The engine imports nothing from here. `sd` with `acceptance=rejection` writes the same text, token by token,
+whatever the link does. So do `dssd` and `fsd`, which differ in what crosses the link, and when.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from outrider.core.ports import Array
 
 Tokens = tuple[int, ...]
 DraftModel = Callable[[Tokens], Array]
-"""Returns the distribution (V,) of the token that follows a text."""
+"""Returns the distribution (V,) of the token after a text."""
 TargetModel = Callable[[Tokens, Tokens], Array]
-"""Returns the distributions (n + 1, V) after a text and each of the n draft tokens behind it: one forward."""
+"""Returns the distributions (n + 1, V) after a text and after each of n draft tokens: one forward."""
 
 
 class Draws(Protocol):
-    """The random decisions, each a function of the position it is made at."""
+    """The random decisions, each a function of the position at which it is made."""
 
     def accepts(self, probability: float, position: int) -> bool:
         """Return True with this probability."""

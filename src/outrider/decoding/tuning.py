@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every tuned number of the adaptive policy, with its unit and its source, and a switch for each mechanism.
+"""Every tuned number of the adaptive policy, with its unit and source, and a switch for each mechanism.
 
-The values are those of the strategy `outrider`. The papers' strategies use what their machines share with it:
-the priors of the estimates, and the rules by which robots share a verifier.
+The values are those of the strategy `outrider`. The papers' strategies use the parts that they share with
+it: the priors of the estimates, and the rules by which robots share a verifier.
 
-"Tuned" means chosen for speed under the conditions that `outrider bench decoding` prints; "chosen", without a
-measurement. `--random-regimes` measures the engine elsewhere, `--ablate` what a mechanism is worth.
+"Tuned" means chosen for speed under the conditions that `outrider bench decoding` prints; "chosen" means
+set without a measurement. `--random-regimes` measures the engine under other conditions, `--ablate` the
+worth of each mechanism.
 """
 
 from __future__ import annotations
@@ -22,9 +23,8 @@ SWITCH = "switch"
 
 
 class ExitPriors(NamedTuple):
-    """Log-odds before anything is learnt: a constant, and a factor on the log-odds that the exit states.
-
-    By what an exit says of a position (`exit_calibration.Stance`). Rounded from the shipped target's exits.
+    """Initial log-odds per stance (`exit_calibration.Stance`): a constant, and a factor on the log-odds
+    that the exit states. Rounded from the exits of the shipped target.
     """
 
     agrees: tuple[float, float] = (1.3, 1.0)
@@ -64,7 +64,7 @@ def _check(name: str, value: Any, unit: str) -> None:
 
 
 def _numbers(value: Any) -> list[Any]:
-    """The numbers of a number, or of nested tuples of them."""
+    """Return all numbers of a number or of nested tuples."""
     if not isinstance(value, tuple):
         return [value]
     return [number for one in value for number in _numbers(one)]
@@ -72,7 +72,7 @@ def _numbers(value: Any) -> list[Any]:
 
 @dataclass(frozen=True)
 class AdaptiveTuning:
-    """The values of one side. Raises ConfigError for one outside the range of its unit."""
+    """The values of one side. Raises ConfigError for a value outside the range of its unit."""
 
     # Mechanisms of the cloud.
     restart: bool = _switch("abort a verification to begin with the outcome that its exits predict")
@@ -239,7 +239,7 @@ class AdaptiveTuning:
             raise ConfigError(f"least_confidence={self.least_confidence!r} must lie between 0 and 0.5")
 
     def without(self, *names: str) -> AdaptiveTuning:
-        """The same with these mechanisms switched off. Raises ConfigError where there is no such switch."""
+        """Return a copy with these mechanisms switched off. Raises ConfigError for an unknown switch."""
         unknown = [name for name in names if name not in SWITCHES]
         if unknown:
             raise ConfigError(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who holds one of a model's places, and who gives one up where somebody needs it.
+"""Which sessions of a model are open, and which one is closed when another peer needs room.
 
 Times are seconds on any monotonic clock.
 """
@@ -18,14 +18,14 @@ from outrider.decoding.protocol.limits import CloudLimits
 
 @dataclass
 class Presence:
-    """When a session's peer was heard last, and spoken to last to see whether it is still there."""
+    """When a peer's last frame came (`heard_s`), and when it was last probed while silent (`probed_s`)."""
 
     heard_s: float
     probed_s: float = -math.inf
 
 
 class Holder(Protocol):
-    """A session. `refused`: it is kept to repeat why; `rests`: nothing is to be written for it."""
+    """A session. `refused`: it is kept to repeat the reason; `rests`: there is nothing to write for it."""
 
     presence: Presence
 
@@ -42,14 +42,16 @@ _Holder = TypeVar("_Holder", bound=Holder)
 
 
 def drop_idle(holders: MutableMapping[SessionKey, _Holder], idle_s: float, now_s: float) -> None:
-    """Free the places of peers that were silent for too long. Should they return, they begin anew."""
+    """Close the sessions of peers that were silent for over `idle_s`. A peer that returns begins anew."""
     for key, holder in list(holders.items()):
         if now_s - holder.presence.heard_s > idle_s:
             del holders[key]
 
 
 def make_room(holders: MutableMapping[SessionKey, _Holder], limits: CloudLimits, now_s: float) -> bool:
-    """Whether there is a place for one more: a free one, or that of who was refused, or rests longest."""
+    """Return whether one more session fits. In a full table, refused sessions are closed first, then the
+    one that has rested longest, if for more than `rest_s`.
+    """
     if len(holders) >= limits.max_sessions:
         for key in [key for key, holder in holders.items() if holder.refused]:
             del holders[key]
@@ -64,7 +66,7 @@ def make_room(holders: MutableMapping[SessionKey, _Holder], limits: CloudLimits,
 def to_probe(
     holders: Mapping[SessionKey, _Holder], limits: CloudLimits, now_s: float
 ) -> list[tuple[SessionKey, _Holder]]:
-    """The silent ones, which are to be spoken to now."""
+    """Return the silent sessions that should be probed now, and note the probe."""
     silent = []
     for key, holder in holders.items():
         presence = holder.presence
@@ -75,10 +77,10 @@ def to_probe(
 
 
 def is_busy(frame: CloudFrame) -> bool:
-    """Whether somebody is turned away for lack of room."""
+    """Whether a frame refuses a peer for lack of room."""
     return isinstance(frame, Refused) and frame.reason == "busy"
 
 
 def busy_message(limits: CloudLimits) -> str:
-    """What is said where there is no room."""
+    """Return the message to a peer that is refused for lack of room."""
     return f"all {limits.max_sessions} sessions are taken; try later or raise max_sessions"

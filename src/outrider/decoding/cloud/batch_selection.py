@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which verifications make up the next batch, where robots share one verifier: what is worth it and fits."""
+"""Selects the verifications of the next batch, where robots share one verifier, by their worth and size."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from outrider.decoding.protocol.limits import CloudLimits
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
 MOST_DRAFTED = 12
-"""Tokens of the cloud's draft for one verification that are weighed."""
+"""Most tokens of the cloud's draft that are considered for one verification."""
 
 
 class Candidate(NamedTuple):
-    """A verification that is ready: the `tokens` that it is expected to yield, how many batches in a row have
-    begun without it, and whether another one may.
+    """A verification that is ready. `tokens`: its expected yield; `left_out`: how many batches in a row
+    have begun without it; `can_wait`: whether another one may.
 
-    `next_chance`: that one more token counts, which the cloud drafts before, 0 where it drafts none;
-    `later_chance`: that of each further one, where those before it count.
+    `next_chance`: that one more token, drafted by the cloud first, is accepted; 0 if it drafts none.
+    `later_chance`: that of each further token, given that all before it are accepted.
     """
 
     tokens: float
@@ -29,13 +29,13 @@ class Candidate(NamedTuple):
     later_chance: float = 0.0
 
     def worth(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> float:
-        """In tokens. A place is worth something beside its time: a pass that is spared leaves the next one
-        more to verify.
+        """Return the worth in tokens, less the fixed cost of a place in a batch: a verification that waits
+        has more to verify in its next forward. Each batch that began without it adds to its worth.
         """
         return self.tokens - tuning.place_tokens + tuning.wait_tokens * self.left_out
 
     def drafted_gain(self, token_price: float) -> float:
-        """Returns the tokens gained by as many of the cloud's drafts as are worth a price in tokens each."""
+        """Return the tokens gained by all cloud drafts that are worth `token_price` tokens each."""
         gain, chance = 0.0, self.next_chance
         for _ in range(MOST_DRAFTED):
             gain += max(0.0, chance - token_price)
@@ -44,7 +44,7 @@ class Candidate(NamedTuple):
 
 
 class BatchSum:
-    """Verifications that make one batch: what they are worth together, and the cloud's drafts before it."""
+    """The verifications of one batch: their total worth, and that of the cloud's drafts before it."""
 
     def __init__(self, tuning: AdaptiveTuning) -> None:
         self._tuning = tuning
@@ -52,7 +52,7 @@ class BatchSum:
         self._size = self._drafting = 0
 
     def add(self, one: Candidate) -> None:
-        """Another one joins."""
+        """Add a verification."""
         self._size += 1
         self._worth += one.worth(self._tuning)
         if one.next_chance > 0.0:
@@ -61,7 +61,7 @@ class BatchSum:
             self._later += one.later_chance
 
     def rate(self, batch_s: Callable[[int], float], draft_s: Callable[[int], float]) -> float:
-        """Returns the most tokens a second: with as many drafts of the cloud as raise it, all at once."""
+        """Return the highest tokens per second, with as many rounds of drafting by the cloud as raise it."""
         worth, time_s = self._worth, batch_s(self._size)
         if not self._drafting:
             return worth / time_s
@@ -81,15 +81,15 @@ def worth_joining(
     price: float = 0.0,
     beside: Callable[[int], int] | None = None,
 ) -> tuple[set[int], float]:
-    """The indices of those that make the batch of the most worth a second, never none; and that worth.
+    """Return the indices of the candidates that form the batch of most worth per second, and that worth.
 
-    `batch_s`: the time of a batch of so many; `draft_s`: of a token that the cloud drafts for so many;
-    `price`: what a second was worth lately, in tokens; `beside`: the size to try in place of the
-    best, where that leaves some out.
+    At least one candidate is chosen. `batch_s`: time of a batch by its size; `draft_s`: time of one cloud
+    draft token by the number of texts; `price`: recent worth of a second, in tokens; `beside`: gives a size
+    to try instead of the best one, if that leaves some out.
 
-    Where the time is mostly what the first one takes, all join; where every further one takes time of its
-    own, steps and short drafts wait until they have grown; where it takes more than in a batch of fewer, the
-    last of equals wait for the next one.
+    If most of the time is a fixed cost, all join. If each further one adds time of its own, steps and short
+    drafts wait until they have grown. If it adds more than in a smaller batch, the last among equals wait
+    for the next batch.
     """
     wanting = sum(one.next_chance > 0.0 for one in candidates)
     token_price = price * draft_s(wanting) / wanting if wanting else 0.0
@@ -110,7 +110,7 @@ def worth_joining(
 def worth_drafting(
     candidates: Mapping[int, Candidate], price: float, draft_s: Callable[[int], float]
 ) -> set[int]:
-    """The indices of those in a batch for which the cloud should draft a token before, in everyone's time."""
+    """Return the indices of the candidates for which the cloud should first draft, at a cost to all."""
     wanting = sorted(candidates, key=lambda index: -candidates[index].next_chance)
     best, size, gain = 0.0, 0, 0.0
     for count, index in enumerate(wanting, 1):
@@ -123,8 +123,8 @@ def worth_drafting(
 
 
 def fitting(jobs: Sequence[Verify], limits: CloudLimits) -> list[Verify]:
-    """As many of the first as one batch holds. Beside others a robot has its share of the rows, to which a
-    longer draft is cut.
+    """Return the first jobs that fit one batch. If robots share it, each may use at most `shared_tokens`
+    rows, to which a longer draft is cut.
     """
     owners = {job.key.peer.owner for job in jobs}
     share = limits.batch_tokens if len(owners) == 1 else limits.shared_tokens

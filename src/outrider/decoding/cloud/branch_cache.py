@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drafted tokens that lie at the cloud, found by the digest of the text before them.
+"""Draft tokens held at the cloud, found by the digest of the text before them.
 
-A branch may arrive before its parent, and long before the verdict that makes it fit: only the digest counts.
+A branch may arrive before its parent, and long before the verdict that it follows: only the digest counts.
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ from outrider.decoding.protocol.prefix_digest import next_digest
 
 MAX_TOKENS = 4096
 MOST_CHOICES = 16
-"""Tokens that are kept after one text, the likeliest."""
+"""Most tokens kept after one text; the likeliest are kept."""
 ROW_TOKENS, TOKEN_ENTRIES = 8, 256
-"""A token with the distribution that it was drawn from counts as so many, and one more for each TOKEN_ENTRIES
-of that."""
+"""Room of a token with the distribution that it was drawn from: ROW_TOKENS tokens, and one more for each
+TOKEN_ENTRIES entries of the distribution.
+"""
 
 
 @dataclass
 class _Place:
-    """What was drafted after one text of `length` tokens: by token, likeliest first, the evidence and the
-    digest of the text with it. `of_cloud`: the cloud drafted there."""
+    """The tokens drafted after one text of `length` tokens. `offers`: by token, likeliest first, the
+    evidence and the digest of the text with the token. `of_cloud`: the cloud drafted here.
+    """
 
     length: int
     of_cloud: bool = False
@@ -33,14 +35,14 @@ class _Place:
 
 
 class BranchCache:
-    """At most MAX_TOKENS, the newest. Where digests collide, once in billions, a draft is merely rejected."""
+    """Holds the newest MAX_TOKENS tokens. If digests collide, once in billions, a draft is just rejected."""
 
     def __init__(self) -> None:
         self._places: dict[int, _Place] = {}
         self._size = 0
 
     def add_runs(self, length: int, digest: int, runs: Sequence[Run]) -> None:
-        """Branches that grow from the text with this length and digest."""
+        """Add branches that grow from the text with this length and digest."""
         trail = [digest]
         for run in runs:
             del trail[len(trail) - run.back :]
@@ -52,13 +54,15 @@ class BranchCache:
     def add_branch(
         self, length: int, digest: int, tokens: Sequence[int], evidence: Sequence[Evidence]
     ) -> None:
-        """One branch with the evidence for each of its tokens."""
+        """Add one branch, with the evidence for each of its tokens."""
         for offset, (token, proof) in enumerate(zip(tokens, evidence, strict=True)):
             digest = self._offer(length + offset, digest, token, proof, False)
 
     def add_choices(self, length: int, digest: int, choices: Choices) -> None:
-        """What the cloud's own draft would write after a text, the first choice before all others there. Its
-        evidence is how sure the draft is of it: of schemes that need none, only the cloud's drafts have any.
+        """Add the choices of the cloud's own draft after a text; the first goes before all others there.
+
+        The evidence is the draft's confidence in the token. For schemes that need no evidence, only the
+        cloud's drafts have any.
         """
         place = self._places[digest] = self._places.pop(digest, _Place(length))
         place.of_cloud = True
@@ -67,7 +71,7 @@ class BranchCache:
             self._offer(length, digest, token, sure, preferred=not rank)
 
     def best(self, digest: int, limit: int) -> tuple[tuple[int, ...], tuple[Evidence, ...]]:
-        """The likeliest branch after a text, as the edge sees it, with its evidence; at most `limit` long."""
+        """Return the likeliest branch after a text, as the edge ranks it, with evidence; at most `limit`."""
         tokens: list[int] = []
         evidence: list[Evidence] = []
         while len(tokens) < limit and (place := self._places.get(digest)) is not None:
@@ -83,10 +87,10 @@ class BranchCache:
         most: int,
         chances: Callable[[int, Evidence], float],
     ) -> list[tuple[tuple[int, ...], float]]:
-        """The `most` likeliest texts after which nothing is drafted yet, likeliest first, with likelihoods;
-        none where little room is left. `starts`: those to begin with, with digests and likelihoods.
-        `may_grow`: whether a text may be drafted on; `chances`: of a token by its rank and evidence, given
-        the text before it.
+        """Return the `most` likeliest texts after which nothing is drafted yet, likeliest first, with
+        likelihoods. Returns none if the cache is more than half full. `starts`: the texts to begin with,
+        with digests and likelihoods; `may_grow`: whether a text may be drafted on; `chances`: of a token by
+        its rank and evidence, given the text before it.
         """
         if self._size > MAX_TOKENS // 2:
             return []
@@ -109,7 +113,7 @@ class BranchCache:
         return found
 
     def digest_after(self, digest: int, tokens: Sequence[int]) -> int:
-        """`extend_digest`, looked up as far as the tokens lie here."""
+        """Return `extend_digest`, looked up as far as the tokens are held here."""
         for token in tokens:
             place = self._places.get(digest)
             known = None if place is None else place.offers.get(token)
@@ -117,8 +121,8 @@ class BranchCache:
         return digest
 
     def keep_after(self, length: int, digest: int) -> None:
-        """Forget what can no longer follow the text with this length and digest: what is shorter, and of the
-        cloud's own drafts those after other texts.
+        """Forget what can no longer follow the text with this length and digest: all branches after shorter
+        texts, and the cloud's drafts after other texts.
         """
         follows, ahead = {digest}, [digest]
         while ahead:
@@ -131,7 +135,7 @@ class BranchCache:
                 self._drop(digest)
 
     def _offer(self, length: int, digest: int, token: int, evidence: Evidence, preferred: bool) -> int:
-        """Keep a token after a text; the digest of both."""
+        """Keep a token after a text. Return the digest of both."""
         place = self._places.get(digest)
         if place is None:
             place = self._places[digest] = _Place(length)

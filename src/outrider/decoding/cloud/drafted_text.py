@@ -15,7 +15,7 @@ from outrider.decoding.protocol.prefix_digest import DigestedText, Tokens, commo
 
 
 class DraftedText(DraftView):
-    """Holds at most `max_new_tokens` tokens, the last of which is one of `end_ids` where it ends before."""
+    """A text of at most `max_new_tokens` tokens. If it ends earlier, its last token is one of `end_ids`."""
 
     def __init__(self, root_digest: int, max_new_tokens: int, end_ids: frozenset[int]) -> None:
         self.committed = DigestedText(root_digest)
@@ -23,7 +23,7 @@ class DraftedText(DraftView):
         self._end_ids = end_ids
         self._branches = BranchCache()
         self._best: dict[Tokens, tuple[Tokens, tuple[Evidence, ...]]] = {}
-        """What `best` has found, until the text or the branches change."""
+        """Cached results of `best`, until the text or the branches change."""
         self._step_wanted: int | None = None
 
     def replace(self, text: DigestedText) -> None:
@@ -41,21 +41,21 @@ class DraftedText(DraftView):
         self._branches.keep_after(len(self.committed), self.committed.digest)
 
     def offer_runs(self, length: int, digest: int, runs: Sequence[Run]) -> None:
-        """Keep branches from the text with this length and digest; none at all asks for a step there."""
+        """Keep branches from the text with this length and digest. An empty `runs` asks for a step there."""
         if not runs:
             self._step_wanted = digest
         self._branches.add_runs(length, digest, runs)
         self._best.clear()
 
     def offer_branch(self, length: int, digest: int, tokens: Tokens, evidence: Sequence[Evidence]) -> None:
-        """Keep one branch with its evidence; an empty one asks for a step there."""
+        """Keep one branch with its evidence. An empty branch asks for a step there."""
         if not tokens:
             self._step_wanted = digest
         self._branches.add_branch(length, digest, tokens, evidence)
         self._best.clear()
 
     def offer_choices(self, prefix: Tokens, choices: Choices) -> None:
-        """Keep what the cloud's own draft would write after a whole text, if this may become that one."""
+        """Keep the choices of the cloud's own draft after `prefix`, unless the text has become another."""
         length = len(self.committed)
         if prefix[:length] == self.committed.tokens:
             self._branches.add_choices(len(prefix), self._digest_after(prefix[length:]), choices)
@@ -67,7 +67,9 @@ class DraftedText(DraftView):
 
     @property
     def step_requested(self) -> bool:
-        """See `DraftView`. What an edge that was alone drafted for the last token of all only asks for it."""
+        """See `DraftView`. A draft of an edge that was alone may cover only the very last token: there is
+        no room to verify it, so it counts as a request for a step.
+        """
         last = not self.room and self.first_offered() is not None
         return last or self._step_wanted == self.committed.digest
 
@@ -95,7 +97,7 @@ class DraftedText(DraftView):
         return self._branches.open_ends(starts, may_grow, most, chances)
 
     def first_offered(self) -> int | None:
-        """Return the likeliest next token, if any lies here."""
+        """Return the likeliest next token, or None if no branch has one."""
         tokens, _ = self._branches.best(self.committed.digest, 1)
         return tokens[0] if tokens else None
 

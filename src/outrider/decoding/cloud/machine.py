@@ -66,7 +66,7 @@ class Reply(NamedTuple):
 
 
 class CloudMachine:
-    """Frames and finished jobs in, replies out. What runs in between `scheduler` says."""
+    """Turns frames and finished jobs into replies. `scheduler` decides what runs in between."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class CloudMachine:
         tuning: AdaptiveTuning = DEFAULT_TUNING,
         drafts: bool = False,
     ) -> None:
-        """`drafts`: whether a draft model stands beside the target."""
+        """`drafts`: whether the cloud has a draft model in addition to the target."""
         self._drafts = drafts
         self._name = name[:MAX_SHORT_TEXT]
         self._tokenizer = tokenizer
@@ -84,15 +84,17 @@ class CloudMachine:
         self._tuning = tuning
         self._sessions = SessionTable()
         self.scheduler = TargetScheduler(self._sessions, limits, tuning, drafts)
-        """What says which of the jobs run next."""
+        """Decides which jobs run next."""
 
     @property
     def keys(self) -> frozenset[SessionKey]:
-        """The sessions that hold a place."""
+        """The keys of all sessions that are held."""
         return frozenset(self._sessions)
 
     def receive(self, peer: Peer, frame: EdgeFrame, now_s: float) -> list[Reply]:
-        """A frame, however late, doubled or out of order. Wrong ones are refused, to that peer only."""
+        """Return the replies to a frame, however late, duplicated or out of order. An invalid frame is
+        refused, to its sender only.
+        """
         key = SessionKey(peer, frame.session)
         try:
             frames = self._dispatch(key, frame, now_s)
@@ -102,7 +104,7 @@ class CloudMachine:
         return [*probes, *[Reply(peer, answer) for answer in frames]]
 
     def hint(self, job: Verify, hint: ExitHint, now_s: float) -> list[Reply]:
-        """An early exit has spoken while its job still runs."""
+        """Return the hints to send for what an early exit predicts while its job still runs."""
         text = self._sessions.text_of(job.key, job.epoch)
         longest = self._limits.batch_tokens - 1
         frames = text.on_hint(job, hint, longest, now_s) if text is not None else []
@@ -114,7 +116,7 @@ class CloudMachine:
         return text is None or text.should_abort(job)
 
     def on_aborted(self, job: CloudJob, now_s: float) -> None:
-        """A verification was aborted: its rows are the robot's to spend again."""
+        """Note an abort. The rows of a verification count as unspent in the robot's allowance."""
         if not isinstance(job, Verify):
             return
         self.scheduler.give_back(job)
@@ -125,7 +127,7 @@ class CloudMachine:
     def complete(
         self, job: TargetJob, judgement: Judgement | None, compute_s: float, now_s: float
     ) -> list[Reply]:
-        """The result of a job; that of a cancelled or replaced text is dropped."""
+        """Return the replies to the result of a job; none if its text was cancelled or replaced."""
         text = self._sessions.text_of(job.key, job.epoch)
         if text is None:
             return []
@@ -141,8 +143,8 @@ class CloudMachine:
         return [Reply(job.key.peer, frame) for frame in frames]
 
     def drafted(self, drafted: Sequence[tuple[CloudDraft, Choices | None]], compute_s: float) -> None:
-        """The cloud's own draft has gone on at one or more places of a text, in a batch that took so long;
-        None where it cannot draft that text.
+        """Record a batch of the cloud's own draft at one or more positions of a text, and its time. Choices
+        are None if the cloud cannot draft that text.
         """
         job, _ = drafted[0]
         text = self._sessions.text_of(job.key, job.epoch)
@@ -150,14 +152,14 @@ class CloudMachine:
             text.on_drafted(drafted, compute_s * self.scheduler.part_alone)
 
     def fail(self, job: CloudJob, error: Exception) -> list[Reply]:
-        """A job could not be done: its text ends, nobody else's does."""
+        """Return the refusal for a job that failed. Its text ends; no other does."""
         reason = reason_of(error)
         if self._sessions.text_of(job.key, job.epoch) is None:
             return []
         return [Reply(job.key.peer, frame) for frame in self._refuse(job.key, job.epoch, reason, str(error))]
 
     def evict_idle(self, now_s: float) -> None:
-        """Free the places of peers that were silent for too long, and forget what is kept of them beside."""
+        """Close the sessions of silent peers, and forget the usage of owners who have no session left."""
         drop_idle(self._sessions, self._limits.idle_s, now_s)
         self.scheduler.keep_only({key.peer.owner for key in self._sessions})
 
@@ -193,7 +195,7 @@ class CloudMachine:
             return session.closing_words(frame.epoch)
         if session.text is not None and frame.epoch == session.epoch:
             before, frames = session.text.digest, session.text.on_open(frame)
-            if session.text.digest != before:  # what was begun for it has no claim to come first any more
+            if session.text.digest != before:  # a prefill begun for the old text no longer goes first
                 session.prefilling = False
             return frames
         session.epoch, session.prefilling, session.asked_s = frame.epoch, False, now_s
@@ -236,12 +238,12 @@ class CloudMachine:
         session = self._sessions.get(key)
         if session is not None and session.epoch == epoch:
             session.text, session.refusal = None, refusal
-            if reason == "busy":  # for the time being, so that asked again it tries again
+            if reason == "busy":  # this may pass: a repeated Open tries again
                 del self._sessions[key]
         return [refusal]
 
     def _probes(self, now_s: float) -> list[Reply]:
-        """A word to each silent one that holds a place: the server learns which peers it cannot reach."""
+        """Return a frame to each silent session: sending it shows the server which peers it cannot reach."""
         silent = to_probe(self._sessions, self._limits, now_s)
         return [Reply(key.peer, self._pong(key.session, session.epoch)) for key, session in silent]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the target runs next: whose turn it is, which verifications make a batch, and what robots have had."""
+"""Decides what the target runs next: whose turn it is, and which verifications share a batch."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
 
 class StartTimeFairQueue:
-    """Whose turn it is: start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996), owners weighing alike.
+    """Decides whose turn it is, by start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996).
 
-    Who was away is not owed the time that nobody asked for: its share starts where the least of those stand
-    who have work. Who has had more than `max_lead_s` beyond others is not held back for the rest.
+    All owners weigh the same. An idle owner earns no credit: on return it starts level with the busy owner
+    that has used the least time. An owner is held back for a lead of at most `max_lead_s` over the others.
     """
 
     def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
@@ -32,33 +32,34 @@ class StartTimeFairQueue:
         self._now_s = 0.0
 
     def standing_s(self, owner: Hashable) -> float:
-        """The lower, the sooner an owner's turn."""
+        """Return an owner's used time in the queue's terms; the owner with the least has the next turn."""
         return max(self._now_s, self._had_s.get(owner, 0.0))
 
     def advance(self, owners: Iterable[Hashable]) -> None:
-        """These have work."""
+        """Advance the queue to the least used time among the owners that have work."""
         self._now_s = min((self.standing_s(owner) for owner in owners), default=self._now_s)
 
     def charge(self, owner: Hashable, used_s: float) -> None:
-        """An owner has had its turn."""
+        """Charge an owner for the time of its turn."""
         self._had_s[owner] = min(self.standing_s(owner) + used_s, self._now_s + self._max_lead_s)
 
     def keep_only(self, owners: Collection[Hashable]) -> None:
-        """Forget all others."""
+        """Forget all other owners."""
         for owner in [owner for owner in self._had_s if owner not in owners]:
             del self._had_s[owner]
 
 
 class Chosen(NamedTuple):
-    """The indices of those that make the next batch, and of those of them that the cloud drafts for first."""
+    """The next batch: the indices of its members, and of those members that the cloud first drafts for."""
 
     joining: set[int]
     drafting: set[int]
 
 
 class BatchPrices:
-    """What the batches of one verifier take, and what a second of its target's device is worth where robots
-    share it. Times in seconds. What a place costs beside its time is `place_tokens` and `wait_tokens` of
+    """Times of one verifier's batches, and the worth of a second of its target's device if it is shared.
+
+    Times are seconds. The cost of a place in a batch beyond its time is `place_tokens` and `wait_tokens` of
     `decoding.tuning`.
     """
 
@@ -67,14 +68,14 @@ class BatchPrices:
         self.verify_time, self._draft_time = BatchTime(tuning), BatchTime(tuning, unseen_s=0.0)
         self._num_chosen = 0
         self._rate = 0.0
-        """Tokens a second of the batch chosen last."""
+        """Tokens per second of the batch that was chosen last."""
         self.odds = SteadyAcceptance(tuning)
-        """Those of the cloud's draft over the texts of all robots."""
+        """Acceptance of the cloud's draft over the texts of all robots."""
         self.part_alone = 1.0
-        """What part of the time of the last batch it would have taken with one text in it."""
+        """The time of a batch of one text, as a share of the time of the last batch."""
 
     def on_batch(self, verified: int, drafted: int, used_s: float, whole: bool) -> None:
-        """A batch of so many verifications or drafts took so long; not `whole`: it was left."""
+        """Record the time of a batch of verifications or drafts; `whole`: it was not aborted."""
         if whole and verified and used_s > 0.0:
             self.verify_time.add(verified, used_s)
         if drafted:
@@ -83,8 +84,8 @@ class BatchPrices:
         self.part_alone = self.verify_time.seconds(1) / self.verify_time.seconds(size)
 
     def choose(self, candidates: Sequence[Candidate]) -> Chosen:
-        """Returns the batch of most tokens a second, at what a second is worth; now and then one of a size
-        beside it whose time is not known.
+        """Return the batch of most tokens per second. Every `size_trials_apart` choices, try a neighbouring
+        size whose time is not known instead.
         """
         verify_s, draft_s = self.verify_time.seconds, self._draft_time.seconds
         self._num_chosen += 1
@@ -99,7 +100,7 @@ _NO_LIMIT = 1e12
 
 
 class TargetScheduler:
-    """Of the sessions of one verifier. Robots with work share the model fairly. Times in seconds."""
+    """Schedules the sessions of one verifier. Robots with work share the model fairly. Times are seconds."""
 
     def __init__(
         self,
@@ -108,28 +109,29 @@ class TargetScheduler:
         tuning: AdaptiveTuning = DEFAULT_TUNING,
         drafts: bool = False,
     ) -> None:
-        """`drafts`: whether a draft model stands beside the target."""
+        """`drafts`: whether the cloud has a draft model in addition to the target."""
         self._sessions, self._limits, self._tuning, self._drafts = sessions, limits, tuning, drafts
         self._shares = StartTimeFairQueue(tuning)
         self._buckets: dict[str | bytes, TokenBucket] = {}
         self._parts_run = 0
         self._prices = BatchPrices(tuning)
         self.alone = True
-        """Whether the batch that runs has one job."""
+        """Whether the running batch has one job."""
         self.waited_s: list[float] = []
-        """How long frames have waited for the jobs that were asked for last."""
+        """How long frames waited for the jobs that were returned last."""
 
     @property
     def part_alone(self) -> float:
-        """What part of the time of the last batch it would have taken with one text in it."""
+        """The time of a batch of one text, as a share of the time of the last batch."""
         return self._prices.part_alone
 
     def next_jobs(self, now_s: float) -> list[CloudJob]:
-        """What the models should do now: all that is ready to verify, within a batch, or a part of a prompt,
-        or a token of every text that the cloud's own draft should go on with.
+        """Return the jobs to run now: the ready verifications that fit a batch, or a part of a prompt, or
+        one token of the cloud's draft for each text that gains by it.
 
-        A prompt's turn comes when its robot has had little more than those that wait for a verification.
-        Early exits help a robot to be ready when the model is: while other work waits they are not asked.
+        A prompt's turn comes when its robot has used no more time than those that wait for a verification
+        have used on average (see `_prompt`). Early exits help a robot to be ready when the model is: while
+        other work waits, they are not read.
         """
         if self._drafts:
             self._note_sharing()
@@ -147,8 +149,8 @@ class TargetScheduler:
         return jobs
 
     def draft_ahead(self, running: CloudJob) -> list[CloudDraft]:
-        """Where the draft model should go on, as one batch on a device of its own, while a verification of a
-        robot runs that has the target to itself.
+        """Return where the draft model should continue, as one batch on a device of its own, while the
+        target verifies for the only robot that uses it.
         """
         text = self._only_text()
         if not isinstance(running, Verify) or text is not self._sessions.text_of(running.key, running.epoch):
@@ -156,14 +158,12 @@ class TargetScheduler:
         return [] if text is None else text.draft_ahead(running.draft)
 
     def next_look_s(self, now_s: float) -> float | None:
-        """When to ask for a job again although no frame has come; None where only a frame changes things."""
+        """Return when to ask for a job again even without a new frame; None if only a frame can bring one."""
         looks = [self._allowed_s(key, session, now_s) for key, session in self._sessions.items()]
         return min((look_s for look_s in looks if look_s is not None), default=None)
 
     def charge(self, jobs: Sequence[CloudJob], used_s: float, whole: bool = True) -> None:
-        """So much of the model's time went into a batch, or a part of one; its robots have had it by their
-        rows.
-        """
+        """Charge the time of a batch, or of a part of one, to its robots by their rows."""
         sizes = [job.num_rows if isinstance(job, Verify) else 1 for job in jobs]
         row_s = used_s / sum(sizes) if sizes else 0.0
         for job, size in zip(jobs, sizes, strict=True):
@@ -173,13 +173,13 @@ class TargetScheduler:
         self._prices.on_batch(forwarded, drafted, used_s, whole)
 
     def give_back(self, job: Verify) -> None:
-        """A verification was aborted: its rows are the robot's to spend again."""
+        """Count the rows of an aborted verification as unspent in the robot's allowance."""
         bucket = self._buckets.get(job.key.peer.owner)
         if bucket is not None:
             bucket.give_back(job.num_rows)
 
     def keep_only(self, owners: Collection[str | bytes]) -> None:
-        """Forget what all other owners have had."""
+        """Forget the usage of all other owners."""
         self._shares.keep_only(owners)
         for owner in [owner for owner in self._buckets if owner not in owners]:
             del self._buckets[owner]
@@ -190,10 +190,12 @@ class TargetScheduler:
     def _prompt(
         self, prompts: Sequence[PrefillTarget], drafts: Sequence[Verify | CloudDraft]
     ) -> tuple[PrefillTarget] | None:
-        """The prompt whose turn it is; what is begun comes first.
+        """Return the prompt whose turn it is; one that has begun comes first.
 
-        It may come first although its robot has had more of the model than those that wait to verify, where
-        its last text took some verifications: it waits for its first line, and the others' batch grows.
+        While drafts wait, at most `prompt_parts` parts run in a row. A prompt may go first although its
+        robot has used more time than those that wait to verify, by up to `prompt_lead_s`, if its last text
+        took `prompt_lead_after` verifications: the robot waits for its first line, and the other robots'
+        batch grows meanwhile.
         """
         tuning = self._tuning
         if not prompts or (drafts and self._parts_run >= tuning.prompt_parts):
@@ -205,8 +207,8 @@ class TargetScheduler:
         return (first,) if self._standing_s(first) <= mean_s + lead_s else None
 
     def _next_batch(self, jobs: Sequence[Verify | CloudDraft]) -> Sequence[CloudJob]:
-        """The verifications that are worth most together, or before that a token of the cloud's own draft for
-        those of them that gain by it. One that is alone never waits, nor do first tokens, which take no time.
+        """Return the verifications that are worth most together, or first a token of the cloud's draft for
+        those that gain by it. A single job never waits, nor do first tokens, which take no time.
         """
         dear = [job for job in jobs if isinstance(job, CloudDraft) or job.needs_forward]
         if len(dear) < 2:
@@ -220,12 +222,12 @@ class TargetScheduler:
         return self._verified([job for job in jobs if job.key not in left_out])
 
     def _verified(self, jobs: Sequence[Verify | CloudDraft]) -> list[Verify]:
-        """What lies ready of these texts, as far as it fits a batch."""
+        """Return the verifications of these texts that are ready, as far as they fit a batch."""
         ready = [job if isinstance(job, Verify) else self._undrafted(job) for job in jobs]
         return fitting([job for job in ready if job is not None], self._limits)
 
     def _undrafted(self, job: CloudDraft) -> Verify | None:
-        """What the target verifies of a text that the cloud could draft for."""
+        """Return the verification of a text without further drafting by the cloud."""
         text = self._sessions.text_of(job.key, job.epoch)
         return None if text is None else text.verification()
 
@@ -238,7 +240,8 @@ class TargetScheduler:
         else:
             ready = session.text.prospect(len(job.draft), longest)
             begun, prospect = bool(job.tokens), ready._replace(next_chance=0.0)
-        # A text's first line is what its robot waits for; and without drafts nobody comes while others wait.
+        # The robot waits for its text's first line; and a policy that never waits for drafts gains nothing
+        # here.
         can_wait = begun and not session.text.policy.never_waits
         can_wait = can_wait and session.left_out < self._limits.most_left_out
         tokens, *chances = prospect
@@ -252,7 +255,7 @@ class TargetScheduler:
         return self._buckets[owner]
 
     def _begin(self, jobs: Sequence[CloudJob], now_s: float) -> None:
-        """Note how long the jobs have waited; among equals their sessions are the last to come again."""
+        """Note how long the jobs have waited, and move their sessions to the end, so that others go first."""
         self.waited_s = []
         self.alone = len(jobs) == 1
         self._parts_run = self._parts_run + 1 if jobs and isinstance(jobs[0], PrefillTarget) else 0
@@ -271,19 +274,19 @@ class TargetScheduler:
                 session.asked_s = None
 
     def _allowed_s(self, key: SessionKey, session: Session, now_s: float) -> float | None:
-        """When a text that has work may go on, where its robot has used up its allowance; else None."""
+        """Return when a text with work may continue if its robot has used up its allowance; else None."""
         allowed_s = self._bucket(key.peer, now_s).ready_s(now_s)
         waits = allowed_s > now_s and session.text is not None and session.text.next_job() is not None
         return allowed_s if waits else None
 
     def _only_text(self) -> TargetSequence | None:
-        """What a robot writes that has the model to itself and may use all of its time."""
+        """Return the only unfinished text, if its robot may use all of the model's time; else None."""
         unfinished = [text for text in self._sessions.texts if not (text.finished or text.stands_by)]
         alone = len(unfinished) == 1 and self._limits.tokens_per_s == math.inf
         return unfinished[0] if alone else None
 
     def _note_sharing(self) -> None:
-        """Tell every session whether it has the target to itself."""
+        """Note in every session whether it shares the target."""
         shared = len([session for session in self._sessions.values() if not session.rests]) > 1
         for session in self._sessions.values():
             session.estimates.cloud.share(self._prices.odds if shared else None)

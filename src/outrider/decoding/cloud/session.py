@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The places at one verifier: what is known of each robot, and the text that is written for it."""
+"""The sessions of one verifier: what is known of each robot, and the text that is written for it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from outrider.decoding.policy.session_estimates import SessionEstimates
 
 @dataclass
 class Session:
-    """A place in the table. `epoch` is the newest one seen; `text` is None once cancelled or refused.
+    """A session in the table. `epoch` is the newest one seen; `text` is None once cancelled or refused.
 
-    `asked_s`: since when a frame waits for the model; `verified`: how often since its last prompt;
-    `left_out`: of how many batches in a row, though ready.
+    `asked_s`: since when a frame has waited for the model, None if none has; `verified`: number of
+    verifications since its last prompt; `left_out`: number of batches in a row that began without it though
+    it was ready.
     """
 
     epoch: int
@@ -41,19 +42,19 @@ class Session:
         return self.text is None or self.text.finished
 
     def closing_words(self, epoch: int) -> list[CloudFrame]:
-        """What a peer is told that still asks for a text that is no more."""
+        """Return the answer to a peer that still asks for a text that has ended: its refusal, if any."""
         return [self.refusal] if self.refusal is not None and self.refusal.epoch == epoch else []
 
 
 class SessionTable(dict[SessionKey, Session]):
-    """The sessions that hold a place. Those whose turn in a batch was longest ago come first."""
+    """All sessions that are held. Those that were in a batch longest ago come first."""
 
     @property
     def texts(self) -> list[TargetSequence]:
-        """Every text that is written, in the sessions' order."""
+        """Every text being written, in the order of the sessions."""
         return [session.text for session in self.values() if session.text is not None]
 
     def text_of(self, key: SessionKey, epoch: int) -> TargetSequence | None:
-        """The text of a session, unless it has another by now."""
+        """Return the text of a session; None if it has another epoch by now, or does not exist."""
         session = self.get(key)
         return session.text if session is not None and session.epoch == epoch else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One session's text at the cloud: what is committed, what was offered, what should run next."""
+"""One session's text at the cloud: the committed tokens, the drafts offered, and the job to run next."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from outrider.decoding.protocol.sampling_rules import sampling_of
 
 
 class TargetSequence:
-    """The text of one epoch. Of the branches that fit the committed text the likeliest is verified next."""
+    """The text of one epoch. The likeliest of the branches that fit the committed text is verified next."""
 
     def __init__(
         self,
@@ -81,15 +81,15 @@ class TargetSequence:
         self._residue: Residue | None = None
         self._prefill_us: int | None = None
         self._taken_in = 0
-        """How many of the text's tokens the target has in its cache, or about to be."""
+        """Number of the text's tokens that are in the target's cache."""
         self.stands_by = False
-        """Whether nothing but the prompt is to be run, until the edge asks again."""
+        """Whether to run nothing but the prompt until the edge asks again."""
         self._passes = 0.0
-        """Forwards, of each that was left the part of the time that it would have taken."""
+        """Number of forwards; an aborted one counts as the share of its time that it ran."""
         self.adopt(frame)
 
     def adopt(self, frame: Open) -> None:
-        """The edge's word on what is final wins, unless it is only behind. Raises ProtocolError."""
+        """Adopt the edge's final tokens, unless it is only behind. Raises ProtocolError."""
         self._check_tokens(frame.tokens)
         if len(frame.tokens) > self._max_new_tokens:
             raise ProtocolError(f"Open holds {len(frame.tokens)} tokens, {self._max_new_tokens} are allowed")
@@ -106,7 +106,7 @@ class TargetSequence:
             self.policy.on_reset()
 
     def on_open(self, frame: Open) -> list[CloudFrame]:
-        """An Open of the running epoch, doubled or after a reconnect."""
+        """Handle an Open of the running epoch, duplicated or after a reconnect."""
         self.stands_by = False
         self.adopt(frame)
         if self._prefill_us is None:
@@ -114,13 +114,13 @@ class TargetSequence:
         return [self._opened(), *self._missed_after(len(frame.tokens), 0)]
 
     def on_resume(self, frame: Resume) -> list[CloudFrame]:
-        """Repeat what the edge has missed; an empty verdict where it has missed nothing."""
+        """Repeat what the edge has missed; return an empty verdict if it has missed nothing."""
         if frame.base > len(self._text) or self._text.digest_at(frame.base) != frame.digest:
             return [PrefillAgain(frame.session, frame.epoch)]
         return self._missed_after(frame.base, frame.draws) or [self._verdict(frame.base, 0, 0)]
 
     def on_draft(self, frame: Draft) -> None:
-        """Keep branches that may fit the text now or later; none at all asks for a step."""
+        """Keep branches that may fit the text now or later. Without branches, the frame asks for a step."""
         if not self._scheme.deterministic:
             raise ProtocolError(f"acceptance={self._scheme.name} needs evidence: send Proposal")
         runs = unpack_runs(frame.runs)
@@ -134,14 +134,14 @@ class TargetSequence:
         self._drafts.offer_runs(frame.base, digest, runs)
 
     def on_proposal(self, frame: Proposal) -> None:
-        """Settle the text where the edge has done so, and keep the branch that follows."""
+        """Commit the edge's settled token, if any, and keep the branch that follows."""
         if self._scheme.deterministic:
             raise ProtocolError(f"acceptance={self._scheme.name} knows no Proposal: send Draft")
         self._check_tokens(frame.tokens)
         base, digest = frame.base, frame.digest
         if frame.settled is not None:
             self._check_tokens((frame.settled,))
-            # Also without a residue: a verifier that was restarted has lost it.
+            # Without a residue too: a verifier that was restarted has lost it.
             if (base, digest) == (len(self._text), self._text.digest):
                 self._drafts.extend((frame.settled,))
                 self._residue = None
@@ -150,7 +150,7 @@ class TargetSequence:
         self._drafts.offer_branch(base, digest, frame.tokens, evidence)
 
     def next_job(self) -> CloudJob | None:
-        """What the target should run for this text now, if anything."""
+        """Return the job to run for this text now, or None."""
         if self._prefill_us is None:
             return PrefillTarget(self._key, self.epoch, self._prompt, self._max_new_tokens, self._text.tokens)
         if self.finished or self.stands_by or self._residue is not None:
@@ -161,12 +161,12 @@ class TargetSequence:
         return self.verification()
 
     def draft_ahead(self, running: Tokens) -> list[CloudDraft]:
-        """Where the cloud's draft should go on, as one batch, while a verification of this text runs."""
+        """Return where the cloud's draft should grow, as one batch, while a verification of the text runs."""
         ahead = () if self.finished or self.stands_by else self.policy.draft_ahead(self._drafts, running)
         return [self._cloud_draft(self._text.tokens + after, NUM_CHOICES_AHEAD) for after in ahead]
 
     def verification(self) -> Verify | None:
-        """The next verification of what lies ready, or a step; None to wait for a draft."""
+        """Return the next verification of the ready drafts, or a step; None to wait for a draft."""
         plan = self.policy.plan(self._drafts)
         if plan is None:
             return None
@@ -183,7 +183,7 @@ class TargetSequence:
         )
 
     def prospect(self, num_drafted: int, longest: int) -> Prospect:
-        """Return what the next verification yields; see `FixedPolicy.prospect`."""
+        """Return the prospect of the next verification; see `FixedPolicy.prospect`."""
         return self.policy.prospect(self._drafts, num_drafted, longest)
 
     def _cloud_draft(self, prefix: Tokens, num_choices: int) -> CloudDraft:
@@ -191,7 +191,7 @@ class TargetSequence:
         return CloudDraft(self._key, self.epoch, *fixed)
 
     def on_drafted(self, drafted: Sequence[tuple[CloudDraft, Choices | None]], seconds: float) -> None:
-        """Keep what a batch of the cloud's drafts brought, which took so long; None where it cannot draft."""
+        """Keep the results of a batch of the cloud's drafts and its time; None where it cannot draft."""
         for job, choices in drafted:
             if choices is not None:
                 self._drafts.offer_choices(job.prefix, choices)
@@ -199,7 +199,7 @@ class TargetSequence:
         self.policy.on_drafted(able, seconds, len(drafted))
 
     def on_prefilled(self, job: PrefillTarget, compute_us: int) -> list[CloudFrame]:
-        """Unless the text has meanwhile become another, of which the target has little."""
+        """Return an Opened frame; none if the text has changed and the target lacks much of it."""
         self._taken_in = common_length(self._text.tokens, job.tokens)
         if self._lacks_much:
             return []
@@ -238,8 +238,8 @@ class TargetSequence:
         alone: bool = True,
         part_alone: float = 1.0,
     ) -> list[CloudFrame]:
-        """Commit a judgement, unless the edge has meanwhile moved the text elsewhere. `alone`: without other
-        robots' work in the same forward; `part_alone`: what part of its time it would have taken so.
+        """Commit a judgement and return the verdict; nothing if the edge has replaced the text. `alone`: no
+        other robot's work was in the forward; `part_alone`: the share of its time that it takes alone.
         """
         self._passes += job.needs_forward
         if job.tokens != self._text.tokens:
@@ -267,7 +267,7 @@ class TargetSequence:
             now_s=now_s,
         )
         self.policy.on_verdict(outcome)
-        # Of a draft that is not the edge's alone the edge cannot tell what is kept.
+        # For a draft that is not the edge's alone, the edge cannot interpret `kept`.
         kept = () if of_exits is not None or of_cloud else judgement.kept
         if judgement.residue is not None and not self.finished:
             self._residue = judgement.residue
@@ -275,7 +275,7 @@ class TargetSequence:
         return [self._verdict(base, drafted, compute_us, kept)]
 
     def _num_cloud_drafts(self, job: Verify) -> int:
-        """How many tokens of the draft are the cloud's own, where its scheme needs no evidence."""
+        """Return how many tokens of the draft are the cloud's own, if its scheme needs no evidence."""
         if not self._scheme.deterministic:
             return 0
         return sum([sure is not None for sure in job.evidence])
@@ -286,7 +286,7 @@ class TargetSequence:
 
     @property
     def digest(self) -> int:
-        """Of the text."""
+        """The digest of the text."""
         return self._text.digest
 
     @property
@@ -297,11 +297,11 @@ class TargetSequence:
 
     @property
     def _lacks_much(self) -> bool:
-        """Whether the target lacks more of the text than a verification may take in."""
+        """Whether the target lacks more of the text than one verification may catch up on."""
         return len(self._text) - self._taken_in > CATCH_UP_TOKENS
 
     def _missed_after(self, base: int, draws: int) -> list[CloudFrame]:
-        """What was committed after `base`; the residue too where the text is unsettled."""
+        """Return what was committed after `base`, with the residue if the text is unsettled."""
         if self._residue is not None:
             return [self._unsettled(base, 0, 0, draws)]
         return [self._verdict(base, 0, 0)] if base < len(self._text) else []

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the machines over links: in one process, or over sockets."""
+"""Runs the state machines over links, in one process or over sockets."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the edge's driver observes during one text: tokens told to the owner, one RoundStats a verdict."""
+"""What the edge's driver observes during one text: tokens for the owner, and one RoundStats per verdict."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from outrider.decoding.edge.machine import EdgeMachine
 
 
 class DecodeRecorder:
-    """Times in seconds since the request, given by the driver. A verdict that brings tokens ends a round."""
+    """Records one text. Times are seconds since the request, given by the driver. A verdict with tokens
+    ends a round.
+    """
 
     def __init__(self, tokenizer: Tokenizer, on_verified: Callable[[Verified], None]) -> None:
         self._tokenizer = tokenizer
@@ -32,17 +34,19 @@ class DecodeRecorder:
 
     @property
     def wrote_alone(self) -> bool:
-        """Whether the edge has written part of the text by itself."""
+        """Whether the edge wrote part of the text by itself."""
         return self._unverified_tokens > 0
 
     def on_drafted(self, num_tokens: int, compute_s: float, now_s: float) -> None:
-        """It took until now; no tokens come of a draft that was left. A round has what is since its start."""
+        """Record a draft job that ended now (0 tokens if it was aborted). Only its time since the round
+        began counts towards the round.
+        """
         self._drafted_tokens += num_tokens
         self._draft_s += min(compute_s, now_s - self._started_s)
         self._draft_busy_s += compute_s
 
     def on_sent(self, frame: EdgeFrame, num_bytes: int, now_s: float) -> None:
-        """Adds the bytes of a frame sent to the verifier; remembers when a draft was sent."""
+        """Add the bytes of a frame sent to the verifier, and note when a draft was sent."""
         if isinstance(frame, Open):
             self._prompt_bytes += num_bytes
             return
@@ -52,7 +56,7 @@ class DecodeRecorder:
             self._sent_s, self._sent_draft_s = now_s, self._draft_s
 
     def on_received(self, frame: CloudFrame, num_bytes: int) -> None:
-        """Adds the bytes of a frame received from the verifier."""
+        """Add the bytes of a frame received from the verifier."""
         if isinstance(frame, Opened):
             self._prompt_bytes += num_bytes
             return
@@ -60,7 +64,7 @@ class DecodeRecorder:
         self._total_down += num_bytes
 
     def on_commit(self, commit: Commit, ends_text: bool, now_s: float) -> None:
-        """Tell the owner; the end token counts as a token but is no text."""
+        """Report tokens to the owner. The end token counts as a token but adds no text."""
         self._tokens += commit.tokens
         if commit.verdict is None:
             self._unverified_tokens += len(commit.tokens)
@@ -71,7 +75,7 @@ class DecodeRecorder:
         self._on_verified(Verified(commit.tokens, self._text(), now_s, self._trace(commit)))
 
     def decoded(self, machine: EdgeMachine, elapsed_s: float, link: LinkState) -> Decoded:
-        """The finished text of a machine that is done."""
+        """Return the finished text of a machine that is done."""
         return Decoded(
             text=self._text(),
             token_ids=self._tokens,
@@ -107,7 +111,7 @@ class DecodeRecorder:
             self._hit_exits.append(commit.exit)
 
     def _trace(self, commit: Commit) -> tuple[tuple[str, TokenFate], ...]:
-        """What was rejected stands where the text left the draft's main branch."""
+        """Return each token's word and fate. Rejected ones come where the text leaves the main branch."""
         fates = [
             (token, TokenFate.ACCEPTED if stood else TokenFate.WRITTEN)
             for token, stood in zip(commit.tokens, commit.stood, strict=True)
@@ -117,7 +121,7 @@ class DecodeRecorder:
         return tuple([(self._word(token), fate) for token, fate in fates])
 
     def _word(self, token: int) -> str:
-        """One token's text. Decoding takes longer than remembering, and the words of a text repeat."""
+        """Return one token's text, from a cache: decoding takes longer, and the words of a text repeat."""
         word = self._words.get(token)
         if word is None:
             word = self._words[token] = self._tokenizer.decode([token])

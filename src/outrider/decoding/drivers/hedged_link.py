@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A FrameLink to two verifiers of one model, over a link each: `edge.hedging` decides who is asked."""
+"""A FrameLink to two verifiers of one model, one link each. `edge.hedging` decides which one leads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from outrider.core.values import LinkState
 from outrider.decoding.edge.hedging import Directed, Hedge
 
 _SLICE_S = 2e-3
-"""How long it waits for one link before it looks at the next."""
+"""How long to wait for one link before checking the next."""
 _UP = (LinkState.CONNECTED, LinkState.LOCAL)
 
 
@@ -22,13 +22,13 @@ class HedgedLink(FrameLink):
     """`send`, `receive` and `close` are for one thread; `state` and `generation` are for any."""
 
     def __init__(self, links: Sequence[FrameLink], clock: Callable[[], float] = time.monotonic) -> None:
-        """The first of the links is preferred. Owns them."""
+        """`links`: owned by this one; the first is preferred."""
         self._links = links
         self._clock = clock
         self._hedge = Hedge(len(links))
         self._inbox: deque[tuple[CloudFrame, int]] = deque()
         self._kept_bytes = 0
-        """Bytes of frames that were received and not passed on."""
+        """Bytes of received frames that were not passed on."""
         self._turns = cycle(range(len(links)))
 
     @property
@@ -41,15 +41,15 @@ class HedgedLink(FrameLink):
         return sum(link.generation for link in self._links)
 
     def send(self, frame: EdgeFrame) -> int:
-        """Sends drafts, and what was missed, to the verifiers that lead; other frames to all.
+        """Send drafts, and requests for what was missed, to the leading verifiers; other frames to all.
 
-        Returns the bytes of all that was sent.
+        Returns the number of bytes sent in all.
         """
         self._watch()
         return self._send(self._hedge.send(frame, self._clock()))
 
     def receive(self, timeout_s: float) -> tuple[CloudFrame, int] | None:
-        """Returns the next frame that says something new, and the bytes received for it."""
+        """Return the next frame with something new, and the bytes received for it."""
         deadline_s = self._clock() + timeout_s
         while not self._inbox:
             self._watch()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The edge side complete: the machine with its draft model, driven over any FrameLink."""
+"""The complete edge side: the state machine with its draft model, driven over any FrameLink."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from outrider.decoding.protocol.refusals import with_own_model
 from outrider.decoding.protocol.retry_timer import RetryTimer
 
 _POLL_S = 0.02
-"""How often at least the owner is asked whether it has changed its mind, and at most how the link stands."""
+"""Longest time between checks for cancellation, and shortest between checks of the link."""
 GLANCE_S = 0.002
-"""How often at most news is looked for in the midst of a draft: looking takes some hundredths of that."""
+"""Shortest time between checks for news during a draft; a check takes a few hundredths of it."""
 TAKEN = "this decoder decodes another text: let each thread have a decoder of its own"
 CLOSED = "this decoder is closed: open another one"
 
 
 def ignore_verified(_: Verified) -> None:
-    """The default observer."""
+    """The default observer: does nothing."""
 
 
 def never_cancelled() -> bool:
-    """The default owner, who never changes its mind."""
+    """The default for `cancelled`: the text is never cancelled."""
     return False
 
 
 class LinkedDecoder(TextDecoder):
-    """A TextDecoder. `where` names the verifier in messages.
+    """A TextDecoder over a link. `where` names the verifier in messages.
 
-    For one thread, but for `link_state`, `wrote_alone`, `strategy`, `use` and `close`. `decode` raises
-    OutriderError while another text is decoded, and once it is closed.
+    For one thread, except `link_state`, `wrote_alone`, `strategy`, `use` and `close`. `decode` raises
+    OutriderError while another text is being decoded, and after `close`.
     """
 
     def __init__(
@@ -68,23 +68,23 @@ class LinkedDecoder(TextDecoder):
 
     @property
     def wrote_alone(self) -> bool:
-        """Whether part of the text that is being decoded, or of the last one, was not verified."""
+        """Whether part of the text being decoded, or of the last one, was not verified."""
         return self._transcript.wrote_alone
 
     @property
     def link_state(self) -> LinkState:
-        """Returns the state of the link to the verifier."""
+        """The state of the link to the verifier."""
         return self._link.state
 
     @property
     def strategy(self) -> str:
-        """Returns the strategy of the text that is being decoded, or of the last one."""
+        """The strategy of the text being decoded, or of the last one."""
         return self._config.strategy
 
     def use(self, config: DecodingConfig) -> None:
-        """Decode by another configuration from the next text on.
+        """Use another configuration from the next text on.
 
-        Raises ConfigError where that needs a draft model, and there is none.
+        Raises ConfigError if it needs a draft model and there is none.
         """
         if config.needs_model and self._worker is None:
             raise ConfigError(
@@ -129,7 +129,7 @@ class LinkedDecoder(TextDecoder):
         return self._transcript.decoded(self._machine, self._now(), self._link.state)
 
     def _take_config(self) -> DecodingConfig:
-        """The configuration of the text that begins; the verifier reads it with the text."""
+        """Return the configuration for the next text; the verifier receives it with the text."""
         config = self._next_config
         if config is not self._config:
             epoch, self._config = self._machine.epoch, config
@@ -137,9 +137,9 @@ class LinkedDecoder(TextDecoder):
         return config
 
     def forget(self) -> None:
-        """Keep nothing of the texts so far: no drafts, no cache, and none at the verifier.
+        """Forget the texts so far: their drafts and caches, also at the verifier.
 
-        Not while one is being decoded.
+        Do not call it while a text is being decoded.
         """
         self._machine.forget()
         if self._worker is not None:
@@ -147,17 +147,17 @@ class LinkedDecoder(TextDecoder):
         self._link.send(Close(self._session, 0))
 
     def close(self) -> None:
-        """For any thread, and more than once. A text that is being decoded ends with Cancelled first."""
+        """Close the decoder, from any thread, repeatedly too. A running text ends with Cancelled first."""
         self._is_closed = True
         self._close_if_idle()
 
     def _close_if_idle(self) -> None:
-        if self._taken.acquire(blocking=False):  # and never released: it is closed
+        if self._taken.acquire(blocking=False):  # never released: the decoder is closed
             self._link.send(Close(self._session, 0))
             self._link.close()
 
     def _advance(self) -> None:
-        """Take what has arrived; else do one small piece of work; else wait for news."""
+        """Handle a received frame; else run one small job; else wait for news."""
         now_s = self._now()
         if now_s >= self._watch_s:
             self._watch_link(now_s)
@@ -168,7 +168,7 @@ class LinkedDecoder(TextDecoder):
             self._work(job)
 
     def _heed_owner(self, now_s: float) -> None:
-        """Who wants the text no more, or not so late. Raises Cancelled or LinkError."""
+        """Raise Cancelled if the text is no longer wanted, or the deadline's error if it is late."""
         if self._is_closed:
             raise Cancelled(CLOSED)
         if self._cancelled():
@@ -177,7 +177,7 @@ class LinkedDecoder(TextDecoder):
             raise self._deadline_error()
 
     def _hears_news(self, timeout_s: float) -> bool:
-        """Take a frame in, if one has come by then."""
+        """Handle a frame if one arrives in time. Return whether one did."""
         received = self._link.receive(timeout_s)
         if received is None:
             return False
@@ -188,11 +188,11 @@ class LinkedDecoder(TextDecoder):
         return True
 
     def _now(self) -> float:
-        """Seconds since the request."""
+        """Return the seconds since the request."""
         return self._clock() - self._start_s
 
     def _work(self, job: EdgeJob) -> None:
-        """A draft that news makes useless is aborted: the model begins anew with what is wanted."""
+        """Run a job. A draft that news makes useless is aborted: then the model starts on what is wanted."""
         assert self._worker is not None
         started_s = self._now()
         try:
@@ -204,14 +204,14 @@ class LinkedDecoder(TextDecoder):
         self._perform(self._machine.complete(job, choices, self._clock(), compute_s))
 
     def _on_worked(self, job: EdgeJob, started_s: float, finished: bool = True) -> float:
-        """How long a job took that has been finished, or left."""
+        """Record a finished or aborted job. Return the seconds that it took."""
         now_s = self._now()
         if isinstance(job, DraftTokens):
             self._transcript.on_drafted(len(job.prefixes) if finished else 0, now_s - started_s, now_s)
         return now_s - started_s
 
     def _glances_during(self, job: EdgeJob, started_s: float) -> Pause:
-        """Looks for news when called, though not too often. Raises Aborted where the job should end."""
+        """Return a callback that handles news, but not too often. It raises Aborted if the job should end."""
         due_s = started_s + GLANCE_S
 
         def glance() -> None:

@@ -16,7 +16,7 @@ _PEER = Peer("", b"local")
 class LocalLink(FrameLink):
     """Runs the target in the caller's thread when the edge has sent a draft, or has nothing else to do.
 
-    Nothing runs beside the target there: what was drafted on meanwhile would only delay the verdict.
+    The edge drafts nothing while the target runs: a longer draft would only delay the verdict.
     """
 
     state = LinkState.LOCAL
@@ -33,7 +33,9 @@ class LocalLink(FrameLink):
         return 0
 
     def receive(self, timeout_s: float) -> tuple[CloudFrame, int] | None:
-        """With a timeout of 0 the edge still has work of its own: the target runs for a draft alone."""
+        """Return the next frame. With a timeout of 0, the edge has work of its own: the target runs only
+        for a draft.
+        """
         while (timeout_s > 0 or self._asked) and not self._inbox:
             self._asked = False
             if not self._service.step(lambda reply: self._inbox.append(reply.frame)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loop of whatever answers frames by running a model."""
+"""The serving loop of a service that answers frames by running a model."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ _IDLE_WAIT_S = 0.1
 
 
 class FrameService(Protocol):
-    """What answers frames by running a model: a verifier, or a peer with documents of its own."""
+    """A service that answers frames by running a model: a verifier, or a peer with its own documents."""
 
     def receive(self, peer: Peer, frame: EdgeFrame) -> list[Reply]:
-        """Takes a frame of a peer; returns what can be answered at once."""
+        """Handle a peer's frame. Return the replies that can be given at once."""
 
     def step(self, send: Callable[[Reply], None]) -> bool:
-        """Do what is next; False where there is nothing."""
+        """Run the next batch. Return False if there is none."""
 
     def next_look_s(self) -> float | None:
-        """How long to wait at most before the next `step`; None: until a frame comes."""
+        """Return how long to wait at most before the next `step`; None: until a frame arrives."""
 
     def evict_idle(self) -> None:
-        """Closes the sessions that were idle for too long."""
+        """Close the sessions that were idle for too long."""
 
 
 @runtime_checkable
 class Listener(Protocol):
-    """A FrameService whose steps profit in their midst from what has arrived meanwhile."""
+    """A FrameService that handles new frames during a step."""
 
     def listen(self, take_in: Callable[[], None]) -> None:
-        """From now on `take_in` is called there: it hands such frames to `receive`."""
+        """Call `take_in` during steps from now on: it hands new frames to `receive`."""
 
 
 def serve_frames(service: FrameService, server: FrameServer, stop: threading.Event) -> None:
-    """Serve until `stop` is set: take what has arrived, run one batch, repeat. What arrives while a batch of
-    one runs is taken when an exit speaks.
+    """Serve until `stop` is set: receive frames, run one batch, repeat. Frames that arrive while a batch of
+    one job runs are received at its early exits.
     """
 
     def send(reply: Reply) -> None:
@@ -64,6 +64,6 @@ def serve_frames(service: FrameService, server: FrameServer, stop: threading.Eve
 
 
 def send_all(send: Callable[[Reply], None], replies: list[Reply]) -> None:
-    """Send one after the other."""
+    """Send the replies one by one."""
     for reply in replies:
         send(reply)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verifier: the cloud's machine with its model. `VerifierService.step` is the order of one verification,
-`serving.serve_frames` the loop around it.
+"""The verifier: the cloud's state machine with its models. `VerifierService.step` runs one batch,
+`serving.serve_frames` is the loop around it.
 """
 
 from __future__ import annotations
@@ -41,13 +41,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class ServiceStats:
-    """Counters since the start. `aborted`: verifications and steps that were aborted, for better ones, for
-    other robots, or for nothing where their text has ended. `smallest_margin`: how near to a tie any verified
-    decision was.
+    """Counters since the start. `aborted`: verifications and steps aborted, for a better one or since their
+    text has changed or ended. `smallest_margin`: how near to a tie any verified decision was.
 
-    `batches` of `batched` verifications took the model `compute_s`; of them `rounds` judged a draft, and
-    `tokens` became final, also those that robots draw. `waits` frames had to wait for the model, `waited_s`
-    together.
+    `batches` of `batched` verifications took the model `compute_s`; of these verifications, `rounds` judged
+    a draft. `tokens` became final, including those that robots draw. `waits` frames had to wait for the
+    model, for `waited_s` in total.
     """
 
     frames: int = 0
@@ -66,7 +65,7 @@ class ServiceStats:
 
 
 class VerifierService(FrameService):
-    """For one thread. `clock` gives monotonic seconds."""
+    """Runs the cloud's state machine with its models. For one thread. `clock` gives monotonic seconds."""
 
     def __init__(
         self,
@@ -78,9 +77,9 @@ class VerifierService(FrameService):
         draft_apart: bool = False,
         head: DraftHead | None = None,
     ) -> None:
-        """`draft`: a draft model beside the target; `draft_apart`: on a device of its own, so that it drafts
-        while the target verifies. `head`: the target's own draft head instead. Raises ModelError for a draft
-        of another tokenizer.
+        """`draft`: a draft model in addition to the target; `draft_apart`: it has its own device, so that
+        it drafts while the target verifies. `head`: the target's draft head, instead of a draft model.
+        Raises ModelError for a draft model with another tokenizer.
         """
         if draft is not None:
             check_pair(model, draft)
@@ -98,9 +97,9 @@ class VerifierService(FrameService):
         )
         self._clock = clock
         self._lock = threading.RLock()
-        """Of the machine: a draft on a device of its own runs in another thread."""
+        """Guards the state machine: a draft model on its own device runs in another thread."""
         self._target_job: CloudJob | None = None
-        """What the target runs, where nothing else runs with it."""
+        """The target's running job, if it runs alone."""
         self._ahead: DraftAhead | None = None
         if isinstance(self._drafter, CloudDraftWorker) and draft_apart:
             self._ahead = DraftAhead(self._drafter, self._lock, self._next_ahead, self.finish_drafts, clock)
@@ -108,7 +107,7 @@ class VerifierService(FrameService):
         self._running = False
         self._stats = ServiceStats()
         self._prefill_s: dict[SessionKey, tuple[int, float]] = {}
-        """Of prompts that are begun: the epoch, and what their parts have taken."""
+        """Of each prompt that is partly read: the epoch, and the seconds that its parts have taken."""
 
     def receive(self, peer: Peer, frame: EdgeFrame) -> list[Reply]:
         self._stats.frames += 1
@@ -119,7 +118,7 @@ class VerifierService(FrameService):
         return replies
 
     def next_jobs(self) -> list[CloudJob]:
-        """What the model should do now as one batch, if anything."""
+        """Return the jobs that the model should run now as one batch."""
         with self._lock:
             jobs = self._scheduler.next_jobs(self._clock())
         self._stats.waits += len(self._scheduler.waited_s)
@@ -127,14 +126,14 @@ class VerifierService(FrameService):
         return jobs
 
     def jobs_ahead(self, running: CloudJob) -> list[CloudDraft]:
-        """What the draft should do as one batch on a device of its own while a job runs, if anything."""
+        """Return the jobs that a draft model on its own device should run as one batch during a job."""
         with self._lock:
             return self._scheduler.draft_ahead(running)
 
     def finish_drafts(
         self, jobs: Sequence[CloudDraft], results: Sequence[Choices | Exception], compute_s: float
     ) -> None:
-        """Tell the machine what came of a batch of drafts; one that failed costs speed alone."""
+        """Report the results of a batch of drafts to the state machine. A failed draft only costs speed."""
         self._note_failures(results)
         of_text: dict[SessionKey, list[tuple[CloudDraft, Choices | None]]] = {}
         for job, result in zip(jobs, results, strict=True):
@@ -151,9 +150,9 @@ class VerifierService(FrameService):
         return None if at_s is None else max(0.0, at_s - now_s)
 
     def run(self, jobs: Sequence[CloudJob], on_hint: OnHint) -> list[CloudResult]:
-        """Let the model do a batch. A failure is a result: one session's input must not end the others'.
+        """Run a batch. A failure is a result: one session's input must not end the others.
 
-        What `on_hint` raises comes out as it is: then tell `leave`.
+        An exception of `on_hint` is passed on as it is: call `leave` then.
         """
         self._running = True
         try:
@@ -173,33 +172,35 @@ class VerifierService(FrameService):
                     _log.error("a model job failed", exc_info=error)
 
     def _run(self, jobs: Sequence[CloudJob], on_hint: OnHint) -> list[CloudResult]:
-        """A batch is for one of the models."""
+        """Run a batch; all its jobs are for one of the models."""
         drafts = [job for job in jobs if isinstance(job, CloudDraft)]
         if drafts and self._drafter is not None:
             return [*self.draft(drafts)]
         return self._worker.run([job for job in jobs if not isinstance(job, CloudDraft)], on_hint)
 
     def leave(self, jobs: Sequence[CloudJob], compute_s: float) -> None:
-        """A batch was left after so long by no will of its own: what it was to do is still to be done."""
+        """Record a batch that ended after `compute_s` by an error of `on_hint`. Its jobs remain
+        to be done.
+        """
         with self._lock:
             self._scheduler.charge(jobs, compute_s, whole=False)
             for job in jobs:
                 self._machine.on_aborted(job, self._clock())
 
     def hint(self, job: Verify, hint: ExitHint) -> list[Reply]:
-        """What an early exit says to the outside, if anything."""
+        """Return the hints to send for an early exit."""
         with self._lock:
             return self._machine.hint(job, hint, self._clock())
 
     def should_abort(self, job: Verify) -> bool:
-        """Whether what early exits have said is reason to abort a verification."""
+        """Return whether a verification should be aborted after what its early exits predicted."""
         with self._lock:
             return self._machine.should_abort(job)
 
     def finish(self, job: CloudJob, result: CloudResult, compute_s: float) -> list[Reply]:
-        """Tell the machine what came of a job whose batch took so long."""
+        """Report the result of a job to the state machine. Return the replies."""
         with self._lock:
-            if isinstance(job, CloudDraft):  # one that failed costs speed alone
+            if isinstance(job, CloudDraft):  # a failed draft only costs speed
                 self._machine.drafted([(job, result if isinstance(result, Choices) else None)], compute_s)
                 return []
             assert not isinstance(result, Choices)
@@ -221,7 +222,7 @@ class VerifierService(FrameService):
     def finish_all(
         self, jobs: Sequence[CloudJob], results: Sequence[CloudResult], compute_s: float
     ) -> list[Reply]:
-        """`finish` for a batch; its robots are charged for their parts of its time."""
+        """Run `finish` for a batch, and charge its robots for their shares of its time."""
         whole = not any(isinstance(result, Aborted) for result in results)
         with self._lock:
             self._scheduler.charge(jobs, compute_s, whole)
@@ -235,7 +236,7 @@ class VerifierService(FrameService):
         return [] if job is None else self.jobs_ahead(job)
 
     def draft(self, jobs: Sequence[CloudDraft]) -> list[Choices | Exception]:
-        """Let the draft model do a batch in this thread."""
+        """Run a batch of the draft model in this thread."""
         assert self._drafter is not None
         return self._drafter.run(jobs)
 
@@ -253,11 +254,11 @@ class VerifierService(FrameService):
                 self._stats.tokens += len(frame.tokens) + isinstance(frame, Unsettled)
 
     def listen(self, take_in: Callable[[], None]) -> None:
-        """`take_in` is called when an exit speaks of a job that runs alone."""
+        """Call `take_in` at the exits of a job that runs alone."""
         self._take_in = take_in
 
     def step(self, send: Callable[[Reply], None]) -> bool:
-        """Do one batch from start to end, sending hints in its midst; False where there is none."""
+        """Run one batch, sending hints as its exits predict. Return False if there is none."""
         jobs = self.next_jobs()
         if not jobs:
             return False
@@ -270,7 +271,7 @@ class VerifierService(FrameService):
             return True
 
         def on_hint(job: Verify, hint: ExitHint) -> bool:
-            if len(jobs) == 1:  # others are never aborted, whatever comes for them
+            if len(jobs) == 1:  # larger batches are never aborted
                 self._take_in()
             send_all(send, self.hint(job, hint))
             self._draft_beside(jobs)
@@ -288,7 +289,7 @@ class VerifierService(FrameService):
         return True
 
     def _draft_beside(self, jobs: Sequence[CloudJob]) -> None:
-        """Where the draft has a device of its own, let it draft on while a job of the target runs alone."""
+        """Let a draft model on its own device draft on while a job of the target runs alone."""
         if self._ahead is not None and len(jobs) == 1:
             self._target_job = jobs[0]
             self._ahead.go_on()
@@ -299,7 +300,7 @@ class VerifierService(FrameService):
         self._drop_gone()
 
     def _drop_gone(self) -> None:
-        """Keep nothing of sessions that hold no place any more."""
+        """Drop what belongs to sessions that no longer exist."""
         keys = self._machine.keys
         self._worker.keep_only(keys)
         if self._ahead is not None:
@@ -311,5 +312,5 @@ class VerifierService(FrameService):
 
     @property
     def stats(self) -> ServiceStats:
-        """Returns the counts since the service was made."""
+        """The counts since the service was created."""
         return replace(self._stats, open_sessions=len(self._machine.keys))

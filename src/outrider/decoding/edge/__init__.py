@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The robot's state machine: it drafts, sends, and settles verdicts."""
+"""The robot's state machine: it drafts, sends drafts, and handles verdicts."""

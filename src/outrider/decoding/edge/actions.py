@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the edge's machine asks its driver to do."""
+"""The actions that the edge's machine requests from its driver."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Send:
 
 @dataclass(frozen=True)
 class Commit:
-    """Tokens that are final now; without a `verdict` the edge is alone. Of what the edge had `drafted` for it
-    those tokens stood that are marked in `stood`, one mark a token.
+    """Tokens that are final now. Without a `verdict`, the edge wrote them alone. `drafted`: how many draft
+    tokens were verified; `stood`: for each token, whether it is an accepted draft token.
 
-    `foreseen`: whether what follows them was being drafted already; `exit`: the first early exit that had
-    hinted at them. For observers: on its main branch the draft had the first `followed` of them, `rejected`
-    in place of the others, and has `ahead` after them now.
+    `foreseen`: whether the text after them was being drafted already; `exit`: the first early exit that
+    hinted at them. For observers, on the draft's main branch: `followed`: how many of the tokens it had;
+    `rejected`: what it had in place of the others; `ahead`: what it has after them now.
     """
 
     tokens: tuple[int, ...]
@@ -38,7 +38,7 @@ class Commit:
 
     @property
     def accepted(self) -> int:
-        """How many drafts stood."""
+        """The number of accepted draft tokens."""
         return sum(self.stood)
 
 

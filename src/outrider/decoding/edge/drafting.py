@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The edge's drafts for one text after another: what the draft model has to do for them, and what a verdict
-says about them.
-"""
+"""The edge's drafts for one text after another: the draft model's jobs, and what a verdict shows of them."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ from outrider.decoding.protocol.sampling_rules import Sampling, mixed_seed
 
 
 class Drafting:
-    """Keeps a tree of drafts above a text that its owner extends. `odds` are the session's."""
+    """Keeps a tree of drafts above a text that its owner extends. `odds`: the session's acceptance rates."""
 
     def __init__(self, config: DecodingConfig, tokenizer: Tokenizer, odds: CalibratedAcceptance) -> None:
         self._config = config
@@ -42,7 +40,7 @@ class Drafting:
     def begin(
         self, epoch: int, prompt: Prompt, text: DigestedText, max_new_tokens: int, sampling: Sampling
     ) -> None:
-        """Start with another text, which has no tokens yet."""
+        """Begin another text, which has no tokens yet."""
         self._epoch, self._prompt, self._text = epoch, prompt, text
         self._max_new_tokens = max_new_tokens
         self._sampling = sampling
@@ -60,12 +58,12 @@ class Drafting:
         self.branches.needs_model = self._needs_model
 
     def forget(self) -> None:
-        """Keep nothing of the texts so far."""
+        """Forget the texts so far."""
         self._retrieved.forget()
         self._prompt = Prompt("", b"")
 
     def end_with(self, end_ids: frozenset[int]) -> None:
-        """Draft nothing after these tokens: the target's own."""
+        """Draft nothing after these end tokens, which are the target's."""
         self._end_ids = self._retrieved.end_ids = self.branches.end_ids = end_ids
 
     @property
@@ -74,7 +72,7 @@ class Drafting:
         return self.branches.tree
 
     def next_job(self, is_alone: bool, takes_turns: bool = False) -> EdgeJob | None:
-        """Return what the draft model should do now, if anything. `is_alone`: it writes the text itself;
+        """Return the draft model's next job, or None. `is_alone`: the edge writes the text itself;
         `takes_turns`: robots share the target and wait for one another.
         """
         if not self._needs_model:
@@ -90,13 +88,15 @@ class Drafting:
         return DraftTokens(self._epoch, prefixes, self._num_choices, scheme, self._draft_sampling())
 
     def _draft_sampling(self) -> Sampling:
-        """Rejected draws may come back as retrieved drafts, so after a verdict the model draws afresh."""
+        """Return the draft's sampling, with another seed after each verdict if there are retrieved drafts:
+        a rejected draw may come back as one.
+        """
         if self._deterministic or not self._retrieved:
             return self._sampling
         return replace(self._sampling, seed=mixed_seed(self._sampling.seed, len(self._text)))
 
     def is_useful(self, job: DraftTokens) -> bool:
-        """Return whether anything that a job drafts would still be new."""
+        """Return whether any result of a job would still be new."""
         nodes = (self._node_after(prefix) for prefix in job.prefixes)
         return any(node is not None and not node.drafted for node in nodes)
 
@@ -107,7 +107,7 @@ class Drafting:
         return self.tree.find(prefix[len(committed) :])
 
     def on_prefilled(self, result: EdgeResult) -> None:
-        """The draft model has read the prompt, unless it had no room."""
+        """Note that the draft model has read the prompt, or that it had no room for it."""
         self._is_prefilled = True
         if isinstance(result, Successors):
             self._retrieved.calibrate(result)
@@ -115,14 +115,14 @@ class Drafting:
             self._needs_model = self.branches.needs_model = False
 
     def on_drafted(self, job: DraftTokens, results: Sequence[Choices]) -> None:
-        """The draft model has gone on after the prefixes of a job."""
+        """Add what the draft model wrote after the prefixes of a job."""
         for prefix, choices in zip(job.prefixes, results, strict=True):
             node = self._node_after(prefix)
             if node is not None and not node.drafted:
                 self.branches.grow(node, choices)
 
     def commit(self, new: Sequence[int]) -> None:
-        """The text has been extended by these tokens."""
+        """Note that the text has grown by these tokens."""
         self._retrieved.extend(new)
         self.branches.commit(new, self._text.digest)
 
@@ -130,8 +130,8 @@ class Drafting:
 def commit_of(
     new: tuple[int, ...], verdict: Verdict | Unsettled | None, drafts: TreeExpander, exit_index: int | None
 ) -> Commit:
-    """Return the commit of new tokens, and let the drafts learn from them. `exit_index`: the exit that had
-    hinted at them. A token that only a hint had named is no draft.
+    """Return the commit of new tokens, and let the drafts learn from them. `exit_index`: the exit that
+    hinted at them. A token that only a hint named counts as no draft.
     """
     if verdict is None:
         return Commit(new, 0, (False,) * len(new), None)
@@ -153,7 +153,7 @@ def commit_of(
 
 
 def last_sent_s(commit: Commit, tree: DraftTree) -> float | None:
-    """Return when the last token left that a verdict has surely verified; None where it verified none."""
+    """Return when the last token was sent that a verdict surely verified; None if it verified none."""
     if commit.verdict is None:
         return None
     num_verified = min(commit.followed, _num_verified(commit.verdict, tree), len(commit.tokens) - 1)
@@ -162,14 +162,14 @@ def last_sent_s(commit: Commit, tree: DraftTree) -> float | None:
 
 
 def _num_verified(verdict: Verdict | Unsettled, tree: DraftTree) -> int:
-    """Return how many drafts of a verdict follow the text: it may begin before what the edge wrote alone."""
+    """Return how many draft tokens of a verdict follow the text. It may begin before text written alone."""
     return max(0, verdict.base + verdict.drafted - tree.root.length)
 
 
 def _accepted(ranks: list[int | None], num_verified: int) -> tuple[bool, ...]:
-    """Return which tokens are accepted drafts, by the choice of the draft that each is.
+    """Return which tokens are accepted draft tokens, by the rank of each among the draft's choices.
 
-    Where a draft is rejected the target's own token follows: the last is a draft only as the first choice.
+    After a rejected token comes the target's own, so the last one counts only as the first choice.
     """
     last = len(ranks) - 1
     return tuple(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the edge says of one text: its frames for the cloud, from the text and the tree of drafts above it."""
+"""Builds the edge's frames for one text, from the text and the tree of drafts after it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from outrider.decoding.protocol.sampling_rules import Sampling
 
 @dataclass(frozen=True)
 class FrameBuilder:
-    """`text` grows as the edge commits; `fingerprint`: of the tokenizer."""
+    """Builds frames. `text` grows as the edge commits; `fingerprint`: of the tokenizer."""
 
     session: int
     epoch: int
@@ -30,7 +30,9 @@ class FrameBuilder:
     text: DigestedText
 
     def open(self, prompt: Prompt, begun_by: int | None = None) -> Open:
-        """Ask for the text, with all of it that is final, which a target has begun."""
+        """Return the frame that asks for the text, with its final tokens; `begun_by`: the checksum of the
+        target that wrote the first of these.
+        """
         config, plan = self.config, self.config.plan
         rules = Rules(
             plan.when_idle,
@@ -56,27 +58,29 @@ class FrameBuilder:
         )
 
     def resume(self, settled: int | None) -> Resume:
-        """Ask for what was missed, from before a token that is the edge's own: the cloud may not know it."""
+        """Return the frame that asks for what was missed. It starts before `settled`, the edge's own last
+        token, if any: the cloud may not have it.
+        """
         base = len(self.text) - (settled is not None)
         return Resume(self.session, self.epoch, base, self.text.digest_at(base))
 
     def more_draws(self, draws: int) -> Resume:
-        """Ask for further draws of the next token, of which there were so many."""
+        """Return the frame that asks for further draws of the next token; `draws` have been used."""
         return Resume(self.session, self.epoch, len(self.text), self.text.digest, draws)
 
     def cancel(self) -> Cancel:
-        """Returns the frame that cancels the text."""
+        """Return the frame that cancels the text."""
         return Cancel(self.session, self.epoch)
 
     def draft(self, tree: DraftTree, nodes: Sequence[Node]) -> Draft:
-        """Branches that hold these nodes."""
+        """Return the frame with the branches that hold these nodes."""
         parent, runs = branches_to(tree, nodes)
         digest = None if parent is tree.root else parent.digest
         return Draft(self.session, self.epoch, parent.length, digest, pack_runs(runs))
 
     def proposal(self, tree: DraftTree, nodes: Sequence[Node], settled: int | None) -> Proposal:
-        """One branch with its evidence. Where the text's last token is the edge's own, `settled`, the cloud
-        learns it with the branch that follows.
+        """Return the frame with one branch and its evidence. If the text's last token is the edge's own,
+        `settled`, the cloud receives it with the branch that follows.
         """
         first = nodes[0].parent if nodes else tree.root
         assert first is not None

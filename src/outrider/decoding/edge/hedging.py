@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two verifiers for one text: one writes it, the other stands by, and is asked too where the first is late.
+"""Two verifiers for one text: one leads, the other is on standby and is asked too if the first is late.
 
-Both draw every token with the same noise, so that their texts are the same and the first answer counts.
-Asking the second late is hedging as in Dean and Barroso, The Tail at Scale (2013). What one verifier has
-written the other takes for a draft, and judges it itself.
+Both draw every token with the same noise, so their texts are the same and the first answer counts. Asking
+the second one late is hedging as in Dean and Barroso, The Tail at Scale (2013). What one verifier has
+written reaches the other as a draft, which it verifies itself.
 
 No socket, no clock: times are seconds of one monotonic clock, given with every event.
 """
@@ -41,29 +41,29 @@ from outrider.decoding.protocol.prefix_digest import DigestedText, prompt_digest
 
 KEPT_WAITS = 32
 ENOUGH = 8
-"""Answers before the quantile is used; until then AT_FIRST_S holds."""
+"""Answer times needed to use the quantile; until then AT_FIRST_S counts."""
 USUAL_QUANTILE = 0.75
-"""Of recent answer times, taken as usual: one answer in four may be late."""
+"""Quantile of recent answer times that counts as usual: one answer in four may take longer."""
 LATE_FACTOR = 1.5
-"""An answer is late after so many times the usual time."""
+"""An answer is late after this factor times the usual time."""
 AT_FIRST_S = 0.25
 AT_LEAST_S = 0.01
 
 
 class Patience:
-    """How long an answer may take before another verifier is asked for it, by the times of the last
-    KEPT_WAITS answers; those of first answers, which include the prompt, are kept apart.
+    """How long to wait for an answer before another verifier is asked, by the last KEPT_WAITS answer times.
+    First answers include the prompt and are kept apart.
     """
 
     def __init__(self) -> None:
         self._waits = {is_first: deque[float](maxlen=KEPT_WAITS) for is_first in (True, False)}
 
     def add(self, is_first: bool, waited_s: float) -> None:
-        """Note how long an answer took."""
+        """Record how long an answer took."""
         self._waits[is_first].append(waited_s)
 
     def seconds(self, is_first: bool) -> float:
-        """Return after how long an answer is late."""
+        """Return the time after which an answer is late."""
         waits = sorted(self._waits[is_first])
         if len(waits) < ENOUGH:
             return AT_FIRST_S
@@ -71,18 +71,18 @@ class Patience:
 
 
 KEPT_DRAFTS = 64
-"""The newest of a text, which a verifier is given that begins to lead: it needs them from the first on."""
+"""Number of newest drafts of a text that are kept for a verifier that begins to lead."""
 
 
 class Directed(NamedTuple):
-    """A frame for one of the verifiers, by its number."""
+    """A frame for one of the verifiers, given by its number."""
 
     verifier: int
     frame: EdgeFrame
 
 
 class News(NamedTuple):
-    """What a received frame leads to: one for the edge's machine, or None, and frames to send."""
+    """The result of a received frame: a frame for the edge's machine or None, and frames to send."""
 
     forward: CloudFrame | None
     send: list[Directed]
@@ -90,9 +90,9 @@ class News(NamedTuple):
 
 @dataclass
 class _Verifier:
-    """The state of one verifier. `model`: its name by its last Pong; `serves`: the checksum of the model that
-    it has read this text's prompt with, as text. `held`: how many tokens of the text it has verified or been
-    sent; `is_opening`: it has been sent the prompt and has not answered; `refused`: it has refused this text.
+    """The state of one verifier. `model`: its name in its last Pong; `serves`: checksum, as text, of the
+    model that read this text's prompt. `held`: number of tokens of the text that it has verified or been
+    sent; `is_opening`: the prompt was sent but not answered; `refused`: it refused this text.
     """
 
     is_up: bool = False
@@ -111,10 +111,10 @@ class _Verifier:
 
 
 class Hedge:
-    """Directs frames of one session to the verifiers that lead, and passes on what is new in their answers.
+    """Directs frames of a session to the leading verifiers, and passes on what is new in their answers.
 
-    The first verifier that can be reached leads; where another answers sooner, that one leads to the end of
-    the text. For acceptance schemes that need no evidence.
+    The first reachable verifier leads; if another one answers sooner, that one leads to the end of the
+    text. For acceptance schemes that need no evidence.
     """
 
     def __init__(self, num_verifiers: int = 2) -> None:
@@ -128,7 +128,7 @@ class Hedge:
         self._early: dict[int, Verdict | Unsettled] = {}
         self._asked_s: float | None = None
         self.num_hedged = 0
-        """How often a second verifier was asked."""
+        """How often another verifier was asked."""
 
     def send(self, frame: EdgeFrame, now_s: float) -> list[Directed]:
         """Return the frames to send for a frame of the edge's machine."""
@@ -139,7 +139,7 @@ class Hedge:
             return [Directed(number, frame) for number in range(len(self._verifiers))]
         if isinstance(frame, Draft):
             self._keep(frame)
-        else:  # something was lost, the prompt perhaps
+        else:  # something was lost, perhaps the prompt
             for verifier in self._leading():
                 verifier.is_opening = False
         if self._asked_s is None:
@@ -147,14 +147,14 @@ class Hedge:
         return [Directed(number, frame) for number, one in enumerate(self._verifiers) if one.leads]
 
     def receive(self, number: int, frame: CloudFrame, now_s: float) -> News:
-        """Return what a frame of a verifier leads to."""
+        """Return the result of a verifier's frame."""
         if isinstance(frame, Pong):
             return self._on_pong(number, frame)
         opened = self._open
         if opened is None or (frame.session, frame.epoch) != (opened.session, opened.epoch):
             return News(None, [])
         if isinstance(frame, (Opened, Verdict, Unsettled)):
-            self._verifiers[number].refused = False  # whatever it has said before, it serves the text now
+            self._verifiers[number].refused = False  # it serves the text now, whatever came before
         if isinstance(frame, (Verdict, Unsettled)):
             return self._on_verdict(number, frame, now_s)
         if isinstance(frame, PrefillAgain):
@@ -170,8 +170,8 @@ class Hedge:
         return News(frame if is_current else None, [])
 
     def watch(self, up: Sequence[bool], generations: Sequence[int], now_s: float) -> list[Directed]:
-        """Return what to send at this moment: to a verifier that is back, or to one more where those that
-        lead cannot be reached or are late. `up`, `generations`: of the links, as `FrameLink` has them.
+        """Return the frames to send now: to a verifier that is back, and to one more if the leading ones
+        cannot be reached or are late. `up`, `generations`: of the links, as in `FrameLink`.
         """
         frames: list[Directed] = []
         for number, verifier in enumerate(self._verifiers):
@@ -187,7 +187,7 @@ class Hedge:
         return frames
 
     def due_s(self) -> float | None:
-        """Return when those that lead are late, where another could be asked."""
+        """Return when the leading verifiers count as late; None if no other could be asked."""
         can_help = any(map(self._can_help, self._verifiers))
         return None if self._asked_s is None or not can_help else self._asked_s + self._patience_s
 
@@ -206,7 +206,7 @@ class Hedge:
         return [verifier for verifier in self._verifiers if verifier.leads]
 
     def _can_help(self, verifier: _Verifier) -> bool:
-        """Whether a verifier stands by, can be reached, and has named the same model."""
+        """Whether a verifier is on standby and reachable, has not refused, and serves the same model."""
         fits = verifier.is_up and not verifier.refused and verifier.model == self._model != ""
         return fits and not verifier.leads
 
@@ -216,7 +216,7 @@ class Hedge:
         return next((verifier.model for verifier in self._verifiers if verifier.model), "")
 
     def _on_open(self, frame: Open, now_s: float) -> list[Directed]:
-        """A new text, or the edge's word on the present one."""
+        """Begin a text, or restate the current one."""
         before, self._open = self._open, frame
         self._text = DigestedText(prompt_digest(Prompt(frame.text, frame.jpeg)))
         self._text.extend(frame.tokens)
@@ -238,7 +238,7 @@ class Hedge:
         return frames
 
     def _reopened(self, number: int) -> list[Directed]:
-        """The frames that open the text so far at a verifier; none while one is unanswered."""
+        """Return the frames that open the text so far at a verifier; none while an Open is unanswered."""
         verifier, opened = self._verifiers[number], self._open
         if opened is None or verifier.is_opening:
             return []
@@ -257,7 +257,7 @@ class Hedge:
         self._drafts = [*self._drafts, frame][-KEPT_DRAFTS:]
 
     def _hedged(self) -> list[Directed]:
-        """The frames that make all verifiers lead that can help."""
+        """Return the frames that make every verifier lead that can help."""
         frames: list[Directed] = []
         for number, verifier in enumerate(self._verifiers):
             if self._can_help(verifier):
@@ -267,7 +267,7 @@ class Hedge:
         return frames
 
     def _asked(self, number: int) -> list[Directed]:
-        """The frames for one that stood by: the text that it lacks, as a draft, and the kept drafts."""
+        """Return the frames for a verifier on standby: the text it lacks, as a draft, and the kept drafts."""
         verifier, opened = self._verifiers[number], self._open
         assert opened is not None
         tail = self._text.tokens[verifier.held :]
@@ -305,7 +305,7 @@ class Hedge:
         return News(counted, self._led_by(number))
 
     def _fits(self, frame: Verdict | Unsettled) -> bool:
-        """Whether a verdict follows from the text as it is known here."""
+        """Whether a verdict agrees with the text so far."""
         text = self._text
         if frame.base > len(text) or frame.digest != text.digest_at(frame.base):
             return False
@@ -313,14 +313,14 @@ class Hedge:
         return frame.tokens[: len(known)] == known[: len(frame.tokens)]
 
     def _learn(self, now_s: float) -> None:
-        """Note how long the answer took. From a target that steps by itself the next one is due at once."""
+        """Record how long the answer took. If the target takes steps by itself, another is due at once."""
         assert self._open is not None
         if self._asked_s is not None:
             self._patience.add(self._is_first_answer, now_s - self._asked_s)
         self._asked_s = None if self._open.rules.when_idle == "wait" else now_s
 
     def _led_by(self, number: int) -> list[Directed]:
-        """The frames by which a verifier that has answered leads alone; none where it stands by."""
+        """Return the frames that make an answering verifier lead alone; none if it is on standby."""
         opened = self._open
         assert opened is not None
         if not self._verifiers[number].leads:
@@ -333,14 +333,14 @@ class Hedge:
         return frames
 
     def _on_refused(self, number: int, frame: Refused) -> News:
-        """Leave a verifier that refuses out of this text; pass the refusal on where no other can help."""
+        """Exclude a verifier that refuses from this text. Pass the refusal on if no other can help."""
         verifier = self._verifiers[number]
         verifier.refused, verifier.leads = True, False
         frames = [] if self._leading() else self._hedged()
         return News(None if self._leading() else frame, frames)
 
     def _on_pong(self, number: int, frame: Pong) -> News:
-        """Note the model of a verifier. Those of different models are refused: they cannot write one text."""
+        """Record a verifier's model. Different models are refused: they cannot write one text."""
         verifier, opened = self._verifiers[number], self._open
         verifier.model = frame.model
         names = [one.model for one in self._verifiers if one.model]

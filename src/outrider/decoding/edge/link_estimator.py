@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the edge expects: how likely drafts are, when the cloud will be free, what is worth sending now."""
+"""The edge's estimates: how likely drafts are, when the cloud will be free, what is worth sending now."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from outrider.decoding.theory import expected_tokens
 
 @dataclass(frozen=True)
 class VerdictObservation:
-    """What a verdict says to the outlook.
+    """The data of a verdict for the estimates.
 
-    `compute_s` is None or 0 where it is not the time of a forward. `next_sent_s`: when a draft left that goes
-    on from it, if one has. `passes`: how many forwards the target has run since the verdict before.
+    `compute_s`: None or 0 if there was no forward. `next_sent_s`: when a draft was sent that continues from
+    the verdict, if any. `passes`: number of the target's forwards since the verdict before.
     """
 
     num_tokens: int
@@ -34,7 +34,7 @@ class VerdictObservation:
 
 
 class EdgeEstimator:
-    """One session's estimates. Times in seconds of the edge's clock."""
+    """One session's estimates. Times are seconds of the edge's clock."""
 
     def __init__(self, config: DecodingConfig, token_bytes: float) -> None:
         self._config = config
@@ -46,7 +46,7 @@ class EdgeEstimator:
         self.step = ExponentialMean(tuning)
         self.round_trip = MinRtt(tuning)
         self._at_once = ExponentialRatio(tuning.mean_memory, 2.0)
-        """Of the drafts that were at the cloud in time, the share that its next batch verified."""
+        """The share of drafts, of those that reached the cloud in time, that its next batch verified."""
         self._waited_s = ExponentialMean(tuning)
         self._waits_since_s: float | None = None
         self._speed = Throughput(tuning)
@@ -54,15 +54,15 @@ class EdgeEstimator:
         self._purse = ByteBudget(tuning.bytes_up_per_token, tuning)
 
     def on_opened(self, now_s: float) -> None:
-        """The cloud has the prompt and nothing to verify yet."""
+        """Note that the cloud has read the prompt and has nothing to verify yet."""
         self._free_s = now_s - self.round_trip.value / 2.0
         self._waits_since_s = None
         self._speed.begin_text()
 
     def on_sent(self, num_bytes: int, now_s: float) -> None:
-        """A draft leaves, its branches in so many bytes; an idle cloud will begin with it when it arrives.
+        """Record a draft sent now, with branches of `num_bytes`. An idle cloud verifies it on arrival.
 
-        Where robots take turns nothing is spent: the target's time is scarce then, not the link's bytes.
+        If robots take turns, no bytes are spent: the target's time is scarce then, not the link's bytes.
         """
         if not self.takes_turns:
             self._purse.spend(self._tuning.frame_bytes + num_bytes)
@@ -71,7 +71,7 @@ class EdgeEstimator:
             self._free_s = arrival_s + self.verify.value
 
     def on_verdict(self, now_s: float, news: VerdictObservation) -> None:
-        """A verdict has come."""
+        """Record a verdict."""
         self._purse.earn(news.num_tokens)
         self._speed.on_commit(news.num_tokens, now_s)
         if news.compute_s:
@@ -85,10 +85,10 @@ class EdgeEstimator:
             self._free_s = max(self._free_s, news.next_sent_s + one_way_s) + self.verify.value
 
     def _learn_wait(self, now_s: float, news: VerdictObservation) -> None:
-        """Add to the estimates how long a draft that had arrived in time waited before its own forward.
+        """Learn how long a draft that had arrived in time waited for its own forward.
 
-        The time of aborted forwards of the same text, which `passes` counts, is no wait. A verdict without
-        drafted tokens is left out: it is a step, taken since the draft came late.
+        The time of aborted forwards of the same text, counted in `passes`, is no wait. A verdict without
+        drafted tokens is ignored: it is a step, taken because the draft came late.
         """
         if self._waits_since_s is not None and news.drafted and news.compute_s:
             own_s, passed_s = news.passes * news.compute_s, now_s - self._waits_since_s
@@ -97,15 +97,15 @@ class EdgeEstimator:
 
     @property
     def takes_turns(self) -> bool:
-        """Whether the cloud shares the target among so many robots that most drafts wait for another batch
-        first, and that the wait is long enough to draft a whole chunk and one token more.
+        """Whether robots share the target so much that most drafts wait for another batch first, and the
+        wait is long enough to draft a whole chunk and one token more.
         """
         chunk_s = (self._config.num_draft_tokens + 1) * self.draft.value
         return self._at_once.value < 0.5 and self._waited_s.value > chunk_s
 
     @property
     def affords(self) -> float:
-        """How many more tokens may go up now, where the strategy keeps to its allowance."""
+        """How many more tokens may be sent now within the byte budget; infinite if that is switched off."""
         tuning = self._tuning
         if not tuning.byte_budget:
             return math.inf
@@ -113,12 +113,12 @@ class EdgeEstimator:
 
     @property
     def least_worth(self) -> float:
-        """The least likelihood of a draft that is worth sending ahead of the verdict."""
+        """The least likelihood of a draft that is worth sending before the verdict."""
         return self._purse.price
 
     @property
     def least_useful(self) -> int:
-        """The fewest drafted tokens that the cloud would rather verify than take a step."""
+        """The fewest draft tokens that are worth more to verify than a step."""
         if not (self.verify.known and self.step.known):
             return 1
         rate = self.odds.rate()
@@ -127,18 +127,16 @@ class EdgeEstimator:
         return next((n for n in lengths if expected_tokens(rate, n) > gain_of_step), lengths[-1])
 
     def is_time(self, num_tokens: int, now_s: float) -> bool:
-        """Whether a draft of so many tokens should leave now, rather than wait for one token more."""
+        """Return whether to send a draft of `num_tokens` now, rather than wait for one more token."""
         if not self.verify.known:
             return num_tokens >= self._config.num_draft_tokens
-        # Waiting gains a token's chance; it costs what is written on average while the cloud stands idle.
+        # Waiting gains the chance of one token; it costs what is usually written while the cloud is idle.
         arrival_s = now_s + self.round_trip.value / 2.0
         idle_s = max(0.0, arrival_s + self.draft.value - max(arrival_s, self._free_s))
         return num_tokens > 0 and self.odds.rate() ** (num_tokens + 1) <= self._tokens_per_s * idle_s
 
     @property
     def _tokens_per_s(self) -> float:
-        """As measured; a cloud that seldom waits writes at least a part, `idle_speed`, of what one does
-        that never waits.
-        """
+        """Tokens per second as measured; at least `idle_speed` of the speed of a cloud that never waits."""
         well_fed = expected_tokens(self.odds.rate(), self._config.num_draft_tokens) / self.verify.value
         return max(self._speed.value, self._tuning.idle_speed * well_fed)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The edge's state machine: the text, its tree of drafts, and frames. No socket, no clock.
 
-`SendPolicy` decides what of the drafts goes up, and when. Times are seconds of one monotonic clock, given
-with every event.
+`SendPolicy` decides which drafts are sent, and when. Times are seconds of one monotonic clock; each event
+comes with its own.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ from outrider.decoding.protocol.refusals import error_of
 class EdgeMachine:
     """Decodes one text after another in one session. Events in, actions out; `next_job` names the work.
 
-    Asking for work changes nothing, so a driver may do it before, instead of or after handing in news.
+    `next_job` has no side effects: a driver may call it before, after or instead of reporting events.
     """
 
     def __init__(self, session: int, config: DecodingConfig, tokenizer: Tokenizer, epoch: int = 0) -> None:
-        """`epoch` is that of the session's last text, decoded by another machine."""
+        """`epoch`: that of the session's last text, decoded by another machine."""
         self._session = session
         self._config = config
         self._vocab_size = tokenizer.vocab_size
         self._end_ids, self._knows_ends = tokenizer.end_ids, False
-        """The target's, once it has told them."""
+        """The target's end tokens, once it has sent them."""
         self._fingerprint = tokenizer.fingerprint
         self._policy = send_policy_of(config, EdgeEstimator(config, token_bytes(tokenizer.vocab_size)))
         self._drafting = Drafting(config, tokenizer, self._policy.estimates.odds)
@@ -60,7 +60,7 @@ class EdgeMachine:
         self.done = True
 
     def begin(self, prompt: Prompt, max_new_tokens: int, now_s: float) -> list[EdgeAction]:
-        """Start the next text; whatever belongs to an earlier one is stale from here on.
+        """Start the next text. From now on, anything that belongs to an earlier one is stale.
 
         Raises ConfigError for a request that is too large, and changes nothing then.
         """
@@ -83,30 +83,30 @@ class EdgeMachine:
         self._begun_by: int | None = None
         """Checksums of the target that read the prompt last, and of the one that wrote the first tokens."""
         self.turned_away: OutriderError | None = None
-        """The verifier's words, where it has no room at present."""
+        """The verifier's error, if it has no room at present."""
         self.target_prefill_s = 0.0
         self.target_passes = self._passes_before = 0
         return [*self._reopen(now_s), *self._send_drafts(now_s)]
 
     @property
     def tokens(self) -> tuple[int, ...]:
-        """What is final so far."""
+        """The final tokens so far."""
         return self._text.tokens
 
     def next_job(self) -> EdgeJob | None:
-        """What the draft model should do now, if anything."""
+        """Return the draft model's next job, or None."""
         if self.done:
             return None
         return self._drafting.next_job(self._alone, self._policy.estimates.takes_turns)
 
     def should_abort(self, job: EdgeJob) -> bool:
-        """Whether the model should leave a job that it has begun: news may have made it useless."""
+        """Return whether the model should abort a running job: news may have made it useless."""
         if self.done or job.epoch != self.epoch:
             return True
         return isinstance(job, DraftTokens) and not self._drafting.is_useful(job)
 
     def complete(self, job: EdgeJob, result: EdgeResult, now_s: float, compute_s: float) -> list[EdgeAction]:
-        """The result of a job; that of a job the text has moved away from is dropped."""
+        """Handle the result of a job; it is dropped if the text has moved away from the job."""
         if self.done or job.epoch != self.epoch:
             return []
         if isinstance(job, PrefillDraft):
@@ -120,7 +120,7 @@ class EdgeMachine:
         return self._send_drafts(now_s)
 
     def receive(self, frame: CloudFrame, now_s: float) -> list[EdgeAction]:
-        """A frame from the cloud, however late, doubled or out of order."""
+        """Handle a frame from the cloud, however late, duplicated or out of order."""
         if self.done or (frame.session, frame.epoch) != (self._session, self.epoch):
             return []
         if isinstance(frame, (Verdict, Unsettled)):
@@ -136,7 +136,7 @@ class EdgeMachine:
         return []
 
     def _on_refused(self, frame: Refused, now_s: float) -> list[EdgeAction]:
-        """A verifier without room is asked again after a while; until then the link is as good as lost."""
+        """Handle a refusal. A busy verifier is asked again later; until then the link counts as lost."""
         if frame.reason != "busy":
             return self._fail(error_of(frame))
         self.turned_away = error_of(frame)
@@ -144,7 +144,7 @@ class EdgeMachine:
         return self.go_alone(now_s)
 
     def ask_again(self, now_s: float) -> list[EdgeAction]:
-        """The link came up or was silent for too long: repeat what may be lost. Harmless at any time."""
+        """Repeat what may be lost: the link came up or was silent for too long. Harmless at any time."""
         if self.done:
             return []
         self._alone = False
@@ -155,7 +155,7 @@ class EdgeMachine:
         return [*ask, *self._send_drafts(now_s)]
 
     def go_alone(self, now_s: float) -> list[EdgeAction]:
-        """The link is lost and the policy lets the edge finish without the target, until `ask_again`."""
+        """Continue without the target until `ask_again`, if the policy for a lost link is `draft_only`."""
         if self.done or self._alone or self._config.link_loss != "draft_only":
             return []
         self._alone = True
@@ -166,14 +166,14 @@ class EdgeMachine:
         return actions
 
     def cancel(self) -> list[EdgeAction]:
-        """The owner no longer wants this text."""
+        """Cancel this text."""
         if self.done:
             return []
         self.done = True
         return [Send(self._wording.cancel())]
 
     def forget(self) -> None:
-        """Keep nothing of the texts so far; for use between texts, of which the last must have ended."""
+        """Forget the texts so far. Call it between texts only, when the last one has ended."""
         self._drafting.forget()
         self._prompt = Prompt("", b"")
 
@@ -189,7 +189,7 @@ class EdgeMachine:
         return [] if nodes is None else [Send(self._drafted(nodes, now_s))]
 
     def _drafted(self, nodes: Sequence[Node], now_s: float) -> Draft | Proposal:
-        """The frame for these nodes, which count as sent from now on."""
+        """Return the frame for these nodes, and mark them as sent."""
         self._chunk_at = len(self._text)
         if self._config.scheme.deterministic:
             frame: Draft | Proposal = self._wording.draft(self._tree, nodes)
@@ -213,10 +213,10 @@ class EdgeMachine:
         self._policy.estimates.on_opened(now_s)
         self._end_ids, self._knows_ends = frozenset(frame.end_ids), True
         self._drafting.end_with(self._end_ids)
-        self.done = self._is_complete  # it may have gone on alone past the target's end token
+        self.done = self._is_complete  # alone, it may have gone past the target's end token
 
     def _on_prefill_again(self, now_s: float) -> list[EdgeAction]:
-        """The cloud has no such text (any more); what it did for this epoch before still counts."""
+        """Handle a cloud that does not hold the text (any more). Its forwards for this epoch still count."""
         if not self._opened and (self.turned_away is not None or self._just_opened(now_s)):
             return []
         if self._opened:
@@ -225,7 +225,7 @@ class EdgeMachine:
         return self.ask_again(now_s)
 
     def _contradict(self, now_s: float) -> list[EdgeAction]:
-        """The cloud holds another text: tell it this one, unless it was told just now."""
+        """Handle a cloud that holds another text: send it this one, unless that happened just now."""
         if self._just_opened(now_s):
             return []
         self._opened = False
@@ -235,7 +235,7 @@ class EdgeMachine:
         return now_s - self._opened_at_s < self._config.silence_s / 4.0
 
     def _on_hint(self, hint: Hint, now_s: float) -> list[EdgeAction]:
-        """Advisory: it changes only what is drafted next."""
+        """Handle a hint. It is advisory: it only affects what is drafted and sent next."""
         if hint.base != len(self._text) or not hint.tokens:
             return []
         if max(hint.tokens) >= self._vocab_size or self._config.plan.hints == "none":
@@ -246,9 +246,9 @@ class EdgeMachine:
         return self._send_drafts(now_s)
 
     def _on_verdict(self, verdict: Verdict | Unsettled, now_s: float) -> list[EdgeAction]:
-        """Commit what is new in it; after a gap or a contradiction tell the cloud where this side stands."""
+        """Commit the new tokens of a verdict. After a gap or a contradiction, restate this side's text."""
         text = self._text
-        if not self._knows_ends:  # the target's word on where its texts end was lost, or is still to come
+        if not self._knows_ends:  # the target's end tokens were lost or have not come yet
             return self._contradict(now_s)
         if verdict.base > len(text):
             return self._on_gap(verdict, now_s)
@@ -268,7 +268,7 @@ class EdgeMachine:
         return self._commit(new, verdict, now_s) if new else []
 
     def _on_gap(self, verdict: Verdict | Unsettled, now_s: float) -> list[EdgeAction]:
-        """Keep a verdict that came too early, and ask for what lies between, if not just done."""
+        """Keep an early verdict, and ask for the tokens in between, unless that happened just now."""
         self._early[verdict.base] = verdict
         if self._asked_at == len(self._text) and now_s - self._asked_s < self._config.silence_s / 4.0:
             return []
@@ -309,7 +309,7 @@ class EdgeMachine:
             self._learn_from(verdict, new, now_s)
         self._settled = new[-1] if isinstance(verdict, Unsettled) else None
         self.done = self._is_complete
-        if self.done and self._settled is not None:  # the cloud does not know the last token
+        if self.done and self._settled is not None:  # the cloud lacks the last token
             return [commit, Send(self._wording.cancel())]
         if self.done or self._alone:
             return [commit]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the edge sends of its drafts, and when.
+"""Decides which drafts the edge sends, and when.
 
-`WholeChunks` (sd, dssd, fsd) and `Stream` (picospec) are the papers' rules; `SendAhead` is `outrider`.
-The machine reports to `estimates` what it observes, and asks `plan` after every event.
+`WholeChunks` (sd, dssd, fsd) and `Stream` (picospec) are the papers' rules; `SendAhead` is `outrider`. The
+machine reports what it observes to `estimates`, and calls `plan` after every event.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from outrider.decoding.edge.link_estimator import EdgeEstimator
 from outrider.decoding.protocol.branch_codec import pack_runs
 
 SURELY_FIT = MAX_RUNS_BYTES // (2 * MAX_BYTES)
-"""So many tokens fit one frame, were each a run of its own."""
+"""This many tokens surely fit one frame, even if each is a run of its own."""
 
 
 class SendPolicy:
-    """Sends nothing, as `ar`. What drafts overrides this."""
+    """Sends nothing, as in `ar`. Subclasses send drafts."""
 
     def __init__(self, config: DecodingConfig, estimates: EdgeEstimator) -> None:
         self.estimates = estimates
@@ -37,7 +37,7 @@ class SendPolicy:
 
 
 class WholeChunks(SendPolicy):
-    """The next whole chunk, once the one before is verified."""
+    """Sends the next whole chunk once the one before has been verified."""
 
     def plan(self, drafts: TreeExpander, is_told: bool, now_s: float) -> list[Node] | None:
         path = drafts.tree.main_path()[: self._num_draft_tokens]
@@ -46,7 +46,7 @@ class WholeChunks(SendPolicy):
 
 
 class Stream(SendPolicy):
-    """The main branch in chunks, each once it is full, ends, or is worth more now than a token later."""
+    """Sends the main branch in chunks: each once it is full or ends, or once waiting no longer pays."""
 
     def plan(self, drafts: TreeExpander, is_told: bool, now_s: float) -> list[Node] | None:
         path = drafts.tree.main_path()
@@ -61,10 +61,10 @@ class Stream(SendPolicy):
 
 
 class SendAhead(SendPolicy):
-    """All that is worth its bytes, as soon as a branch is worth a frame.
+    """Sends all drafts that are worth their bytes, as soon as a branch is worth a frame.
 
-    Second choices that nothing follows yet go along. Where robots wait for their turns, the likeliest branch
-    grows long meanwhile: it goes up alone, in whole chunks.
+    This includes second choices that nothing follows yet. If robots take turns, the likeliest branch grows
+    long while it waits: then it is sent alone, in whole chunks.
     """
 
     def plan(self, drafts: TreeExpander, is_told: bool, now_s: float) -> list[Node] | None:
@@ -80,8 +80,8 @@ class SendAhead(SendPolicy):
         return _fitting(tree, unsent[:affordable]) or None
 
     def _hold_a_useful_branch(self, nodes: Sequence[Node]) -> bool:
-        """Return whether a branch is worth a frame. The first unsent token of one only says which outcome it
-        is for; those after it save time.
+        """Return whether a branch is worth a frame. Its first unsent token only names the outcome that it
+        belongs to; those after it save time.
         """
         lengths: dict[int, list[int]] = {}
         for node in nodes:
@@ -90,12 +90,12 @@ class SendAhead(SendPolicy):
         return longest > 0 and longest >= self.estimates.least_useful
 
     def _unsent(self, tree: DraftTree) -> list[Node]:
-        """Return what is worth its bytes and has not been sent."""
+        """Return the unsent nodes that are worth their bytes."""
         likely: Sequence[Node] = tree.likely(self.estimates.least_worth)
         return [node for node in likely if node.sent_s is None and node is not tree.root]
 
     def _next_chunk(self, drafts: TreeExpander) -> list[Node] | None:
-        """Return what goes on from the likeliest branch, once it is a whole chunk, enough for a turn, or the
+        """Return the unsent rest of the likeliest branch once it is a whole chunk, completes a turn, or the
         branch ends.
         """
         path = drafts.tree.main_path()
@@ -118,7 +118,7 @@ def send_policy_of(config: DecodingConfig, estimates: EdgeEstimator) -> SendPoli
 
 
 def _fitting(tree: DraftTree, nodes: list[Node]) -> list[Node]:
-    """Return as many of the first as one frame holds, with what connects them."""
+    """Return as many of the first nodes as one frame holds with the nodes that connect them."""
     while len(tree.joined(nodes)) > SURELY_FIT:
         if len(pack_runs(branches_to(tree, nodes)[1])) <= MAX_RUNS_BYTES:
             break

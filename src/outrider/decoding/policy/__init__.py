@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What decides: what the cloud verifies next, what it tells and aborts, and the estimates behind it."""
+"""The cloud's policies: what to verify next, what to send as hints, what to abort; and their estimates."""

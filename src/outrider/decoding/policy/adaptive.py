@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The policy of the strategy `outrider`: it reads exits, sends hints and restarts."""
+"""The policy of the strategy `outrider`: it reads early exits, sends hints and restarts verifications."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from outrider.decoding.protocol.prefix_digest import Tokens
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
 ROUNDING = 1e-9
-"""Chances that differ by less are equal: exponentials and logarithms differ that much between processors."""
+"""Chances that differ by less count as equal: exp and log differ that much between processors."""
 
 
 class HintFilter:
-    """Which outcomes of a text's running verification the edge is told, within an allowance of bytes down."""
+    """Chooses which predicted outcomes are sent to the edge as hints, within a budget of bytes down."""
 
     def __init__(self, vocab_size: int, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
         self._tuning = tuning
@@ -36,7 +36,7 @@ class HintFilter:
         self._chances: dict[Tokens, float] = {}
 
     def tells(self, tokens: Tokens, chance: float) -> bool:
-        """Whether an outcome of that chance is worth its bytes, which are then spent."""
+        """Return whether to send an outcome of that chance as a hint. If so, its bytes are spent."""
         if not self._is_useful(tokens, chance):
             return False
         self._chances[tokens] = chance
@@ -44,16 +44,16 @@ class HintFilter:
         return True
 
     def on_verdict(self, num_tokens: int) -> None:
-        """A verdict of so many tokens is told."""
+        """Account for a verdict of `num_tokens` tokens: they earn bytes, and the verdict costs bytes."""
         self._purse.earn(num_tokens)
         self._purse.spend(self._tuning.verdict_bytes + self._token_bytes * num_tokens)
 
     def forget(self) -> None:
-        """The verification has ended: what was said of it is no news of the next."""
+        """Forget the hints that were sent: the verification has ended."""
         self._chances = {}
 
     def _is_useful(self, tokens: Tokens, chance: float) -> bool:
-        """Whether a hint is news that is likely enough to be true, and can be paid for."""
+        """Whether a hint is new, or much surer than before, and likely enough for its bytes."""
         surer_by = self._tuning.hint_repeat_gain - ROUNDING
         if not self._tuning.send_hints or chance < self._chances.get(tokens, -surer_by) + surer_by:
             return False
@@ -64,35 +64,34 @@ class HintFilter:
 
 
 class AdaptivePolicy(FixedPolicy):
-    """Decides for one text by the estimates of its session. Never waits for a draft, but in a batch: there
-    others may use a step's time better.
+    """Decides for one text by its session's estimates. It always has a next forward, a step if no draft
+    pays; in a batch, that step may still have to wait for other robots' work.
     """
 
     def __init__(
         self, hinted: bool, vocab_size: int, estimates: SessionEstimates, cloud_drafts: bool = False
     ) -> None:
-        """`hinted`: whether the edge wants hints; without them no exits are read. `cloud_drafts`: whether the
-        cloud has a draft model of its own.
+        """`hinted`: whether the edge asks for hints; without them no exits are read. `cloud_drafts`:
+        whether the cloud has a draft model of its own.
         """
         super().__init__(False, hinted, estimates)
         self._cloud_drafts = cloud_drafts
         self._predicted = ExitPredictions(estimates)
         self._filter = HintFilter(vocab_size, estimates.tuning)
         self._told: Sequence[Outcome] = ()
-        """How the running verification ends by the last exit that spoke."""
+        """The outcomes of the running verification that the last exit predicted."""
         self._steered = False
-        """Whether that has moved what the cloud drafts ahead."""
+        """Whether exit predictions have changed what the cloud drafts ahead."""
         self._probed = False
-        """Whether the cloud has drafted a token after the text that does not seem to pay, to see if it does.
-        """
+        """Whether the cloud has drafted a token here that seems not to pay, to test whether it does."""
 
     @property
     def assumed(self) -> Tokens:
-        """Return the tokens of exits that the next verification begins with."""
+        """The tokens predicted by exits that the next verification begins with."""
         return self._predicted.tokens
 
     def draft_after(self, view: DraftView) -> Tokens | None:
-        """Return where another token of the cloud's draft gains more than its time is worth."""
+        """Return the tokens after which one more token of the cloud's draft is worth its time, else None."""
         if not self._cloud_drafts or not self.estimates.times.any_known:
             return None
         ready, evidence = self._ready(view)
@@ -107,7 +106,7 @@ class AdaptivePolicy(FixedPolicy):
         return after if unused and self._probed else None
 
     def draft_ahead(self, view: DraftView, running: Tokens) -> tuple[Tokens, ...]:
-        """Return the likeliest ends of the tree of drafts, as many as gain by their place in a batch."""
+        """Return the likeliest ends of the draft tree, as many as are worth drafting in one batch."""
         if not self._cloud_drafts or not self.estimates.times.any_known:
             return ()
         estimates = self.estimates
@@ -125,7 +124,7 @@ class AdaptivePolicy(FixedPolicy):
             self._cloud_drafts = False
 
     def _ready(self, view: DraftView) -> tuple[Tokens, tuple[Evidence, ...]]:
-        """Return all that lies ready, behind the tokens of exits where a verification begins with them."""
+        """Return the ready draft, after the exit-predicted tokens if the verification has any."""
         ready, evidence = view.best(self.assumed)
         return self.assumed + ready, (None,) * len(self.assumed) + evidence
 
@@ -149,7 +148,7 @@ class AdaptivePolicy(FixedPolicy):
         return draft[:length], evidence[:length]
 
     def _worth_verifying(self, view: DraftView, after: Tokens) -> Tokens:
-        """Return what is worth verifying of the branch that lies ready after tokens that may come next."""
+        """Return the part worth verifying of the ready branch after `after`; at least one token if any."""
         ready, _ = view.best(after)
         return ready[: max(1, self.estimates.num_worth_verifying(len(ready)))]
 
@@ -160,7 +159,7 @@ class AdaptivePolicy(FixedPolicy):
     def on_exit(
         self, job: Verify, hint: ExitHint, view: DraftView, longest: int, now_s: float
     ) -> Sequence[Outcome]:
-        """Return the outcomes that are worth their bytes, and see whether to restart for one of them."""
+        """Return the outcomes that are worth their bytes; check whether to restart for one of them."""
         observed = self._predicted.observe(hint)
         outcomes = self._predicted.outcomes(observed, job.draft)
         self._told = outcomes
@@ -174,7 +173,7 @@ class AdaptivePolicy(FixedPolicy):
         return self._predicted.is_better
 
     def on_abort(self, job: Verify, is_current: bool, now_s: float) -> float:
-        """As `FixedPolicy`. What exits said is compared with what comes of the next verification."""
+        """As `FixedPolicy`. Exit predictions are kept, to be compared with the next verification's result."""
         share = self.estimates.times.part_of(len(job.draft), self._predicted.running_s(now_s))
         if is_current:
             self._predicted.on_aborted(job.draft)
@@ -211,9 +210,10 @@ class AdaptivePolicy(FixedPolicy):
 def policy_of(
     rules: Rules, vocab_size: int, estimates: SessionEstimates, cloud_drafts: bool = False
 ) -> FixedPolicy:
-    """Return the policy that an edge's rules ask for, of a session's next text. `cloud_drafts`: whether the
-    cloud has a draft model of its own; it drafts nothing for a scheme that tests each token by the edge's
-    evidence.
+    """Return the policy for a session's next text, as an edge's rules ask for.
+
+    `cloud_drafts`: whether the cloud has a draft model of its own. It drafts nothing for a scheme that
+    tests each token by the edge's evidence.
     """
     cloud_drafts = cloud_drafts and SCHEMES[rules.acceptance].deterministic
     estimates.begin_text()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far the cloud should draft itself before it verifies: one price for every second of its device."""
+"""How far the cloud should draft itself before it verifies, by one price for each second of its device."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from outrider.decoding.policy.estimators import (
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
 NUM_CHOICES = 2
-"""Of the cloud's draft: its second choice may be verified beside the first."""
+"""Choices kept per token of the cloud's draft: the second one starts another branch."""
 SAME_GAIN = 1e-9
-"""Gains that differ by fewer tokens do so by rounding."""
+"""Gains, in tokens, that differ by less count as equal: the difference is rounding."""
 NUM_CHOICES_AHEAD = 4
-"""Of what it drafts ahead: a verification may end with any of them, and go on from there."""
+"""Choices kept per token drafted ahead: a verification may end with any of them and continue from it."""
 
 
 class Extent(NamedTuple):
-    """What a verification should judge: the first `ready` tokens of the draft that lies ready, and `more`
-    that the cloud drafts behind them. `gain`: the tokens it yields less those that its time is worth.
+    """What to verify: the first `ready` tokens of the ready draft, and `more` that the cloud drafts after
+    them. `gain`: the expected tokens less the tokens that the time is worth.
     """
 
     ready: int
@@ -35,9 +35,9 @@ class Extent(NamedTuple):
 
 
 class Prospect(NamedTuple):
-    """Of the next verification: the `tokens` that it is expected to yield; the chance that one more token
-    counts, which the cloud drafts before, 0 where none is wanted; that of each further one, where those
-    before it count.
+    """The prospect of the next verification. `tokens`: expected yield. `next_chance`: that one more token,
+    drafted by the cloud first, is accepted; 0 if none is wanted. `later_chance`: that of each further
+    token, given that all before it are accepted.
     """
 
     tokens: float
@@ -46,8 +46,8 @@ class Prospect(NamedTuple):
 
 
 class Ready(NamedTuple):
-    """A token of the draft that lies ready: its chance to be right where those before it are, and whether it
-    is the cloud's own, which would draft it again.
+    """A token of the ready draft. `chance`: to be right if all before it are. `of_cloud`: it is from the
+    cloud's draft model, which would draft it again.
     """
 
     chance: float
@@ -55,7 +55,7 @@ class Ready(NamedTuple):
 
 
 class Price(NamedTuple):
-    """`tokens_per_s`: what a second of the target's device is worth; `draft_s`: a token of its own draft."""
+    """`tokens_per_s`: worth of a second of the target's device; `draft_s`: seconds per cloud draft token."""
 
     tokens_per_s: float
     draft_s: float
@@ -68,10 +68,10 @@ def best_extent(
     price: Price,
     verify_s: Callable[[int], float],
 ) -> Extent:
-    """Return what gains most at a price.
+    """Return the extent of the largest gain at a price.
 
-    `own`: the chance of a token that the cloud drafts. No more than `room` tokens are verified, each length
-    in `verify_s` seconds. Of extents that gain the same it is the one with the most that lies ready.
+    `own`: the chance of a token that the cloud drafts. At most `room` tokens are verified; `verify_s` gives
+    the seconds by length. Among extents of equal gain, the one with the most ready tokens wins.
     """
     best = Extent(0, 0, float("-inf"))
     tokens = alive = 1.0
@@ -95,8 +95,8 @@ def _best_more(
     price: Price,
     verify_s: Callable[[int], float],
 ) -> tuple[int, float]:
-    """Return how many tokens, up to `room`, to draft behind so many ready ones, and what that gains.
-    `tokens`: expected of the ready ones; `alive`: the chance of the first drafted one to count.
+    """Return how many tokens, up to `room`, to draft after `ready` ones, and the gain. `tokens`: expected
+    from the ready ones; `alive`: the chance that the first drafted one is accepted.
     """
     best, most = 0, tokens - price.tokens_per_s * verify_s(ready)
     for more in range(1, room + 1):
@@ -111,7 +111,7 @@ def _best_more(
 
 
 def steady_tokens_per_s(own: float, room: int, draft_s: float, verify_s: Callable[[int], float]) -> float:
-    """Return the tokens a second of a text that only the cloud drafts, at the best length of a draft."""
+    """Return the tokens per second of a text that only the cloud drafts, at the best draft length."""
     best = tokens = alive = 0.0
     for count in range(room + 1):
         alive = own**count
@@ -121,43 +121,43 @@ def steady_tokens_per_s(own: float, room: int, draft_s: float, verify_s: Callabl
 
 
 class CloudDrafting:
-    """What a session knows of the cloud's own draft: how often it is right, and what a token takes.
+    """A session's estimates of the cloud's own draft: how often it is right, and its seconds per token.
 
-    A draft that has been dropped as useless is tried again ever more seldom: see `probe_due`.
+    A draft that has stopped paying is tried again ever more rarely: see `probe_due`.
     """
 
     def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
         self._tuning = tuning
         self.odds = SteadyAcceptance(tuning)
         self._of_all: SteadyAcceptance | None = None
-        """The odds over the texts of all robots, where they share the target."""
+        """The acceptance over the texts of all robots, if they share the target."""
         self._shares: deque[float] = deque(maxlen=tuning.draft_window)
-        """What a token of the draft took, of a step: both run on one device."""
+        """Time of a draft token as a share of a step's: both run on one device."""
         self._untimed = False
-        """Whether the text's one token so far was not timed, for the prompt had to be taken in with it."""
+        """Whether the last draft token was not timed: a first token may include the prefill of the prompt."""
         self._places = BatchTime(tuning)
-        """What a token at so many places of a text takes, in one batch."""
+        """Time of one batch of draft tokens by its number of positions in the text."""
         self._help = ExponentialRatio(tuning.steady_memory, tuning.help_prior_tokens)
         self._begins = True
         self._unused_s, self._unused = 0.0, 0
-        """Seconds and number of the target's forwards since a token of the draft was judged."""
+        """Seconds and number of the target's forwards since a token of the draft was last judged."""
         self._failed_probes = 0
 
     def share(self, of_all: SteadyAcceptance | None) -> None:
-        """From now on what the drafts of all robots' texts show counts; None: this session's own alone."""
+        """Use the acceptance over all robots' texts from now on; None: of this session only."""
         self._of_all = of_all
 
     @property
     def is_shared(self) -> bool:
-        """Whether other robots' texts want the target too."""
+        """Whether other robots share the target."""
         return self._of_all is not None
 
     def begin_text(self) -> None:
-        """A text's first draft may have to take in its prompt."""
+        """Begin a text: its first draft may have to prefill the prompt."""
         self._begins, self._untimed = True, False
 
     def on_drafted(self, seconds: float, step_s: float, places: int = 1) -> None:
-        """A token of the draft at so many places took so long, where a step of the target takes `step_s`."""
+        """Record the time of one batch of draft tokens, while a step of the target takes `step_s`."""
         self._untimed = self._begins
         if not self._begins:
             self._places.add(places, seconds)
@@ -166,17 +166,17 @@ class CloudDrafting:
         self._begins = False
 
     def on_forward(self, seconds: float) -> None:
-        """A forward of the target took so long."""
+        """Record the time of one forward of the target."""
         self._unused_s += seconds
         self._unused += 1
 
     @property
     def is_quiet(self) -> bool:
-        """Whether no token of the draft has been judged lately, so that something else may be tried."""
+        """Whether no probe of the draft has failed recently, so that something else may be tried."""
         return self._unused >= self._tuning.trials_apart or not self._failed_probes
 
     def on_judged(self, confidence: float, right: bool) -> None:
-        """A token that the draft was so sure of was right, or wrong."""
+        """Record whether a draft token of this confidence was right."""
         self.odds.on_outcome(0 if right else None, confidence)
         if self._of_all is not None:
             self._of_all.on_outcome(0 if right else None, confidence)
@@ -184,11 +184,13 @@ class CloudDrafting:
         self._unused_s, self._unused = 0.0, 0
 
     def probe_due(self, row_s: float, step_s: float, tokens_per_s: float, may_try: bool = True) -> bool:
-        """Return whether to draft and judge a token that does not seem to pay, in case the draft is better
-        by now. At once after one that was right, where it pays if it takes as long as that one, or where that
-        one's time is not known; else its time, the least of late with `row_s` seconds of the forward for its
-        row, may be a share of the time since the last one, which falls with every failure. `tokens_per_s`:
-        what a second is worth; `may_try`: whether one that may fail may begin.
+        """Return whether to draft and judge a token that seems not to pay, in case the draft has improved.
+
+        At once if the last judged token was right, and either a token as fast as the newest pays or the
+        newest was not timed. Otherwise the token's time may be at most a share of the forwards' time since
+        the last judged one; the share falls with each failure. Its time is the shortest recent one, plus
+        `row_s` that it adds to the verification. `tokens_per_s`: what a second is worth; `may_try`: whether
+        a token that may fail is allowed.
         """
         tuning, shares = self._tuning, self._shares or (0.0,)
         if not tuning.probe_drafts:
@@ -200,26 +202,26 @@ class CloudDrafting:
         return may_try and least_s <= share * self._unused_s
 
     def on_committed(self, num_tokens: int, expected: float) -> None:
-        """So many tokens have become final in a time in which the cloud alone would write those expected."""
+        """Record that `num_tokens` became final where the cloud alone would have written `expected`."""
         self._help.add(num_tokens, expected)
 
     @property
     def help(self) -> float:
-        """Return how many times as fast the text is written as by the cloud's drafts alone; at least 1."""
+        """The text's speed as a multiple of that with the cloud's drafts alone; at least 1."""
         return max(1.0, self._help.value)
 
     def chance(self, confidence: float) -> float:
-        """Return the chance of a token that the draft is so sure of."""
+        """Return the chance of a draft token with this confidence."""
         return (self._of_all or self.odds).chance(confidence)
 
     @property
     def rate(self) -> float:
-        """Return the chance of a token that is not drafted yet."""
+        """The chance of a token that has not been drafted yet."""
         return (self._of_all or self.odds).rate()
 
     def length_ahead(self, room: int, verify_s: Callable[[int], float]) -> int:
-        """Return how many tokens are worth verifying of drafts that cost nothing, as far as one verification
-        leaves time for them. `verify_s`: the seconds of each length, 0 a step.
+        """Return how many tokens to draft ahead while the target verifies: the length of most tokens per
+        second, within the time of one verification. `verify_s`: seconds by draft length, 0 for a step.
         """
         draft_s, rate = self.draft_s(verify_s(0)), self.rate
         best, most, tokens, alive = 1, 0.0, 1.0, 1.0
@@ -234,8 +236,8 @@ class CloudDrafting:
         return best
 
     def num_places(self, chances: Sequence[float]) -> int:
-        """Return at how many places to draft at once, of those with these chances to become the text,
-        likeliest first: a further one makes all others wait for it.
+        """Return at how many positions to draft in one batch. `chances`: of each position to become the
+        text, likeliest first. A further position delays all others.
         """
         best, most, worth = 0, 0.0, 0.0
         for count, chance in enumerate(chances, 1):
@@ -246,5 +248,5 @@ class CloudDrafting:
         return best
 
     def draft_s(self, step_s: float) -> float:
-        """Return the seconds of one token, where a step takes `step_s`; 0 until one has been timed."""
+        """Return the seconds per draft token, if a step takes `step_s`; 0 until one has been timed."""
         return median(self._shares) * step_s if self._shares else 0.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What both sides learn from what they see: acceptance, times of models and link. Plain numbers, no clock."""
+"""Estimators for both sides: acceptance, times of models and link, byte budgets. Plain numbers, no clock."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from operator import mul
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
 FARTHEST_ODDS = 30.0
-"""Log-odds beyond these are as good as sure, and their exponentials might overflow."""
+"""Bound on log-odds: beyond it a chance is as good as certain, and the exponential could overflow."""
 
 
 class AcceptanceRates:
-    """How often the target writes the draft's first choice, and its second where not the first, and so on.
+    """How often the target picks the draft's choice of each rank, given that it picked none before it.
 
-    A rate is a mean over trials with fading memory, begun with a guess that counts as `prior_trials`.
+    A rate is a mean over trials with fading memory. It starts from a guess that weighs `prior_trials`.
     """
 
     def __init__(
         self, tuning: AdaptiveTuning = DEFAULT_TUNING, priors: tuple[float, ...] | None = None
     ) -> None:
-        """`priors`: the guesses by rank, `acceptance_priors` where none are given."""
+        """`priors`: the initial guesses by rank; `acceptance_priors` of the tuning by default."""
         priors = tuning.acceptance_priors if priors is None else priors
         self.memory = tuning.rate_memory
         self._hits = [prior * tuning.prior_trials for prior in priors]
         self._trials = [tuning.prior_trials] * len(priors)
 
     def on_outcome(self, rank: int | None) -> None:
-        """The target wrote the choice of this rank, or none of those ranked."""
+        """Record that the target picked the choice of this rank, or (None) none of the ranked ones."""
         for index in range(len(self._hits)):
             hit = rank == index
             self._trials[index] = self.memory * self._trials[index] + 1.0
@@ -41,18 +41,18 @@ class AcceptanceRates:
                 return
 
     def rate(self, rank: int = 0) -> float:
-        """The chance that the choice of this rank is right, given that none before it is."""
+        """Return the chance that the choice of this rank is right, given that no earlier one is."""
         if rank >= len(self._hits):
             return 0.0
         return self._hits[rank] / self._trials[rank]
 
     def proves_less_than(self, rate: float, signs: float) -> bool:
-        """Whether first choices are right more seldom than a rate, by so many standard deviations."""
+        """Whether the rate of first choices is below `rate` by more than `signs` standard deviations."""
         return rate - self.rate() > signs * sqrt(rate * (1.0 - rate) / self._trials[0])
 
 
 class CalibratedAcceptance(AcceptanceRates):
-    """Odds that know the first choice apart for drafts of different confidence."""
+    """Acceptance rates that also distinguish first choices by the confidence of the draft."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class CalibratedAcceptance(AcceptanceRates):
         priors: tuple[float, ...] | None = None,
         memory: float | None = None,
     ) -> None:
-        """`memory`: the weight that a rate keeps at the next trial, `rate_memory` where none is given."""
+        """`memory`: the weight that a rate keeps at each trial; `rate_memory` of the tuning by default."""
         super().__init__(tuning, priors)
         self.memory = tuning.rate_memory if memory is None else memory
         self._prior_trials = tuning.prior_trials
@@ -69,20 +69,20 @@ class CalibratedAcceptance(AcceptanceRates):
         self._level_trials = [0.0] * (len(self._limits) + 1)
 
     def with_memory(self, memory: float) -> CalibratedAcceptance:
-        """The same odds as of now with another memory from now on."""
+        """Return a copy of these rates that uses another memory from now on."""
         other = copy.deepcopy(self)
         other.memory = memory
         return other
 
     def on_verdict(self, rank: int | None, confidence: float) -> None:
-        """As `on_outcome`, of a draft so sure of its first choice."""
+        """Record an outcome as `on_outcome` does, for a draft with this confidence in its first choice."""
         self.on_outcome(rank)
         level = bisect_right(self._limits, confidence)
         self._level_trials[level] = self.memory * self._level_trials[level] + 1.0
         self._level_hits[level] = self.memory * self._level_hits[level] + (rank == 0)
 
     def chance(self, rank: int, confidence: float) -> float:
-        """The chance that the choice of this rank is right, of a draft so sure of its first."""
+        """Return the chance that the choice of this rank is right, by the confidence in the first choice."""
         level, prior_trials = bisect_right(self._limits, confidence), self._prior_trials
         hits, trials = self._level_hits[level], self._level_trials[level]
         chance, missed = (hits + prior_trials * self.rate()) / (trials + prior_trials), 1.0
@@ -93,11 +93,11 @@ class CalibratedAcceptance(AcceptanceRates):
 
 
 class SteadyAcceptance:
-    """The odds of a draft's first choice, with a long memory as long as nothing changes.
+    """The acceptance rate of a draft's first choice, with a long memory as long as nothing changes.
 
-    Other estimates have shorter ones. Where one differs from the long by more than chance explains, the draft
-    is another now: all longer memories begin anew with what the short one holds. Without `steady_rates` there
-    is one memory, `rate_memory`.
+    Estimates with shorter memories run in parallel. If one differs from the long one by more than chance
+    explains, the draft's quality has changed: all longer memories restart from the shorter one. Without
+    `steady_rates` there is one estimate only, with `rate_memory`.
     """
 
     def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
@@ -109,7 +109,7 @@ class SteadyAcceptance:
         self._shorter = [CalibratedAcceptance(tuning, memory=memory) for memory in shorter]
 
     def on_outcome(self, rank: int | None, confidence: float = 1.0) -> None:
-        """The target wrote the choice of this rank, or none; the draft was so sure of its first."""
+        """Record the rank that the target picked (None: none) and the confidence in the first choice."""
         for odds in (self._odds, *self._shorter):
             odds.on_verdict(rank, confidence)
         for place, odds in enumerate(self._shorter):
@@ -117,12 +117,12 @@ class SteadyAcceptance:
                 self._adopt(place)
 
     def begin_anew(self) -> None:
-        """Hold for true what the shortest memory does, if that is less."""
+        """Restart from the shortest memory if its rate is lower."""
         if self._shorter and self._shorter[-1].rate() < self._odds.rate():
             self._adopt(len(self._shorter) - 1)
 
     def _adopt(self, place: int) -> None:
-        """Begin all longer memories anew with what this one holds."""
+        """Restart all longer memories from the shorter one at this index."""
         odds = self._shorter[place]
         self._odds = odds.with_memory(self._odds.memory)
         for longer in range(place):
@@ -134,37 +134,38 @@ class SteadyAcceptance:
         return abs(self._odds.rate() - odds.rate()) > self._tuning.change_signs * deviation
 
     def rate(self) -> float:
-        """The chance of a first choice."""
+        """Return the chance that a first choice is right."""
         return self._odds.rate()
 
     def proves_less_than(self, rate: float, signs: float) -> bool:
-        """Whether first choices are right more seldom than a rate; see `AcceptanceRates`."""
+        """Whether first choices are right less often than `rate`; see `AcceptanceRates`."""
         return self._odds.proves_less_than(rate, signs)
 
     def chance(self, confidence: float) -> float:
-        """The chance of a first choice of which the draft is so sure."""
+        """Return the chance that a first choice with this confidence is right."""
         return self._odds.chance(0, confidence)
 
 
 class Regression:
-    """The chance of an event by what speaks for it, learnt as it comes or not: logistic regression, whose
-    weights each outcome moves by the steps of AdaGrad (Duchi, Hazan and Singer 2011), with a fading memory of
-    the steps so far: what changes late is learnt as well.
+    """The chance of an event given its features: online logistic regression.
+
+    Each outcome moves the weights by a step of AdaGrad (Duchi, Hazan and Singer 2011). The memory of earlier
+    steps fades, so that late changes are learnt too.
     """
 
     def __init__(self, weights: Sequence[float], tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
-        """`weights`: those to begin with, of each sign."""
+        """`weights`: the initial ones, one per feature."""
         self._learning_rate, self._step_memory = tuning.learning_rate, tuning.step_memory
         self._weights = list(weights)
         self._moved = [1.0] * len(self._weights)
 
     def chance(self, signs: Sequence[float]) -> float:
-        """Given these signs, one number each."""
+        """Return the chance of the event given the features, one number each."""
         log_odds = sum(map(mul, self._weights, signs))
         return 1.0 / (1.0 + exp(min(max(-log_odds, -FARTHEST_ODDS), FARTHEST_ODDS)))
 
     def on_outcome(self, signs: Sequence[float], came: bool) -> None:
-        """The event came, or did not, where the signs were these."""
+        """Learn whether the event came, given these features."""
         error = self.chance(signs) - came
         for index, sign in enumerate(signs):
             slope = error * sign
@@ -173,15 +174,15 @@ class Regression:
 
 
 class ExponentialRatio:
-    """A ratio of sums with fading memory, begun as 1 with a prior's weight."""
+    """A ratio of two sums with fading memory. Both sums start at `weight`, so that the ratio starts at 1."""
 
     def __init__(self, memory: float, weight: float, unknown: float = 1.0) -> None:
-        """`unknown`: the ratio as long as the sums are 0."""
+        """`unknown`: the ratio while the lower sum is 0."""
         self._memory, self._unknown = memory, unknown
         self._above = self._below = weight
 
     def add(self, above: float, below: float = 1.0) -> None:
-        """Add to both sums, after the older entries have lost weight."""
+        """Add to both sums; older entries lose weight first."""
         self._above = self._memory * self._above + above
         self._below = self._memory * self._below + below
 
@@ -192,7 +193,7 @@ class ExponentialRatio:
 
 
 class ExponentialMean(ExponentialRatio):
-    """A mean with fading memory, of the values that are added; 0 until the first one."""
+    """A mean with fading memory; 0 until the first value."""
 
     def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
         super().__init__(tuning.mean_memory, 0.0, 0.0)
@@ -204,13 +205,13 @@ class ExponentialMean(ExponentialRatio):
 
 
 class Deviation:
-    """The standard deviation of values, with fading memory, begun as that of two values with their guess."""
+    """The standard deviation of values, with fading memory. It starts at `guess`, weighted as two values."""
 
     def __init__(self, memory: float, guess: float) -> None:
         self._memory, self._weight, self._sum, self._squares = memory, 2.0, 2.0, 2.0 * (1.0 + guess**2)
 
     def add(self, value: float) -> None:
-        """Add a value, after the older ones have lost weight."""
+        """Add a value; older ones lose weight first."""
         self._weight = self._memory * self._weight + 1.0
         self._sum = self._memory * self._sum + value
         self._squares = self._memory * self._squares + value * value
@@ -222,9 +223,10 @@ class Deviation:
 
 
 class BatchTime:
-    """A batch's time by the number of its sessions: means with fading memory, straight lines between.
+    """The time of a batch by its number of sessions: means with fading memory, interpolated linearly.
 
-    What has not been seen among so many batches is forgotten: sizes that a hiccup made seem dear come again.
+    A size that has not occurred in the last `batch_window` batches is forgotten. So a size that one hiccup
+    made look expensive is tried again.
     """
 
     def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING, unseen_s: float = 1.0) -> None:
@@ -234,7 +236,7 @@ class BatchTime:
         self._batches = 0
 
     def add(self, sessions: int, seconds: float) -> None:
-        """A batch took so long."""
+        """Record a batch of that many sessions and its time."""
         self._batches += 1
         self._seen_at[sessions] = self._batches
         self._means.setdefault(sessions, ExponentialMean(self._tuning)).add(seconds)
@@ -243,7 +245,7 @@ class BatchTime:
             del self._means[size], self._seen_at[size]
 
     def seconds(self, sessions: int) -> float:
-        """Beyond the sizes seen as at the nearest; `unseen_s` while none has been seen."""
+        """Return the time of a batch. Outside the sizes seen, that of the nearest; before any, `unseen_s`."""
         sizes = sorted(self._means)
         if not sizes:
             return self._unseen_s
@@ -253,20 +255,21 @@ class BatchTime:
         return self._means[low].value + share * (self._means[high].value - self._means[low].value)
 
     def unseen_beside(self, sessions: int) -> int:
-        """Returns a size that may bring more sessions a second than one that was seen, its time not known:
-        the middle of those above the next smaller one seen, else of those below the next larger; itself where
-        there is none.
+        """Return an untimed size that may have more throughput in sessions per second than `sessions` has.
+
+        That is the middle between the next smaller timed size and `sessions`, else the middle between
+        `sessions` and the next larger one, else `sessions` itself.
         """
         below = max((size for size in self._means if size < sessions), default=0)
         above = min((size for size in self._means if size > sessions), default=sessions)
-        # It takes no less than a smaller batch: what is smaller yet is no gain.
+        # A larger batch takes at least as long as the timed smaller one, so sizes up to `least` cannot win.
         least = min(sessions, sessions * self.seconds(below) / self.seconds(sessions)) if below else 0.0
         middles = (int(max(below, least) + sessions + 1) // 2, (sessions + above) // 2)
         return next((middle for middle in middles if middle not in self._means), sessions)
 
 
 class Throughput:
-    """Tokens per second of late, from one commit to the next of a text; 0 until known."""
+    """Recent tokens per second of a text, measured between commits; 0 until known."""
 
     def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
         self._memory = tuning.rate_memory
@@ -274,11 +277,11 @@ class Throughput:
         self._last_s: float | None = None
 
     def begin_text(self) -> None:
-        """The time since the last text does not count."""
+        """Start a text: the time since the last one does not count."""
         self._last_s = None
 
     def on_commit(self, num_tokens: int, now_s: float) -> None:
-        """Adds the tokens that became final at `now_s`."""
+        """Add the tokens that became final at `now_s`."""
         if self._last_s is not None:
             self._tokens = self._memory * self._tokens + num_tokens
             self._seconds = self._memory * self._seconds + now_s - self._last_s
@@ -286,39 +289,39 @@ class Throughput:
 
     @property
     def value(self) -> float:
-        """Returns tokens per second; 0 until two commits are known."""
+        """Tokens per second; 0 until two commits are known."""
         return self._tokens / self._seconds if self._seconds > 0.0 else 0.0
 
 
 class MinRtt:
-    """The link's round trip: the least of recent answers' times, what the cloud computed taken off."""
+    """The link's round trip: the least of the recent answer times, each less the cloud's compute time."""
 
     def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
         self._recent: deque[float] = deque(maxlen=tuning.round_trip_window)
         self.value = 0.0
 
     def add(self, elapsed_s: float, compute_s: float) -> None:
-        """Adds an answer's time, less the seconds that the cloud computed."""
+        """Add the time that an answer took, less the seconds that the cloud computed."""
         self._recent.append(max(0.0, elapsed_s - compute_s))
         self.value = min(self._recent)
 
 
 class ByteBudget:
-    """Bytes that may be spent, filled by every emitted token: the emptier it is, the surer a use must be."""
+    """A budget of bytes, filled by every emitted token. The emptier it is, the likelier a use must be."""
 
     def __init__(self, per_token: float, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
-        """`per_token`: the bytes that a token earns. Without a `byte_budget` nothing is ever spent."""
+        """`per_token`: the bytes that a token earns. With `byte_budget` off, nothing is ever spent."""
         self._per_token = per_token
         self._tuning = tuning
         self.bytes = tuning.reserve_bytes
-        """Those left, below zero where more were spent."""
+        """Remaining bytes; negative if too many were spent."""
 
     def earn(self, num_tokens: int) -> None:
-        """Adds the bytes that emitted tokens allow."""
+        """Add the bytes that emitted tokens earn."""
         self.bytes += self._per_token * num_tokens
 
     def spend(self, num_bytes: float) -> None:
-        """Takes bytes out of the budget, if it is switched on."""
+        """Take bytes from the budget, unless it is switched off."""
         self.bytes -= num_bytes if self._tuning.byte_budget else 0.0
 
     def holds(self, num_bytes: float) -> bool:
@@ -327,7 +330,7 @@ class ByteBudget:
 
     @property
     def price(self) -> float:
-        """The least likelihood worth bytes: `min_price` of a full purse, `full_price` of an empty one."""
+        """The least probability worth its bytes: `min_price` if the budget is full, `full_price` if empty."""
         tuning = self._tuning
         emptiness = 1.0 - max(0.0, min(1.0, self.bytes / tuning.reserve_bytes))
         return tuning.min_price + (tuning.full_price - tuning.min_price) * emptiness**2

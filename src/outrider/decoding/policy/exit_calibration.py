@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far early exits are believed, and what one says about the outcome of the running verification."""
+"""How reliable early exits are, and what one predicts about the running verification."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
 Stance = Literal["agrees", "differs", "overruled", "free"]
 OTHER_SIGNS = (0.0,) * 4
-"""What the other signs weigh before it is learnt."""
+"""Initial weights of the features other than the bias and the confidence."""
 
 
 @dataclass(eq=False, slots=True)
 class ExitObservation:
-    """What an exit said, and for each position how many exits in a row have had its choice, and how sure the
-    surest of them was.
+    """What an exit predicted. Per position, `runs`: for how many exits in a row it has had the same choice;
+    `peaks`: the highest confidence among those exits.
     """
 
     hint: ExitHint
@@ -31,7 +31,7 @@ class ExitObservation:
     _signs: dict[int, tuple[float, ...]] = field(default_factory=dict)
 
     def signs(self, at: int) -> tuple[float, ...]:
-        """What speaks for the exit's choice at a position: numbers of a like size."""
+        """Return the features of the exit's choice at a position: numbers of similar size."""
         signs = self._signs.get(at)
         if signs is None:
             own = self._log_odds(self.hint.confidences[at])
@@ -45,19 +45,20 @@ class ExitObservation:
         return self._log_odds(peak) - own, float(peak >= self.tuning.sure_confidence), since, depth
 
     def _log_odds(self, chance: float) -> float:
-        """Confidences near 0 or 1 say no more than the limits do, nor does one that is not a number."""
+        """Return log-odds of a chance, kept off 0 and 1 by `least_confidence`; NaN counts as the least."""
         least = self.tuning.least_confidence
         chance = min(1.0 - least, max(least, chance))
         return log(chance / (1.0 - chance))
 
 
 class ExitCalibrator:
-    """How the word of early exits on one position fares: for each stance a logistic regression, from how sure
-    the exit is, how deep it lies, and for how many exits in a row the choice has been the same: what changes
-    no more is most likely what the last layer says (the patience of Zhou et al. 2020, "BERT loses patience").
+    """How often an exit's prediction for a position is right: one logistic regression per stance.
 
-    `agrees`: it says what the draft says. `differs`: it says something else, and is right. `overruled`: it
-    says something else, and the draft is right. `free`: there is no draft.
+    The features are the exit's confidence, its depth and for how many exits in a row the choice has been
+    the same: a choice that no longer changes is likely the last layer's too (the patience of Zhou et al.
+    2020, "BERT loses patience"). `agrees`: the exit predicts the draft's token. `differs`: it predicts
+    another one, and is right. `overruled`: it predicts another one, and the draft is right. `free`: there
+    is no draft.
     """
 
     def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
@@ -69,15 +70,15 @@ class ExitCalibrator:
         }
 
     def chance(self, stance: Stance, signs: tuple[float, ...]) -> float:
-        """The chance of that stance to be right."""
+        """Return the chance that a prediction of this stance is right."""
         return self._of[stance].chance(signs)
 
     def _chance_of_draft(self, signs: tuple[float, ...]) -> float:
-        """Where an exit contradicts it: no more than what the exit's own word leaves."""
+        """Return the chance of the draft's token that the exit contradicts; at most what the exit leaves."""
         return min(self.chance("overruled", signs), 1.0 - self.chance("differs", signs))
 
     def on_outcome(self, stance: Stance, signs: tuple[float, ...], right: bool) -> None:
-        """Learns whether an exit of this stance and with these features was right."""
+        """Learn whether an exit of this stance and these features was right."""
         if self._learns:
             self._of[stance].on_outcome(signs, right)
 
@@ -89,11 +90,10 @@ class ExitCalibrator:
         known_chance: float = 1.0,
         least: float = 0.0,
     ) -> list[tuple[Tokens, float]]:
-        """How the verification of a draft may end as an exit sees it.
+        """Return how the verification of a draft may end according to an exit, each end with its chance.
 
-        Each end has its chance. Where the exit contradicts the draft either may be right. A deeper exit has
-        said before that the first `known` tokens stand, with that chance. Ends of less chance than `least`
-        are left out.
+        If the exit contradicts the draft, either may be right. The first `known` tokens were predicted by
+        exits before, with `known_chance`. Ends less likely than `least` are omitted.
         """
         ends, alive, choices = [], known_chance, observed.hint.choices
         for at in range(known, len(choices)):
@@ -110,8 +110,8 @@ class ExitCalibrator:
         return [(tokens, chance) for tokens, chance in ends if chance >= least]
 
     def on_judged(self, observed: ExitObservation, draft: Tokens, new: Tokens, known: int = 0) -> None:
-        """Compare what an exit said with what came, `new`, as far as the draft stood and one token further;
-        of the first `known` tokens it has been learnt already.
+        """Compare what an exit predicted with the verdict `new`, up to the first rejected token and
+        including it. The first `known` tokens have been learnt from already.
         """
         if draft[:known] != new[:known]:
             return
@@ -133,8 +133,8 @@ class ExitCalibrator:
 def observed_after(
     hint: ExitHint, before: ExitObservation | None, tuning: AdaptiveTuning = DEFAULT_TUNING
 ) -> ExitObservation:
-    """What a hint is with the one before it. Runs begin anew where that was of no exit before this one, or of
-    another draft.
+    """Return a hint together with the observation before it. Runs restart if that was not from a shallower
+    exit, or was of another draft length.
     """
     count = len(hint.choices)
     if before is None or before.hint.exit >= hint.exit or len(before.hint.choices) != count:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether to read the early exits of the next forwards, by the tokens that were realised with and without."""
+"""Whether to read early exits in the next forwards, by the tokens written with and without them."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
 
 class ExitTimes(NamedTuple):
-    """Seconds of a step whose exits are not read; what reading them adds to a forward, as a share of it."""
+    """`step_s`: seconds of a step without reading exits. `cost`: the share that reading adds to a forward."""
 
     step_s: float
     cost: float
 
 
 class ExitGate:
-    """Of one session. One way is the usual one; the other is tried now and then.
+    """Decides for one session whether exits are read. One mode is usual; the other is tried at times.
 
-    What a trial writes is compared with what the usual way wrote just before it. It ends as soon as it has
-    lost more than `exit_trial_loss` tokens, beyond what chance does. The next one waits until all that they
-    lose is a share of `exit_trial_cost`, and longer after each in vain. Exits with which less is written than
-    plain steps would are left at once, and those of which nothing has come for a trial's length. Those that
-    take next to no time are always read.
+    A trial is compared with the speed of the usual mode just before it. It ends once it has lost more than
+    `exit_trial_loss` tokens and more than chance explains. The next one waits for at least `loss /
+    exit_trial_cost` verdicts, and for longer after each failed trial. Reading ends as soon as clearly fewer
+    tokens are written than by plain steps, or if the exits have been of no use for `exit_trial` verdicts.
+    Exits that take almost no time are always read.
     """
 
     def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
@@ -32,20 +32,20 @@ class ExitGate:
         self._usual, self._on_trial, self._chosen = True, False, False
         self._last_s: float | None = None
         self._deviation = Deviation(tuning.speed_memory, tuning.speed_noise)
-        """Of the tokens of a verdict."""
+        """Standard deviation of the tokens per verdict."""
         self._begin_usual(True)
 
     def _begin_usual(self, reads: bool) -> None:
-        """A way becomes the usual one, of whose speed nothing is known."""
+        """Start a usual mode; its speed is not known yet."""
         self._usual, self._on_trial = reads, False
         self._speed = ExponentialRatio(self._tuning.speed_memory, 0.0)
         self._behind = 0.0
-        """Tokens that plain steps would have written more, lately."""
+        """Tokens by which the text has recently fallen behind plain steps."""
         self._in_vain = self._unused = 0
         self._wait(0.0)
 
     def _wait(self, lost: float) -> None:
-        """Go on in the usual way, until a trial that lost so many tokens has cost little."""
+        """Stay in the usual mode until a trial that lost `lost` tokens has cost little."""
         tuning = self._tuning
         self._on_trial, self._commits, self._gain = False, 0, 0.0
         rarer = min(self._in_vain + 1, tuning.exit_trials_rarer) * tuning.exit_trial
@@ -53,7 +53,9 @@ class ExitGate:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether no trial has lost anything lately, so that something else may be tried."""
+        """Whether no trial is running and the last one ended `trials_apart` verdicts ago, so that something
+        else may be tried.
+        """
         return not self._on_trial and self._commits >= self._tuning.trials_apart
 
     @property
@@ -62,7 +64,7 @@ class ExitGate:
         return self._usual != self._on_trial or not self._tuning.gate_exits
 
     def begin_text(self) -> None:
-        """The time since the last text says nothing about speed."""
+        """Ignore the time since the last text: it is not a measure of speed."""
         self._last_s = None
 
     def on_commit(
@@ -74,11 +76,11 @@ class ExitGate:
         may_try: bool = True,
         used: bool = True,
     ) -> bool:
-        """A verdict of so many tokens. Returns whether drafts make the text slower than plain steps would.
+        """Record a verdict. Returns whether drafts make the text slower than plain steps would.
 
-        `read`: whether the exits of its forward were read; None where it also did other robots' work.
-        `times`: None as long as forwards have not been timed both ways. `may_try`: whether a trial may begin.
-        `used`: whether anything was verified or drafted that exits can have brought.
+        `read`: whether the exits of its forward were read; None if other robots' work was in the forward
+        too, or if there was none. `times`: None until forwards were timed in both modes. `may_try`: whether
+        a trial may begin. `used`: whether anything was verified or drafted that may come from exits.
         """
         last_s, self._last_s = self._last_s, now_s
         if last_s is None or read != self.reads:
@@ -105,7 +107,7 @@ class ExitGate:
         return self._judge_usual(num_tokens, seconds, times.step_s, may_try)
 
     def _is_slow(self, num_tokens: int, seconds: float, step_s: float) -> bool:
-        """Whether plain steps would have written more of late, beyond what chance does."""
+        """Whether plain steps would recently have written more, beyond what chance explains."""
         self._speed.add(num_tokens, seconds)
         self._behind = max(0.0, self._tuning.rate_memory * self._behind + seconds / step_s - num_tokens)
         if self._behind <= self._tuning.exit_trial_loss + self._deviation.value:

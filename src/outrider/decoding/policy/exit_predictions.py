@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What early exits predict of how a verification ends, when that is reason to abort it for one that knows
-more, and what is learnt once its outcome has come.
+"""What early exits predict of how a verification ends, when this is reason to abort it for a better one,
+and what is learnt from its outcome.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from outrider.decoding.protocol.prefix_digest import Tokens, common_length
 
 
 class _Better(NamedTuple):
-    """The tokens to begin with that no draft need hold, and their chance; when that was found, and the tokens
-    it gains.
+    """A better verification. `tokens`: the predicted ones to begin with, which no draft need hold;
+    `chance`: of these; `found_s`: when it was found; `gain`: expected tokens gained by the restart.
     """
 
     tokens: Tokens
@@ -27,14 +27,14 @@ class _Better(NamedTuple):
 
 
 class RestartRule:
-    """What one text's next verification begins with. Times in seconds of the cloud's clock.
+    """Decides what one text's next verification begins with. Times are seconds of the cloud's clock.
 
-    One forward can judge how a verification ends and what comes after it: it begins again, with the end
-    predicted as its draft and the branch that lies ready after it, or none. That costs the time since the
-    verification began and saves the next one where the exits were right. Where they were not, the target has
-    its word all the same: what is predicted is judged like any draft. Where no branch lies ready, above all
-    where the edge is far away, the target so drafts for itself with its own first layers (as Kangaroo, arXiv
-    2404.18911, and LayerSkip, arXiv 2404.16710).
+    One forward can judge both how a verification ends and what follows. So a verification may be aborted
+    and restarted with the predicted end as its draft, and the ready branch after it, if any. That costs the
+    time since the verification began. It saves the next one if the exits were right. If they were wrong,
+    the text is still correct: a predicted token is judged like any draft token. Without a ready branch,
+    above all for a distant edge, the target drafts for itself in this way, with its own first layers (as
+    Kangaroo, arXiv 2404.18911, and LayerSkip, arXiv 2404.16710).
     """
 
     def __init__(self, estimates: SessionEstimates) -> None:
@@ -43,16 +43,16 @@ class RestartRule:
         self.drop()
 
     def drop(self) -> None:
-        """Nothing is predicted any more."""
+        """Drop all predictions."""
         self.tokens: Tokens = ()
         self.chance = 1.0
         self._better: _Better | None = None
         self._aborted_s: float | None = None
         self.ends: tuple[int, ...] = ()
-        """Of `tokens` the places whose token is an exit's own: it contradicted the draft or went on."""
+        """Positions in `tokens` of tokens from an exit, which contradict the draft or continue it."""
 
     def begin(self, now_s: float) -> None:
-        """A verification begins, maybe the one that another was aborted for."""
+        """Note that a verification begins, possibly one that another was aborted for."""
         if self._aborted_s is not None:
             self._estimates.times.on_begun_again(now_s - self._aborted_s)
         self._begun_s, self._aborted_s = now_s, None
@@ -64,7 +64,7 @@ class RestartRule:
         return self._better is not None
 
     def running_s(self, now_s: float) -> float:
-        """For how long the verification has run."""
+        """Return how long the verification has run."""
         return now_s - self._begun_s
 
     def look(
@@ -74,8 +74,8 @@ class RestartRule:
         after: Callable[[Tokens], Tokens],
         now_s: float,
     ) -> None:
-        """How the verification of a draft may end, each with its chance; `after` gives the branch that lies
-        ready after one, or nothing.
+        """Weigh a restart for each predicted outcome of the verification. `after` gives the ready branch
+        after an outcome, empty if there is none.
         """
         for tokens, chance in outcomes if self._estimates.tuning.restart else ():
             ready = after(tokens)
@@ -88,13 +88,15 @@ class RestartRule:
             self._weigh(_Better(tokens, chance, now_s, gain))
 
     def _weigh(self, found: _Better) -> None:
-        """Leaving must gain some tokens: less is lost in what is not known, and the next exit knows more."""
+        """Keep a restart that gains the most so far, and at least a minimum: estimates are uncertain, and
+        the next exit will be surer.
+        """
         least = self._estimates.tuning.min_restart_gain if self._better is None else self._better.gain
         if found.gain > least:
             self._better = found
 
     def take(self) -> None:
-        """The verification has been aborted: what was better is what the next one begins with."""
+        """Adopt the better start: the verification has been aborted, and the next one begins with it."""
         if self._better is None:
             return
         self.tokens, self.chance, self._aborted_s, _ = self._better
@@ -102,8 +104,8 @@ class RestartRule:
 
 
 class AbortedVerification(NamedTuple):
-    """An aborted verification: its draft, whose first `known` tokens had been predicted before, and what the
-    exits said of it.
+    """An aborted verification: its draft, whose first `known` tokens were predicted before, and the exit
+    observations it produced.
     """
 
     draft: Tokens
@@ -112,14 +114,14 @@ class AbortedVerification(NamedTuple):
 
 
 class ExitPredictions(RestartRule):
-    """From one commit of a text to the next."""
+    """Exit predictions from one commit of a text to the next."""
 
     def __init__(self, estimates: SessionEstimates) -> None:
         super().__init__(estimates)
         self.forget()
 
     def forget(self) -> None:
-        """The text is another: nothing is predicted of it yet."""
+        """Reset for another text: nothing is predicted of it yet."""
         self._said: list[ExitObservation] = []
         self._aborted: list[AbortedVerification] = []
         self.drop()
@@ -127,8 +129,8 @@ class ExitPredictions(RestartRule):
     def num_exit_tokens(self, stood: int, judged: int) -> int:
         """Return how many of the first `judged` tokens came from early exits rather than from the edge.
 
-        A trailing exit token counts as the edge's if it was accepted (`stood`) and the edge had already
-        drafted past it. In a batch of several robots a draft may be cut within `tokens`.
+        An accepted exit token (`stood`) counts as the edge's if a token of the edge follows it: the edge
+        had drafted past it. In a batch of several robots, a draft may be cut within `tokens`.
         """
         ends, last = self.ends, judged
         while last - 1 in ends:
@@ -136,14 +138,14 @@ class ExitPredictions(RestartRule):
         return sum([min(stood, last) <= end < judged for end in ends])
 
     def observe(self, hint: ExitHint) -> ExitObservation:
-        """An exit has spoken."""
+        """Record an exit's prediction. Return it with its history."""
         observed = observed_after(hint, self._said[-1] if self._said else None, self._estimates.tuning)
         self._said.append(observed)
         return observed
 
     def outcomes(self, observed: ExitObservation, draft: Tokens) -> list[Outcome]:
-        """How a verification may well end by what an exit said, as far as exits are trusted. An outcome that
-        is less likely is neither told nor worth aborting a verification for.
+        """Return the outcomes of a verification by an exit's prediction, with calibrated chances. Less
+        likely ones are omitted: they are neither sent as hints nor worth a restart.
         """
         known, chance = len(self.tokens), self.chance
         return self._estimates.trust.outcomes(
@@ -151,8 +153,8 @@ class ExitPredictions(RestartRule):
         )
 
     def on_aborted(self, draft: Tokens) -> None:
-        """A verification was aborted. What exits said of it will be compared with what comes of the next,
-        unless that one begins with the same draft: they will say it again.
+        """Note an abort. Exit predictions are kept for comparison with the next verification's outcome,
+        unless the next one begins with the same draft: then its exits will repeat them.
         """
         known = self.tokens
         self.take()
@@ -161,12 +163,12 @@ class ExitPredictions(RestartRule):
         self._said = []
 
     def learn_from_aborted(self, new: Tokens) -> None:
-        """Learn what the `new` tokens say of the verifications that were aborted before."""
+        """Learn from `new` tokens about the verifications that were aborted before."""
         for aborted in self._aborted:
             learn_from_one(self._estimates, aborted, new)
 
     def on_judged(self, draft: Tokens, new: Tokens) -> None:
-        """Learn what the `new` tokens say of the exits of the verification that has ended."""
+        """Learn from `new` tokens about the exits of the verification that has ended."""
         known = len(self.tokens)
         for observed in self._said:
             self._estimates.trust.on_judged(observed, draft, new, known)
@@ -174,7 +176,7 @@ class ExitPredictions(RestartRule):
 
 
 def learn_from_one(estimates: SessionEstimates, aborted: AbortedVerification, new: Tokens) -> None:
-    """What came tells how far the draft of a verification would have stood that was aborted."""
+    """Learn from `new` how much of the draft of an aborted verification would have been accepted."""
     for observed in aborted.said:
         estimates.trust.on_judged(observed, aborted.draft, new, aborted.known)
     draft = aborted.draft

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a session's policy knows: acceptance, times and speed, and what choices are worth by them."""
+"""The estimates of a session's policy (acceptance, times, speed) and the value of its choices by them."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from outrider.decoding.theory import expected_tokens
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
 Ending = Literal["step", "whole", "fell"]
-"""Of a verification: it had no draft, all of it stood, or not all."""
+"""How a verification ended: it had no draft, all of the draft was accepted, or not all."""
 
 
 class VerificationOutcome(NamedTuple):
-    """What has come of a verification.
+    """The result of a verification.
 
-    `new`: the tokens judged right and the target's own; `num_committed`: of these, those before the text's
-    end. `accepted`: of the branch that counts; `num_drafted`: its tokens that the edge had drafted.
-    `compute_s`: 0 where no forward was needed; `alone`: no other robot's work was in the forward. `offered`:
-    the draft token that lay at the text's end, if any; `num_ready`: tokens of the draft that lies there now,
-    None where the text is complete.
+    `new`: the accepted tokens and the target's own; `num_committed`: how many of them lie within the text's
+    end. `accepted`: number of accepted draft tokens; `num_drafted`: draft tokens that came from the edge.
+    `compute_s`: 0 if no forward was needed; `alone`: no other robot's work was in the forward. `offered`:
+    the first token of the draft that was available before, if any; `num_ready`: length of the draft
+    available now, None if the text is complete.
     """
 
     job: Verify
@@ -56,7 +56,7 @@ class VerificationOutcome(NamedTuple):
 
 
 def ending_of(num_drafted: int, stood: int) -> Ending:
-    """How the verification of so many tokens ended, of which so many stood."""
+    """Return how a verification of `num_drafted` tokens ended, with `stood` of them accepted."""
     if not num_drafted:
         return "step"
     return "whole" if stood >= num_drafted else "fell"
@@ -72,7 +72,7 @@ class SessionEstimates:
         self.trust = ExitCalibrator(tuning)
         self._times = ForwardTimes(tuning, cloud_drafts)
         self._times_unread = ForwardTimes(tuning, cloud_drafts)
-        """Of forwards whose exits are not read."""
+        """Times of forwards whose exits are not read."""
         self._speed = Throughput(tuning)
         self._odds = SteadyAcceptance(tuning) if cloud_drafts else AcceptanceRates(tuning)
         self._ready: dict[Ending, ExponentialMean] = {
@@ -85,21 +85,21 @@ class SessionEstimates:
 
     @property
     def times(self) -> ForwardTimes:
-        """What forwards take as they are run now, with their exits read or not; else the other way."""
+        """Forward times in the current mode (exits read or not); in the other mode if this one has none."""
         both = self._times, self._times_unread
         now, other = both if self.exit_gate.reads else both[::-1]
         return now if now.any_known else other
 
     def begin_text(self) -> None:
-        """Another text begins."""
+        """Begin another text."""
         self._committed_s = None
         self._speed.begin_text()
         self.exit_gate.begin_text()
         self.cloud.begin_text()
 
     def on_verdict(self, outcome: VerificationOutcome, known: int = 0, steered: bool = False) -> None:
-        """Learn from a verification; of the first `known` tokens of its draft it was learnt before.
-        `steered`: whether what its exits said has moved what the cloud drafts ahead.
+        """Learn from a verification. The first `known` tokens of its draft were learnt from before.
+        `steered`: whether exit predictions have changed what the cloud drafts ahead.
         """
         job, new, forwarded = outcome.job, outcome.new, outcome.compute_s > 0.0
         exits_read = job.hints if outcome.alone else None
@@ -120,14 +120,14 @@ class SessionEstimates:
             self.on_ready(outcome.num_ready, outcome.num_drafted, outcome.accepted)
 
     def _learn_help(self, outcome: VerificationOutcome) -> None:
-        """Compare what was written since the last commit with what the cloud alone would have written."""
+        """Compare the tokens written since the last commit with those the cloud alone would have written."""
         if self._committed_s is not None and self._alone_tokens_per_s:
             seconds = outcome.now_s - self._committed_s
             self.cloud.on_committed(outcome.num_committed, self._alone_tokens_per_s * seconds)
         self._committed_s = outcome.now_s
 
     def _learn_from_draft(self, job: Verify, new: Tokens, known: int) -> None:
-        """Note how far a draft was right; where the cloud drafts too, its tokens apart from the edge's."""
+        """Learn how far a draft was right; if the cloud drafts too, its tokens and the edge's separately."""
         stood = common_length(job.draft, new)
         if not self.cloud_drafts or not job.scheme.deterministic:
             self.on_draft_judged(stood - known, known <= stood < len(job.draft))
@@ -140,44 +140,44 @@ class SessionEstimates:
                 self.cloud.on_judged(sure, at < stood)
 
     def on_committed(self, num_tokens: int, now_s: float) -> None:
-        """The text has grown."""
+        """Record that the text has grown."""
         self._speed.on_commit(num_tokens, now_s)
 
     def on_verified(self, num_drafted: int, compute_s: float, exits_read: bool = False) -> None:
-        """A forward over a draft (or a step, with none) took so long."""
+        """Record the time of a forward over a draft, or of a step if `num_drafted` is 0."""
         one, other = self._times, self._times_unread
         times, others = (one, other) if exits_read else (other, one)
         if times.on_forward(num_drafted, compute_s):
             others.forget()
 
     def _exit_times(self, num_drafted: int) -> ExitTimes | None:
-        """What reading the exits costs in a verification of so many tokens, if it is known."""
+        """Return what reading exits costs in a verification of `num_drafted` tokens; None if unknown."""
         if not self._times.any_known or not self._times_unread.any_known:
             return None
         cost = self._times.ratio_to(self._times_unread, num_drafted) - 1.0
         return ExitTimes(self._times_unread.draft_s(0), cost)
 
     def on_draft_judged(self, stood: int, fell: bool) -> None:
-        """So many tokens of a draft stood, and whether the next one did not."""
+        """Record that `stood` draft tokens were accepted and, if `fell`, that the next one was rejected."""
         for _ in range(stood):
             self._odds.on_outcome(0)
         if fell:
             self._odds.on_outcome(None)
 
     def on_stepped_beside(self, agreed: bool) -> None:
-        """A step was taken although a draft lay there, whose first token it did or did not write."""
+        """Record a step taken despite a draft: whether the target wrote the draft's first token."""
         self._odds.on_outcome(0 if agreed else None)
 
     def on_ready(self, num_ready: int, num_drafted: int, stood: int) -> None:
-        """Of so many drafted tokens so many stood; of a draft that goes on from there so much lay ready."""
+        """Record how many tokens were ready after a verification that accepted `stood` of `num_drafted`."""
         self._ready[ending_of(num_drafted, stood)].add(num_ready)
 
     def expected_tokens(self, num_drafted: int) -> float:
-        """What the verification of so many yields on average."""
+        """Return the tokens that a verification of `num_drafted` draft tokens yields on average."""
         return expected_tokens(self._odds.rate(), num_drafted)
 
     def num_worth_verifying(self, num_offered: int) -> int:
-        """How many of the offered tokens to verify; 0 to take a step instead."""
+        """Return how many of the offered tokens to verify; 0 to take a step instead."""
         if not self.times.known or not self.tuning.choose_length:
             return num_offered
         rate, best, most = self._odds.rate(), 0, 0.0
@@ -191,7 +191,7 @@ class SessionEstimates:
         return best
 
     def prospect(self, evidence: Sequence[float | None], certain: int, room: int) -> Prospect:
-        """What the next verification yields, by the evidence of the draft that lies ready; see `extent`."""
+        """Return the prospect of the next verification, given the ready draft's evidence; see `extent`."""
         extent, own = self.extent(evidence, certain, room), self.cloud.rate
         tokens = alive = 1.0
         for token in self._ready_tokens(evidence[: extent.ready], certain):
@@ -200,7 +200,7 @@ class SessionEstimates:
         return Prospect(tokens, alive * own if extent.more else 0.0, own)
 
     def _ready_tokens(self, evidence: Sequence[float | None], certain: int) -> list[Ready]:
-        """The tokens that lie ready, of which the first `certain` are verified in any case."""
+        """Return the ready tokens with their chances; the first `certain` count as surely accepted."""
         rate = self._edge_rate
         draft = [
             Ready(rate, False) if sure is None else Ready(self.cloud.chance(sure), True) for sure in evidence
@@ -210,8 +210,8 @@ class SessionEstimates:
 
     @property
     def _edge_rate(self) -> float:
-        """The chance of a token that the edge has drafted. Where the target is shared, so that drafting it
-        anew would cost everyone, it is thought as good as the cloud's own until it proves less.
+        """The chance of a token drafted by the edge. If robots share the target, drafting the token again
+        would cost them all: then it counts as no less than the cloud's own, until it is shown to be less.
         """
         rate, own = self._odds.rate(), self.cloud.rate
         if not self.cloud.is_shared or self._odds.proves_less_than(own, self.tuning.change_signs):
@@ -221,8 +221,8 @@ class SessionEstimates:
     def extent(
         self, evidence: Sequence[float | None], certain: int, room: int, may_draft: bool = True
     ) -> Extent:
-        """What to verify of the draft that lies ready, by the evidence of its tokens, and how many the cloud
-        should draft behind it, where it `may_draft`. The first `certain` tokens are verified in any case.
+        """Return how much of the ready draft to verify, and how many tokens the cloud should draft behind
+        it if it `may_draft`. `evidence`: of the ready tokens; the first `certain` are always verified.
         """
         draft = self._ready_tokens(evidence, certain)
         price = Price(self._cloud_price(room), self.cloud.draft_s(self.times.draft_s(0)))
@@ -230,7 +230,7 @@ class SessionEstimates:
         return best_extent(draft, own, room, price, self.times.draft_s)
 
     def chance_of(self, rank: int, evidence: float | None) -> float:
-        """The chance of a drafted token of this rank, the edge's or the cloud's, given the text before it."""
+        """Return the chance of a token of this rank, drafted by the edge or cloud, given the text before."""
         if evidence is None:
             first = self._edge_rate
         else:
@@ -241,17 +241,17 @@ class SessionEstimates:
         return (1.0 - first) * second * (1.0 - second) ** (rank - 1)
 
     def on_cloud_drafted(self, seconds: float, places: int) -> None:
-        """A token of the cloud's own draft at so many places of a text took so long."""
+        """Record the time of one batch of the cloud's draft: one token at each of `places` positions."""
         self.cloud.on_drafted(seconds, self.times.draft_s(0), places)
 
     def probe_due(self, num_ready: int) -> bool:
-        """Whether the cloud should draft a token behind so many ready ones only to see if it is right."""
+        """Whether the cloud should draft a token behind `num_ready` ones only to test whether it is right."""
         row_s = max(0.0, self.times.draft_s(num_ready + 1) - self.times.draft_s(num_ready))
         return self.cloud.probe_due(row_s, self.times.draft_s(0), self._tokens_per_s, self.exit_gate.is_quiet)
 
     def _cloud_price(self, room: int) -> float:
-        """What time is worth where the cloud drafts: what it would write alone, and what is written beyond
-        that with the drafts of the robot and the exits.
+        """Return the tokens per second that time is worth where the cloud drafts: its speed alone, times
+        the factor by which the robot's drafts and the exits speed it up.
         """
         cloud = self.cloud
         draft_s = cloud.draft_s(self.times.draft_s(0))
@@ -261,12 +261,12 @@ class SessionEstimates:
     def gain_of_restart(
         self, chance: float, num_drafted: int, num_named: int, num_ready: int, elapsed_s: float
     ) -> float:
-        """Tokens gained by aborting a verification after so long for one of its likely outcome, of so many
-        tokens, and so many more that lie ready, or none.
+        """Return the tokens gained if a verification of `num_drafted` tokens is aborted after `elapsed_s`.
 
-        With that `chance` one forward does for two, but for what would have come to those ready before the
-        second, as much as usually lies ready by then; else is lost what else the draft had right from where
-        the outcome leaves it. To begin again takes its time too.
+        The next one begins with a predicted outcome of `num_named` tokens and the `num_ready` ready ones
+        after it. If the prediction is right (probability `chance`), one forward replaces two, less the
+        draft tokens that would still have arrived before the second. If it is wrong, the correct rest of
+        the current draft is lost. The elapsed time and the time to restart are lost either way.
         """
         if not self._timed:
             return 0.0
@@ -282,15 +282,15 @@ class SessionEstimates:
 
     @property
     def _timed(self) -> bool:
-        """Whether a forward can be weighed against another."""
+        """Whether enough forwards have been timed to compare two."""
         return self.times.any_known if self.cloud_drafts else self.times.step_known
 
     def _usually_ready(self, num_drafted: int, num_named: int) -> float:
-        """How many tokens usually lie ready after the verification of so many that ends with those named."""
+        """Return how many tokens are usually ready after a verification that ends with `num_named` tokens."""
         return self._ready[ending_of(num_drafted, num_named - 1)].value
 
     @property
     def _tokens_per_s(self) -> float:
-        """What time is worth, once a forward has been timed: never less than steps write."""
+        """The worth of a second in tokens, once a forward has been timed; at least what steps write."""
         lately = self.cloud.help * self._alone_tokens_per_s if self.cloud_drafts else self._speed.value
         return max(lately, 1.0 / self.times.draft_s(0))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What decides about a text at the cloud: `FixedPolicy`, and `adaptive.AdaptivePolicy`, which overrides it.
+"""The cloud's decisions about one text: `FixedPolicy`, and its subclass `adaptive.AdaptivePolicy`.
 
-`cloud.target_sequence` asks its policy at five moments of a verification, in this order:
+`cloud.target_sequence` calls its policy at these moments of a verification, in this order:
 
     plan -> on_begin -> on_exit (for each early exit) -> on_abort or on_verdict
 
@@ -20,12 +20,12 @@ from outrider.decoding.policy.session_estimates import SessionEstimates, Verific
 from outrider.decoding.protocol.prefix_digest import Tokens
 
 Outcome = tuple[Tokens, float]
-"""How a verification may end, as the tokens after the text, and the chance of that."""
+"""A possible end of a verification: the tokens after the text, and their chance."""
 
 
 class Plan(NamedTuple):
-    """The next forward: a draft with its evidence, or a step where it is empty. `read_exits`: whether the
-    early exits are read on the way.
+    """The next forward: a draft with its evidence; an empty draft is a step. `read_exits`: whether the
+    forward's early exits are read.
     """
 
     draft: Tokens
@@ -38,11 +38,11 @@ class DraftView(Protocol):
 
     @property
     def room(self) -> int:
-        """Return how many tokens may still be drafted: a verification itself adds one."""
+        """Return how many tokens may still be drafted; the verification itself adds one more."""
 
     @property
     def step_requested(self) -> bool:
-        """Return whether the edge waits for a token of the target's own."""
+        """Return whether the edge asks for a token of the target's own."""
 
     def best(self, after: Tokens = ()) -> tuple[Tokens, tuple[Evidence, ...]]:
         """Return the likeliest draft after the text and these tokens, with its evidence."""
@@ -56,46 +56,46 @@ class DraftView(Protocol):
         chances: Callable[[int, Evidence], float],
     ) -> list[tuple[Tokens, float]]:
         """Return the `most` likeliest texts from this one on after which nothing is drafted yet, likeliest
-        first, with likelihoods. None is more than `beyond` tokens longer than what the verification of the
-        `running` draft may write, of which exits predict the `outcomes`. `chances`: of a token by its rank
-        and evidence, given the text before it.
+        first, with their likelihoods. None goes more than `beyond` tokens further than the verification of
+        the `running` draft may reach. `outcomes`: of that verification, as exits predict them; `chances`:
+        of a token by its rank and evidence, given the text before it.
         """
 
     def continues(self, tokens: Tokens) -> bool:
-        """Return whether the text would go on after these tokens, so that they may be a draft."""
+        """Return whether the text goes on after these tokens and they fit, so that they may be a draft."""
 
     def announced(self, tokens: Tokens) -> Tokens:
-        """Return what a hint may name of these tokens: none past the text's end, nor more than fit it."""
+        """Return the tokens that a hint may name: none after the text's end, and no more than fit a hint."""
 
 
 class FixedPolicy:
-    """What the cloud does next for one text: here the papers' strategies. Times are seconds of the cloud's
+    """Decides what the cloud does next for one text, as in the papers. Times are seconds of the cloud's
     clock. A draft that fits is verified at once.
 
-    `steps` (`ar`): without one the target writes alone. The others wait, but for a step that the edge asks
-    for. `read_exits` (`fsd`): the edge is told what every early exit predicts.
+    `steps` (`ar`): without a draft, take a step. Otherwise, wait for a draft, unless the edge asks for a
+    step. `read_exits` (`fsd`): send the edge what every early exit predicts.
     """
 
     def __init__(self, steps: bool, read_exits: bool, estimates: SessionEstimates) -> None:
         self.never_waits = steps
-        """Whether the text goes on without drafts."""
+        """Whether to take a step if there is no draft."""
         self._read_exits = read_exits
         self.estimates = estimates
         self._begun_s = 0.0
 
     def draft_after(self, view: DraftView) -> Tokens | None:
-        """Return the tokens after the text where the cloud's own draft should go on now, None for nowhere."""
+        """Return the tokens after which the cloud's own draft should grow now; None if nowhere."""
         return None
 
     def draft_ahead(self, view: DraftView, running: Tokens) -> tuple[Tokens, ...]:
-        """Return the texts after this one where the cloud's draft should go on, as one batch, while a
+        """Return the texts after this one where the cloud's draft should grow, as one batch, while a
         verification runs on another device.
         """
         return ()
 
     def on_drafted(self, able: bool, seconds: float, places: int) -> None:
-        """The cloud's draft has gone on at so many places in one batch, which took so long, or it is not able
-        to draft this text.
+        """Record a batch of the cloud's draft at `places` positions and its time; `able`: whether the cloud
+        can draft this text at all.
         """
 
     def plan(self, view: DraftView) -> Plan | None:
@@ -106,19 +106,19 @@ class FixedPolicy:
         return None
 
     def on_begin(self, now_s: float) -> None:
-        """A verification begins."""
+        """Note that a verification begins."""
         self._begun_s = now_s
 
     def on_exit(
         self, job: Verify, hint: ExitHint, view: DraftView, longest: int, now_s: float
     ) -> Sequence[Outcome]:
-        """Return the outcomes to tell the edge. No draft longer than `longest` tokens can be verified."""
+        """Return the outcomes to send to the edge. No draft longer than `longest` tokens can be verified."""
         return [(view.announced((*job.draft[: hint.accepted], hint.next_token)), hint.confidence)]
 
     @property
     def should_abort(self) -> bool:
-        """Whether a better verification than the running one is known. It is asked at exits, and only where
-        the job is alone in its batch.
+        """Whether a better verification than the running one is known. Queried at exits, and only if the
+        job is alone in its batch.
         """
         return False
 
@@ -127,18 +127,18 @@ class FixedPolicy:
         return self.estimates.times.part_of(len(job.draft), now_s - self._begun_s)
 
     def on_reset(self) -> None:
-        """The text has become another: what was predicted of it holds no more."""
+        """Drop all predictions: the text has been replaced."""
 
     def num_exit_tokens(self, draft: Tokens, accepted: int) -> int | None:
-        """Return how many tokens of a verified draft early exits had put there instead of the edge; None
-        where the draft is the edge's own.
+        """Return how many tokens of a verified draft came from early exits rather than from the edge; None
+        if the draft is the edge's own.
         """
         return None
 
     def on_verdict(self, outcome: VerificationOutcome) -> None:
-        """Learn from what has come of a verification."""
+        """Learn from the result of a verification."""
         self.estimates.on_verdict(outcome)
 
     def prospect(self, view: DraftView, num_drafted: int, longest: int) -> Prospect:
-        """Return what the next verification yields, of `num_drafted` tokens by now and `longest` at most."""
+        """Return the prospect of the next verification: `num_drafted` tokens are ready, `longest` allowed."""
         return Prospect(self.estimates.expected_tokens(min(num_drafted, longest)))

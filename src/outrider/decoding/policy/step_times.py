@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the target's forwards over one session take, as measured: plain numbers, no clock."""
+"""Measured times of the target's forward passes over one session: plain numbers, no clock."""
 
 from __future__ import annotations
 
@@ -11,34 +11,33 @@ from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
 
 class ForwardTimes:
-    """Means in seconds, over all texts of a session: of a step, and of verifications by their tokens.
+    """Mean seconds, over all texts of a session: of a step, and of verifications by number of draft tokens.
 
-    The time of a verification is forgotten after `forward_window` other forwards, and once a step takes
-    `speed_change` times as long or as short as then: it was a hiccup's, or the machine is another now. Where
-    the cloud drafts, so that steps are rare, two forwards in a row that differ so from those like them make
-    all other times forgotten. To begin again takes the least of `abort_window` times: in the others something
-    else came between.
+    The time of a verification length is forgotten after `forward_window` further forwards, or when the time
+    of a step has changed by a factor of `speed_change` since: that time was a hiccup, or the machine's speed
+    has changed. Steps are rare where the cloud drafts, so a second rule applies: two forwards in a row that
+    differ that much from the mean of their length clear all times, and the first of them is not recorded.
+    The time from an abort to the next forward is the minimum of the last `abort_window` ones, as other work
+    may have run in between.
     """
 
     def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING, interpolates: bool = False) -> None:
-        """`interpolates`: a length that was not timed is estimated from those around it; otherwise from the
-        nearest.
-        """
+        """`interpolates`: estimate a length that was not timed by interpolation, not from the nearest one."""
         self._tuning = tuning
         self._interpolates = interpolates
         self._step = ExponentialMean(tuning)
         self._verify = _RecentMeans(tuning)
         self._estimates: dict[int, float] = {}
-        """Seconds by the length of a draft, of which none need have been verified, until the next forward."""
+        """Estimated seconds by draft length, cached until the next forward."""
         self._leaving: deque[float] = deque(maxlen=tuning.abort_window)
         self._left_at = 0
         self._forwards = 0
         self._changes = 0
-        """Forwards in a row that took much longer or shorter than those like them."""
+        """Number of forwards in a row whose time differs much from the mean of their length."""
 
     def on_forward(self, num_drafted: int, compute_s: float) -> bool:
-        """One over a draft (or a step, with none) took so long. Returns whether the machine is another now,
-        as far as that shows.
+        """Record a forward over `num_drafted` draft tokens (0: a step). Returns whether it shows that the
+        machine's speed has changed.
         """
         self._forwards += 1
         if self._forwards - self._left_at > self._tuning.forward_window:
@@ -58,20 +57,20 @@ class ForwardTimes:
         return changed
 
     def forget(self) -> None:
-        """The machine is another now."""
+        """Clear all means: the machine's speed has changed."""
         self._changes = 0
         self._estimates.clear()
         self._step = ExponentialMean(self._tuning)
         self._verify = _RecentMeans(self._tuning)
 
     def on_begun_again(self, after_s: float) -> None:
-        """So long after a forward was aborted the next one has begun."""
+        """Record that the next forward began `after_s` seconds after an aborted one."""
         self._leaving.append(after_s)
         self._left_at = self._forwards
 
     @property
     def known(self) -> bool:
-        """Whether both a step and a verification have been timed, so that they can be weighed."""
+        """Whether both a step and a verification have been timed, so that they can be compared."""
         return self._step.known and bool(self._verify.means)
 
     @property
@@ -85,8 +84,8 @@ class ForwardTimes:
         return self._step.known or bool(self._verify.means)
 
     def draft_s(self, num_drafted: int) -> float:
-        """A verification of so many tokens, or a step where there are none; each as the other as long as only
-        that has been timed.
+        """Return the seconds of a verification of `num_drafted` tokens, or of a step if it is 0. If only one
+        of the two kinds has been timed, its time stands in for the other.
         """
         seconds = self._estimates.get(num_drafted)
         if seconds is None:
@@ -102,21 +101,21 @@ class ForwardTimes:
 
     @property
     def _timed(self) -> dict[int, float]:
-        """Seconds by length, of those that have been timed; a step has none."""
+        """Seconds by draft length, of the lengths timed so far; a step has length 0."""
         steps = {0: self._step.value} if self._step.known else {}
         return steps | {length: mean.value for length, mean in self._verify.means.items()}
 
     def ratio_to(self, other: ForwardTimes, num_drafted: int) -> float:
-        """The time of a verification over that in another way, at the nearest length that has been timed in
-        both, if there is any.
+        """Return the time of a verification divided by its time in `other`, at the nearest length that both
+        have timed; without a common length, at `num_drafted` by estimates.
         """
         both = self._timed.keys() & other._timed.keys()
         length = min(both, key=lambda one: abs(one - num_drafted), default=num_drafted)
         return self.draft_s(length) / other.draft_s(length)
 
     def _interpolated(self, num_drafted: int) -> float:
-        """Return the time by straight lines between the lengths timed, and from the shortest to the longest
-        beyond that.
+        """Return the time by linear interpolation between the timed lengths. Beyond the longest, the line
+        from the shortest to the longest is continued; below the shortest, the shortest counts.
         """
         known = sorted(self._timed.items())
         after = bisect_left(known, (num_drafted, 0.0))
@@ -127,31 +126,31 @@ class ForwardTimes:
         return high_s + (num_drafted - high) * max(0.0, high_s - low_s) / (high - low)
 
     def part_of(self, num_drafted: int, running_s: float) -> float:
-        """What part of the verification of so many has been done after so long, as far as is known."""
+        """Return the share of a forward that is done after `running_s`; 1 if no such forward was timed."""
         known = bool(self._verify.means) if num_drafted else self._step.known
         return min(1.0, running_s / self.draft_s(num_drafted)) if known else 1.0
 
     @property
     def begin_again_s(self) -> float:
-        """From giving a forward up to the next one's begin."""
+        """Return the seconds from an abort to the start of the next forward; 0 if not known."""
         return min(self._leaving, default=0.0)
 
 
 class _RecentMeans:
-    """Mean seconds by number of tokens, of those numbers that were timed lately and on the same machine."""
+    """Mean seconds by number of tokens, for the numbers that were timed recently and at the same speed."""
 
     def __init__(self, tuning: AdaptiveTuning) -> None:
         self._tuning = tuning
         self.means: dict[int, ExponentialMean] = {}
         self._timed: dict[int, tuple[int, float]] = {}
-        """The forward by which each was last timed, and the step's time then."""
+        """For each number of tokens, the forward at which it was last timed, and the time of a step then."""
 
     def add(self, num_tokens: int, seconds: float, forward: int, step_s: float) -> None:
         self.means.setdefault(num_tokens, ExponentialMean(self._tuning)).add(seconds)
         self._timed[num_tokens] = forward, step_s
 
     def forget(self, forward: int, step_s: float) -> None:
-        """Drop what is too old, or was timed when a step took much longer or shorter than now."""
+        """Drop times that are too old, or from when a step took much longer or shorter than now."""
         for num_tokens, (timed_at, step_then_s) in list(self._timed.items()):
             old = forward - timed_at >= self._tuning.forward_window
             if old or _differ(step_s, step_then_s, self._tuning.speed_change):
@@ -159,5 +158,5 @@ class _RecentMeans:
 
 
 def _differ(one_s: float, other_s: float, factor: float) -> bool:
-    """Whether two times, where both are known, differ by more than a factor."""
+    """Whether two times are both known (positive) and differ by more than a factor."""
     return min(one_s, other_s) > 0.0 and max(one_s, other_s) > factor * min(one_s, other_s)

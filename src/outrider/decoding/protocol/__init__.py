@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What both sides must agree on: digests, encoded branches, refusals, limits and retries."""
+"""The conventions that both sides share: digests, encoded branches, refusals, limits and retries."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Branches of a draft as bytes: runs of tokens, each of which may first go back along the run before it.
+"""Branches of a draft as bytes: runs of tokens, each of which may first go back along the previous run.
 
-`a b c`, back 2, `x y` stands for the branches `abc` and `axy`. An id below 16,384 takes two bytes and a run
-one more, so a draft costs little more on the wire than its tokens.
+`a b c`, back 2, `x y` encodes the branches `abc` and `axy`. An id below 16,384 takes two bytes and a run one
+more, so a draft costs little more on the wire than its tokens.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MAX_RUN = 15
 
 
 class Run(NamedTuple):
-    """`back`: tokens to go back along the run before. `preferred`: likelier than all told of that place."""
+    """`back`: tokens to go back in the previous run; `preferred`: likelier than all sent at its position."""
 
     back: int
     tokens: tuple[int, ...]
@@ -25,7 +25,7 @@ class Run(NamedTuple):
 
 
 def pack_runs(runs: Iterable[Run]) -> bytes:
-    """Runs as bytes; longer ones are cut into runs that go back by nothing."""
+    """Return runs as bytes. A long run is cut into parts that go back by nothing."""
     numbers: list[int] = []
     for run in runs:
         for start in range(0, len(run.tokens), _MAX_RUN):
@@ -36,7 +36,7 @@ def pack_runs(runs: Iterable[Run]) -> bytes:
 
 
 def unpack_runs(packed: bytes) -> tuple[Run, ...]:
-    """The runs. Raises ProtocolError for bytes that are not exactly packed runs that stay on their branch."""
+    """Return the runs. Raises ProtocolError if the bytes are not exactly runs that stay on their branch."""
     numbers = read_varints(packed)
     runs: list[Run] = []
     at = depth = 0
@@ -54,5 +54,5 @@ def unpack_runs(packed: bytes) -> tuple[Run, ...]:
 
 
 def token_bytes(vocab_size: int) -> float:
-    """What most ids of a vocabulary take."""
+    """Return the bytes that most ids of a vocabulary take."""
     return 1.0 if vocab_size <= 1 << 7 else 2.0 if vocab_size <= 1 << 14 else 3.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a verifier serves at most: sessions and batches as data, and what a text may ask for."""
+"""What a verifier serves at most: limits on sessions and batches, and checks of what a text may ask for."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from outrider.core.values import Prompt
 
 @dataclass(frozen=True)
 class CloudLimits:
-    """What one model serves: so many sessions, of which an idle one keeps its place for `idle_s` seconds, and
-    one whose text is complete or cancelled for `rest_s` where somebody else needs it. Who has been silent for
-    `probe_s` is spoken to where others need a place: that shows who is gone.
+    """The limits of one model's service.
 
-    A batch verifies about `batch_tokens` tokens, of one robot or of several; beside others a robot has
-    `shared_tokens` of them, however many they are: a chunk that would need another forward for its last
-    tokens would make all wait for these. Without a session that is ready `most_left_out` batches in a row may
-    begin. A robot has at most `tokens_per_s` verified on average, right or wrong.
+    At most `max_sessions` are open. An idle session is kept for `idle_s` seconds; one whose text is
+    complete or cancelled is kept for `rest_s` if another peer needs room. When there is no room, a peer
+    silent for `probe_s` is sent a probe, which shows whether it is gone.
+
+    A batch verifies about `batch_tokens` tokens of one robot or of several. If several share it, each has
+    at most `shared_tokens`, however many robots there are: a draft that would need another forward for its
+    last tokens would delay all others. At most `most_left_out` batches in a row may begin without a ready
+    session. A robot has at most `tokens_per_s` tokens verified on average, right or wrong.
     """
 
     max_sessions: int = 8
@@ -34,7 +36,7 @@ class CloudLimits:
     tokens_per_s: float = math.inf
 
     def __post_init__(self) -> None:
-        # A batch has a draft and what follows it.
+        # A batch holds a draft and the token after it.
         least = {"max_sessions": 1, "batch_tokens": 2, "shared_tokens": 2, "most_left_out": 0}
         for name, value in least.items():
             if getattr(self, name) < value:
@@ -44,7 +46,7 @@ class CloudLimits:
                 raise ConfigError(f"{name}={getattr(self, name)} must be positive")
 
     def on(self, device: str) -> CloudLimits:
-        """With the batches that a device takes; one that is not known takes the CPU's."""
+        """Return the limits with the batch sizes of a device; an unknown device keeps the present ones."""
         kind = device.partition(":")[0]
         rows = ROWS_OF_A_BATCH.get(kind, self.batch_tokens)
         together = ROWS_TOGETHER.get(kind, self.shared_tokens)
@@ -52,7 +54,7 @@ class CloudLimits:
 
 
 def check_request(prompt: Prompt, max_new_tokens: int) -> None:
-    """Raises ConfigError for what no frame may hold, so that it is told here and not left unanswered."""
+    """Raise ConfigError for a request that no frame may hold: it is reported here, not left unanswered."""
     if not 1 <= max_new_tokens <= MAX_NEW_TOKENS:
         raise ConfigError(f"max_new_tokens={max_new_tokens} must lie between 1 and {MAX_NEW_TOKENS}")
     if len(prompt.text) > MAX_PROMPT_CHARS:

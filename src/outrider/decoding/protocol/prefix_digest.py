@@ -17,11 +17,11 @@ Tokens = tuple[int, ...]
 
 _LINK, _DIGEST = struct.Struct("<II"), struct.Struct("<I")
 _EMPTY = blake2b(digest_size=_DIGEST.size)
-"""To be copied: made anew a state takes longer than what goes into it."""
+"""Copied for each digest: creating a new state takes longer than hashing the input."""
 
 
 def prompt_digest(prompt: Prompt) -> int:
-    """The digest of a prompt alone."""
+    """Return the digest of a prompt alone."""
     state = blake2b(prompt.text.encode(), digest_size=_DIGEST.size)
     state.update(len(prompt.text).to_bytes(4, "little"))
     state.update(prompt.jpeg)
@@ -29,14 +29,14 @@ def prompt_digest(prompt: Prompt) -> int:
 
 
 def extend_digest(digest: int, token_ids: Iterable[int]) -> int:
-    """The digest after appending tokens to a text with `digest`."""
+    """Return the digest after appending tokens to a text with `digest`."""
     for token_id in token_ids:
         digest = next_digest(digest, token_id)
     return digest
 
 
 def next_digest(digest: int, token_id: int) -> int:
-    """The digest after one token more."""
+    """Return the digest after one more token."""
     state = _EMPTY.copy()
     state.update(_LINK.pack(digest, token_id))
     after: int = _DIGEST.unpack(state.digest())[0]
@@ -44,23 +44,23 @@ def next_digest(digest: int, token_id: int) -> int:
 
 
 class DigestedText:
-    """A growing text of token ids that knows the digest of each of its prefixes."""
+    """A growing text of token ids that keeps the digest of each of its prefixes."""
 
     def __init__(self, root_digest: int) -> None:
         self.tokens: tuple[int, ...] = ()
         self.digest = root_digest
-        """Of the whole text."""
+        """The digest of the whole text."""
         self._digests = [root_digest]
 
     def __len__(self) -> int:
         return len(self.tokens)
 
     def digest_at(self, position: int) -> int:
-        """Of the first `position` tokens, 0 <= position <= len."""
+        """Return the digest of the first `position` tokens, 0 <= position <= len."""
         return self._digests[position]
 
     def extend(self, token_ids: Iterable[int]) -> None:
-        """Appends tokens and the digest of each new prefix."""
+        """Append tokens, and the digest of each new prefix."""
         new = tuple(token_ids)
         self.tokens += new
         for token_id in new:
@@ -69,7 +69,7 @@ class DigestedText:
 
 
 def common_length(first: Sequence[int], second: Sequence[int]) -> int:
-    """How many leading tokens two texts share."""
+    """Return how many leading tokens two texts share."""
     count = min(len(first), len(second))
     if first[:count] == second[:count]:
         return count

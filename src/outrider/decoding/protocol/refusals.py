@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a verifier refuses, as a word on the wire and as an error: the one list, read both ways."""
+"""The reasons for which a verifier refuses: one table from each reason on the wire to its error and back."""
 
 from __future__ import annotations
 
@@ -35,14 +35,12 @@ _REASONS: dict[type[Exception], RefusalReason] = {
 
 
 def error_of(frame: Refused) -> OutriderError:
-    """What a refusal is to the side that was refused."""
+    """Return the error that a refusal means for the refused side."""
     return _ERRORS[frame.reason](f"the verifier refused: {frame.message}")
 
 
 def check_wanted(wanted: str) -> None:
-    """Raises ConfigError for a name that would not pass the wire, where it would get no answer, or would be
-    taken for the checksum of one.
-    """
+    """Raise ConfigError for a name too long for the wire, or one that looks like a checksum of a name."""
     if len(wanted) > MAX_SHORT_TEXT:
         raise ConfigError(
             f"wanted_model has {len(wanted)} characters, at most {MAX_SHORT_TEXT} are sent: give the name "
@@ -55,7 +53,7 @@ def check_wanted(wanted: str) -> None:
 
 
 def check_served(wanted: str, served: str) -> None:
-    """Raises ModelError where another model is wanted than is served; an empty name wants any."""
+    """Raise ModelError if another model is asked for than the one served. An empty name fits any."""
     if not wanted or is_named(wanted, served):
         return
     if wanted.startswith(_CHECKSUM_SIGN):
@@ -64,16 +62,16 @@ def check_served(wanted: str, served: str) -> None:
 
 
 def check_tokenizer(theirs: str, served: str, tokenizer: Tokenizer) -> None:
-    """Raises ModelError where a robot's fingerprint, `theirs`, is not that of the model that is served."""
+    """Raise ModelError if a robot's fingerprint, `theirs`, is not that of the served model's tokenizer."""
     if theirs != tokenizer.fingerprint:
         raise ModelError(f"{served} has another tokenizer than the model that asks: {PAIR_REMEDY}")
 
 
 def with_own_model(error: OutriderError, name: str) -> OutriderError:
-    """A refusal of a model, beside whose name belongs that of the one here."""
+    """Return a model error with the name of the local model added; any other error as it is."""
     return ModelError(f"{error} (the model here is {name})") if isinstance(error, ModelError) else error
 
 
 def reason_of(error: Exception) -> RefusalReason:
-    """What an error is to the other side; one of no known kind is the verifier's own."""
+    """Return the reason sent for an error; an unknown kind counts as the verifier's own fault."""
     return _REASONS.get(type(error), "internal")

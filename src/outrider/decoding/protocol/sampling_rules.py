@@ -18,13 +18,13 @@ def mixed_seed(seed: int, number: int) -> int:
 
 
 def text_seed(seed: int, prompt: Prompt) -> int:
-    """Return the 64-bit seed of one prompt's text. It differs for every seed and, but for chance, prompt."""
+    """Return the 64-bit seed of one prompt's text. It differs for every seed and (nearly) every prompt."""
     return (seed << 32 & MAX_SEED | seed >> 32) ^ prompt_digest(prompt)
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How tokens are drawn. Temperature 0 takes the likeliest token; top_p 1 and top_k 0 keep every token.
+    """How tokens are drawn. Temperature 0 picks the likeliest token; top_p 1 and top_k 0 keep every token.
 
     Raises ConfigError for a value out of range.
     """
@@ -44,7 +44,7 @@ class Sampling:
 
 
 def sampling_of(rules: Rules) -> Sampling:
-    """Return what an edge's rules ask for. Raises ProtocolError for a value out of range."""
+    """Return the sampling that an edge's rules ask for. Raises ProtocolError for a value out of range."""
     try:
         return Sampling(rules.temperature, rules.top_p, rules.seed, rules.top_k)
     except ConfigError as error:
