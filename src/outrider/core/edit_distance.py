@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Edit distances: of two words by their letters, and of a sentence and a row of tokens by their words."""
+"""Edit distances: between two words by letters, and between a sentence and a sequence of tokens by words."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from functools import lru_cache
 from operator import itemgetter
 
 Pair = tuple[str, str, str]
-"""A word as it is said, the token that it is taken for, and the word that is meant."""
+"""A word as said, the token that it is matched with, and the word that is meant."""
 _Rank = tuple[int, int, int, str]
 _NUM_BITS, _MOST_KEPT = 64, 4096
 _cost = itemgetter(0)
 
 
 class Spellings:
-    """Words among which one that is misspelt is looked for, by their lengths and letters."""
+    """Words in which a misspelt word is looked up, indexed by their lengths and letters."""
 
     def __init__(self, words: Iterable[str]) -> None:
         self._held: dict[int, list[tuple[int, int, str]]] = {}
@@ -27,9 +27,10 @@ class Spellings:
             self._alike.setdefault("".join(sorted(word)), []).append(word)
 
     def near(self, word: str) -> tuple[str, ...]:
-        """The nearest two of the words that are no more slips of the keyboard away than are likely.
+        """Return the nearest two words within the number of typing errors that is likely.
 
-        Of several the one with the same first and last letter, few slip there; then the first.
+        On a tie, words with the same first and last letter come first, because errors there are rare; then
+        earlier words.
         """
         if word not in self._near:
             if len(self._near) >= _MOST_KEPT:
@@ -38,7 +39,7 @@ class Spellings:
         return self._near[word]
 
     def swapped(self, word: str) -> str:
-        """The first of the words that is this one but for two neighbouring letters; empty for none."""
+        """Return the first word that differs only by two swapped neighbouring letters; empty if none does."""
         alike = self._alike.get("".join(sorted(word)), ())
         return next((known for known in alike if num_slips(word, known) == 1), "")
 
@@ -49,9 +50,10 @@ class Spellings:
 
 
 def closest(word: str, choices: Iterable[str]) -> str:
-    """The choice that the word is a slip of the keyboard away from; empty where there is none.
+    """Return the choice nearest to the word within the likely number of typing errors;
+    empty if there is none.
 
-    Of several the one with the same first and last letter: few slip there.
+    On a tie, the one with the same first and last letter wins, because errors there are rare.
     """
     most = _most_slips(word)
     near = ((at, _letters(c), c) for at, c in enumerate(choices) if abs(len(c) - len(word)) <= most)
@@ -59,12 +61,12 @@ def closest(word: str, choices: Iterable[str]) -> str:
 
 
 def _most_slips(word: str) -> int:
-    """How many slips of the keyboard are likely in a word."""
+    """Return how many typing errors are likely in a word of this length."""
     return 0 if len(word) < 3 else 1 if len(word) < 6 else 2
 
 
 def _ranked(word: str, most: int, held: Iterable[tuple[int, int, str]]) -> Iterator[_Rank]:
-    """Those of some words, each with its number and letters, that are at most so many slips away."""
+    """Yield the words, each given with its index and letters, that are at most `most` errors away."""
     letters = _letters(word)
     for at, other, c in held:
         if (other & ~letters).bit_count() <= most and (letters & ~other).bit_count() <= most:
@@ -74,7 +76,7 @@ def _ranked(word: str, most: int, held: Iterable[tuple[int, int, str]]) -> Itera
 
 
 def num_slips(one: str, other: str) -> int:
-    """Letters left out, added, changed, or swapped with their neighbour: the restricted Damerau distance."""
+    """Return the number of letters omitted, added, changed or swapped: the restricted Damerau distance."""
     before, row = list[int](), list(range(len(other) + 1))
     for i, a in enumerate(one, 1):
         before, last, row = row, before, [i]
@@ -88,9 +90,9 @@ def num_slips(one: str, other: str) -> int:
 
 @lru_cache(8192)
 def _letters(word: str) -> int:
-    """A set of the letters of a word, with those that it has twice, as bits.
+    """Return the set of a word's letters, and of those that it has twice, as bits.
 
-    A slip brings at most one bit in and takes at most one out, so that few words need to be compared.
+    One error adds at most one bit and removes at most one, so only few words need a full comparison.
     """
     once = twice = 0
     for letter in word:
@@ -106,10 +108,12 @@ def aligned(
     missing: Callable[[str], tuple[float, str]],
     price: Callable[[str, str], tuple[float, str]],
 ) -> tuple[float, list[Pair]]:
-    """The cheapest alignment of a sentence with tokens: its cost, and its pairs. Wagner and Fischer, 1974.
+    """Return the cost and the pairs of the cheapest alignment of a sentence with tokens
+    (Wagner and Fischer, 1974).
 
-    `extra` gives the cost of a word without a token. `missing`, for a token without a word, and `price`, for
-    a word taken for a token, give the cost and the word that is meant. A missing word is said as "".
+    `extra` returns the cost of a word without a token. `missing`, for a token without a word, and `price`,
+    for a word matched with a token, return the cost and the word that is meant. A missing word is said as
+    "".
     """
     extras = list(map(extra, words))
     costs = itertools.accumulate(extras, initial=0.0)

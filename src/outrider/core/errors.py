@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one error tree. Library errors are translated into it at the seam where they arise.
+"""The one tree of errors. Errors of libraries are translated into it where they occur.
 
 Every message says what happened and what to do. The CLI prints an `OutriderError` without a stack trace;
-anything else is a defect and shows its trace.
+any other error is a defect and shows its trace.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class RoomError(ConfigError):
 
 
 class InstructionError(OutriderError):
-    """A sentence is no plan, or uses words the model was not made for.
+    """A sentence is not a plan, or uses words that the model was not made for.
 
-    `meant` is the sentence that was probably meant, for the person to confirm; empty where there is none.
+    `meant` is the sentence that was probably meant, for the person to confirm; empty if there is none.
     """
 
     def __init__(self, message: str, meant: str = "") -> None:
@@ -34,11 +34,11 @@ class InstructionError(OutriderError):
 
 
 class FrameError(OutriderError):
-    """A camera frame is missing, truncated, stale, or no JPEG."""
+    """A camera frame is missing, truncated, stale, or not a JPEG."""
 
 
 class TransformError(OutriderError):
-    """tf does not connect two frames, or not at the time that is asked for."""
+    """tf does not connect two frames, or not at the requested time."""
 
 
 class ModelError(OutriderError):
@@ -50,11 +50,11 @@ class OutOfMemoryError(ModelError):
 
 
 class LinkError(OutriderError):
-    """The verifier cannot be reached, went away, or did not answer within the deadline."""
+    """The verifier cannot be reached, has gone, or did not answer within the deadline."""
 
 
 class KeyRefusedError(LinkError):
-    """The verifier answers, and does not know this robot's key."""
+    """The verifier answers, but does not accept this robot's key."""
 
 
 class ProtocolError(LinkError):
@@ -70,7 +70,7 @@ class Cancelled(OutriderError):
 
 
 class MotionError(OutriderError):
-    """A motion could not be carried out: blocked, stale odometry, or out of its time allowance."""
+    """A motion could not be carried out: it was blocked, odometry was stale, or it ran out of time."""
 
 
 class MemoryStoreError(OutriderError):
@@ -78,7 +78,7 @@ class MemoryStoreError(OutriderError):
 
 
 class StoreInputError(MemoryStoreError, ConfigError):
-    """A store was given a wrong file, key, text or place; another value mends it."""
+    """A store got a wrong file, key, text or place; another value solves it."""
 
 
 class NotErasedError(MemoryStoreError):

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The frames edge and cloud exchange, as strict schemas: one definition for the machines and for the codec.
+"""The frames that edge and cloud exchange, as strict schemas shared by the machines and the codec.
 
 Positions count generated tokens: 0 is the first one after the prompt. `digest` is the chained digest of
-prompt and text (`protocol.prefix_digest`): neither side ever builds on a prefix the other does not hold.
-Frames are arrays on the wire, those that go all the time are shorter still (`wire.codec`): adding, removing
-or reordering a field needs a new PROTOCOL_VERSION, below 16, for the short form has four bits for it.
+prompt and text (`protocol.prefix_digest`): neither side ever builds on a prefix that the other does not
+hold. Frames are arrays on the wire; the most frequent ones are shorter still (`wire.codec`). Adding,
+removing or reordering a field needs a new PROTOCOL_VERSION below 16, because the short form has four bits
+for it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Run = Annotated[tuple[Position, ...], Meta(max_length=2)]
 TokenId = Annotated[int, Meta(ge=0, lt=MAX_VOCABULARY)]
 TopK = Annotated[int, Meta(ge=0, le=MAX_VOCABULARY)]
 SeedBits = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
-"""The 64 bits of a seed, read as a signed number: a schema can bound no larger one."""
+"""The 64 bits of a seed as a signed number: a schema cannot bound a larger one."""
 TextTokens = Annotated[tuple[TokenId, ...], Meta(max_length=MAX_NEW_TOKENS)]
 ChunkTokens = Annotated[tuple[TokenId, ...], Meta(max_length=MAX_CHUNK_TOKENS)]
 MAX_END_TOKENS = 64
@@ -52,23 +53,25 @@ AggregatorPolicy = Literal["scheduled", "device", "cloud", "random"]
 
 
 class Peer(NamedTuple):
-    """Who sent a frame: the authenticated user (empty without keys) and the transport's return address."""
+    """The sender of a frame: the authenticated user (empty without keys) and the
+    transport's return address.
+    """
 
     user: str
     route: bytes
 
     @property
     def owner(self) -> str | bytes:
-        """Whom limits hold for: a robot's key, or without keys its connection."""
+        """The key of limits: a robot's key, or without keys its connection."""
         return self.user or self.route
 
 
 class Schema(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What goes over the wire: an array of just these fields, in this order."""
+    """A value on the wire: an array of exactly these fields, in this order."""
 
 
 class Addressed(Schema, frozen=True):
-    """A frame of a session's text: each text that the edge begins there has an `epoch` of its own."""
+    """A frame about a session's text: each text that the edge begins in a session has its own `epoch`."""
 
     session: U32
     epoch: U32
@@ -77,8 +80,8 @@ class Addressed(Schema, frozen=True):
 class Rules(Schema, frozen=True):
     """How a text is decoded. `when_idle`: what the cloud does while no draft fits.
 
-    `bonus`: a wholly accepted chunk is followed by a token of the target's own, for an edge that waits.
-    `hints`: those that are sent; `useful` ones say something new that has often been right.
+    `bonus`: a wholly accepted chunk is followed by one of the target's own tokens, for an edge that waits.
+    `hints`: which are sent; `useful` ones say something new at an exit that has often been right.
     """
 
     when_idle: IdlePolicy
@@ -92,15 +95,16 @@ class Rules(Schema, frozen=True):
 
     @property
     def seed(self) -> int:
-        """From 0 to MAX_SEED."""
+        """The seed, from 0 to MAX_SEED."""
         return self.seed_bits & MAX_SEED
 
 
 class Open(Addressed, frozen=True, tag=1):
-    """Decode from this prompt, continuing after `tokens`; on a known epoch it catches up instead.
+    """Decode from this prompt, continuing after `tokens`. With a known epoch, catch up instead.
 
-    `tokenizer` is the fingerprint of the edge's, for both must give every token the same id; `model` the name
-    of the one that must answer, empty for any; or, where `tokens` are of one, its checksum as text.
+    `tokenizer` is the fingerprint of the edge's: both must give every token the same id. `model` is the
+    name of the model that must answer, empty for any; or the checksum, as text, of the model that wrote
+    `tokens`.
     """
 
     digest: U32
@@ -116,7 +120,7 @@ class Open(Addressed, frozen=True, tag=1):
 class Resume(Addressed, frozen=True, tag=2):
     """The edge holds the text up to `base` and asks for what follows.
 
-    `draws`: where the text is unsettled, how many draws from the tail the edge has used up.
+    `draws`: for an unsettled text, how many draws from the tail the edge has used up.
     """
 
     base: Position
@@ -125,7 +129,8 @@ class Resume(Addressed, frozen=True, tag=2):
 
 
 class Draft(Addressed, frozen=True, tag=3):
-    """Branches that grow from the text of `base` tokens with that digest; from the committed one without.
+    """Branches that start at the text of `base` tokens with this digest; without one, at the committed
+    text.
 
     `runs` are packed by `protocol.branch_codec`.
     """
@@ -138,8 +143,8 @@ class Draft(Addressed, frozen=True, tag=3):
 class Proposal(Addressed, frozen=True, tag=7):
     """One branch for the schemes that need evidence of how it was drafted.
 
-    `settled` is the token by which the edge made an `Unsettled` text whole; the tokens follow it.
-    `evidence` says how each was drawn (`acceptance.schemes`).
+    `settled` is the token with which the edge completed an `Unsettled` text; `tokens` follow it. `evidence`
+    says how each token was drawn (`acceptance.schemes`).
     """
 
     base: Position
@@ -150,23 +155,26 @@ class Proposal(Addressed, frozen=True, tag=7):
 
 
 class Cancel(Addressed, frozen=True, tag=4):
-    """Nothing of this epoch matters any more."""
+    """Stop decoding this epoch; nothing of it is needed any more."""
 
 
 class Close(Addressed, frozen=True, tag=5):
-    """The session ends; its cache may be freed."""
+    """End the session; its cache may be freed."""
 
 
 class Ping(Addressed, frozen=True, tag=6):
-    """Who are you? Needs no open session."""
+    """Ask for a Pong. Needs no open session."""
 
 
 class StandBy(Addressed, frozen=True, tag=9):
-    """Keep this text at hand, but run nothing for it until it is asked for: another verifier writes it."""
+    """Keep this text cached, but run nothing for it until asked: another verifier writes it."""
 
 
 class AggregationRules(Schema, frozen=True):
-    """How two peers make one text (`decoding.aggregation`). `window`: drafts ahead of the final text."""
+    """How two peers write one text (`decoding.aggregation`).
+
+    `window`: the most drafts ahead of the final text.
+    """
 
     sync: Synchronisation
     rule: AggregationRule
@@ -179,16 +187,17 @@ class AggregationRules(Schema, frozen=True):
 
     @property
     def seed(self) -> int:
-        """From 0 to MAX_SEED."""
+        """The seed, from 0 to MAX_SEED."""
         return self.seed_bits & MAX_SEED
 
 
 class Join(Addressed, frozen=True, tag=8):
-    """Write a text together: this question, each with documents of its own. None of the device's is in it.
+    """Write a text together: answer this question, each side with its own documents,
+    which are not in the frame.
 
-    `weight`: log of the sum of the exponentials of the device's documents' relevances, in LOG_WEIGHT_UNIT.
-    `end_ids`: the device's end tokens, which both sides end the text by. `model`: the name of the one that
-    must join, empty for any.
+    `weight`: log of the sum of the exponentials of the relevances of the device's documents, in
+    LOG_WEIGHT_UNIT. `end_ids`: the device's end tokens, with which both sides end the text. `model`: the
+    name of the model that must join, empty for any.
     """
 
     digest: U32
@@ -203,9 +212,10 @@ class Join(Addressed, frozen=True, tag=8):
 
 
 class Joined(Addressed, frozen=True, tag=23):
-    """The cloud has its documents in its cache. `share`: the device's part in the mixture, of FULL_SHARE.
+    """The cloud has cached its documents.
 
-    `model`: the checksum of the name of the one that joins.
+    `share`: the device's part in the mixture, in units of 1/FULL_SHARE.
+    `model`: the checksum of the joining model's name.
     """
 
     share: Annotated[int, Meta(ge=0, le=FULL_SHARE)]
@@ -214,10 +224,10 @@ class Joined(Addressed, frozen=True, tag=23):
 
 
 class Drafted(Addressed, frozen=True, tag=32):
-    """From peer to peer: what it would write after the text of `base` tokens with that digest.
+    """From peer to peer: the sender's drafts after the text of `base` tokens with this digest.
 
-    `evidence`: the distributions the tokens came from (`acceptance.packing`), where the rule needs them.
-    `decode_us`: the time of the last token.
+    `evidence`: the distributions of the tokens (`acceptance.packing`), if the rule needs them. `decode_us`:
+    the decode time of the last token.
     """
 
     base: Position
@@ -228,9 +238,9 @@ class Drafted(Addressed, frozen=True, tag=32):
 
 
 class Settled(Addressed, frozen=True, tag=33):
-    """From peer to peer: these tokens are final, and `aggregator` decides about the next.
+    """From peer to peer: these tokens are final, and `aggregator` decides the next one.
 
-    `round_trip_us`: the sender's measure of the link.
+    `round_trip_us`: the sender's measurement of the link.
     """
 
     base: Position
@@ -241,14 +251,14 @@ class Settled(Addressed, frozen=True, tag=33):
 
 
 class Behind(Addressed, frozen=True, tag=34):
-    """From peer to peer: I hold the text up to `base`; say again what follows."""
+    """From peer to peer: the sender holds the text up to `base` and asks for what follows."""
 
     base: Position
     digest: U32
 
 
 class Opened(Addressed, frozen=True, tag=16):
-    """The prompt, with `base` tokens of the text, is in the target's cache, which took so long.
+    """The prompt and `base` tokens of the text are in the target's cache; that took `prefill_us`.
 
     `model`: the checksum of the target's name (`core.pairs`); `end_ids`: its end tokens.
     """
@@ -260,13 +270,13 @@ class Opened(Addressed, frozen=True, tag=16):
 
 
 class Verdict(Addressed, frozen=True, tag=17):
-    """Final: after the text of `base` tokens with that digest come `tokens`.
+    """Final: `tokens` follow the text of `base` tokens with this digest.
 
-    They came of a chunk of `drafted` tokens, without those that only an early exit had predicted: rejected
-    ones, and ones that no draft followed. `passes` counts the target's forwards of this epoch so far, an
-    aborted one by the part of its time that it ran; `verify_us` is the time of the last.
-    `kept`, nothing or two numbers: from where to where a rejected chunk, past the mistake, is what the target
-    would have written.
+    The verified chunk had `drafted` tokens. Not counted are tokens that only an early exit predicted:
+    rejected ones, and ones that no draft followed. `passes` counts the target's forward passes of this
+    epoch so far, an aborted one by the fraction of its time that it ran; `verify_us` is the time of the
+    last one. `kept`, empty or two numbers: the start and end of the run, after the first rejected token,
+    that the target would have written too.
     """
 
     base: Position
@@ -292,9 +302,11 @@ class Unsettled(Addressed, frozen=True, tag=21):
 
 
 class Hint(Addressed, frozen=True, tag=22):
-    """What early exit `exit` expects the verification at `base` to say, and how surely, in percent.
+    """The outcome that early exit `exit` predicts for the verification at `base`,
+    with a confidence in percent.
 
-    It names no digest: it is advisory, and taken for another text it only wastes a draft.
+    It has no digest, because it is only advice: applied to another text, it wastes a draft and does no
+    harm.
     """
 
     base: Position
@@ -304,21 +316,21 @@ class Hint(Addressed, frozen=True, tag=22):
 
 
 class PrefillAgain(Addressed, frozen=True, tag=18):
-    """The cloud does not hold the prefix that the edge builds on: send Open."""
+    """The cloud does not hold the prefix that the edge builds on; the edge must send Open."""
 
 
 RefusalReason = Literal["busy", "frame", "config", "model", "protocol", "internal"]
 
 
 class Refused(Addressed, frozen=True, tag=19):
-    """This epoch will not be decoded, and why."""
+    """This epoch will not be decoded, with the reason."""
 
     reason: RefusalReason
     message: ShortText
 
 
 class Pong(Addressed, frozen=True, tag=20):
-    """The verifier's card."""
+    """The verifier's answer to a Ping: its model and its load."""
 
     model: ShortText
     vocab_size: Annotated[int, Meta(ge=1, le=MAX_VOCABULARY)]

@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ports of speech: heard as a sentence, which moves nothing by itself, and made of a text."""
+"""The ports of speech: recognition, whose sentence moves nothing by itself, and synthesis."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
 SAMPLE_RATE_HZ = 16_000
-"""Samples are mono, signed, of 16 bits, little-endian."""
+"""Samples are mono, signed, 16-bit, little-endian."""
 BYTES_A_SECOND = 2 * SAMPLE_RATE_HZ
 
 
 class Utterance(Protocol):
-    """One utterance while it is spoken. For one thread at a time."""
+    """One utterance in progress. For one thread at a time."""
 
     def feed(self, samples: bytes) -> bool:
-        """Take the next samples; whether one more order to stop has been heard with them."""
+        """Take the next samples; return whether they complete another order to stop."""
 
     def end(self) -> str:
-        """Return the whole sentence, in small letters; empty where no words were heard."""
+        """Return the whole sentence in small letters; empty if no words were recognised."""
 
 
 class AsrEngine(Protocol):
@@ -30,10 +30,10 @@ class AsrEngine(Protocol):
 
 
 class TtsEngine(Protocol):
-    """Speaks on this machine: what it is given leaves the machine for nowhere."""
+    """Speaks on this machine; no text leaves it."""
 
     def speak(self, text: str, language: str) -> bytes:
-        """Return a text in a language, such as `en`, as a WAV file. It blocks.
+        """Return a text, in a language such as `en`, as a WAV file. Blocks.
 
-        Raises OutriderError where it cannot, with the remedy.
+        Raises OutriderError, with the remedy, if it cannot.
         """

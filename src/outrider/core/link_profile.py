@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a network does to frames: pure and seeded, for the virtual clock and for live emulation alike.
+"""The effects of a network on frames: pure and seeded, for the virtual clock and for live emulation.
 
 Nothing here waits or sends. Times are seconds on any clock that starts at 0.
 """
@@ -22,11 +22,12 @@ LEAST_RETRANSMIT_S = 0.2
 
 @dataclass(frozen=True)
 class LinkProfile:
-    """One direction of the link. A lost frame arrives `retransmit_s` later, or never where that is None.
+    """One direction of the link. A lost frame arrives `retransmit_s` later, or never if that is None.
 
-    `jitter_s` is the width of a uniform extra delay. `ordered`: nothing overtakes, as over TCP. In bursts
-    everything is lost, as Gilbert's model has it (1960): they last `burst_s` on average, exponentially, and
-    come `burst_every_s` after each other; a frame sent in one arrives as if it had been sent at its end.
+    `jitter_s` is the width of a uniform extra delay. `ordered`: no frame overtakes another, as over TCP.
+    During bursts everything is lost, as in Gilbert's model (1960): they last `burst_s` on average,
+    exponentially distributed, and the gaps between them `burst_every_s`. A frame sent in a burst arrives as
+    if it had been sent at its end.
     """
 
     delay_s: float = 0.0
@@ -65,7 +66,7 @@ class Outage:
 
 
 def is_up(outages: tuple[Outage, ...], start_s: float, end_s: float) -> bool:
-    """Whether no outage touches the interval."""
+    """Return whether no outage overlaps the interval."""
     return all(end_s < outage.start_s or start_s >= outage.end_s for outage in outages)
 
 
@@ -79,13 +80,15 @@ class Channel:
         self.follow(profile)
 
     def follow(self, profile: LinkProfile) -> None:
-        """Treat frames by another profile from now on; what was sent before is not overtaken if `ordered`."""
+        """Apply another profile to frames from now on; if it is `ordered`,
+        they do not overtake earlier ones.
+        """
         self._profile = profile
         self._burst_s = (0.0, 0.0) if profile.burst_s else (math.inf, math.inf)
-        """From when to when the present burst lasts, or the next."""
+        """Start and end of the current burst, or the next one."""
 
     def arrival_s(self, now_s: float, num_bytes: int) -> float | None:
-        """None where the frame is lost for good."""
+        """Return when a frame sent now arrives; None if it is lost for good."""
         profile = self._profile
         self._free_s = self._after_burst_s(max(self._free_s, now_s)) + num_bytes / profile.bytes_per_s
         arrival_s = self._free_s + profile.delay_s + self._rng.uniform(0.0, profile.jitter_s)
@@ -99,7 +102,7 @@ class Channel:
         return arrival_s
 
     def _after_burst_s(self, now_s: float) -> float:
-        """When a frame leaves that would leave now; times never go back."""
+        """Return when a frame that is due now leaves. Call it with times that never decrease."""
         profile, draw = self._profile, self._rng.expovariate
         while self._burst_s[1] <= now_s:
             start_s = self._burst_s[1] + draw(1.0 / profile.burst_every_s)
@@ -110,7 +113,7 @@ class Channel:
 
 @dataclass(frozen=True)
 class Network:
-    """Both directions. The outages start over every `repeat_s`, or happen once where that is None."""
+    """Both directions of a link. The outages repeat every `repeat_s`, or happen once if that is None."""
 
     name: str = "loopback"
     uplink: LinkProfile = LinkProfile()
@@ -125,11 +128,13 @@ class Network:
 
     @property
     def round_trip_s(self) -> float:
-        """Returns the shortest round trip."""
+        """The shortest round trip."""
         return self.uplink.delay_s + self.downlink.delay_s
 
     def with_round_trip(self, round_trip_s: float) -> Network:
-        """Returns this network with another shortest round trip, half of it each way; its name says so."""
+        """Return this network with another shortest round trip, half of it each way,
+        and a name that says so.
+        """
 
         def at(profile: LinkProfile) -> LinkProfile:
             late_s = None if profile.retransmit_s is None else max(round_trip_s, LEAST_RETRANSMIT_S)
@@ -139,7 +144,7 @@ class Network:
         return replace(self, name=name, uplink=at(self.uplink), downlink=at(self.downlink))
 
     def is_up(self, start_s: float, end_s: float) -> bool:
-        """Whether no outage touches the interval."""
+        """Return whether no outage overlaps the interval."""
         if self.repeat_s is None:
             return is_up(self.outages, start_s, end_s)
         rounds = range(int(start_s // self.repeat_s), int(end_s // self.repeat_s) + 1)
@@ -147,7 +152,7 @@ class Network:
         return all(is_up(self.outages, start_s - shift, end_s - shift) for shift in shifts)
 
     def outages_over(self, now_s: float) -> int:
-        """How many outages have ended by now."""
+        """Return how many outages have ended by now."""
         rounds = 0 if self.repeat_s is None else int(now_s // self.repeat_s)
         rest_s = now_s if self.repeat_s is None else now_s - rounds * self.repeat_s
         return rounds * len(self.outages) + sum(outage.end_s <= rest_s for outage in self.outages)
@@ -159,17 +164,17 @@ _Megabits = Annotated[float, Meta(gt=0.0, le=1e6)]
 
 
 class Blackout(Struct, frozen=True, forbid_unknown_fields=True):
-    """A time without any link."""
+    """A period without a link."""
 
     start_s: _Seconds
     length_s: _Seconds
 
 
 class NetworkDescription(Struct, frozen=True, forbid_unknown_fields=True):
-    """A network as files describe it, in the units of measurement reports.
+    """A network as described in files, in the units of measurement reports.
 
     `source` says where the figures come from. `rtt_ms` is the shortest round trip, half of it each way;
-    `jitter_ms` and `loss` hold for each direction. Without `retransmit_ms` a lost frame stays lost.
+    `jitter_ms` and `loss` apply to each direction. Without `retransmit_ms` a lost frame stays lost.
     """
 
     source: Annotated[str, Meta(min_length=1)]
@@ -184,7 +189,7 @@ class NetworkDescription(Struct, frozen=True, forbid_unknown_fields=True):
     blackouts_repeat_s: _Seconds | None = None
 
     def network(self, name: str) -> Network:
-        """Raises ConfigError for figures that contradict each other."""
+        """Return the network with this name. Raises ConfigError for figures that contradict each other."""
         outages = tuple(Outage(b.start_s, b.start_s + b.length_s) for b in self.blackouts)
         uplink, downlink = self._direction(self.up_mbps), self._direction(self.down_mbps)
         return Network(name, uplink, downlink, outages, self.blackouts_repeat_s)

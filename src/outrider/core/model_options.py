@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a model may be run; the nodes' parameters and the models' loader read it from here."""
+"""The options for running a model, shared by the nodes' parameters and the models' loader."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from typing import Literal
 
 Precision = Literal["fp32", "bf16", "int8", "int4"]
 PRECISIONS: tuple[Precision, ...] = ("fp32", "bf16", "int8", "int4")
-"""What the weights of the language half are kept in."""
+"""The number formats for the weights of the language half."""
 
 Runtime = Literal["eager", "graphs"]
 RUNTIMES: tuple[Runtime, ...] = ("eager", "graphs")
-"""Whether a draft runs op by op or as static graphs of onnxruntime."""
+"""Whether a draft model runs operation by operation or as static graphs of onnxruntime."""
 
 PROVIDERS = ("cpu", "cuda", "tensorrt", "openvino", "qnn")
 """Execution providers of onnxruntime that static graphs may run on."""
 
 DEFAULT_MAX_LENGTH = 512
-"""Room for a prompt and its text, image tokens included: enough for the shipped pair's frames."""
+"""Tokens of a prompt and its text, image tokens included: enough for the shipped pair's frames."""
 
 MOST_THREADS = 1024
-"""Of a model's arithmetic: where a system has no room for so many, torch ends the process."""
+"""The most threads for a model's arithmetic: torch ends the process if a system cannot create them."""
 
 DEVICES = ("cpu", "cuda")
-"""Where a target's weights may lie."""
+"""The devices for a target's weights."""
 
 DRAFT_BRANCHES = 2
-"""Likely outcomes that a robot's draft model goes on from at once: with more it gains little."""
+"""How many likely outcomes a robot's draft model extends at once; more gain little."""
 
 ROWS_TOGETHER = {"cpu": 8, "cuda": 16}
-"""As many of a session's tokens as a device takes in one forward beside those of others."""
+"""By device: the most tokens of one session in a forward pass that it shares with others."""
 
 ROWS_OF_A_BATCH = {"cpu": 72, "cuda": 128}
-"""As many tokens of all sessions as take a device little longer than one."""
+"""By device: the most tokens of all sessions that take little longer than one."""

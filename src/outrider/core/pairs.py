@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which models belong together: a draft and a target that give every token the same id; and by its name the
-target that began a text.
+"""Which models belong together: a draft and a target with the same token ids. Also identifies, by its name,
+the target that began a text.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ PAIR_REMEDY = (
 
 
 def check_pair(target: LanguageModel, draft: LanguageModel) -> None:
-    """Raises ModelError where their tokenizers differ."""
+    """Raise ModelError if the tokenizers of target and draft differ."""
     if target.tokenizer.fingerprint != draft.tokenizer.fingerprint:
         raise ModelError(f"{draft.name} and {target.name} have different tokenizers: {PAIR_REMEDY}")
 
 
 def marked(name: str, mark: str) -> str:
-    """A model's name with the mark of its weights, eight hexadecimal digits."""
+    """Return a model's name with the mark of its weights, eight hexadecimal digits."""
     return f"{name}@{mark}"
 
 
 def checksum(name: str) -> int:
-    """Of a model's name, below 2**32: what names the one that has begun a text on the wire."""
+    """Return the checksum of a model's name, below 2**32; on the wire it identifies the model of a text."""
     return crc32(name.encode())
 
 
 def checksum_text(number: int) -> str:
-    """A checksum where a model's name may stand."""
+    """Return a checksum as text, to be used in place of a model's name."""
     return f"#{number:08x}"
 
 
 def is_named(wanted: str, name: str) -> bool:
-    """Whether a model is wanted: by its name, with or without the mark of its weights, or by its checksum."""
+    """Return whether `wanted` names a model: with or without the mark of its weights, or by its checksum."""
     unmarked = re.sub(r"@[0-9a-f]{8}(?=$|, )", "", name)
     return wanted in (name, unmarked, checksum_text(checksum(name)))

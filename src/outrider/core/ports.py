@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Protocols through which sibling packages meet. Implementations and fakes live elsewhere."""
+"""The Protocols that connect sibling packages. Implementations and fakes are elsewhere."""
 
 from __future__ import annotations
 
@@ -30,25 +30,26 @@ OnExit = Callable[[int, Array], None]
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """Made of logits where they are: `chosen` crosses to the host, and `observe` is then called with it."""
+    """A request to copy `chosen`, computed from logits, to the host and call `observe` with the copy."""
 
     chosen: Array
     observe: Callable[[Array], None]
 
 
 ExitReader = Callable[[int, Sequence[tuple[int, Array]]], Reading | None]
-"""Called with an exit's index and, of the chunks of a batch that are complete there, their numbers and logits
-(M, S) on the model's device. It may not wait for the device. None: nobody listens."""
+"""Called with an exit's index and, for each chunk of a batch that is complete there, its number and its
+logits (M, S) on the model's device. It must not wait for the device. None: there is nothing to copy.
+"""
 
 Pause = Callable[[], None]
-"""Called in mid-forward, between layers, parts or blocks of them. What it raises breaks the forward off."""
+"""Called during a forward pass, between layers, parts or blocks. An exception from it aborts the pass."""
 
 
 @dataclass(frozen=True, eq=False)
 class ExitInfo:
-    """A model's early exits: after which of its decoder layers (1..num_layers - 1, ascending) each stands.
+    """A model's early exits: the decoder layer (1..num_layers - 1, ascending) after which each is placed.
 
-    `token_ids` (S,) int64, ascending: the shortlist of the vocabulary on which the exits choose.
+    `token_ids` (S,) int64, ascending: the shortlist of the vocabulary from which the exits choose.
     """
 
     layers: tuple[int, ...]
@@ -57,28 +58,28 @@ class ExitInfo:
 
 
 class Tokenizer(Protocol):
-    """Text to ids and back; `decode` of a growing id list only ever extends the text at whole characters."""
+    """Text to ids and back. `decode` of a growing list of ids only ever appends whole characters."""
 
     vocab_size: int
     end_ids: frozenset[int]
-    """The end tokens: a text is complete with the first of them."""
+    """The end tokens: the first of them completes a text."""
 
     @property
     def fingerprint(self) -> str:
-        """Equal for tokenizers that give every token the same id."""
+        """A string that is equal for tokenizers with the same token ids."""
 
     def encode(self, text: str) -> list[int]:
-        """Returns the token ids of a text, without special tokens."""
+        """Return the token ids of a text, without special tokens."""
 
     def encode_prompt(self, text: str) -> list[int]:
-        """Returns the token ids of a prompt, in which a prompt's own markup alone is markup."""
+        """Return the token ids of a prompt, in which only the prompt's own markup counts as markup."""
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        """Returns the text of token ids."""
+        """Return the text of token ids."""
 
 
 def finish(parts: Generator[None, None, Array]) -> Array:
-    """Run what is done in parts to its end."""
+    """Run a generator of parts to its end; return its result."""
     while True:
         try:
             next(parts)
@@ -87,70 +88,74 @@ def finish(parts: Generator[None, None, Array]) -> Array:
 
 
 def reader_of(on_exit: OnExit | None) -> ExitReader | None:
-    """For a batch of one chunk: all its logits cross to the host."""
+    """Return a reader for a batch of one chunk that copies all its logits to the host."""
     if on_exit is None:
         return None
     return lambda index, rows: Reading(rows[0][1], lambda logits: on_exit(index, logits))
 
 
 class ModelSession(Protocol):
-    """One sequence in one static KV cache. Rollback is a length, never a copy. Not thread-safe."""
+    """One sequence in one static key/value cache.
+
+    A rollback sets the length and copies nothing. Not thread-safe.
+    """
 
     @property
     def length(self) -> int:
-        """Tokens in the cache, prompt and image tokens included."""
+        """The number of tokens in the cache, prompt and image tokens included."""
 
     def prefill(self, prompt: Prompt) -> Array:
-        """Replace the content by the prompt; logits (V,) of the first new token.
+        """Replace the content by the prompt; return the logits (V,) of the first new token.
 
-        Reuses the cached prefix it shares with the previous prompt.
+        Reuses the cached prefix shared with the previous prompt.
         Raises FrameError for a bad JPEG and ConfigError for a prompt that does not fit.
         """
 
     def prefill_parts(self, prompt: Prompt) -> Generator[None, None, Array]:
-        """`prefill` in parts, between which other sessions may run; the same bits. Abandoned on the way, the
-        session holds nothing.
+        """Do `prefill` in parts, with the same bits; between parts other sessions may run.
+
+        If it is aborted, the session is empty.
         """
 
     def expected(self, count: int) -> Successors:
-        """The `count` likeliest successors of each token of the prompt past its image, by the prefill.
+        """Return the `count` likeliest successors of each prompt token after the image, from the prefill.
 
-        Empty where the prefill tells nothing of them.
+        Empty if the prefill did not compute them.
         """
 
     def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Array:
-        """Append M >= 1 tokens; logits (M, V), row i predicting what follows token i.
+        """Append M >= 1 tokens; return logits (M, V), of which row i predicts what follows token i.
 
-        `on_exit` is called in mid-forward: once for each exit of the model, the earliest first, before the
-        deeper layers have finished, always with the rows of all M tokens of this call. What it does cannot
-        change the logits; if it raises, the session is as it was before the call.
+        `on_exit` is called during the forward pass: once for each exit of the model, the earliest first,
+        before the deeper layers have finished, always with the rows of all M tokens of this call. It cannot
+        change the logits. If it raises, the session is as it was before the call.
         """
 
     def truncate(self, length: int) -> None:
-        """Forget everything past `length` tokens."""
+        """Drop everything beyond `length` tokens."""
 
 
 @runtime_checkable
 class SharingSession(ModelSession, Protocol):
-    """A session that can take over what another of its model holds."""
+    """A session that can copy the cache of another session of its model."""
 
     def copy_from(self, other: ModelSession, start: int, length: int) -> None:
-        """The other's first `length` tokens, the prompt among them, of which the first `start` are here.
+        """Take over the other's first `length` tokens, prompt included; the first `start` are here already.
 
-        With start 0 the prompt is the other's from now on, and whatever was here is gone.
+        With start 0 the other's prompt replaces this one, and the old content is dropped.
         """
 
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """What one session's `forward` is asked for, as a part of a batch."""
+    """The tokens of one session's `forward`, as a part of a batch."""
 
     session: ModelSession
     token_ids: Sequence[int]
 
 
 class LanguageModel(Protocol):
-    """Weights that any number of sessions share; no per-session state lives on its modules."""
+    """Weights shared by any number of sessions; its modules hold no state of a session."""
 
     name: str
     vocab_size: int
@@ -159,47 +164,49 @@ class LanguageModel(Protocol):
 
     @property
     def exits(self) -> ExitInfo | None:
-        """None where the model has no early exits: `on_exit` is then never called."""
+        """The early exits; None if the model has none, and `on_exit` is then never called."""
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """Returns the tokenizer of the model's vocabulary."""
+        """The tokenizer of the model's vocabulary."""
 
     @property
     def shares_prompts(self) -> bool:
-        """Whether another session's prompt is next to free, and batches are: then branches have sessions, and
-        all sessions are `SharingSession`s.
+        """Whether copying another session's prompt is almost free, and batches are. Then branches get their
+        own sessions, and all sessions are `SharingSession`s.
         """
 
     def open_session(self) -> ModelSession:
-        """Returns a new session with an empty cache."""
+        """Return a new session with an empty cache."""
 
     def forward_together(
         self, chunks: Sequence[Chunk], read: ExitReader | None = None, pause: Pause | None = None
     ) -> list[Array]:
-        """Each chunk's `ModelSession.forward`, for different sessions of this model in one pass.
+        """Run each chunk's `ModelSession.forward`, for different sessions of this model, in one forward
+        pass.
 
-        The logits are those of the sessions' own forwards. `read` is called as `on_exit` is, for all chunks
-        at once; what it wants on the host is heard in mid-forward. If it or `pause` raises, no session has
+        The logits are those of separate passes. `read` is called like `on_exit`, but for all chunks at
+        once, and `observe` of its `Reading` during the pass. If it or `pause` raises, no session has
         changed.
         """
 
 
 class DraftHead(Protocol):
-    """A small network beside a target that writes on from what the target has read. A state (hidden,) stands
-    for a text: all that is known of it.
+    """A small network that extends a target: it continues the target's text.
+
+    A state (hidden,) represents a text completely.
     """
 
     name: str
 
     def begin(self, row: Array) -> Array:
-        """The state at a place for which the target gave these logits (V,)."""
+        """Return the state after a text for which the target gave these logits (V,)."""
 
     def advance(self, states: Array, token_ids: Array) -> Array:
-        """The states (M, hidden) after one more token each, int64 (M,)."""
+        """Return the states (M, hidden) after one more token each, int64 (M,)."""
 
     def logits(self, states: Array) -> Array:
-        """Logits (M, V) of what follows; tokens that it never writes have none."""
+        """Return the logits (M, V) after each state; tokens that the head never writes get -inf."""
 
 
 class TextDecoder(Protocol):
@@ -211,16 +218,16 @@ class TextDecoder(Protocol):
         on_verified: Callable[[Verified], None] = ...,
         cancelled: Callable[[], bool] = ...,
     ) -> Decoded:
-        """Blocks until the text ends or `cancelled()` is true.
+        """Decode a text. Blocks until it ends or `cancelled()` is true.
 
-        `on_verified` sees each batch of final tokens as soon as it is final. Both are called in this thread,
-        also amid a forward of the draft model, which they may not use.
-        Raises LinkError where the verifier fails for good or the deadline passes before the text ends;
-        Cancelled where it was cancelled.
+        `on_verified` gets each batch of tokens as soon as they are final. Both callbacks run in this
+        thread, also during a forward pass of the draft model, which they must not use.
+        Raises LinkError if the verifier fails for good or the deadline passes before the text ends;
+        Cancelled if it was cancelled.
         """
 
     def close(self) -> None:
-        """Releases the connection and what the decoder holds."""
+        """Close the connection and free what the decoder holds."""
 
 
 class FrameLink(Protocol):
@@ -228,90 +235,98 @@ class FrameLink(Protocol):
 
     @property
     def state(self) -> LinkState:
-        """Safe to read from any thread."""
+        """The state of the connection. Thread-safe."""
 
     @property
     def generation(self) -> int:
         """How many times the connection has come up; a new number means that frames may have been lost."""
 
     def send(self, frame: EdgeFrame) -> int:
-        """Never blocks. Bytes put on the wire; 0 where the link is down and the frame was dropped."""
+        """Send without blocking.
+
+        Returns the bytes on the wire; 0 if the link is down and the frame was dropped.
+        """
 
     def receive(self, timeout_s: float) -> tuple[CloudFrame, int] | None:
-        """The next frame and its bytes on the wire, or None after `timeout_s`. Malformed ones are skipped."""
+        """Return the next frame and its bytes on the wire, or None after `timeout_s`.
+
+        Skips malformed frames.
+        """
 
     def close(self) -> None:
-        """Closes the connection; nothing is sent or received afterwards."""
+        """Close the connection; nothing is sent or received afterwards."""
 
 
 class FrameServer(Protocol):
-    """The cloud's end: frames from many peers. Used by one thread."""
+    """The cloud's end of the connections to many peers. For one thread."""
 
     def receive(self, timeout_s: float) -> list[tuple[Peer, EdgeFrame]]:
-        """What has arrived, oldest first, bounded; waits up to `timeout_s` for the first."""
+        """Return the frames that have arrived, oldest first, bounded;
+        wait up to `timeout_s` for the first.
+        """
 
     def send(self, peer: Peer, frame: CloudFrame) -> None:
-        """Never blocks; a frame to a peer that has gone is dropped."""
+        """Send without blocking; a frame to a peer that has gone is dropped."""
 
     def close(self) -> None:
-        """Closes the socket; nothing is sent or received afterwards."""
+        """Close the socket; nothing is sent or received afterwards."""
 
 
 class Robot(Protocol):
-    """A base that can be driven: the simulated one in-process, or nodes' view of the real one."""
+    """A base that can be driven: the simulated one in-process, or the real one through nodes."""
 
     def odometry(self) -> Odometry:
-        """Returns the newest pose and velocity."""
+        """Return the newest pose and velocity."""
 
     def scan(self) -> RangeScan:
-        """Returns the newest range scan."""
+        """Return the newest range scan."""
 
     def frame_jpeg(self) -> bytes:
-        """The newest camera frame as the JPEG that both models will see."""
+        """Return the newest camera frame as the JPEG that both models will see."""
 
     def drive(self, velocity: Velocity, duration_s: float) -> None:
-        """Hold a velocity for a while; in simulation this advances the clock."""
+        """Hold a velocity for `duration_s`; in simulation this advances the clock."""
 
 
 class Embedder(Protocol):
-    """Texts as vectors whose inner product is their likeness. Needs no network."""
+    """Turns texts into vectors whose inner product is their similarity. Needs no network."""
 
     name: str
     size: int
 
     def embed(self, text: str) -> Array:
-        """A NumPy float32 vector (size,) of length 1."""
+        """Return a NumPy float32 vector (size,) of length 1."""
 
 
 class PrivateMemory(Protocol):
-    """All that the robot remembers, private records among it: for use on the robot alone."""
+    """All memories of the robot, private records included: for use on the robot alone."""
 
     def recall(self, query: str, limit: int = 3) -> list[Recalled]:
-        """The records that answer a query best, best first. Raises MemoryStoreError."""
+        """Return the records that answer a query best, best first. Raises MemoryStoreError."""
 
 
 class Corpus(Protocol):
-    """General knowledge in short passages, for whoever asks: what a cloud answers from.
+    """General knowledge in short passages, open to every client: what a cloud answers from.
 
-    Every method raises MemoryStoreError where the store is at fault.
+    Every method raises MemoryStoreError if the store fails.
     """
 
     where: str
 
     def add(self, passages: Iterable[str]) -> int:
-        """Take in passages; those that are known already are not kept twice. How many were new."""
+        """Add passages, without duplicates; return how many were new."""
 
     def recall(self, query: str, limit: int = 3) -> list[Recalled]:
-        """The passages that answer a query best, best first."""
+        """Return the passages that answer a query best, best first."""
 
     def passages(self) -> Iterator[str]:
-        """All of them, in no order."""
+        """Return all passages, in no particular order."""
 
     def forget_matching(self, words: str) -> int:
-        """Forget every passage that holds all of these words; how many there were."""
+        """Forget every passage that holds all of these words; return how many there were."""
 
     def count(self) -> int:
-        """Returns the number of passages."""
+        """Return the number of passages."""
 
     def close(self) -> None:
-        """Closes the store."""
+        """Close the store."""

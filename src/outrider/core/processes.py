@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Worker processes that end with the process that started them, however that ends."""
+"""Worker processes that end with the process that started them, however it ends."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ Result = TypeVar("Result")
 
 @contextmanager
 def interrupts_blocked() -> Iterator[None]:
-    """Processes that are started inside block SIGINT, which Ctrl-C sends to every process of a terminal: this
-    process alone handles it, and ends them. Each would print a trace else, most of all while it imports.
+    """Start processes inside this block so that they do not handle SIGINT.
+
+    Ctrl-C sends it to every process of a terminal. Only this process handles it, and ends the others;
+    otherwise each would print a trace, above all during its imports.
     """
-    resource_tracker.ensure_running()  # before: some Pythons let every signal through once they start it
+    resource_tracker.ensure_running()  # first: starting it later would unblock all signals in some Pythons
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -35,26 +37,26 @@ def interrupts_blocked() -> Iterator[None]:
 
 
 def work_through(work: Callable[[Task], Result], tasks: Sequence[Task], processes: int) -> Iterator[Result]:
-    """The results as they come, by no more processes than tasks; where that is one, by this process, in the
-    order of the tasks.
+    """Yield the results as they become available, from `processes` processes, but no more than tasks.
 
-    Raises what a task raises, and OutriderError where a worker was killed, whose task nobody would end.
+    With one process the tasks run in this one, in order. Raises what a task raises, and OutriderError if a
+    worker was killed, because its task would never end.
     """
     processes = min(processes, len(tasks))
     yield from _by_workers(work, tasks, processes) if processes > 1 else map(work, tasks)
 
 
 def work_apart(work: Callable[[Task], Result], task: Task) -> Result:
-    """The result of a process of its own, with memory of its own. Raises as `work_through`."""
+    """Return the result of a task run in its own process, with its own memory. Raises like `work_through`."""
     [result] = _by_workers(work, [task], 1)
     return result
 
 
 def _by_workers(work: Callable[[Task], Result], tasks: Sequence[Task], processes: int) -> Iterator[Result]:
-    """The results of new processes, none of which outlives this one, by kill -9 too."""
+    """Yield the results of new processes; none outlives this one, even after kill -9."""
     others = multiprocessing.active_children()
     pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), end_with_parent)
-    with interrupts_blocked():  # they are started as the tasks are handed in
+    with interrupts_blocked():  # submitting a task starts processes
         coming = {pool.submit(work, task) for task in tasks}
     workers = [one for one in multiprocessing.active_children() if one not in others]
     try:
@@ -72,9 +74,10 @@ def _by_workers(work: Callable[[Task], Result], tasks: Sequence[Task], processes
 
 
 def end_with_parent() -> None:
-    """In a process that `multiprocessing` started: end it once the one that started it is gone.
+    """Called in a child process of `multiprocessing`: end it once its parent is gone.
 
-    A worker that waits for its next task would wait for ever: it holds the other end of the pipe itself.
+    A worker that waits for its next task would wait forever, because it holds the other end of the pipe
+    itself.
     """
     parent = multiprocessing.parent_process()
     if parent is None:

@@ -11,7 +11,7 @@ from outrider.core.errors import ConfigError
 
 CELL_ROWS, CELL_COLUMNS, CELL_LABELS = 5, 9, 3
 NO_TOKEN = -1
-"""Where a token's id would be: at the last place of an answer none comes next."""
+"""The label where no token follows: at the end of an answer."""
 
 
 class Query(msgspec.Struct, array_like=True):
@@ -36,7 +36,7 @@ class Shard(msgspec.Struct):
 
 
 def shard_paths(folder: Path) -> list[Path]:
-    """Returns the shards of a folder in order. Raises ConfigError where there are none."""
+    """Return the shards of a folder in order. Raises ConfigError if there are none."""
     paths = sorted(folder.glob("shard-*.msgpack"))
     if not paths:
         raise ConfigError(f"{folder} holds no training data; run `outrider train data {folder}` first")

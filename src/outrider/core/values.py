@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small immutable values that cross package borders. Metres, radians, seconds."""
+"""Small immutable values that are passed between packages. Units are metres, radians and seconds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from enum import Enum
 
 
 def wrap_angle(angle_rad: float) -> float:
-    """The same angle in (-pi, pi]."""
+    """Return the same angle in (-pi, pi]."""
     return math.pi - (math.pi - angle_rad) % (2.0 * math.pi)
 
 
@@ -23,19 +23,19 @@ class Pose2D:
     yaw: float
 
     def bearing_to(self, x: float, y: float) -> float:
-        """Angle from the robot's heading to a point, left positive, in (-pi, pi]."""
+        """Return the angle from the robot's heading to a point, left positive, in (-pi, pi]."""
         return wrap_angle(math.atan2(y - self.y, x - self.x) - self.yaw)
 
     def distance_to(self, x: float, y: float) -> float:
-        """Returns the distance in metres from this position to (x, y)."""
+        """Return the distance in metres from this position to (x, y)."""
         return math.hypot(x - self.x, y - self.y)
 
     def is_beyond(self, other: Pose2D, metres: float, radians: float) -> bool:
-        """Returns whether another pose is farther away, or turned further from this one, than that."""
+        """Return whether another pose is more than `metres` away, or turned by more than `radians`."""
         return self.distance_to(other.x, other.y) > metres or abs(wrap_angle(other.yaw - self.yaw)) > radians
 
     def compose(self, offset: Pose2D) -> Pose2D:
-        """The pose that `offset` is when seen from this one."""
+        """Return the pose whose offset from this one is `offset`."""
         cos, sin = math.cos(self.yaw), math.sin(self.yaw)
         x, y = self.x + offset.x * cos - offset.y * sin, self.y + offset.x * sin + offset.y * cos
         return Pose2D(x, y, wrap_angle(self.yaw + offset.yaw))
@@ -43,9 +43,9 @@ class Pose2D:
 
 @dataclass(frozen=True)
 class Sighting:
-    """A thing remembered at a place on the floor, in the frame of the robot's odometry.
+    """A remembered thing at a place on the floor, in the odometry frame.
 
-    The only form in which memories may enter a prompt: it holds no words of a person.
+    Memories enter a prompt only in this form, because it holds no words of a person.
     """
 
     what: str
@@ -55,20 +55,20 @@ class Sighting:
 
 @dataclass(frozen=True)
 class Velocity:
-    """Body velocity: vx ahead and vy left in m/s, yaw rate in rad/s (left positive)."""
+    """Body velocity: vx ahead and vy left in m/s, yaw rate wz in rad/s (left positive)."""
 
     vx: float = 0.0
     vy: float = 0.0
     wz: float = 0.0
 
     def exceeds(self, mps: float, rps: float) -> bool:
-        """Returns whether the speed over the floor, or the rate of turning, is above that."""
+        """Return whether the speed over the floor exceeds `mps`, or the yaw rate `rps`."""
         return math.hypot(self.vx, self.vy) > mps or abs(self.wz) > rps
 
 
 STANDSTILL = Velocity()
 STILL_MPS, STILL_RPS = 0.05, 0.1
-"""Speeds below which odometry counts as that of a robot that stands: it is noisy."""
+"""Speeds up to which odometry counts as standing still, because it is noisy."""
 
 
 @dataclass(frozen=True)
@@ -82,23 +82,24 @@ class Odometry:
 
     @property
     def is_finite(self) -> bool:
-        """Whether all of it are numbers: a source that has failed may say otherwise."""
+        """Whether all numbers are finite; a failed source may report others."""
         pose, velocity = self.pose, self.velocity
         numbers = (pose.x, pose.y, pose.yaw, velocity.vx, velocity.vy, velocity.wz, self.stamp_s)
         return all(map(math.isfinite, numbers))
 
     @property
     def stands(self) -> bool:
-        """Whether the robot is seen to stand."""
+        """Whether the odometry shows a robot that stands still."""
         velocity = self.velocity
         return max(abs(velocity.vx), abs(velocity.vy)) <= STILL_MPS and abs(velocity.wz) <= STILL_RPS
 
 
 @dataclass(frozen=True)
 class RangeScan:
-    """A planar scan: metres at bearings `angle_min + i * angle_step` (left positive) of the lidar, which
-    stands at `mount` on the base. A range is inf where free, -inf where something is nearer than `range_min`,
-    the least that is measured (REP 117), and NaN where nothing is known.
+    """A planar scan: metres at bearings `angle_min + i * angle_step` (left positive) of the lidar.
+
+    `mount` is the lidar's pose on the base. A range is inf where it is free, -inf where something is nearer
+    than `range_min`, the least that is measured (REP 117), and NaN where nothing is known.
     """
 
     ranges: tuple[float, ...]
@@ -111,7 +112,7 @@ class RangeScan:
 
 @dataclass(frozen=True)
 class Prompt:
-    """What both sides decode from: chat text with one image placeholder, and the frame as JPEG bytes."""
+    """The input of both sides: chat text with one image placeholder, and the camera frame as JPEG bytes."""
 
     text: str
     jpeg: bytes
@@ -119,8 +120,9 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Successors:
-    """What a model expects after each of a prompt's last tokens: the likeliest ids, best first, and their
-    probabilities, for each of those tokens in order.
+    """The tokens that a model expects after each of a prompt's last tokens.
+
+    For each of those tokens in order: the likeliest ids, best first, and their probabilities.
     """
 
     ids: Sequence[Sequence[int]] = ()
@@ -128,11 +130,11 @@ class Successors:
 
 
 class LinkState(str, Enum):
-    """How the edge stands with the verifier.
+    """The state of the edge's connection to the verifier.
 
-    `refused`: it is there but does not accept this robot's key. `mismatched`: something is there, but it ends
-    the handshake: it has another verifier's keys, keys where the robot has none or none where the robot has
-    some, or it is no verifier.
+    `refused`: the verifier does not accept this robot's key. `mismatched`: something answers but ends the
+    handshake. It has another verifier's keys, or keys where the robot has none, or none where the robot has
+    some, or it is not a verifier.
     """
 
     CONNECTED = "connected"
@@ -147,8 +149,9 @@ class LinkState(str, Enum):
 class RoundStats:
     """One draft-verify round. Times in seconds on the edge's monotonic clock, measured from the request.
 
-    `drafted`: tokens that the edge itself had drafted of what was verified, of which `accepted` stood.
-    `draft_s`: of drafting until its last draft left; what was drafted after that runs beside the verifier.
+    `drafted`: how many of the verified tokens the edge itself had drafted; `accepted` of them were
+    accepted. `draft_s`: the drafting time until the round's last draft was sent; later drafting overlaps
+    verification.
     """
 
     index: int
@@ -165,24 +168,24 @@ class RoundStats:
 
 
 class TokenFate(Enum):
-    """What became of a token; mirrors the constants of DecodedTokens."""
+    """The outcome of a token; mirrors the constants of DecodedTokens."""
 
     ACCEPTED = 0
     """Drafted, and confirmed by the target."""
     WRITTEN = 1
-    """Not drafted: the target's own, or the edge's while it is alone."""
+    """Not drafted: written by the target, or by the edge while it is alone."""
     REJECTED = 2
-    """Drafted, and no part of the text."""
+    """Drafted, and not part of the text."""
     AHEAD = 3
-    """Drafted past the text, and not judged yet."""
+    """Drafted beyond the text, and not judged yet."""
 
 
 @dataclass(frozen=True)
 class Verified:
-    """Tokens that have just become final, the whole verified text so far, seconds since the request.
+    """Tokens that have just become final, the whole verified text so far, and seconds since the request.
 
-    `trace` tells a person what became of drafts, in the order of the text: the words of these tokens, of
-    the rejected drafts in their place, and of those drafted ahead.
+    `trace` shows a person the outcome of drafts, in text order: the words of these tokens, of the rejected
+    drafts where they occurred, and of those drafted ahead.
     """
 
     token_ids: tuple[int, ...]
@@ -193,7 +196,7 @@ class Verified:
 
 @dataclass(frozen=True)
 class DecodeRequest:
-    """One text to decode. `deadline_s` bounds the whole of it."""
+    """One text to decode. `deadline_s` bounds the total time."""
 
     prompt: Prompt
     max_new_tokens: int = 96
@@ -202,13 +205,13 @@ class DecodeRequest:
 
 @dataclass(frozen=True)
 class SpeculationStats:
-    """How well a text was foreseen. A round counts where it verified a draft and did not end the text.
+    """How well a text was predicted. A round counts if it verified a draft and did not end the text.
 
-    `hint_hits`: what came next was being drafted already because an early exit had hinted at it; `hit_exits`
-    holds the index of the first such exit of each. `guess_hits`: it was being drafted without any hint.
+    `hint_hits`: what followed was already being drafted because an early exit had hinted at it; `hit_exits`
+    holds the index of the first such exit for each. `guess_hits`: it was being drafted without a hint.
     `bytes_up` and `bytes_down` are those of decoding; `prompt_bytes` those of sending the prompt.
-    `drafted_tokens` counts all that were drafted, needed or not; `draft_busy_s` is the time of that and of
-    drafts that were left in their midst.
+    `drafted_tokens` counts all draft tokens, needed or not; `draft_busy_s` is the time for them, aborted
+    drafts included.
     """
 
     drafted_tokens: int = 0
@@ -224,11 +227,12 @@ class SpeculationStats:
 
 @dataclass(frozen=True)
 class Decoded:
-    """A finished text with its statistics. `target_passes` counts forwards of the target after its prefill,
-    one that was left by the part of its time that it ran.
+    """A finished text with its statistics.
 
-    `prefill_s` is the time of the target's prefill. `unverified_tokens` counts those the edge emitted alone
-    while the link was lost (policy `draft_only`); with 0 the text is exactly the target's own.
+    `target_passes` counts the target's forward passes after its prefill, an aborted one by the fraction of
+    its time that it ran. `prefill_s` is the time of the target's prefill. `unverified_tokens` counts those
+    that the edge wrote alone while the link was lost (policy `draft_only`); with 0 the text is exactly the
+    target's own.
     """
 
     text: str
@@ -244,7 +248,7 @@ class Decoded:
 
     @property
     def tokens_per_s(self) -> float:
-        """Returns the tokens per second of the whole text, or 0 where no time passed."""
+        """The tokens per second of the whole text; 0 if no time passed."""
         return len(self.token_ids) / self.elapsed_s if self.elapsed_s > 0 else 0.0
 
     @property
@@ -254,7 +258,7 @@ class Decoded:
 
 
 class RecordKind(str, Enum):
-    """Where a memory comes from: somebody said it, or the robot saw it."""
+    """The origin of a memory: a person said it, or the robot saw it."""
 
     TOLD = "told"
     SEEN = "seen"
@@ -269,7 +273,7 @@ class Visibility(str, Enum):
 
 @dataclass(frozen=True)
 class Place:
-    """A point on the floor in metres. `home` names where x and y hold; elsewhere they say nothing."""
+    """A point on the floor in metres. `home` names where x and y apply; elsewhere they mean nothing."""
 
     x: float
     y: float
@@ -278,9 +282,10 @@ class Place:
 
 @dataclass(frozen=True)
 class Record:
-    """A memory in the robot's store. Times are seconds since the epoch; `updated_s` is the last sighting's.
+    """A memory in the robot's store.
 
-    The text may be private: whatever leaves the robot is made of `Sighting`s, never of records.
+    Times are seconds since the epoch; `updated_s` is that of the last sighting.
+    The text may be private: what leaves the robot is made from `Sighting`s, never from records.
     """
 
     id: int
@@ -295,9 +300,9 @@ class Record:
 
 @dataclass(frozen=True)
 class Recalled:
-    """A record that answers a query: cosine similarity of the texts (-1..1), and the score it ranks by.
+    """A record that answers a query: the cosine similarity of the texts (-1..1), and the score for ranking.
 
-    `passage`: the part of the text that does so, which of a short text is all of it.
+    `passage`: the part of the text that answers; the whole of a short text.
     """
 
     record: Record
@@ -307,5 +312,5 @@ class Recalled:
 
     @property
     def is_part(self) -> bool:
-        """Whether the passage is not the whole text."""
+        """Whether the passage is only a part of the text."""
         return self.passage not in ("", self.record.text)

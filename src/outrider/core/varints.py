@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole numbers as LEB128 varints: seven bits a byte, lowest first, the top bit set where more follow."""
+"""Whole numbers as LEB128 varints: seven bits per byte, lowest first; the top bit is set if more follow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CUT_OFF, NOT_SHORTEST = "a packed number is cut off", "a packed number is not in
 
 
 def write_varints(numbers: Iterable[int]) -> bytes:
-    """Each 0 <= number < 2^35, shortest form. Raises ValueError for one below 0."""
+    """Encode numbers, each 0 <= number < 2^35, in shortest form. Raises ValueError for one below 0."""
     payload = bytearray()
     for number in numbers:
         while number > 0x7F:
@@ -23,14 +23,14 @@ def write_varints(numbers: Iterable[int]) -> bytes:
 
 
 def read_varints(payload: bytes) -> list[int]:
-    """Raises ProtocolError for a number cut off, of more than five bytes, or padded."""
+    """Decode numbers. Raises ProtocolError for one that is cut off, padded, or over five bytes long."""
     numbers: list[int] = []
     number = shift = 0
     for digit in payload:
         if digit > 0x7F:
             number |= (digit & 0x7F) << shift
             shift += 7
-            if shift >= 7 * MAX_BYTES:  # at once: a number that grew on would cost the square of its length
+            if shift >= 7 * MAX_BYTES:  # at once: a growing number would cost the square of its length
                 raise ProtocolError(NOT_SHORTEST)
         elif shift:
             if digit == 0:
@@ -45,7 +45,7 @@ def read_varints(payload: bytes) -> list[int]:
 
 
 def skip_varints(payload: bytes, start: int, count: int) -> int:
-    """Where so many numbers that begin at `start` end. Raises ProtocolError where no so many do."""
+    """Return where `count` numbers from `start` end. Raises ProtocolError if there are fewer."""
     for at, digit in enumerate(payload[start : start + MAX_BYTES * count], start + 1):
         count -= digit <= 0x7F
         if count == 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The robot's socket: connects lazily, reconnects by itself, and knows how the connection stands."""
+"""The robot's socket: connects lazily, reconnects by itself, and reports the connection's state."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from outrider.wire.keys import ClientKeys
 HEARTBEAT_INTERVAL_MS = 500
 HEARTBEAT_TIMEOUT_MS = 2000
 HANDSHAKE_TIMEOUT_MS = 5000
-"""A connection that has not come up by then is made anew; ZeroMQ itself would wait for 30 s."""
+"""A connection that is not up by then is made anew; by default ZeroMQ would wait for 30 s."""
 _RECONNECT_MS = 100
 _RECONNECT_MAX_MS = 1000
 _LINGER_MS = 200
 _QUEUED_FRAMES = 256
 _QUEUED_REPLIES = 16_384
-"""More than come in while a draft model reads a prompt: libzmq 4.3.5 aborts the process where a connection
-ends whose inbox is full.
+"""More than arrive while a draft model reads a prompt: libzmq 4.3.5 aborts the process if a connection ends
+while its inbox is full.
 """
 _WAKE_BYTES = 4096
 _log = logging.getLogger(__name__)
@@ -45,19 +45,23 @@ _WATCHED_EVENTS = (
     | zmq.EVENT_CONNECT_RETRIED
     | zmq.EVENT_CLOSED
 )
-"""Without HANDSHAKE_FAILED_PROTOCOL: to tell of it libzmq 4.3.5 forgets that a message was forged. It keeps
-the connection, and where that ends within a heartbeat it aborts the process.
+"""Without HANDSHAKE_FAILED_PROTOCOL: when libzmq 4.3.5 reports it, it forgets that a message was forged. It
+then keeps the connection, and aborts the process if the connection ends within a heartbeat.
 """
 
 
 class DealerLink(FrameLink):
-    """A FrameLink to a verifier. `send`, `receive` and `close` are for one thread; the rest is for any.
+    """A FrameLink to a verifier. Use `send`, `receive` and `close` from one thread; the rest is
+    thread-safe.
 
-    `fault`: why what came last is no frame of this version, as from a verifier of another; empty where it is.
+    `fault`: why the last message was not a frame of this protocol version; empty if it was.
     """
 
     def __init__(self, endpoint: str, keys: ClientKeys | None = None) -> None:
-        """Does not wait for the verifier. Raises ConfigError for an endpoint that cannot be connected to."""
+        """Start to connect, without waiting.
+
+        Raises ConfigError for an endpoint that cannot be connected to.
+        """
         check_endpoint(endpoint)
         self._endpoint, self.fault = endpoint, ""
         self._context = zmq.Context()
@@ -72,7 +76,7 @@ class DealerLink(FrameLink):
             self._poller.register(source, zmq.POLLIN)
         self._has_dropped = False
         self._num_lapses = 0
-        """How often the connection has taken frames again after it had not, though it was up."""
+        """How often the connection accepted frames again after it had refused some while it was up."""
         try:
             self._socket.connect(endpoint)
         except zmq.ZMQError as error:
@@ -85,9 +89,9 @@ class DealerLink(FrameLink):
 
     @property
     def generation(self) -> int:
-        """Returns how many times the connection has come up, or has taken frames again.
+        """How many times the connection has come up, or has accepted frames again.
 
-        For a moment after libzmq has told that it is up, and while too much is queued, it takes none.
+        For a moment after libzmq has reported it up, and while too much is queued, it accepts none.
         """
         return self._watch.generation + self._num_lapses
 
@@ -102,8 +106,9 @@ class DealerLink(FrameLink):
         return wire_bytes(payload)
 
     def receive(self, timeout_s: float) -> tuple[CloudFrame, int] | None:
-        """Returns the next frame and its bytes, or None after `timeout_s`. Skips malformed frames, of
-        which the first is logged.
+        """Return the next frame and its size in bytes, or None after `timeout_s`.
+
+        Skips malformed frames; the first of a series is logged.
         """
         if timeout_s > 0.0:
             self._wait(timeout_s)
@@ -116,7 +121,7 @@ class DealerLink(FrameLink):
             return None
         try:
             parts = self._socket.recv_multipart(zmq.DONTWAIT)
-        except zmq.Again:  # the connection ended in between
+        except zmq.Again:  # the connection has ended since
             return None
         try:
             if len(parts) != 1:
@@ -131,9 +136,9 @@ class DealerLink(FrameLink):
         return frame, wire_bytes(parts[0])
 
     def _keep_trying(self) -> None:
-        """Connects anew where libzmq does not: for it, a peer that breaks the protocol is gone for good."""
+        """Reconnect if libzmq does not: after a protocol violation by the peer it gives up for good."""
         if self._watch.is_given_up():
-            with contextlib.suppress(zmq.ZMQError):  # it was forgotten already
+            with contextlib.suppress(zmq.ZMQError):  # libzmq has dropped the endpoint already
                 self._socket.disconnect(self._endpoint)
             self._socket.connect(self._endpoint)
 
@@ -143,12 +148,12 @@ class DealerLink(FrameLink):
             self._woken.recv(_WAKE_BYTES)
 
     def wake(self) -> None:
-        """End the `receive` that waits, or the next one. For any thread."""
-        with contextlib.suppress(OSError):  # closed, or woken so often that it need not be woken again
+        """End the `receive` that waits, or the next one. Thread-safe."""
+        with contextlib.suppress(OSError):  # closed, or already woken so often that its buffer is full
             self._waker.send(b"!")
 
     def close(self) -> None:
-        """Closes the sockets. Closing twice does no harm."""
+        """Close the sockets. A second call has no effect."""
         if self._watch.close():
             self._waker.close()
             self._woken.close()
@@ -157,7 +162,7 @@ class DealerLink(FrameLink):
 
 
 class ConnectionWatch:
-    """How the connection of one socket stands, told by libzmq. `close` is for the socket's thread."""
+    """The state of one socket's connection, from libzmq's events. Call `close` from the socket's thread."""
 
     def __init__(self, socket: zmq.Socket[Any], clock: Callable[[], float] = time.monotonic) -> None:
         self._socket = socket
@@ -167,22 +172,22 @@ class ConnectionWatch:
         self._state = LinkState.CONNECTING
         self._generation = 0
         self._ended_s: float | None = None
-        """When the connection ended; None while it is up, and where libzmq tries again."""
+        """When the connection ended; None while it is up, and while libzmq reconnects."""
 
     @property
     def state(self) -> LinkState:
-        """Returns the state of the connection."""
+        """The state of the connection."""
         self._read()
         return self._state
 
     @property
     def generation(self) -> int:
-        """Returns how many times the connection has come up."""
+        """How many times the connection has come up."""
         self._read()
         return self._generation
 
     def is_given_up(self) -> bool:
-        """Returns True where libzmq has not connected anew long after an end; the socket has to, then."""
+        """Return whether libzmq has not reconnected in time, so that the socket must; True once per end."""
         self._read()
         if self._ended_s is None or self._clock() - self._ended_s < _RECONNECT_MAX_MS / 1000:
             return False
@@ -190,7 +195,7 @@ class ConnectionWatch:
         return True
 
     def close(self) -> bool:
-        """Looks no further; returns False where it was closed before. The socket is to be closed next."""
+        """Stop watching; return False if that was done before. Close the socket next."""
         with self._lock:
             if self._monitor.closed:
                 return False
@@ -211,23 +216,23 @@ class ConnectionWatch:
             self._generation += 1
         elif event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
             self._state = LinkState.REFUSED
-        elif event == zmq.EVENT_DISCONNECTED and self._state is LinkState.CONNECTING:  # in the handshake
+        elif event == zmq.EVENT_DISCONNECTED and self._state is LinkState.CONNECTING:  # during the handshake
             self._state = LinkState.MISMATCHED
-        elif event == zmq.EVENT_CLOSED and self._state is LinkState.MISMATCHED:  # nothing listens any more
+        elif event == zmq.EVENT_CLOSED and self._state is LinkState.MISMATCHED:  # nothing is listening now
             self._state = LinkState.CONNECTING
         elif event == zmq.EVENT_DISCONNECTED and self._state is LinkState.CONNECTED:
             self._state = LinkState.LOST
 
 
 def connect_message(endpoint: str, error: zmq.ZMQError) -> str:
-    """Returns why an endpoint cannot be connected to, and what to do."""
+    """Return why an endpoint cannot be connected to, and what to do."""
     return f"cannot connect to {endpoint}: {error}; give the address of what listens: tcp://HOST:PORT"
 
 
 def configure_dealer(socket: zmq.Socket[Any], endpoint: str, keys: ClientKeys | None) -> None:
-    """Sets the options of a robot's socket, before it connects to a checked endpoint.
+    """Set the options of a robot's socket before it connects to a checked endpoint.
 
-    IMMEDIATE: nothing is queued for a connection that is down; the machines repeat what got lost.
+    IMMEDIATE: nothing is queued for a connection that is down; the machines repeat lost frames.
     """
     socket.setsockopt(zmq.ROUTING_ID, b"O" + os.urandom(15))
     socket.setsockopt(zmq.IPV6, int(is_ipv6(endpoint)))

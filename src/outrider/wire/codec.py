@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames to bytes and back. Whatever is not exactly a frame of this version is a ProtocolError.
+"""Encodes and decodes frames. Anything that is not exactly a frame of this version raises ProtocolError.
 
-A payload is one version byte, below 128, and one msgpack array. Nothing is ever unpickled or evaluated.
+A payload is one version byte, below 128, and one msgpack array. Nothing is unpickled or evaluated.
 
-The three frames that go all the time have a short form, and no other. The first byte says that it is one (top
-bit), which kind (three bits, the place in KINDS) and the version (four bits). A digest follows, where the
-kind has one, as four bytes, lowest first; then the kind's numbers as varints (`core.varints`), in the
-schema's order; then, to the end, a Draft's runs as they are or the others' tokens as varints. A frame has one
-spelling, and the schema bounds its fields as it does those of any other.
+The three most frequent frames have a short form, and no other. Its first byte holds the top bit, the kind
+(three bits, the index in KINDS) and the version (four bits). A digest follows if the kind has one, as four
+bytes, lowest first; then the kind's numbers as varints (`core.varints`), in the schema's order; then, to
+the end, a Draft's runs unchanged or the other kinds' tokens as varints. Each frame has exactly one
+encoding, and its fields are checked against the schema like those of any other frame.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ from outrider.core.varints import read_varints, skip_varints, write_varints
 
 
 class Kind(NamedTuple):
-    """Frames of one type that have a digest, or none, and so many numbers before their runs or tokens."""
+    """Frames of one type, with or without a digest,
+    and with `num_numbers` numbers before the runs or tokens.
+    """
 
     frame: type[Draft | Hint | Verdict]
     has_digest: bool
@@ -56,11 +58,11 @@ _DRAFT, _DIGEST_DRAFT, _HINT, *_VERDICTS = _FIRST_BYTES
 _TAG_OF_DRAFT, _TAG_OF_HINT, _TAG_OF_VERDICT = (frame.__struct_config__.tag for frame in COMPACT_FRAMES)
 _DIGEST_BYTES = 4
 _MOST_BYTES = 4 * MAX_NEW_TOKENS
-"""No frame of these kinds takes as many: what is longer is not worth reading."""
+"""Every frame of these kinds is shorter; a longer payload is not decoded."""
 
 
 def encode_compact(frame: Draft | Hint | Verdict) -> bytes:
-    """The payload of a frame whose fields are within their bounds."""
+    """Return the payload of a frame whose fields are within their bounds."""
     if isinstance(frame, Draft):
         numbers = write_varints((frame.session, frame.epoch, frame.base))
         if frame.digest is None:
@@ -76,7 +78,7 @@ def encode_compact(frame: Draft | Hint | Verdict) -> bytes:
 
 
 def decode_compact(payload: bytes, frames: Collection[type]) -> Any:
-    """One of `frames`, its first byte being of this version. Raises ProtocolError or ValidationError."""
+    """Decode one of `frames`; the version has been checked. Raises ProtocolError or ValidationError."""
     place = payload[0] >> _KIND_SHIFT & _KIND_BITS
     if place >= len(KINDS) or KINDS[place].frame not in frames:
         raise ProtocolError(f"no frame of kind {place} goes this way")
@@ -115,7 +117,7 @@ _SHORT_MESSAGE_BYTES = 255
 
 
 def encode(frame: Frame) -> bytes:
-    """The payload of a frame. Raises ProtocolError where it would exceed MAX_FRAME_BYTES."""
+    """Return the payload of a frame. Raises ProtocolError if it exceeds MAX_FRAME_BYTES."""
     if isinstance(frame, COMPACT_FRAMES):
         return encode_compact(frame)
     payload = _VERSION_BYTE + _ENCODER.encode(frame)
@@ -127,22 +129,22 @@ def encode(frame: Frame) -> bytes:
 
 
 def decode_edge_frame(payload: bytes) -> EdgeFrame:
-    """What an edge sent. Raises ProtocolError."""
+    """Decode a frame from an edge. Raises ProtocolError."""
     return _decode(payload, _EDGE_DECODER, _EDGE_FRAMES)
 
 
 def decode_cloud_frame(payload: bytes) -> CloudFrame:
-    """What a cloud sent. Raises ProtocolError."""
+    """Decode a frame from a cloud. Raises ProtocolError."""
     return _decode(payload, _CLOUD_DECODER, _CLOUD_FRAMES)
 
 
 def wire_bytes(payload: bytes) -> int:
-    """The size of a payload with ZMTP's flags and length before it. TCP and CURVE come on top."""
+    """Return a payload's size with ZMTP's flags and length. TCP and CURVE add to it."""
     return len(payload) + (2 if len(payload) <= _SHORT_MESSAGE_BYTES else 9)
 
 
 def frame_bytes(frame: Frame) -> int:
-    """The bytes of a frame on the wire. Raises ProtocolError as `encode` does."""
+    """Return a frame's size on the wire in bytes. Raises ProtocolError like `encode`."""
     return wire_bytes(encode(frame))
 
 

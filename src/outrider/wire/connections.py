@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The open connections of robots with keys; ends those whose key is no longer on the verifier's list."""
+"""Tracks the open connections of robots with keys, and ends those whose key has been revoked."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ MAX_CONNECTIONS = 4096
 
 @dataclass(frozen=True)
 class _Connection:
-    """A file descriptor of libzmq's, and the far end that it had: the number may be given again."""
+    """A file descriptor of libzmq and its remote address, because the number may be reused."""
 
     descriptor: int
     far_end: Any
 
 
 class Connections:
-    """Those of the newest MAX_CONNECTIONS peers. Belongs to the thread of the server's socket."""
+    """The connections of the newest MAX_CONNECTIONS peers. Use it from the server socket's thread."""
 
     def __init__(self, known: KnownRobots) -> None:
         self._known = known
@@ -33,8 +33,9 @@ class Connections:
         self._looked_s = 0.0
 
     def admits(self, peer: Peer, descriptor: int) -> bool:
-        """Whether to read the peer's message, which came by this connection; False where it is new and
-        its key has been revoked.
+        """Return whether to read a peer's message from this connection.
+
+        False if the connection is new and its key has been revoked; the connection is then shut down.
         """
         connection = self._open.get(peer)
         if connection is not None and connection.descriptor == descriptor:
@@ -49,7 +50,7 @@ class Connections:
         return True
 
     def end_revoked(self, now_s: float) -> list[Peer]:
-        """End the connections whose key is not on the list any more, looked at every LOOK_S; the peers."""
+        """End the connections with revoked keys, at most every LOOK_S; return their peers."""
         if now_s - self._looked_s < LOOK_S:
             return []
         self._looked_s = now_s
@@ -60,7 +61,7 @@ class Connections:
 
 
 def _far_end(descriptor: int) -> Any:
-    """The address at the other end of a socket; None of what is none, or is connected no more."""
+    """Return a socket's remote address; None if it is not a socket or no longer connected."""
     try:
         with socket.socket(fileno=os.dup(descriptor)) as connection:
             return connection.getpeername()
@@ -69,7 +70,7 @@ def _far_end(descriptor: int) -> Any:
 
 
 def _shut_down(connection: _Connection) -> None:
-    """libzmq reads the end of the stream and closes it; the peer that connects again is asked for its key."""
+    """Shut a connection down. libzmq then closes it, and checks the key of a peer that reconnects."""
     if connection.far_end is None or _far_end(connection.descriptor) != connection.far_end:
         return
     with contextlib.suppress(OSError), socket.socket(fileno=os.dup(connection.descriptor)) as ended:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A network in user space: delays, drops, reorders, throttles and blacks out the frames of a live link.
+"""A network in user space: delays, drops, reorders, throttles and interrupts the frames of a live link.
 
-It sits at the edge's end, above the socket, so it needs no privileges and works with CURVE keys.
+It works at the edge's end, above the socket, so it needs no privileges and supports CURVE keys.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from outrider.wire.codec import frame_bytes
 _log = logging.getLogger(__name__)
 _QUEUED_FRAMES = 256
 _LONGEST_WAIT_S = 1.0
-# Sockets wait in whole milliseconds; what remains is slept, so that frames are not late.
+# Sockets wait in whole milliseconds; a shorter rest is slept, so that frames are not late.
 _SOCKET_RESOLUTION_S = 1e-3
 
 _Item = TypeVar("_Item")
@@ -35,11 +35,14 @@ class WakeableLink(FrameLink, Protocol):
     """A FrameLink whose `receive` can be ended early from another thread."""
 
     def wake(self) -> None:
-        """End the `receive` that waits, or the next one. For any thread."""
+        """End the `receive` that waits, or the next one. Thread-safe."""
 
 
 class Direction(Generic[_Item]):
-    """Frames in flight one way. Pure: the caller tells the time, in seconds since the link was made."""
+    """Frames in flight in one direction.
+
+    Pure: the caller passes the time, in seconds since the link was made.
+    """
 
     def __init__(self, profile: LinkProfile, network: Network, seed: str) -> None:
         self._channel = Channel(profile, random.Random(seed))
@@ -48,17 +51,17 @@ class Direction(Generic[_Item]):
         self._count = 0
 
     def follow(self, profile: LinkProfile, network: Network) -> None:
-        """Send by another network from now on; what is in flight arrives as it would have."""
+        """Use another network for frames sent from now on; those in flight arrive as planned."""
         self._channel.follow(profile)
         self._network = network
 
     @property
     def next_s(self) -> float:
-        """When the next frame arrives; infinity where none is in flight."""
+        """When the next frame arrives; infinity if none is in flight."""
         return self._in_flight[0][0] if self._in_flight else math.inf
 
     def put(self, item: _Item, num_bytes: int, now_s: float) -> bool:
-        """Send a frame. False where it was not even taken: the link is down, or its queue full."""
+        """Send a frame. False if it is not accepted, because the link is down or its queue is full."""
         if not self._network.is_up(now_s, now_s) or len(self._in_flight) >= _QUEUED_FRAMES:
             return False
         arrival_s = self._channel.arrival_s(now_s, num_bytes)
@@ -68,23 +71,23 @@ class Direction(Generic[_Item]):
         return True
 
     def take(self, now_s: float) -> _Item | None:
-        """The next frame that has arrived by now."""
+        """Return the next frame that has arrived by now, or None."""
         return heapq.heappop(self._in_flight)[2] if self.next_s <= now_s else None
 
 
 @dataclass(frozen=True)
 class _Over:
-    """The network in force; `outages_before` are those of the networks before it."""
+    """The current network; `outages_before` counts those of the networks before it."""
 
     network: Network
     outages_before: int = 0
 
 
 class EmulatedLink(FrameLink):
-    """A FrameLink over another one, which it owns and serves from a thread of its own.
+    """A FrameLink over another one, which it owns and serves from its own thread.
 
-    So frames leave on time while the edge computes. During an outage the state is LOST, and each outage that
-    has ended counts as a new generation. For one thread, but for `state`, `generation` and `follow`.
+    So frames leave on time while the edge computes. During an outage the state is LOST, and each outage
+    that has ended counts as a new generation. Only `state`, `generation` and `follow` are thread-safe.
     """
 
     def __init__(
@@ -107,7 +110,7 @@ class EmulatedLink(FrameLink):
 
     @property
     def state(self) -> LinkState:
-        """Returns the state of the connection; LOST during an emulated outage."""
+        """The state of the connection; LOST during an emulated outage."""
         now_s = self._now_s()
         if not self._pump.is_alive() or not self._over.network.is_up(now_s, now_s):
             return LinkState.LOST
@@ -115,15 +118,15 @@ class EmulatedLink(FrameLink):
 
     @property
     def generation(self) -> int:
-        """Returns how many times the connection has come up, emulated outages included."""
+        """How many times the connection has come up, emulated outages included."""
         over = self._over
         return self._inner.generation + over.outages_before + over.network.outages_over(self._now_s())
 
     def follow(self, network: Network) -> None:
-        """Emulate another network from now on. For any thread.
+        """Emulate another network from now on. Thread-safe.
 
-        Nothing that is in flight is lost by it. What an outage of the old network may have lost is asked for
-        again: a network that had any counts as a new generation.
+        No frame in flight is lost by the change. If the old network had outages, the change counts as a new
+        generation, so that frames that one may have lost are requested again.
         """
         with self._news:
             now_s, old = self._now_s(), self._over
@@ -134,7 +137,7 @@ class EmulatedLink(FrameLink):
             self._down.follow(network.downlink, network)
 
     def send(self, frame: EdgeFrame) -> int:
-        """Queues a frame for the emulated uplink; returns its bytes, or 0 where it was dropped."""
+        """Queue a frame for the emulated uplink; return its size in bytes, or 0 if it was dropped."""
         num_bytes = frame_bytes(frame)
         if self.state not in (LinkState.CONNECTED, LinkState.LOCAL):
             return 0
@@ -144,7 +147,7 @@ class EmulatedLink(FrameLink):
         return num_bytes if taken else 0
 
     def receive(self, timeout_s: float) -> tuple[CloudFrame, int] | None:
-        """Returns the next frame that the emulated downlink has delivered, or None after `timeout_s`."""
+        """Return the next frame that the emulated downlink has delivered, or None after `timeout_s`."""
         deadline_s = self._now_s() + timeout_s
         with self._news:
             while True:
@@ -155,7 +158,7 @@ class EmulatedLink(FrameLink):
                 self._news.wait(min(self._down.next_s, deadline_s) - now_s)
 
     def close(self) -> None:
-        """What is in flight to the verifier is handed over at once: nobody is left to whom it is late."""
+        """Close the link. Frames in flight to the verifier are delivered at once."""
         self._closing = True
         self._inner.wake()
         self._pump.join()
@@ -170,7 +173,7 @@ class EmulatedLink(FrameLink):
                 self._send_until(self._now_s())
                 self._receive_once()
             self._send_until(math.inf)
-        except Exception:  # the edge then sees a lost link, and decides by its policy
+        except Exception:  # the edge then sees a lost link and follows its policy
             _log.exception("the emulated link %s broke", self._over.network.name)
 
     def _send_until(self, time_s: float) -> None:
@@ -182,7 +185,7 @@ class EmulatedLink(FrameLink):
             self._inner.send(frame)
 
     def _receive_once(self) -> None:
-        """Wait for a frame from below, but no longer than until the next one is due upwards."""
+        """Wait for a frame from the verifier, but only until the next frame to it is due."""
         with self._news:
             next_s = self._up.next_s
         wait_s = min(max(next_s - self._now_s(), 0.0), _LONGEST_WAIT_S)
@@ -198,19 +201,19 @@ class EmulatedLink(FrameLink):
 
 
 class Emulation:
-    """The network between one robot and its verifiers, which may change under way, on all links over it."""
+    """The network between one robot and its verifiers; it may change at any time, for all links at once."""
 
     def __init__(self, network: Network) -> None:
         self.network = network
         self._links: list[EmulatedLink] = []
 
     def over(self, inner: WakeableLink, seed: int = 0) -> EmulatedLink:
-        """Returns a link over the network; it owns the inner one."""
+        """Return a link over the network; it owns the inner link."""
         self._links.append(EmulatedLink(inner, self.network, seed))
         return self._links[-1]
 
     def follow(self, network: Network) -> None:
-        """Emulate another network from now on. For any thread."""
+        """Emulate another network from now on. Thread-safe."""
         self.network = network
         for link in self._links:
             link.follow(network)

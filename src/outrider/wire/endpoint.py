@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Endpoints, checked before any socket sees them."""
+"""Checks of endpoints before they reach a socket."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _TCP = re.compile(
 )
 _IPC = "ipc://"
 _MOST_PATH_BYTES = 107
-"""Of an ipc:// path, as libzmq takes it."""
+"""The longest ipc:// path that libzmq accepts."""
 
 
 def check_endpoint(endpoint: str, to_bind: bool = False) -> None:
-    """Raises ConfigError unless it reads tcp://HOST:PORT or ipc://PATH, of what libzmq takes.
+    """Raise ConfigError unless libzmq accepts the endpoint and it reads tcp://HOST:PORT or ipc://PATH.
 
-    The wildcard * for all addresses is for those who bind, and nothing to connect to.
+    The wildcard * for all addresses is allowed only to bind, not to connect.
     """
     match = _TCP.fullmatch(endpoint)
     if match is not None and 1 <= int(match["port"]) <= 65535:
@@ -43,18 +43,15 @@ def check_endpoint(endpoint: str, to_bind: bool = False) -> None:
 
 
 def is_ipv6(endpoint: str) -> bool:
-    """Whether a checked endpoint names an IPv6 address, which libzmq takes only where it is told so.
+    """Return whether a checked endpoint is an IPv6 address, which libzmq accepts only if that is set.
 
-    Not for names: libzmq would then try none of their other addresses.
+    Host names do not count: with it set, libzmq would try none of their other addresses.
     """
     return endpoint.startswith("tcp://[")
 
 
 def check_guarded(endpoint: str, guarded: bool) -> None:
-    """Raises ConfigError for a malformed endpoint, and for one that others can reach without keys.
-
-    For who binds it.
-    """
+    """Raise ConfigError for an endpoint to bind that is malformed, or reachable by others without keys."""
     check_endpoint(endpoint, to_bind=True)
     if not guarded and not is_loopback(endpoint):
         raise ConfigError(
@@ -64,7 +61,7 @@ def check_guarded(endpoint: str, guarded: bool) -> None:
 
 
 def is_loopback(endpoint: str) -> bool:
-    """Whether only this machine can reach a checked endpoint."""
+    """Return whether only this machine can reach a checked endpoint."""
     match = _TCP.fullmatch(endpoint)
     if match is None:
         return True

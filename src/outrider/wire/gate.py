@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one peer may cost a verifier: pure bookkeeping of rates, places and disappearances.
+"""Limits what one peer may cost a verifier: pure bookkeeping of rates, sessions and lost peers.
 
-Who floods is dropped, who takes place after place loses its own oldest, who vanishes gives its place back.
-Times are seconds on any monotonic clock.
+A flooding peer's frames are dropped. A peer that opens too many sessions loses its oldest. A peer that
+vanishes loses its sessions. Times are seconds on any monotonic clock.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _BYTES_PER_UNIT = 4096
 
 @dataclass(frozen=True)
 class GateLimits:
-    """A frame costs one unit and one more for each 4 KiB, a malformed one `malformed_units` more.
+    """A frame costs one unit plus one for each 4 KiB; a malformed frame costs `malformed_units` more.
 
-    The rates leave room for a robot that streams every drafted token in a frame of its own, and a picture of
-    1 MiB eight times a second. `vanished_s` is how long a peer that cannot be reached may take to return,
-    `silent_s` how long one that says nothing is remembered, and `num_peers` how many are at most.
+    The rates allow a robot to send every draft token in its own frame, and a picture of 1 MiB eight times a
+    second. `vanished_s`: how long an unreachable peer may take to return. `silent_s`: how long a silent
+    peer is remembered. `num_peers`: the most peers remembered.
     """
 
     units_per_s: float = 2000.0
@@ -42,7 +42,7 @@ class GateLimits:
 
 @dataclass
 class _Owner:
-    """A key, or without keys a connection. `epochs`: the newest of each session, oldest session first."""
+    """A key, or without keys a connection. `epochs`: each session's newest epoch, oldest session first."""
 
     bucket: TokenBucket
     heard_s: float
@@ -50,7 +50,7 @@ class _Owner:
 
 
 class PeerGate:
-    """Decides about frames before and after they are decoded, and who has gone."""
+    """Decides on frames before and after they are decoded, and detects lost peers."""
 
     def __init__(self, limits: GateLimits) -> None:
         self._limits = limits
@@ -59,25 +59,28 @@ class PeerGate:
         self._swept_s = -math.inf
 
     def admits(self, peer: Peer, num_bytes: int, now_s: float) -> bool:
-        """Whether the peer may be listened to; False where it floods."""
+        """Return whether to decode the peer's frame; False if the peer exceeds its rate."""
         owner = self._owner(peer, now_s)
         owner.heard_s = now_s
         self._unreachable_s.pop(peer, None)
         return owner.bucket.take(1.0 + num_bytes / _BYTES_PER_UNIT, now_s)
 
     def on_malformed(self, peer: Peer, now_s: float) -> None:
-        """Charges a peer for a frame that could not be decoded."""
+        """Charge a peer for a frame that could not be decoded."""
         self._owner(peer, now_s).bucket.take(self._limits.malformed_units, now_s)
 
     def is_stale(self, peer: Peer, frame: EdgeFrame) -> bool:
-        """Whether a newer epoch of the frame's session has been seen. Close means the session as a whole."""
+        """Return whether the frame's session has a newer epoch.
+
+        A Close is never stale: it means the whole session.
+        """
         owner = self._owners.get(peer.owner)
         if owner is None or isinstance(frame, Close):
             return False
         return frame.epoch < owner.epochs.get((peer, frame.session), 0)
 
     def on_frame(self, peer: Peer, frame: EdgeFrame, now_s: float) -> list[tuple[Peer, Close]]:
-        """Note a frame's session. Those of the same owner that must give way to it are closed."""
+        """Record a frame's session; return what closes the same owner's oldest sessions beyond its limit."""
         epochs = self._owner(peer, now_s).epochs
         place = (peer, frame.session)
         if isinstance(frame, Close):
@@ -88,11 +91,11 @@ class PeerGate:
         return [(key[0], Close(key[1], epochs.pop(key))) for key in surplus]
 
     def on_unreachable(self, peer: Peer, now_s: float) -> None:
-        """A frame could not be sent, for the peer's connection is gone."""
+        """Record that a frame could not be sent because the peer's connection is gone."""
         self._unreachable_s.setdefault(peer, now_s)
 
     def evict(self, now_s: float) -> list[tuple[Peer, list[Close]]]:
-        """Peers that have vanished, with what closes their sessions; forgets owners that fell silent."""
+        """Return the peers that have vanished and what closes their sessions; forget silent owners."""
         if now_s - self._swept_s >= 1.0:
             self._swept_s = now_s
             silent = [n for n, owner in self._owners.items() if now_s - owner.heard_s > self._limits.silent_s]
@@ -103,7 +106,7 @@ class PeerGate:
         return [(peer, self.forget(peer)) for peer in vanished]
 
     def forget(self, peer: Peer) -> list[Close]:
-        """Give up the peer's places; what closes its sessions."""
+        """Remove a peer's sessions; return what closes them."""
         self._unreachable_s.pop(peer, None)
         owner = self._owners.get(peer.owner)
         epochs = owner.epochs if owner is not None else {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CURVE keys: one file for the verifier, one for each robot. Only their owner may read them."""
+"""CURVE keys: one file for the verifier and one for each robot, readable only by their owner."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _Keys = TypeVar("_Keys")
 
 
 class ServerKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The verifier's key pair and the public keys of the robots it lets in, by name."""
+    """The verifier's key pair and the public keys of the robots that it admits, by name."""
 
     public: str
     secret: str
     robots: dict[str, str]
 
     def __repr__(self) -> str:
-        """Without the secret: what is printed ends in logs."""
+        """Omit the secret, because printed values end up in logs."""
         return f"ServerKeys(public={self.public!r}, robots={sorted(self.robots)})"
 
 
@@ -46,14 +46,14 @@ class ClientKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     server: str
 
     def __repr__(self) -> str:
-        """Without the secret: what is printed ends in logs."""
+        """Omit the secret, because printed values end up in logs."""
         return f"ClientKeys(public={self.public!r}, server={self.server!r})"
 
 
 def create_keys(folder: Path, robots: tuple[str, ...] = ("robot",)) -> list[Path]:
-    """Write `verifier.key` and one `<robot>.key` each (mode 0600).
+    """Write `verifier.key` and one `<robot>.key` per robot (mode 0600); return their paths.
 
-    Raises ConfigError, and leaves nothing behind, where one of them exists already or cannot be written.
+    Raises ConfigError, and leaves no file behind, if one of them exists or cannot be written.
     """
     for name in robots:
         _check_name(name)
@@ -72,9 +72,9 @@ def create_keys(folder: Path, robots: tuple[str, ...] = ("robot",)) -> list[Path
 
 
 def add_robots(folder: Path, robots: tuple[str, ...]) -> list[Path]:
-    """Let more robots in: write a `<robot>.key` each, and put them on the list in `verifier.key`.
+    """Admit more robots: write a `<robot>.key` for each, and add them to the list in `verifier.key`.
 
-    Raises ConfigError, and changes nothing, where one is known already or a file is in the way.
+    Raises ConfigError, and changes nothing, if one is on the list or a file exists.
     """
     known = folder / SERVER_KEY_FILE
     with alone_in(folder):
@@ -102,7 +102,7 @@ def add_robots(folder: Path, robots: tuple[str, ...]) -> list[Path]:
 def revoke_robots(folder: Path, robots: tuple[str, ...]) -> None:
     """Take robots off the list in `verifier.key`, and remove their key files from the folder.
 
-    Raises ConfigError, and changes nothing, where one is not on the list.
+    Raises ConfigError, and changes nothing, if one is not on the list.
     """
     known = folder / SERVER_KEY_FILE
     with alone_in(folder):
@@ -118,25 +118,26 @@ def revoke_robots(folder: Path, robots: tuple[str, ...]) -> None:
 
 
 class KnownRobots:
-    """The public keys that a verifier lets in. A key file that has changed since is read again, so that what
-    is added or revoked holds from the next question on. For any thread.
+    """The public keys that a verifier admits. Thread-safe.
+
+    A changed key file is read again, so additions and revocations take effect with the next query.
     """
 
     def __init__(self, keys: ServerKeys, path: Path | None = None) -> None:
-        """`path` is the file of the keys; without one they stay as they are."""
+        """`path` is the file of the keys; without it they do not change."""
         self._path, self._known, self._fault = path, _encoded(keys), ""
-        self._stamp: tuple[int, int] | None = None  # what has changed since the keys were read counts too
+        self._stamp: tuple[int, int] | None = None  # so that the first query reads the file again
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Returns the names of all robots that are let in."""
+        """The names of all admitted robots."""
         return tuple(sorted(self._newest().values()))
 
     def __contains__(self, key: bytes) -> bool:
         return key in self._newest()
 
     def name_of(self, key: bytes) -> str | None:
-        """Returns the name of the robot with this public key; None where no robot that is let in has it."""
+        """Return the name of the admitted robot with this public key, or None."""
         return self._newest().get(key)
 
     def _newest(self) -> dict[bytes, str]:
@@ -144,8 +145,8 @@ class KnownRobots:
         if self._path is not None and stamp != self._stamp:
             try:
                 self._known = _encoded(load_server_keys(self._path))
-                self._stamp = stamp  # last: another thread that asks meanwhile reads the file too
-            except ConfigError as error:  # whoever is on a list that cannot be read may have been revoked
+                self._stamp = stamp  # last, so that another thread that asks meanwhile reads the file too
+            except ConfigError as error:  # any robot may have been revoked on a list that cannot be read
                 self._known = {}
                 if str(error) != self._fault:
                     _log.error("nobody is let in until this is mended: %s", error)
@@ -169,7 +170,7 @@ def _encoded(keys: ServerKeys) -> dict[bytes, str]:
 
 
 def make_keys(robots: tuple[str, ...]) -> tuple[ServerKeys, dict[str, ClientKeys]]:
-    """A verifier's keys and those of robots, by name."""
+    """Return a verifier's keys, and those of the robots by name."""
     public, secret = _key_pair()
     pairs = {name: _key_pair() for name in robots}
     server = ServerKeys(public, secret, {name: pair[0] for name, pair in pairs.items()})
@@ -177,14 +178,14 @@ def make_keys(robots: tuple[str, ...]) -> tuple[ServerKeys, dict[str, ClientKeys
 
 
 def load_server_keys(path: Path) -> ServerKeys:
-    """Raises ConfigError where the file is missing, open to others, or damaged."""
+    """Load a verifier's keys. Raises ConfigError if the file is missing, readable by others, or damaged."""
     keys = _load(path, ServerKeys)
     _check(path, keys.public, keys.secret, keys.robots.values())
     return keys
 
 
 def load_client_keys(path: Path) -> ClientKeys:
-    """Raises ConfigError where the file is missing, open to others, or damaged."""
+    """Load a robot's keys. Raises ConfigError if the file is missing, readable by others, or damaged."""
     keys = _load(path, ClientKeys)
     _check(path, keys.public, keys.secret, [keys.server])
     return keys
@@ -205,7 +206,7 @@ def _exists(path: Path) -> ConfigError:
 
 
 def _write(path: Path, keys: msgspec.Struct, undo: contextlib.ExitStack) -> None:
-    try:  # exclusively: another may have made the file since it was looked for
+    try:  # exclusively, because another process may have made the file since the check
         write_new(path, _content(keys))
         undo.callback(_remove, path)
     except FileExistsError:
@@ -215,7 +216,9 @@ def _write(path: Path, keys: msgspec.Struct, undo: contextlib.ExitStack) -> None
 
 
 def _replace(path: Path, keys: msgspec.Struct) -> None:
-    """The file anew and whole, or as it was; never a link alone, whose file would keep the old list."""
+    """Replace a file as a whole or not at all; of a link the target,
+    so that the old list is not left there.
+    """
     replace_file(path, _content(keys))
 
 
@@ -224,7 +227,7 @@ def _content(keys: msgspec.Struct) -> bytes:
 
 
 def _remove(path: Path) -> None:
-    with contextlib.suppress(OSError):  # the folder may have become read-only
+    with contextlib.suppress(OSError):  # the folder may be read-only now
         path.unlink()
 
 
@@ -246,15 +249,15 @@ def _load(path: Path, kind: type[_Keys]) -> _Keys:
 
 
 def _check(path: Path, public: str, secret: str, others: Iterable[str]) -> None:
-    """Raises ConfigError for what is no key, or a public key that is not the secret one's."""
+    """Raise ConfigError for an invalid key, or a public key that does not match the secret one."""
     are_keys = all(map(_is_key, (public, secret, *others)))
     if not are_keys or zmq.curve_public(secret.encode()).decode() != public:
         raise ConfigError(f"{path} holds a damaged key: make new ones")
 
 
 def _is_key(text: str) -> bool:
-    """Whether libzmq takes it for a key; what it does not take it refuses without a word why."""
+    """Return whether libzmq accepts a text as a key; it refuses others without giving a reason."""
     try:
         return len(z85.decode(text)) == _KEY_BYTES
-    except (ValueError, KeyError, struct.error):  # too few, unknown or too high characters
+    except (ValueError, KeyError, struct.error):  # too few characters, or characters outside the alphabet
         return False

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verifier's socket: many peers, each bounded; whatever is refused or dropped is counted."""
+"""The verifier's socket for many peers.
+
+Each peer is limited, and everything refused or dropped is counted.
+"""
 
 from __future__ import annotations
 
@@ -27,27 +30,28 @@ from outrider.wire.keys import KnownRobots, ServerKeys
 _FRAMES_PER_CALL = 64
 _QUEUED_REPLIES_PER_PEER = 256
 _QUEUED_FRAMES_PER_PEER = 16_384
-"""Of up to MAX_FRAME_BYTES each, and more than a robot sends while a forward runs: libzmq 4.3.5 aborts the
-process where a connection breaks whose inbox is full, and its heartbeats behind that are not heard.
+"""Frames of up to MAX_FRAME_BYTES each, more than a robot sends during a forward pass. If a connection
+breaks while its inbox is full, libzmq 4.3.5 aborts the process; and heartbeats behind a full inbox are not
+read.
 """
 _KEEPALIVE_S = 10
 _READABLE = int(zmq.POLLIN)
 _WATCHED_EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_HANDSHAKE_SUCCEEDED
-"""Not those of failures: to tell of a forged message libzmq 4.3.5 forgets that it was one, and keeps the
-connection's descriptor for good.
+"""Without the events of failures: when libzmq 4.3.5 reports a forged message, it forgets that it was
+forged, and never frees the connection's descriptor.
 """
 
 
 @dataclass
 class ServerCounters:
-    """What a verifier's socket has seen since it was bound. Written by its thread, read by any.
+    """Counts of a verifier's socket since it was bound. Written by its thread, readable from any.
 
-    `received`: frames handed on. `malformed`: no frames. `flooded`: dropped from peers beyond their rate.
-    `stale`: of an epoch that its session has left. `refused`: by reason, malformed ones included.
-    `unreachable` and `stalled`: replies dropped since the peer had gone or does not read. `evicted`: peers
-    that gave up their place. `unknown_keys`: connections whose keys were not accepted within the time of a
-    handshake. `revoked`: those that were ended, or not listened to, since their key was revoked. `bytes_up`
-    and `bytes_down`: of all messages, but for what the transport adds.
+    `received`: frames passed on. `malformed`: messages that are not frames. `flooded`: messages dropped
+    from peers beyond their rate. `stale`: frames of an old epoch. `refused`: refusals by reason, malformed
+    messages included. `unreachable`, `stalled`: replies dropped because the peer is gone or does not read.
+    `evicted`: peers that vanished. `unknown_keys`: connections without an accepted key within the handshake
+    timeout. `revoked`: connections ended, and messages ignored, after their key was revoked. `bytes_up`,
+    `bytes_down`: of all messages, without the transport's overhead.
     """
 
     received: int = 0
@@ -64,18 +68,18 @@ class ServerCounters:
     bytes_down: int = 0
 
     def values(self) -> dict[str, int]:
-        """All of them, flat."""
+        """Return all counts in one flat dictionary."""
         flat = {name: value for name, value in vars(self).items() if name != "refused"}
         return flat | {f"refused_{reason}": count for reason, count in dict(self.refused).items()}
 
 
 class RouterServer(FrameServer):
-    """A FrameServer. Belongs to one thread, but for `counters`.
+    """A FrameServer. Use it from one thread; only `counters` may be read from any.
 
-    A peer that has vanished, or that opens too many sessions, is heard to close them. Two limits are beyond
-    ZeroMQ: the parts of a single message are bounded in size but not in number, so a robot that holds a key
-    can fill the memory with a message that never ends; and one that floods faster than it is read, and breaks
-    off, may end the process (see _QUEUED_FRAMES_PER_PEER). Revoke its key.
+    For a peer that has vanished, or has too many sessions, `receive` returns frames that close them. Two
+    limits are beyond ZeroMQ. It bounds the size of a message's parts but not their number, so a robot with
+    a key can fill the memory with an endless message. And a robot that floods faster than it is read and
+    then disconnects may end the process (see _QUEUED_FRAMES_PER_PEER). Revoke such a robot's key.
     """
 
     def __init__(
@@ -86,8 +90,8 @@ class RouterServer(FrameServer):
         clock: Callable[[], float] = time.monotonic,
         key_file: Path | None = None,
     ) -> None:
-        """`key_file`: where the `keys` come from; robots that are added there are let in, the connections of
-        those that are revoked are ended by the first call of `receive` a second later.
+        """`key_file`: the file of `keys`. Robots added to it are admitted. Connections of revoked robots
+        are ended by the first `receive` after at most a second.
 
         Raises ConfigError for a malformed, busy or unguarded endpoint.
         """
@@ -103,7 +107,7 @@ class RouterServer(FrameServer):
         configure_router(self._socket, endpoint, keys)
         self._monitor = self._socket.get_monitor_socket(_WATCHED_EVENTS)
         self._accepted_s: deque[float] = deque()
-        """Of connections that have not proved their keys, one for each."""
+        """When each connection that has not yet proved its key was accepted."""
         try:
             self._socket.bind(endpoint)
         except zmq.ZMQError as error:
@@ -121,13 +125,13 @@ class RouterServer(FrameServer):
             except zmq.Again:
                 break
             received += self._heard(parts, now_s)
-            # To be told by an error takes four times as long.
+            # Asking is four times as fast as waiting for the error.
             if not int(self._socket.get(zmq.EVENTS)) & _READABLE:
                 break
         return received
 
     def send(self, peer: Peer, frame: CloudFrame) -> None:
-        """Sends a frame without blocking; drops and counts it where the peer is gone or stalled."""
+        """Send a frame without blocking; if the peer is gone or stalled, drop it and count that."""
         if isinstance(frame, Refused):
             self.counters.refused[frame.reason] = self.counters.refused.get(frame.reason, 0) + 1
         payload = encode(frame)
@@ -143,7 +147,7 @@ class RouterServer(FrameServer):
             self._gate.on_unreachable(peer, self._clock())
 
     def close(self) -> None:
-        """Closes the sockets and the authenticator. Closing twice does no harm."""
+        """Close the sockets and the authenticator. A second call has no effect."""
         if self._socket.closed:
             return
         self._socket.disable_monitor()
@@ -154,7 +158,7 @@ class RouterServer(FrameServer):
         self._context.term()
 
     def _heard(self, parts: list[zmq.Frame], now_s: float) -> list[tuple[Peer, EdgeFrame]]:
-        """A message as the frames that it stands for: none, itself, or itself after what gives way to it."""
+        """Return a message as frames: none, or its own after those that close older sessions."""
         peer = Peer(self._user(parts[-1]), parts[0].bytes)
         num_bytes = sum(len(part) for part in parts)
         self.counters.bytes_up += num_bytes
@@ -186,7 +190,7 @@ class RouterServer(FrameServer):
         return [(peer, close) for peer in peers for close in self._gate.forget(peer)]
 
     def _count_failed_handshakes(self, now_s: float) -> None:
-        """Those that have had their time and were not told to have succeeded."""
+        """Count the connections whose handshake has not succeeded within the timeout."""
         while int(self._monitor.get(zmq.EVENTS)) & _READABLE:
             if parse_monitor_message(self._monitor.recv_multipart())["event"] == zmq.EVENT_ACCEPTED:
                 self._accepted_s.append(now_s)
@@ -201,7 +205,7 @@ class RouterServer(FrameServer):
 
 
 def descriptor_of(part: zmq.Frame) -> int:
-    """Returns the file descriptor of the connection that a message came by."""
+    """Return the file descriptor of the connection that a message came from."""
     return int(part.get(zmq.SRCFD))
 
 
@@ -212,12 +216,11 @@ def _frame(parts: list[zmq.Frame]) -> EdgeFrame:
 
 
 def configure_router(socket: zmq.Socket[Any], endpoint: str, keys: ServerKeys | None) -> None:
-    """Sets the options of a socket that robots connect to, before it is bound to a checked endpoint.
+    """Set the options of a socket for robots before it is bound to a checked endpoint.
 
-    HANDOVER: a robot that reconnects with its secret random routing id takes its old place at once.
-
-    MANDATORY: a reply that cannot be sent is told, not swallowed. Who has gone without a word is found by the
-    heartbeats that a robot has promised (their TTL), else by TCP.
+    HANDOVER: a robot that reconnects with its secret random routing id replaces its old connection at once.
+    MANDATORY: a reply that cannot be sent raises an error instead of being dropped. A peer that vanishes is
+    detected by its heartbeats (their TTL), or else by TCP.
     """
     socket.setsockopt(zmq.IPV6, int(is_ipv6(endpoint)))
     socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
@@ -236,7 +239,7 @@ def configure_router(socket: zmq.Socket[Any], endpoint: str, keys: ServerKeys | 
 
 
 class _Credentials:
-    """Asked by the authenticator for every new connection."""
+    """Callback of the authenticator for every new connection."""
 
     def __init__(self, known: KnownRobots) -> None:
         self._known = known
@@ -246,7 +249,7 @@ class _Credentials:
 
 
 def start_authenticator(context: zmq.Context[zmq.Socket[bytes]], known: KnownRobots) -> ThreadAuthenticator:
-    """Returns what asks of every new connection of a context whether its key is known."""
+    """Return an authenticator that checks the key of every new connection of a context."""
     authenticator = ThreadAuthenticator(context)
     authenticator.start()
     authenticator.configure_curve_callback("*", credentials_provider=_Credentials(known))
@@ -254,7 +257,7 @@ def start_authenticator(context: zmq.Context[zmq.Socket[bytes]], known: KnownRob
 
 
 def bind_message(endpoint: str, error: zmq.ZMQError) -> str:
-    """Returns why an endpoint cannot be bound, and what to do."""
+    """Return why an endpoint cannot be bound, and what to do."""
     if error.errno == zmq.EADDRINUSE:
         return f"{endpoint} is in use: stop what listens there, or choose another port with --endpoint"
     return (

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What carries a console between a robot and a relay: messages of bytes over the link's own keys.
+"""Carries a console between a robot and a relay: messages of bytes, encrypted with the link's own keys.
 
-The robot dials out, by two connections: what must not wait (a stop) has one of its own, so that it is never
-queued behind anything else. All of it lives on one event loop.
+The robot opens two connections. Urgent messages (a stop) have their own, so they never queue behind others.
+Everything runs on one event loop.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from outrider.wire.server import bind_message, configure_router, descriptor_of, 
 
 MAX_TO_ROBOT_BYTES = 8 * 1024
 UNITS_PER_S, BURST_UNITS, BYTES_PER_UNIT = 4000.0, 8000.0, 4096
-"""A message of a robot costs one unit and one more for each 4 KiB; what is beyond the rate is dropped."""
+"""A robot's message costs one unit plus one for each 4 KiB; messages beyond the rate are dropped."""
 _RUN_BYTES = 15
 _URGENT, _ORDINARY = b"U", b"O"
 _QUEUED_TO_RELAY = 64
@@ -36,12 +36,12 @@ _QUEUED_TO_ROBOT = 512
 
 
 class RobotTunnel:
-    """A robot's end. Reconnects by itself until `close`."""
+    """The robot's end. Reconnects by itself until `close`."""
 
     def __init__(self, endpoint: str, keys: ClientKeys) -> None:
-        """Does not wait for the relay.
+        """Start to connect, without waiting.
 
-        Raises ConfigError for a malformed endpoint, LinkError where the system has no sockets left.
+        Raises ConfigError for a malformed endpoint, LinkError if the system has no sockets left.
         """
         check_endpoint(endpoint)
         self._context, run = zmq.Context(), os.urandom(_RUN_BYTES)
@@ -56,22 +56,22 @@ class RobotTunnel:
 
     @property
     def state(self) -> LinkState:
-        """Returns the state of the connection."""
+        """The state of the connection for ordinary messages."""
         return self._watch.state
 
     async def receive(self, urgent: bool) -> bytes:
-        """Returns the next message on the connection of stops, or on the other one."""
+        """Return the next message from the connection for urgent or for ordinary ones."""
         while True:
             parts = await self._lanes[_lane(urgent)].recv_multipart()
             if len(parts) == 1:
                 return parts[0]
 
     def send(self, message: bytes, urgent: bool = False) -> bool:
-        """Sends a message without blocking; False where the relay is not there, or does not keep up."""
+        """Send a message without blocking; return False if the relay is absent or does not keep up."""
         return _sent(self._lanes[_lane(urgent)], [message])
 
     def close(self) -> None:
-        """Closes the connections. Closing twice does no harm."""
+        """Close the connections. A second call has no effect."""
         if self._watch.close():
             for socket in self._lanes.values():
                 socket.close(linger=0)
@@ -87,13 +87,13 @@ class RobotTunnel:
 
 
 class RelayTunnel:
-    """A relay's end: robots that hold a key connect to it.
+    """The relay's end: robots with a key connect to it.
 
-    A peer is a robot's name in the key file, and what tells this run of its connections from others.
+    A peer is a robot's name in the key file, and an id that separates this run of it from others.
     """
 
     def __init__(self, endpoint: str, key_file: Path) -> None:
-        """`key_file`: the verifier's, with the robots that are let in. It is read again when it changes.
+        """`key_file`: the verifier's, with the admitted robots. It is read again when it changes.
 
         Raises ConfigError for a malformed or busy endpoint, and for a bad key file.
         """
@@ -115,11 +115,11 @@ class RelayTunnel:
 
     @property
     def robots(self) -> tuple[str, ...]:
-        """Returns the names of all robots that are let in."""
+        """The names of all admitted robots."""
         return self._known.names
 
     async def receive(self) -> tuple[Peer, bytes]:
-        """Returns the next message of a robot that is let in, and keeps within its rate."""
+        """Return the next message of an admitted robot within its rate."""
         while True:
             parts = await self._socket.recv_multipart(copy=False)
             peer = self._sender(parts)
@@ -128,22 +128,22 @@ class RelayTunnel:
             await asyncio.sleep(0)
 
     def send(self, peer: Peer, message: bytes, urgent: bool = False) -> bool:
-        """Sends a message without blocking; False where the robot is not there, or does not keep up."""
+        """Send a message without blocking; return False if the robot is absent or does not keep up."""
         return _sent(self._socket, [_lane(urgent) + peer.route, message])
 
     def end_revoked(self) -> None:
-        """Ends the connections of robots whose key is no longer in the file."""
+        """End the connections of robots whose key is no longer in the file."""
         self._connections.end_revoked(time.monotonic())
 
     def close(self) -> None:
-        """Closes the socket. Closing twice does no harm."""
+        """Close the socket. A second call has no effect."""
         if not self._socket.closed:
             self._socket.close(linger=0)
             self._authenticator.stop()
             self._context.term()
 
     def _sender(self, parts: list[zmq.Frame]) -> Peer | None:
-        """Whose message it is; None for one that is not read."""
+        """Return the sender of a message; None if the message is to be ignored."""
         route, last = parts[0].bytes, parts[-1]
         user = str(last.get("User-Id"))
         name = self._known.name_of(user.encode())

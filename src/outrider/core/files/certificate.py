@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long browsers accept a server's certificate."""
+"""How long browsers will accept a server's certificate."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 from outrider.core.files.given_file import read_file
 
 SOON_DAYS = 30
-"""A certificate that is valid for fewer days is mentioned."""
+"""A warning is given for a certificate that is valid for fewer days."""
 _VALIDITY = re.compile(2 * rb"(?:\x17\x0d|\x18\x0f)(\d{12}|\d{14})Z")
-"""The two times between which a certificate is valid, in DER."""
+"""The start and end of a certificate's validity, in DER."""
 _SHOWN = "%Y-%m-%d %H:%M UTC"
 
 
 def certificate_hint(file: str) -> str:
-    """Returns what to say of a certificate that is not valid, or soon will not be; else nothing."""
+    """Return a warning about a certificate that is not valid, or soon will not be; else an empty text."""
     if not file:
         return ""
     try:
@@ -37,14 +37,14 @@ def certificate_hint(file: str) -> str:
 
 
 def _validity(file: Path) -> list[datetime]:
-    """Returns the times between which the first certificate of a file is valid; none where it names none.
+    """Return start and end of the validity of a file's first certificate; empty if it names none.
 
-    Raises OSError, ValueError.
+    Raises OSError and ValueError.
     """
     text = read_file(file).decode("latin-1")
     first = text[text.index(ssl.PEM_HEADER) : text.index(ssl.PEM_FOOTER) + len(ssl.PEM_FOOTER)]
     found = _VALIDITY.search(ssl.PEM_cert_to_DER_cert(first))
     times = [one.decode() for one in found.groups()] if found is not None else []
-    # X.509 gives years until 2049 in two digits.
+    # X.509 writes years until 2049 with two digits.
     whole = [one if len(one) == 14 else ("19" if one >= "50" else "20") + one for one in times]
     return [datetime.strptime(f"{one}+0000", "%Y%m%d%H%M%S%z") for one in whole]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of a model that cannot be read: without the right to, or where a clone without Git LFS holds a few
-lines in their place.
+"""Errors for a model's files that cannot be read: without permission, or as pointers of Git LFS.
+
+A clone without Git LFS has a few lines of text in place of each large file.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ _BEGIN = b"version https://git-lfs.github.com/spec/"
 
 
 def unreadable(path: Path, why: str) -> ModelError:
-    """The error for a model's file that cannot be read: `why`, unless this user may not read it, or it is the
-    pointer of Git LFS to it.
+    """Return the error for a model's file that cannot be read.
+
+    The reason is `why`, unless this user has no permission or the file is a Git LFS pointer.
     """
     try:
         with open_file(path) as file:

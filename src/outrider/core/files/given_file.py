@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that a person names: what is no file, and may never end, is refused at once."""
+"""Files that a person names: anything but a file, which may never end, is refused at once."""
 
 from __future__ import annotations
 
@@ -33,25 +33,26 @@ def in_home(path: str | Path) -> Path:
 
 
 def check_file(path: Path) -> None:
-    """Raises OSError for what is no file, or is not there."""
+    """Raise OSError if the path does not exist or is not a file."""
     _check_kind(path.stat(), path)
 
 
 def open_file(path: Path) -> BinaryIO:
-    """The file, opened for reading. Raises OSError, for what is no file too, and never waits for it."""
-    check_file(path)  # to open a socket fails for another reason, and to open a device may do something
+    """Open a file for reading. Raises OSError, also for anything but a file, and never blocks."""
+    check_file(path)  # first: opening a socket gives another error, and a device may have effects
     return open(path, "rb", opener=_open_descriptor)
 
 
 def read_file(path: Path) -> bytes:
-    """What a file holds. Raises OSError as `open_file` does."""
+    """Return the content of a file. Raises OSError like `open_file`."""
     with open_file(path) as file:
         return file.read()
 
 
 def read_text(path: Path) -> str:
-    """What a file holds in UTF-8, its lines ended as Python has them, and without a byte order mark. Raises
-    OSError as `open_file` does, and UnicodeDecodeError.
+    """Return the UTF-8 text of a file, with newlines as line ends and without a byte order mark.
+
+    Raises OSError like `open_file`, and UnicodeDecodeError.
     """
     return read_file(path).decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
 
@@ -59,7 +60,7 @@ def read_text(path: Path) -> str:
 def _open_descriptor(path: str, flags: int) -> int:
     descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        _check_kind(os.fstat(descriptor), Path(path))  # another file may have taken its place
+        _check_kind(os.fstat(descriptor), Path(path))  # the file may have been replaced since
     except OSError:
         os.close(descriptor)
         raise

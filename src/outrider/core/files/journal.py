@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A journal of who asked for what, and of what was done: each line signed, and chained to the one before.
+"""A journal of requests and actions. Each line is signed, and chained to the line before it.
 
-Each line holds the hash of the line before it and a signature, by a key that only the journal's owner may
-read. A head beside the journal names the newest entry, signed too. So no line can be changed, left out or put
-in without the key, at the end neither; `prove` names the first that was.
+Each line holds the hash of the line before it and a signature, made with a key that only the journal's
+owner may read. A separate head names the newest entry and is signed too. So without the key no line can be
+changed, removed or inserted, not even at the end; `prove` names the first such line.
 
-Lines reach the disk before the head names them: a crash leaves lines that the head does not name yet, or the
-beginning of a line, and no head that names what is not there. Several processes may write to one journal. A
-full one is kept as `NAME.1`; the chain goes on in a new file.
+Lines are on the disk before the head names them. A crash may leave lines that the head does not name yet,
+or the beginning of a line, but never a head that names a missing line. Several processes may write to one
+journal. A full one is kept as `NAME.1`, and the chain continues in a new file.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ from outrider.core.files.secret_file import load_secret
 from outrider.core.files.writing import append_whole, replace_file, writing_to
 
 MOST_CHARACTERS = 200
-"""Of `who`, `did` and `what` each; the rest is left out."""
+"""The most characters of `who`, `did` and `what` each; the rest is cut off."""
 MOST_AT_ONCE = 100
 TORN = "a line that was not written to its end"
 _MOST_LINE_BYTES = 8192
 Note = tuple[str, str, str]
-"""Who did what: `who`, `did` and `what` of an entry."""
+"""The `who`, `did` and `what` of an entry."""
 
 
 class NotNamedError(ConfigError):
-    """The lines are written, but the head does not name them: they count all the same."""
+    """The lines are written and valid, but the head does not name them."""
 
 
 class Journal:
-    """Appends entries. Raises ConfigError where the file or its key cannot be used."""
+    """Appends entries. Raises ConfigError if the file or its key cannot be used."""
 
     def __init__(self, path: Path, most_bytes: int = MOST_BYTES) -> None:
         if path.exists() and not path.is_file():
@@ -71,17 +71,17 @@ class Journal:
                 self._name(Head())
 
     def write(self, who: str, did: str, what: str = "") -> None:
-        """Add a line, after those of other processes. Raises ConfigError where the system refuses."""
+        """Add a line after those of other processes. Raises ConfigError if the system refuses."""
         self.write_all([(who, did, what)])
 
     def write_all(self, notes: Sequence[Note]) -> None:
-        """Add several lines, as `write` does; up to MOST_AT_ONCE of them all or none."""
+        """Add several lines like `write`; up to MOST_AT_ONCE of them are written all or none."""
         with writing_to(self.path), self._alone():
             while notes:
                 notes = notes[self._append(notes[:MOST_AT_ONCE]) :]
 
     def _append(self, notes: Sequence[Note]) -> int:
-        """How many of the lines are written: none where the file is now another one."""
+        """Return how many of the lines were written: none if the file has been replaced."""
         with open_private(self.path, "a+b") as file:
             last = _last_line(file)
             entry = read_line(last, self._key, Entry) if last else None
@@ -109,7 +109,7 @@ class Journal:
         return len(notes)
 
     def _cut(self, file: IO[bytes], proof: Proof) -> Head:
-        """Takes the beginning of a line from the end and says so; returns the newest entry then."""
+        """Remove an incomplete last line and record that; return the newest entry after it."""
         file.truncate(file.seek(0, os.SEEK_END) - len(proof.torn))
         newest = Head(proof.entries[-1].n if proof.entries else 0, hash_of(_last_line(file)))
         line = self._line(newest, ("journal", LOST, TORN))
@@ -117,7 +117,9 @@ class Journal:
         return Head(newest.n + 1, hash_of(line))
 
     def _put_aside(self, file: IO[bytes], newest: Head) -> None:
-        """The file is full: it is kept as such, to be dropped in time, if all its lines are as written."""
+        """Keep the full file as `NAME.1` if all its lines are as written, else as a changed one;
+        start a new file.
+        """
         if is_chained(self.path, self._key):
             self._go_on(file, full_of(self.path), newest, FULL)
         else:
@@ -128,7 +130,7 @@ class Journal:
         self._go_on(file, kept, newest, f"the earlier file is not as written: it is {kept.name}")
 
     def _go_on(self, file: IO[bytes], kept: Path, newest: Head, reason: str) -> None:
-        """Begin another file, with no moment without one."""
+        """Start a new file; at every moment one exists."""
         file.seek(0)
         _make_way(kept)
         replace_file(kept, file.read())
@@ -138,7 +140,7 @@ class Journal:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """No other process writes meanwhile: the key is locked, which stays while the files change places."""
+        """Exclude other writers by a lock on the key file, which is never replaced."""
         with open_file(key_of(self.path)) as key:
             fcntl.flock(key, fcntl.LOCK_EX)
             yield
@@ -153,14 +155,14 @@ class Journal:
 
 
 def _make_way(kept: Path) -> None:
-    """Renames what is no plain file, such as a pipe: writing to one might never end."""
+    """Rename anything but a regular file, such as a pipe, because writing to it might never end."""
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(kept.lstat().st_mode):
             kept.rename(kept.with_name(f"{kept.name}.other"))
 
 
 def _is_at(head: Head | None, newest: Head, entry: Entry | None) -> bool:
-    """Whether the head names the newest entry, or the one before it: then its writer was killed."""
+    """Return whether the head names the newest entry, or the one before it if its writer was killed."""
     if head is None:
         return False
     named = [(newest.n, newest.line)] + ([(entry.n - 1, entry.before)] if entry else [])
@@ -168,7 +170,7 @@ def _is_at(head: Head | None, newest: Head, entry: Entry | None) -> bool:
 
 
 def _last_line(file: IO[bytes]) -> bytes:
-    """With its end; empty for an empty file."""
+    """Return the last line with its end; empty for an empty file."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - _MOST_LINE_BYTES))
     return (file.read().splitlines(keepends=True) or [b""])[-1]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of a journal, and their signed lines: entries, and the head, which names the newest entry.
+"""The files of a journal and its signed lines: the entries, and the head, which names the newest entry.
 
 A line is the JSON of a value; `signature` is the HMAC-SHA256 of the value without it.
 """
@@ -28,7 +28,7 @@ NOTHING = hashlib.sha256(b"").hexdigest()
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One line. `at`: UTC; `who` asked, or is a part of the robot; `did` is a word such as `say`.
+    """One line. `at`: time in UTC; `who`: the client, or a part of the robot; `did`: a word such as `say`.
 
     `before` is the SHA-256 of the line before it.
     """
@@ -43,7 +43,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The newest entry's number and the SHA-256 of its line; 0 and that of nothing before the first one."""
+    """The newest entry's number and the SHA-256 of its line; before the first entry, 0 and NOTHING."""
 
     n: int = 0
     line: str = NOTHING
@@ -54,33 +54,33 @@ _Signed = TypeVar("_Signed", Entry, Head)
 
 
 def journal_at(path: str = "") -> Path:
-    """The journal's file: as given, else `$OUTRIDER_JOURNAL`, else one in the home folder."""
+    """Return the journal's file: the given one, else `$OUTRIDER_JOURNAL`, else one in the home folder."""
     given = path or os.environ.get(JOURNAL_VARIABLE)
     return in_home(given) if given else home_folder() / f"robot{JOURNAL_SUFFIX}"
 
 
 def key_of(journal: Path) -> Path:
-    """The file of the key that a journal is signed with."""
+    """Return the file of the key that signs a journal."""
     return journal.with_suffix(".journal_key")
 
 
 def head_of(journal: Path) -> Path:
-    """The file of a journal's head."""
+    """Return the file of a journal's head."""
     return journal.with_suffix(".journal_head")
 
 
 def full_of(journal: Path) -> Path:
-    """The file before this one, which is full."""
+    """Return where a full journal is kept."""
     return journal.with_name(f"{journal.name}.1")
 
 
 def changed_of(journal: Path) -> Path:
-    """The file before this one, which its writer found not as written."""
+    """Return where a journal is kept that its writer found changed."""
     return journal.with_name(f"{journal.name}.changed")
 
 
 def read_head(journal: Path, key: bytes) -> Head | None:
-    """The head, or None where there is none that this key's owner wrote. Raises ConfigError."""
+    """Return the head, or None without one written with this key. Raises ConfigError."""
     try:
         return read_line(read_file(head_of(journal)), key, Head)
     except FileNotFoundError:
@@ -90,17 +90,17 @@ def read_head(journal: Path, key: bytes) -> Head | None:
 
 
 def write_head(journal: Path, n: int, line: str, key: bytes) -> None:
-    """Replace the head, whole or not at all, on the disk before this returns. Raises ConfigError."""
+    """Replace the head, whole or not at all; it is on the disk on return. Raises ConfigError."""
     replace_file(head_of(journal), signed_line(Head(n, line), key))
 
 
 def signed_line(unsigned: _Signed, key: bytes) -> bytes:
-    """The line of a value, with its signature."""
+    """Return the line of a value, with its signature."""
     return _encoded(msgspec.structs.replace(unsigned, signature=_signature(unsigned, key)))
 
 
 def read_line(line: bytes, key: bytes, kind: type[_Signed]) -> _Signed | None:
-    """The value of a line, or None for one that is not exactly as this key's owner wrote it."""
+    """Return the value of a line, or None if it is not exactly as written with this key."""
     try:
         value = msgspec.json.decode(line, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -111,7 +111,7 @@ def read_line(line: bytes, key: bytes, kind: type[_Signed]) -> _Signed | None:
 
 
 def hash_of(line: bytes) -> str:
-    """The SHA-256 of a line."""
+    """Return the SHA-256 of a line."""
     return hashlib.sha256(line).hexdigest()
 
 

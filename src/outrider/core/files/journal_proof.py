@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proves that a journal's lines are all there, as they were written, or names the first that is not."""
+"""Proves that a journal's lines are complete and unchanged, or names the first that is not."""
 
 from __future__ import annotations
 
@@ -42,11 +42,10 @@ class Fault:
 
 @dataclass(frozen=True)
 class Proof:
-    """What a journal's chain shows: the entries that are proven, and what is not as written, the first first.
+    """What a journal's chain shows: the proven entries, and the faults in order.
 
-    Behind a file that was changed the chain goes on with what its writer has written since; `goes_on` says
-    whether it reaches the head. `torn`: bytes at the end that are the beginning of a line whose writer was
-    killed.
+    After a changed file the chain continues with the lines that its writer has written since; `goes_on`
+    says whether it reaches the head. `torn`: bytes at the end that begin a line whose writer was killed.
     """
 
     entries: tuple[Entry, ...]
@@ -56,32 +55,32 @@ class Proof:
 
     @property
     def holds(self) -> bool:
-        """Whether every line is there, as it was written."""
+        """Whether all lines are present and unchanged."""
         return not self.faults
 
     @property
     def first(self) -> Fault:
-        """The first fault; line 0 of no file where there is none."""
+        """The first fault; if there is none, line 0 of no file."""
         return self.faults[0] if self.faults else Fault(Path(), 0, "", len(self.entries))
 
     @property
     def is_closed(self) -> bool:
-        """Whether the last line is a closing one: else a writer runs, or was killed."""
+        """Whether the last line is a closing one; otherwise a writer is running, or was killed."""
         return bool(self.entries) and self.entries[-1].did == CLOSED
 
 
 def prove(path: Path, key_file: Path | None = None, most_bytes: int = MOST_BYTES) -> Proof:
     """Check every line of a journal, of the full and the changed file before it, and the journal's head.
 
-    Raises ConfigError where there is no journal, or no key to prove it with.
+    Raises ConfigError if there is no journal, or no key to prove it with.
     """
     _check(path)
     key = _key(key_file or key_of(path))
     earlier: tuple[int, ...] | None = None
-    while earlier != (earlier := _earlier_files(path)):  # one was put aside meanwhile: read all again
-        head = read_head(path, key)  # first: a writer that runs may add lines meanwhile
+    while earlier != (earlier := _earlier_files(path)):  # a file was put aside meanwhile: read all again
+        head = read_head(path, key)  # first, because a running writer may add lines meanwhile
         lines, full = _lines(path), _lines(full_of(path)) if full_of(path).exists() else []
-    # A writer that was killed between the two files has left both alike.
+    # A writer that was killed between the two files has left two equal files.
     is_double = full == lines and sum(map(len, lines)) >= most_bytes
     files = [(path, lines)] if is_double else [(full_of(path), full), (path, lines)]
     continued = [number for number, (_, there) in enumerate(files) if _continues_changed(there, key)]
@@ -95,7 +94,7 @@ def prove(path: Path, key_file: Path | None = None, most_bytes: int = MOST_BYTES
 
 
 def is_chained(file: Path, key: bytes) -> bool:
-    """Whether the lines of one file are as written, each after the one before; whatever comes before them."""
+    """Return whether the lines of one file are unchanged and chained; earlier files are not checked."""
     try:
         chain = _Chain(file, key)
         chain.follow(file, _lines(file), goes_back=True)
@@ -106,7 +105,7 @@ def is_chained(file: Path, key: bytes) -> bool:
 
 @dataclass
 class _Chain:
-    """The entries so far. `line` of `file` is the next one, or the one that `reason` objects to."""
+    """The entries so far. `line` of `file` is the next line, or the one that `reason` objects to."""
 
     path: Path
     key: bytes
@@ -119,9 +118,9 @@ class _Chain:
     torn: bytes = b""
 
     def follow(self, file: Path, lines: list[bytes], goes_back: bool) -> bool:
-        """Add the lines of a file; whether the next file may follow, as it does after one that was changed.
+        """Add the lines of a file; return whether the next file may follow, as after a changed one.
 
-        `goes_back`: the file before it may have been dropped, as too old.
+        `goes_back`: the file before this one may have been dropped as too old.
         """
         before, self.file = self.file, file
         for self.line, line in enumerate(lines, 1):
@@ -144,7 +143,7 @@ class _Chain:
         return not self.reason or file == changed_of(self.path)
 
     def _go_on_after(self, before: Path, entry: Entry) -> None:
-        """The writer found the file before this entry changed: it is named, even where it looks whole now."""
+        """Record a fault: the writer found the file before this entry changed, even if it looks whole now."""
         changed, last = changed_of(self.path), self.entries[-1].n if self.entries else 0
         continues = "it continues a file that was not as written"
         if before != changed:
@@ -159,13 +158,13 @@ class _Chain:
         self.faults.append(Fault(self.file, self.line, reason, len(self.entries)))
 
     def _is_begun(self, line: bytes) -> bool:
-        """Whether this is the beginning of the next line; a file system may fill the rest with zeros."""
+        """Return whether this is the beginning of the next line; a file system may pad it with zeros."""
         n = self.entries[-1].n + 1 if self.entries else 1
         begun, start = line.rstrip(b"\0"), f'{{"n":{n},"at":"'.encode()
         return not line.endswith(b"\n") and (begun.startswith(start) or start.startswith(begun))
 
     def _objection(self, entry: Entry | None, goes_back: bool) -> str:
-        """Why a line is not the next one; empty where it is."""
+        """Return why a line is not the next one; empty if it is."""
         if entry is None:
             return NOT_SIGNED
         previous = self.entries[-1] if self.entries else None
@@ -183,7 +182,7 @@ class _Chain:
         return f"it is entry {entry.n}, and none before it is there: lines were left out"
 
     def proof(self, head: Head | None) -> Proof:
-        """The proof, once all lines are followed and are those up to the head at least."""
+        """Return the proof, once all lines have been followed; they must reach the head."""
         torn = self.torn
         if not self.reason:
             self.reason = self._objection_to_end(head)
@@ -194,7 +193,10 @@ class _Chain:
         return Proof(tuple(self.entries), tuple(self.faults), not self.reason, torn)
 
     def _objection_to_end(self, head: Head | None) -> str:
-        """Why the lines end elsewhere than the head says. Lines after it are as good: a writer was killed."""
+        """Return why the lines do not end as the head says.
+
+        Lines after it are valid: their writer was killed.
+        """
         file, last = head_of(self.path), self.entries[-1].n if self.entries else 0
         if head is None:
             return f"{file}, which names the last entry, is not there or not as written"
@@ -207,7 +209,7 @@ class _Chain:
 
 
 def _is_of_changed(first: Entry) -> bool:
-    """Whether a first line continues a file that its writer found not as written."""
+    """Return whether a first line continues a file that its writer found changed."""
     return first.did == CONTINUED and first.what != FULL
 
 
@@ -217,7 +219,7 @@ def _continues_changed(lines: list[bytes], key: bytes) -> bool:
 
 
 def _changed_lines(path: Path) -> list[bytes]:
-    """Of a file that is not there, or cannot be read: none, which is a fault of the journal as well."""
+    """Return the lines of the changed file; none if it cannot be read, which is a fault too."""
     try:
         return _lines(changed_of(path))
     except ConfigError:
@@ -225,7 +227,7 @@ def _changed_lines(path: Path) -> list[bytes]:
 
 
 def _earlier_files(path: Path) -> tuple[int, ...]:
-    """What tells the files before this one from those that take their places."""
+    """Return what identifies the earlier files, to notice when they are replaced."""
     found = [one.stat() for one in (full_of(path), changed_of(path)) if one.exists()]
     return tuple(number for one in found for number in (one.st_ino, one.st_mtime_ns))
 
@@ -238,7 +240,10 @@ def _check(path: Path) -> None:
 
 
 def _lines(path: Path) -> list[bytes]:
-    """The lines of a file; of one that is larger than a journal gets only the first, and the last is cut."""
+    """Return a file's lines.
+
+    Of a file larger than a journal gets, only the first, and the last one is cut.
+    """
     try:
         with open_file(path) as file:
             content = file.read(_MOST_READ)

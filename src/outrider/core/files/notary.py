@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a journal in a thread of its own: who notes something waits neither for a disk nor for a lock."""
+"""Writes a journal in its own thread, so that callers wait neither for a disk nor for a lock."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 class Notary:
-    """Notes from construction until `close`. `name` is the part of the robot that writes."""
+    """Writes notes from construction until `close`. `name` is the part of the robot that writes."""
 
     def __init__(
         self,
@@ -32,9 +32,9 @@ class Notary:
         slow_s: float = SLOW_S,
         close_s: float = CLOSE_S,
     ) -> None:
-        """`brief` makes a sentence short for the journal; what it is about memory must not be in it.
+        """`brief` shortens a sentence for the journal; it must remove what belongs to memory.
 
-        A write that takes longer than `slow_s` seconds is a fault; `close` blocks for `close_s` at most.
+        A write that takes longer than `slow_s` seconds is a fault; `close` blocks for at most `close_s`.
         """
         self._journal, self._name, self._brief = journal, name, brief
         self._slow_s, self._close_s = slow_s, close_s
@@ -48,13 +48,13 @@ class Notary:
 
     @property
     def fault(self) -> str:
-        """Why nothing can be written; empty where all is well."""
+        """Why nothing can be written; empty if all is well."""
         since_s = self._writing_s
         is_held_up = since_s is not None and time.monotonic() - since_s > self._slow_s
         return self._problem or HELD_UP * is_held_up
 
     def note(self, who: str, did: str, what: str = "", said: str = "") -> None:
-        """Have a line written; `said` is a sentence, of which the brief form is put before `what`."""
+        """Queue a line; if there is a sentence in `said`, its brief form comes before `what`."""
         try:
             self._waiting.put_nowait((who, did, what, said))
         except queue.Full:
@@ -62,7 +62,7 @@ class Notary:
             self._problem = TOO_MUCH
 
     def close(self) -> None:
-        """Write what waits, and a closing line. Blocks for a while at most."""
+        """Write what is queued, and a closing line. Blocks for a limited time."""
         until_s = time.monotonic() + self._close_s
         self.note(self._name, CLOSED)
         with suppress(queue.Full):
@@ -70,7 +70,7 @@ class Notary:
         self._thread.join(max(0.0, until_s - time.monotonic()))
 
     def _run(self) -> None:
-        """What waits is written together, as each time has to reach the disk."""
+        """Write the queued notes together, because every write must reach the disk."""
         is_closing = False
         while not is_closing:
             waiting = [self._waiting.get()]
@@ -85,7 +85,7 @@ class Notary:
         return who, did, "; ".join(filter(None, (self._brief(said) if said else "", what)))
 
     def _write(self, notes: list[Note]) -> None:
-        """Lines that are not written are counted, and told with the next ones that are."""
+        """Write lines. Those that fail are counted, and the count is written with the next ones."""
         lost = self._num_lost
         told = [(self._name, LOST, f"{lost} lines")] if lost else []
         try:

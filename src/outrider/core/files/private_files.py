@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files that only their owner may read, from their first byte on.
 
-A file or folder gets its mode as it is made. The process's umask stays as it is, since all threads share it.
+A file or folder gets its mode when it is created. The process's umask is not changed, because all threads
+share it.
 """
 
 from __future__ import annotations
@@ -23,20 +24,21 @@ log = logging.getLogger(__name__)
 FILE_MODE, FOLDER_MODE = 0o600, 0o700
 OTHERS = 0o077
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""What the system says of a full disk, a used up quota and a file that may not grow."""
+"""The system's errors for a full disk, a used-up quota and a file that may not grow."""
 HOME_FOLDER = Path("~/.outrider")
 
 
 def home_folder() -> Path:
-    """Where Outrider keeps what nobody gave a place for."""
+    """Return the folder for files that nobody chose a place for."""
     return in_home(HOME_FOLDER)
 
 
 def open_private(path: Path, mode: str) -> IO[Any]:
-    """Open a file for writing, as `open` does with this mode.
+    """Open a file for writing, like `open` with this mode.
 
-    The rights of an existing file are tightened before anything is written. Raises ConfigError for a link, a
-    file of another user, and where the system refuses; FileExistsError in mode `x` where there is one.
+    The rights of an existing file are tightened before anything is written. Raises ConfigError for a link,
+    for a file of another user, and if the system refuses; in mode `x`, FileExistsError for an existing
+    file.
     """
     encoding = None if "b" in mode else "utf-8"
     try:
@@ -48,7 +50,7 @@ def open_private(path: Path, mode: str) -> IO[Any]:
 
 
 def write_private(path: Path, content: str) -> None:
-    """Replace the content of a file, as `open_private` opens it."""
+    """Replace the content of a file, opened like `open_private`."""
     try:
         with open_private(path, "w") as file:
             file.write(content)
@@ -57,9 +59,9 @@ def write_private(path: Path, content: str) -> None:
 
 
 def keep_private(path: Path) -> None:
-    """Take the rights of others from a file; nothing where there is none. Raises ConfigError.
+    """Remove the rights of others from a file, if it exists. Raises ConfigError.
 
-    The file is not opened: to close it again would release the locks that this process has on it.
+    The file is not opened, because closing it would release the locks that this process holds on it.
     """
     try:
         found = path.lstat()
@@ -74,9 +76,9 @@ def keep_private(path: Path) -> None:
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make a folder, and those above it, for its owner alone. Raises ConfigError.
+    """Create a folder, and those above it, for its owner alone. Raises ConfigError.
 
-    A folder that exists keeps its rights, except Outrider's own in the home folder, which is tightened.
+    An existing folder keeps its rights, except Outrider's own in the home folder, which is tightened.
     """
     try:
         make_missing(folder)
@@ -89,20 +91,22 @@ def make_private_folder(folder: Path) -> None:
 
 
 def make_missing(folder: Path) -> None:
-    """Make what is missing of a folder and those above it, for their owner alone. Raises OSError."""
+    """Create the missing ones of a folder and those above it, for their owner alone. Raises OSError."""
     for missing in reversed(list(itertools.takewhile(_is_missing, (folder, *folder.parents)))):
         missing.mkdir(FOLDER_MODE, exist_ok=True)
 
 
 def cannot_write(path: Path, error: OSError) -> ConfigError:
-    """What to say of a path that the system refuses to write."""
+    """Return the error for a path that the system refuses to write."""
     room = "make room, or " if error.errno in NO_ROOM else ""
     return ConfigError(f"cannot write {path} ({error.strerror}): {room}choose another place")
 
 
 def read_private(path: Path) -> str:
-    """The text of a secret that exists. Raises OSError, UnicodeDecodeError, and ConfigError for a file that
-    others may read or that another user may have written. A byte order mark is no part of it.
+    """Return the text of an existing secret, without a byte order mark.
+
+    Raises OSError, UnicodeDecodeError, and ConfigError for a file that others may read or another user may
+    have written.
     """
     with open_file(path) as file:
         found = os.fstat(file.fileno())
@@ -114,7 +118,7 @@ def read_private(path: Path) -> str:
 
 
 def tighten(descriptor: int, name: str) -> None:
-    """Take the rights of others from an open file. Raises ConfigError for a file of another user."""
+    """Remove the rights of others from an open file. Raises ConfigError for a file of another user."""
     try:
         if _is_open_to_others(os.fstat(descriptor), name):
             os.fchmod(descriptor, FILE_MODE)
@@ -131,7 +135,7 @@ def _is_open_to_others(found: os.stat_result, name: object) -> bool:
 
 
 def _warn(name: object, error: OSError) -> None:
-    """FAT, on a USB stick, knows no rights."""
+    """Warn about a file system without rights, such as FAT on a USB stick."""
     log.warning("others may read %s: its file system keeps no rights (%s)", name, error.strerror)
 
 
@@ -144,7 +148,7 @@ def _open_descriptor(path: str, flags: int) -> int:
     is_link = given.is_symlink()
     if is_link and (given.is_file() or not given.exists()):
         raise _leads_away(given)
-    # Truncated only once it is known to be ours; /dev/stdout is a link that may be followed.
+    # Truncated only after the checks below; /dev/stdout is a link that may be followed.
     follow = 0 if is_link else os.O_NOFOLLOW
     descriptor = os.open(path, flags & ~os.O_TRUNC | follow | os.O_CLOEXEC, FILE_MODE)
     try:
@@ -158,7 +162,7 @@ def _open_descriptor(path: str, flags: int) -> int:
 
 
 def _is_own(folder: Path) -> bool:
-    with contextlib.suppress(RuntimeError, PermissionError):  # there is no home, or one of another user
+    with contextlib.suppress(RuntimeError, PermissionError):  # no home folder, or another user's
         own = home_folder()
         return own.is_dir() and own.samefile(folder)
     return False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A secret in a file of its own, which is made where there is none."""
+"""A secret in its own file, which is created if it does not exist."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ MIN_CHARACTERS = 16
 
 
 def load_secret(path: Path, what: str) -> str:
-    """The secret in a file, which is made (mode 0600) where there is none. `what` names it in messages.
+    """Return the secret in a file, which is created (mode 0600) if missing. `what` names it in messages.
 
-    Raises ConfigError for one that others may read, that cannot be made, or that is too short.
+    Raises ConfigError for a secret that others may read, that cannot be created, or that is too short.
     """
     try:
         if not path.exists():
             make_private_folder(path.parent)
-        with alone_in(path.parent):  # of several that find none one makes it
+        with alone_in(path.parent):  # so that only one of several processes creates it
             if not path.exists():
                 _create(path)
             secret = read_private(path).strip()
@@ -31,9 +31,9 @@ def load_secret(path: Path, what: str) -> str:
 
 
 def read_secret(path: Path, what: str, advice: str) -> str:
-    """The secret of another process, in a file that this process never makes.
+    """Return the secret of another process from a file that this process never creates.
 
-    Raises ConfigError, with the advice, for a file that cannot be read or is too short.
+    Raises ConfigError, with `advice`, for a file that cannot be read or is too short.
     """
     try:
         secret = read_private(path).strip()

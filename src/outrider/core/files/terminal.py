@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person sees of long work: progress on a terminal, and a line every 10 s where there is none."""
+"""What a person sees of long work: progress on a terminal, or else a line every 10 s."""
 
 from __future__ import annotations
 
@@ -14,21 +14,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, ClassVar, TypeVar
 
-if TYPE_CHECKING:  # it takes a while to import, and a node needs none of it
+if TYPE_CHECKING:  # imported late, because it is slow and nodes do not need it
     from rich.console import Console
 
 LINE_PERIOD_S = 10.0
 PIPED_WIDTH = 240
 READABLE_WIDTH = 16
-"""Letters of a line of a cell, of which a table has at least so many."""
+"""The least width in letters of a table cell that can be read."""
 _T = TypeVar("_T")
 
 
 def make_console(stderr: bool = False) -> Console:
-    """A console for tables and lines, which prints texts as they are: brackets in them are no markup. Where
-    its output is piped, it is wide enough that nothing is cut.
+    """Return a console for tables and lines that prints texts unchanged; brackets in them are not markup.
 
-    $COLUMNS sets another width.
+    If its output is piped, it is wide enough that nothing is cut. $COLUMNS sets another width.
     """
     from rich.console import Console
 
@@ -43,13 +42,14 @@ def make_console(stderr: bool = False) -> Console:
 
 
 def say(line: str) -> None:
-    """Prints a line at once, as it is and in one piece."""
+    """Print a line at once, unchanged and without wrapping."""
     make_console().print(line, highlight=False, soft_wrap=True)
 
 
 def leave_closed_pipe(stream: IO[str]) -> None:
-    """Whoever read a stream has gone: this process is interrupted, so that it ends in order and still writes
-    its files. What it prints from now on goes nowhere.
+    """Handle a reader of a stream that has gone: interrupt this process, so that it ends in order.
+
+    It still writes its files. What it prints to the stream from now on is discarded.
     """
     with Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), stream.fileno())
@@ -57,8 +57,10 @@ def leave_closed_pipe(stream: IO[str]) -> None:
 
 
 def print_rows(console: Console, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Prints a table in which nothing is cut. Where a terminal is too narrow for one that can be read, each
-    row is printed by itself, with a line for each cell that is not empty.
+    """Print a table in which nothing is cut.
+
+    If a terminal is too narrow for a readable table, print each row by itself, with a line for each cell
+    that is not empty.
     """
     from rich.cells import cell_len
     from rich.table import Table
@@ -84,13 +86,13 @@ def print_rows(console: Console, headings: Sequence[str], rows: Sequence[Sequenc
 
 
 def printable(text: str) -> str:
-    """A text of others without what would steer a terminal."""
+    """Return a foreign text without characters that would control a terminal."""
     return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
 
 
 @contextmanager
 def loading(what: str) -> Iterator[None]:
-    """Says on stderr, at once, that something is loaded that takes seconds; then shows that this goes on."""
+    """Say on stderr that something is being loaded, and while that lasts say so again."""
     print(f"loading {what}", file=sys.stderr, flush=True)
     with Pulse(f"loading {what}", with_bar=False):
         yield
@@ -99,9 +101,9 @@ def loading(what: str) -> Iterator[None]:
 def tracked(
     items: Iterable[_T], what: str, total: int | None = None, line_period_s: float = LINE_PERIOD_S
 ) -> Iterator[_T]:
-    """The items, with their progress on stderr. `total` is needed where they have no length.
+    """Yield the items and show their progress on stderr. `total` is needed if they have no length.
 
-    `line_period_s`: seconds from line to line where there is no terminal.
+    `line_period_s`: seconds from line to line without a terminal.
     """
     if total is None:
         total = len(items) if isinstance(items, Sized) else None
@@ -112,10 +114,9 @@ def tracked(
 
 
 class Pulse:
-    """Shows on stderr that work goes on, and how far it is: as a bar, or as a line from time to time.
+    """Shows on stderr that work continues and how far it is: as a bar, or as a line from time to time.
 
-    Of several, one in the other, the innermost alone shows it. Lines are what a terminal gets too without a
-    bar.
+    Of nested ones only the innermost is shown. Without `with_bar` it prints lines on a terminal too.
     """
 
     _open: ClassVar[list[Pulse]] = []
@@ -127,7 +128,7 @@ class Pulse:
         with_bar: bool = True,
         line_period_s: float = LINE_PERIOD_S,
     ) -> None:
-        """`total`: of the steps of `advance`, if known. `line_period_s`: seconds from line to line."""
+        """`total`: the number of `advance` calls, if known. `line_period_s`: seconds from line to line."""
         self._what, self._total, self._done, self._with_bar = what, total, 0, with_bar
         self._line_period_s = line_period_s
         self._ended = threading.Event()
@@ -158,7 +159,7 @@ class Pulse:
             self._progress.stop()
 
     def advance(self) -> None:
-        """One step more is done."""
+        """Count one more step as done."""
         self._done += 1
         if self._progress is not None:
             self._progress.update(self._task, completed=self._done)

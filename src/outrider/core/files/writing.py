@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that people ask for: a system that refuses to write them gives an error that says so."""
+"""Files that people ask for. If the system refuses to write one, the error says so."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ALONE_S, LOOK_S = 5.0, 0.01
 
 @contextlib.contextmanager
 def writing_to(path: Path) -> Iterator[None]:
-    """Inside, the system's refusal to write is a ConfigError that names the path."""
+    """Inside, raise ConfigError with the path if the system refuses to write."""
     try:
         yield
     except OSError as error:
@@ -33,13 +33,13 @@ def writing_to(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def alone_in(folder: Path, wait_s: float = ALONE_S) -> Iterator[None]:
-    """Whoever else is to be alone in this folder waits meanwhile: of two changes at once neither is lost.
+    """Exclude other processes that use `alone_in` for this folder, so that no change is lost.
 
-    Waits for at most `wait_s`: in a folder that others may read, they can keep its lock for ever.
+    Waits for at most `wait_s`, because in a folder that others may read they could hold its lock forever.
     """
     until_s = time.monotonic() + wait_s
     with contextlib.ExitStack() as opened:
-        with contextlib.suppress(OSError):  # there is no folder, or its file system has no locks
+        with contextlib.suppress(OSError):  # the folder is missing, or its file system has no locks
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             opened.callback(os.close, descriptor)
             while not try_lock(descriptor) and time.monotonic() < until_s:
@@ -48,7 +48,7 @@ def alone_in(folder: Path, wait_s: float = ALONE_S) -> Iterator[None]:
 
 
 def try_lock(descriptor: int) -> bool:
-    """Lock an open file; returns False where another process has. Without locks in its file system: True."""
+    """Lock an open file; False if another process holds the lock. True if its file system has no locks."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -59,9 +59,9 @@ def try_lock(descriptor: int) -> bool:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """The file anew and whole, or as it was, on a full disk too or after a kill; private. Raises ConfigError.
+    """Replace a private file, whole or not at all, even on a full disk or after a kill. Raises ConfigError.
 
-    What no file can take the place of is written in place: a device, or a file whose folder is read-only.
+    What cannot be replaced is written in place: a device, or a file in a read-only folder.
     """
     in_place = path.is_symlink() or (path.exists() and not (path.is_file() and _is_writable(path.parent)))
     if in_place:
@@ -75,9 +75,9 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def write_new(path: Path, content: bytes) -> None:
-    """A file that is not there yet, as `replace_file` writes it: nobody reads a part of it.
+    """Create a file, written like `replace_file`: no process ever reads a part of it.
 
-    Raises OSError, FileExistsError where it is there, and ConfigError as `open_private` does.
+    Raises OSError, FileExistsError if it exists, and ConfigError like `open_private`.
     """
     with unfinished(path) as partial:
         _fill(partial, content)
@@ -85,14 +85,14 @@ def write_new(path: Path, content: bytes) -> None:
             os.link(partial, path)
         except FileExistsError:
             raise
-        except OSError:  # a file system without such links
+        except OSError:  # the file system has no hard links
             if os.path.lexists(path):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
             partial.replace(path)
 
 
 def append_whole(file: IO[bytes], content: bytes) -> None:
-    """At the end, and on the disk: all of it, or nothing where the system refuses. Raises OSError."""
+    """Append content and flush it to the disk; if the system refuses, append nothing and raise OSError."""
     file.flush()
     descriptor, rest = file.fileno(), memoryview(content)
     size = os.fstat(descriptor).st_size
@@ -114,26 +114,27 @@ def _fill(partial: Path, content: bytes) -> None:
 
 @contextlib.contextmanager
 def unfinished(path: Path, gives_up: Callable[[], bool] | None = None) -> Iterator[Path]:
-    """A private file beside `path`, to be written and then to take its place; removed where it did not.
+    """Yield a private file in the folder of `path`, to be written and then renamed to `path`;
+    else it is removed.
 
-    It has always the same name, so that what a kill leaves is written over. Who else wants to write `path`
-    waits meanwhile, until it `gives_up`: after ALONE_S. Raises OSError, and ConfigError as `open_private`
-    does or where it gave up.
+    Its name is always the same, so that what a kill leaves is overwritten. Other writers of `path` wait
+    until `gives_up` returns True, by default after ALONE_S. Raises OSError, and ConfigError like
+    `open_private` or after giving up.
     """
     partial, until_s = path.with_name(f"{path.name}.partial"), time.monotonic() + ALONE_S
     with _held(partial, gives_up or (lambda: time.monotonic() > until_s)) as file:
         try:
             yield partial
         finally:
-            if _is_at(partial, file):  # another's may be there by now
+            if _is_at(partial, file):  # it may be another process's file by now
                 partial.unlink()
 
 
 @contextlib.contextmanager
 def replaced_in(folder: Path) -> Iterator[Path]:
-    """A folder for files that take the places of those of their names in `folder` at the end, each whole.
+    """Yield a folder; at the end its files replace those of the same name in `folder`, each as a whole.
 
-    What a kill leaves of it goes the next time.
+    What a kill leaves of it is removed the next time.
     """
     made = folder / ".partial"
     with alone_in(folder):
@@ -151,9 +152,9 @@ def replaced_in(folder: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _held(path: Path, gives_up: Callable[[], bool]) -> Iterator[IO[bytes]]:
-    """The file at `path`, made where there is none, and locked; never one that has another name by now."""
+    """Yield the file at `path`, created if missing, and locked; never one that has been renamed meanwhile."""
     while not gives_up():
-        if path.is_fifo():  # to write into one might never end
+        if path.is_fifo():  # writing to it might never end
             path.unlink(missing_ok=True)
         with open_private(path, "ab") as file:
             if try_lock(file.fileno()) and _is_at(path, file):
@@ -175,20 +176,20 @@ def _is_writable(folder: Path) -> bool:
 
 
 def make_folder(folder: Path) -> None:
-    """The folder, and those above it, new ones for their owner alone.
+    """Create the folder and those above it, new ones for their owner alone.
 
-    Raises ConfigError where nothing can be written there.
+    Raises ConfigError if nothing can be written there.
     """
     with writing_to(folder):
         make_missing(folder)
-        with tempfile.TemporaryFile(dir=folder):  # permissions alone do not tell
+        with tempfile.TemporaryFile(dir=folder):  # permissions alone do not say
             pass
 
 
 def checked_file(file: Path | None) -> Path | None:
-    """The file, where one is wanted and can be written: tried before long work and not after it.
+    """Return the file if one is given and can be written, so that long work does not fail at its end.
 
-    What is there stays as it is until there is something to write. Raises ConfigError.
+    An existing file is not changed. Raises ConfigError.
     """
     if file is not None:
         with writing_to(file):
@@ -202,7 +203,7 @@ def checked_file(file: Path | None) -> Path | None:
 
 
 def checked_replaced(file: Path | None) -> Path | None:
-    """As `checked_file`, for `replace_file`: no link to a file, nor the file that standard output goes to."""
+    """Do `checked_file` for `replace_file`; also refuse a link to a file, and the file of standard output."""
     if checked_file(file) is None or file is None:
         return None
     if file.is_file() and _is_standard_output(file):
@@ -220,7 +221,7 @@ def _is_standard_output(file: Path) -> bool:
 
 
 def check_not_read(output: Path | None, inputs: Iterable[object]) -> None:
-    """Raises ConfigError where a file that is to be written is one of the inputs: it would be lost."""
+    """Raise ConfigError if a file to be written is one of the inputs, which would be lost."""
     if output is None or not output.is_file():
         return
     files = [Path(one).expanduser() for one in inputs if isinstance(one, (str, Path)) and str(one)]
@@ -231,19 +232,19 @@ def check_not_read(output: Path | None, inputs: Iterable[object]) -> None:
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except (OSError, ValueError):  # no name of a file, such as a long sentence
+    except (OSError, ValueError):  # not the name of a file, such as a long sentence
         return False
 
 
 def checked_animation(file: Path | None) -> Path | None:
-    """As `checked_file`, for a file that an animation is to be written to."""
+    """Do `checked_file` for the file of an animation."""
     if file is not None and file.suffix != ANIMATION_SUFFIX:
         raise ConfigError(f"the animation {file} must end in {ANIMATION_SUFFIX}: name another file")
     return checked_file(file)
 
 
 def checked_folder(folder: Path | None) -> Path | None:
-    """The folder, where one is wanted and can be made and written to; what this takes is not left behind.
+    """Return the folder if one is given and can be created and written; leave nothing new behind.
 
     Raises ConfigError.
     """

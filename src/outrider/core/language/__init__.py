@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The words both sides use: prompt, grammar of instructions, questions, and the action table."""
+"""The words that both sides use: the prompt, the grammar of instructions, questions, and the action table."""

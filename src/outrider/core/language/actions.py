@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The action table: the only texts that ever move the robot, and the motion each stands for.
+"""The action table: the only texts that ever move the robot, and the motion of each.
 
-Left is positive yaw (REP-103). Whatever is not a full match against the table is a stop.
+Left is positive yaw (REP-103). Any text that does not fully match the table is a stop.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ ACTION_TEXTS = (*(f"{verb} {size}" for verb in VERBS for size in SIZES), STOP)
 
 @dataclass(frozen=True)
 class Motion:
-    """One bounded motion relative to where it starts: metres ahead, or radians (left positive)."""
+    """One bounded motion relative to its start: metres ahead, or radians (left positive)."""
 
     forward_m: float = 0.0
     turn_rad: float = 0.0
 
     @property
     def is_stop(self) -> bool:
-        """Whether the robot is to stay where it is."""
+        """Whether the robot stays where it is."""
         return self.forward_m == 0.0 and self.turn_rad == 0.0
 
 
 @dataclass(frozen=True)
 class ActionTable:
-    """Metres and degrees behind small, medium and large."""
+    """The metres and degrees of small, medium and large."""
 
     forward_m: tuple[float, float, float] = (0.25, 0.50, 0.75)
     turn_deg: tuple[float, float, float] = (15.0, 30.0, 45.0)
 
     def motion(self, action: str, previous: str = "") -> Motion | None:
-        """The motion of an action text, or None where the text is not exactly one of the table's.
+        """Return the motion of an action text, or None if the text is not exactly one of the table's.
 
-        `previous` is the action before it of the same goal, if any: a turn that reverses a turn is halved, so
-        that a model in two minds about a bearing closes in on it instead of swinging about it.
+        `previous` is the goal's action before this one, if any. A turn that reverses a turn is halved, so
+        that a model that is unsure about a bearing converges to it instead of oscillating.
         """
         motion, before = self._entry(action), self._entry(previous)
         if motion is None or before is None or motion.turn_rad * before.turn_rad >= 0.0:
@@ -61,7 +61,7 @@ class ActionTable:
 
 @dataclass(frozen=True)
 class Answer:
-    """The parts of a model's text `<action>\\n<phase>: <reason>`; unknown parts are empty."""
+    """The parts of a model's text `<action>\\n<phase>: <reason>`; missing parts are empty."""
 
     action: str
     phase: str
@@ -69,7 +69,7 @@ class Answer:
 
 
 def split_answer(text: str) -> Answer:
-    """Split a (possibly unfinished) text. The action counts only once its line is complete."""
+    """Split a text, finished or not. The action counts only once its line is complete."""
     action, newline, rest = text.partition("\n")
     if not newline:
         return Answer("", "", "")

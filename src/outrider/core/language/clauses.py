@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One clause of a sentence as a step of a plan, by the phrases of one language and the words of one model."""
+"""Reads one clause of a sentence as a step of a plan,
+with the phrases of one language and a model's words.
+"""
 
 from __future__ import annotations
 
@@ -31,24 +33,24 @@ WHY_REFUSED = {
     "side": 'says only "{}": say "turn left" or "turn right"',
     "steps": 'says "{}": a step has no set length; say it in metres, such as "go forward 1 m"',
 }
-"""Why phrases are refused, by their group in `refused` of a language's file."""
+"""The reasons for refusing phrases, by their group in `refused` of a language's file."""
 _CORRECTED = "_corrected"
 UNCHECKED = frozenset(("stop", "remember", "forget_all", "forget", "did", "see", "where", "ask", "wait"))
-"""Groups of phrases that move nothing: what they say need not be heeded."""
+"""Groups of phrases that move nothing, so their words are not checked for what no motion can obey."""
 BARE = frozenset(("alone", "again"))
-"""Groups of phrases that any words fit: their thing is checked."""
+"""Groups of phrases that fit any words; the thing in them is checked."""
 _VERBLESS = ("again", "alone", "other", "which", "side", "beside")
-"""Groups of phrases that name a thing and do not say what to do with it."""
+"""Groups of phrases that name a thing without a verb."""
 _PARTED_BY_ANY_SIGN = ("other", "forget")
 _LEAST_DESCRIBED, _MOST_DESCRIBED = 4, 40
 
 
 @dataclass
 class Clauses(Motions):
-    """Reads clauses. `knows`: whether the robot can go to a thing that no model knows, by its memory.
+    """Reads clauses. `knows`: whether the robot's memory has a thing that no model knows.
 
-    What kept a clause from being a step is added to `problems`. `is_unheeded`: an order holds what no motion
-    can heed. `_is_final`: a clause was refused that no way in words may take.
+    Reasons why a clause is not a step are added to `problems`. `is_unheeded`: an order has words that no
+    motion can obey. `_is_final`: a clause was refused that must not be read as a described way either.
     """
 
     book: Phrasebook
@@ -71,7 +73,10 @@ class Clauses(Motions):
         corrected: bool,
         described: bool,
     ) -> p.Step | None:
-        """The step, or None. `described`: may it be a way that only a general model understands?"""
+        """Return the step, or None.
+
+        `described`: allow a way in words that only a general model understands.
+        """
         plain = self._plain(tokens)
         words = self._stripped(plain)
         late = self.book.first.match(joined(plain)) if previous else None
@@ -91,7 +96,7 @@ class Clauses(Motions):
             if group not in UNCHECKED | BARE and self._holds_unheeded(said.words, ANYWHERE):
                 continue
             if group == "described" and len(self.problems) > num_problems:
-                continue  # what a phrase refuses no looser one takes
+                continue  # a looser phrase must not accept what a stricter one refused
             step = _BUILDERS[group.removesuffix(_CORRECTED)](self, match.groupdict(), said)
             if step is None:
                 continue
@@ -101,7 +106,7 @@ class Clauses(Motions):
         return None
 
     def bare(self, tokens: Sequence[Token]) -> list[Token]:
-        """Returns the words without politeness, punctuation and words such as "first"."""
+        """Return the words without politeness, punctuation and words such as "first"."""
         return self._stripped(self._plain(tokens))
 
     def _stripped(self, plain: Sequence[Token]) -> list[Token]:
@@ -114,7 +119,9 @@ class Clauses(Motions):
         return self.book.without(self.book.polite_after, words, True)
 
     def _fitting(self, text: str) -> list[PhraseGroup]:
-        """Returns the groups that have a clause's text as a phrase; kept, as it is read several times."""
+        """Return the groups with a phrase that fits a clause's text; cached,
+        because it is read several times.
+        """
         if text not in self._groups:
             self._groups[text] = [group for group in self.book.groups if group.fits(text)]
         return self._groups[text]
@@ -132,14 +139,14 @@ class Clauses(Motions):
             return described
         return corrected or group == bare
 
-    # One builder for each group of phrases; None where the slots make no step.
+    # One builder for each group of phrases; it returns None if the slots make no step.
 
     def remember(self, slots: Slots, said: Said) -> p.Step | None:
-        """Returns the step that stores a statement, in its original spelling."""
+        """Return the step that stores a statement, in its original spelling."""
         return statement(said.original(slots["text"]), self.book)
 
     def forget(self, slots: Slots, said: Said) -> p.Step | None:
-        """Returns the step that deletes records about a thing."""
+        """Return the step that deletes records about a thing."""
         words = self.names.bare(slots["thing"])
         if self._holds_unheeded(words, (*ANYWHERE, "run_on")):
             return None
@@ -151,20 +158,20 @@ class Clauses(Motions):
         return p.Forget(about, others) if about else self._refuse_all(_NO_TOPIC)
 
     def where(self, slots: Slots, said: Said) -> p.Step | None:
-        """Returns the step that tells where a thing was last seen."""
+        """Return the step that tells where a thing was last seen."""
         words = self.names.in_room(slots["thing"]) or slots["thing"]
         what, as_said = self.names.topic(words), said.original(self.book.without_article(words))
         return p.Where(what, said.question(), as_said) if what else None
 
     def ask(self, slots: Slots, said: Said) -> p.Step | None:
-        """Returns the step that answers a question; None where a stop word and no question mark is in it."""
+        """Return the step that answers a question; None if it has a stop word and no question mark."""
         asked = said.question()
         return p.Ask(asked) if asked.endswith("?") or stop_words().isdisjoint(said.words) else None
 
     def find(self, slots: Slots, said: Said) -> p.Step | None:
-        """A thing, or the room that it stands in; where no model knows that room, a thing of such a name.
+        """Return the step to find a thing or the room with it; the thing if no model knows the room.
 
-        "Stop at the chair" finds it; "stop at once" and "stop before it's too late" say to stop.
+        "Stop at the chair" finds it; "stop at once" and "stop before it's too late" are stops.
         """
         if said.words[0] in stop_words() and not self.names.is_place(slots["thing"]):
             return None
@@ -173,7 +180,7 @@ class Clauses(Motions):
         return room or self._to_find(slots["thing"], said, room=False)
 
     def again(self, slots: Slots, said: Said) -> p.Step | None:
-        """A thing that the step before is meant for as well: it is found, asked for or forgotten too."""
+        """Apply the previous step to another thing: find it, ask for it or forget it too."""
         words = slots["thing"]
         if self.names.statement_in(words):
             return None
@@ -187,13 +194,17 @@ class Clauses(Motions):
         return p.Where(name, f"where is the {name}?") if said.previous.tells else self.forget(slots, said)
 
     def alone(self, slots: Slots, said: Said) -> p.Step | None:
-        """A thing that the models know, with an article or "to" and no verb: "a chair", "to the cup"."""
+        """Find a thing that the models know, named with an article or "to" but no verb: "a chair",
+        "to the cup".
+        """
         words = slots["thing"]
         is_told = self.book.without_article(words) != words or words != said.text
         return self._to_find(words, said, room=False) if is_told and self.names.names_known(words) else None
 
     def _to_find(self, words: str, said: Said, room: bool) -> p.Step | None:
-        """A thing that the models know, or the robot's memory, or that a general model may know."""
+        """Return the step to find a thing that the models or memory know,
+        or that a general model may know.
+        """
         wrong = self.names.why_no_name(words, "" if room else said.text)
         if wrong:
             return self._refuse_all(wrong)
@@ -220,11 +231,11 @@ class Clauses(Motions):
         return p.Find(place, "", known=False) if place else None
 
     def follow(self, slots: Slots, said: Said) -> p.Step | None:
-        """Returns the step that follows a route given in words."""
+        """Return the step that follows a route given in words."""
         return p.Follow(said.text.strip())
 
     def described(self, slots: Slots, said: Said) -> p.Step | None:
-        """A way in words, for a general model: it names something on the way, and limits nothing."""
+        """Return a way in words for a general model: it names something on the way, and sets no limits."""
         names_something = any(word in self.book.articles for word in said.words)
         fits = _LEAST_DESCRIBED <= len(said.words) <= _MOST_DESCRIBED and stop_words().isdisjoint(said.words)
         if self._is_final or not names_something or not fits or self._holds_unheeded(said.words, UNHEEDED):
@@ -232,12 +243,12 @@ class Clauses(Motions):
         return p.Follow(said.text.strip())
 
     def way(self, slots: Slots, said: Said) -> p.Step | None:
-        """Returns a turn to a side that is all that a sentence says; None in "right, go to the door"."""
+        """Return a turn if the sentence consists of a side; None for "right, go to the door"."""
         told = self.bare(self.book.tokens(said.sentence))
         return self.turn(slots, said) if len(told) == len(said.words) else None
 
     def other(self, slots: Slots, said: Said) -> p.Step | None:
-        """Returns a correction to another object, of the named kind if there is one."""
+        """Return a correction to another object, of the named kind if there is one."""
         if slots.get("thing") is None:
             return p.Correct(other=True)
         words = self.names.bare(slots["thing"])
@@ -253,7 +264,7 @@ class Clauses(Motions):
         return p.Correct(other=True, kind=kind)
 
     def which(self, slots: Slots, said: Said) -> p.Step | None:
-        """Returns a correction of what tells the object from others; None for words that do not."""
+        """Return a correction of the object's distinguishing words; None for other words."""
         told = [self.names.translated(word) for word in self.book.grouped(slots["which"].split())]
         if len(told) == 1 and self.names.bare(slots["which"]) and self.names.is_english(slots["which"]):
             told = [(slot or "colour", word) for slot, word in told]
@@ -262,17 +273,19 @@ class Clauses(Motions):
         return p.Correct(**filled) if tells else None  # type: ignore[arg-type]
 
     def side(self, slots: Slots, said: Said) -> p.Step | None:
-        """Returns a correction of the side on which the object lies: as models know it, or of the last."""
+        """Return a correction of the object's side: a side of objects if models know it,
+        else beside the last.
+        """
         side = self.book.key_of("sides", slots["side"])
         known = self.vocabulary is not None and self.vocabulary.fills(side, ("side",))
         return p.Correct(side=side) if known else p.Correct(beside=side)
 
     def beside(self, slots: Slots, said: Said) -> p.Step | None:
-        """Returns a correction to an object on a side of the last."""
+        """Return a correction to an object on one side of the last one."""
         return p.Correct(beside=self.book.key_of("sides", slots["side"]))
 
     def _holds_unheeded(self, words: Sequence[str], kinds: Iterable[str]) -> bool:
-        """Whether words hold what no motion can heed, which is a problem."""
+        """Return whether words hold something that no motion can obey; if so, add the problem."""
         problem = why_unheeded(self.book, words, kinds)
         if problem:
             self.is_unheeded = True
@@ -280,7 +293,7 @@ class Clauses(Motions):
         return bool(problem)
 
     def _is_refused(self, plain: Sequence[Token], said: Said) -> bool:
-        """Whether a clause is a phrase that is understood and refused, which is a problem."""
+        """Return whether a clause is a phrase that is understood but refused; if so, add the problem."""
         whole = joined(self.book.without(self.book.polite_before, plain))
         found = self.book.refused.fullmatch(whole) or self.book.refused.fullmatch(said.text)
         if found and found.lastgroup:
@@ -311,7 +324,7 @@ _ABOUT_THINGS = ("remember", "forget", "where", "ask", "find", "again", "alone",
 _MOTIONS = ("way", "turn", "forward", "back", "point", "wait")
 _CORRECTIONS = ("other", "which", "side", "beside")
 _NAMED = (*_ABOUT_THINGS, *_MOTIONS, *_CORRECTIONS)
-"""The groups of phrases whose builder has their name."""
+"""The groups of phrases whose builder has the same name."""
 _BUILDERS: dict[str, _Builder] = {
     "stop": _always(p.Stop()),
     "home": _always(p.Home()),

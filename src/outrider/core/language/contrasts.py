@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two things of which one is meant and one is not: "not the red one, the blue one"."""
+"""Sentences with two things, one that is meant and one that is not: "not the red one, the blue one"."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from outrider.core.language.words.things import Thing, may_be
 
 _MOST_TOKENS = 16
 _Contrast = tuple[Sequence[Token], Sequence[Token], bool]
-"""The words of what is meant, those of what is not, and whether they correct what was said before."""
+"""The words of what is meant, those of what is not, and whether they correct an earlier sentence."""
 
 
 def contrasted(clauses: Clauses, tokens: Sequence[Token], sentence: str) -> Step | None:
-    """The step of what is meant, where a sentence also names what is not; None for no such sentence."""
+    """Return the step of what is meant, if the sentence also names what is not; else None."""
     for meant, denied, corrects in _contrasts(clauses.book, tokens):
         step = clauses.read(meant, sentence, None, corrects, False)
         other = clauses.read(denied, sentence, None, True, False)
@@ -30,7 +30,7 @@ def contrasted(clauses: Clauses, tokens: Sequence[Token], sentence: str) -> Step
 
 
 def _differ(step: Step | None, other: Step | None) -> bool:
-    """Whether what is meant and what is denied cannot be the same thing."""
+    """Return whether what is meant and what is denied cannot be the same thing."""
     if isinstance(step, Correct) and isinstance(other, Correct):
         told = [(bool(one.other), bool(one.colour), bool(one.size), bool(one.side)) for one in (step, other)]
         return step != other and told[0] == told[1]
@@ -43,10 +43,10 @@ def _differ(step: Step | None, other: Step | None) -> bool:
 
 
 def _contrasts(book: Phrasebook, tokens: Sequence[Token]) -> Iterator[_Contrast]:
-    """Yields each way to part a sentence into what is meant and what is not.
+    """Yield each way to divide a sentence into what is meant and what is not.
 
-    A word that is "not" and "no" alike, as in Spanish, parts things only beside a sign or a "but": "la roja
-    no la azul" may mean either.
+    A word that means both "not" and "no", as in Spanish, divides things only next to a sign or a "but": "la
+    roja no la azul" may mean either.
     """
     if len(tokens) > _MOST_TOKENS or any(token.word == "?" for token in tokens):
         return
@@ -66,7 +66,7 @@ def _contrasts(book: Phrasebook, tokens: Sequence[Token]) -> Iterator[_Contrast]
 
 
 def _openers(book: Phrasebook, tokens: Sequence[Token]) -> int:
-    """Returns how many tokens open a correction, such as "no" or "i said", before anything is denied."""
+    """Return how many tokens open a correction, such as "no" or "i said", before anything is denied."""
     text, end = joined(tokens), 0
     while opener := book.opener.match(text, end):
         if opener["said"].split()[0] in book.words("not_this"):

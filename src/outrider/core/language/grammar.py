@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The language of instructions: one table of sentences, with slots that the words of a model's card fill.
+"""The language of instructions: one table of sentences, with slots for the words of a model's card.
 
 A form is a sentence of literal words in which `{}` stands for a thing, such as its colour, then its kind.
-Training, the command line and the navigator read the same table, so that what is accepted is what was
+Training, the command line and the navigator read the same table, so a sentence is accepted only if it was
 trained.
 """
 
@@ -60,14 +60,14 @@ FIND_PHRASINGS = (
     "wait at the {}",
 )
 ANY_PHRASINGS = ("find any {}", "go to any {}")
-"""For a kind alone, of which any thing will do."""
+"""For a kind alone, when any thing of it will do."""
 ROOM_PHRASINGS = (
     "go to the room with the {}",
     "find the room with the {}",
     "walk to the room with the {}",
     "take me to the room with the {}",
 )
-"""For the room that a thing stands in."""
+"""For the room that contains a thing."""
 COMMANDS = (
     "stop",
     "halt",
@@ -103,7 +103,7 @@ _WORD = re.compile(r"\{\}|[^\W_]+(?:['’-][^\W_]+)*")
 _ARTICLES = frozenset(("the", "my", "a", "an", "our", "your", "this", "that", "some"))
 _POLITE_BEFORE = re.compile(r"^(?:(?:please|hey|(?:can|could|would|will) you)\b[\s,]*)+")
 _POLITE_AFTER = re.compile(r"(?:[\s,]+(?:please|now|for me))+(?=[\s?!.]*$)")
-# Costs of an alignment, in literal words.
+# Costs of an alignment, in units of a literal word.
 _TYPO, _OTHER_WORD, _EXTRA_WORD, _MISSING_WORD, _MISSING_ARTICLE = 0.3, 0.9, 1.0, 1.0, 0.2
 _MISSING_KIND, _MISSING_ATTRIBUTE = 1.5, 0.7
 _FAR = 1.9
@@ -112,11 +112,11 @@ _LONGEST_WORDS = 16
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The words that a model was made for, and how it was told of things.
+    """The words that a model was made for, and the ways in which it names things.
 
     `slots`: single words by the slot that they fill, in the card's order. `shapes`: the slots that name a
-    thing, of `things.SHAPES`. `rooms`: whether it finds rooms by what stands in them. ValueError for an empty
-    word and an unknown shape.
+    thing, from `things.SHAPES`. `rooms`: whether it finds a room by a thing in it. Raises ValueError for an
+    empty word or unknown shape.
     """
 
     slots: Mapping[str, tuple[str, ...]]
@@ -132,20 +132,20 @@ class Vocabulary:
             raise ValueError(f"no thing is named by {unknown[0]!r}: its shape is one of {shapes}")
 
     def words(self, slot: str) -> tuple[str, ...]:
-        """The words of a slot; none where the card names no such slot."""
+        """Return the words of a slot; none if the card does not name it."""
         return self.slots.get(slot, ())
 
     def fills(self, word: str, slots: Iterable[str] = ORDER) -> bool:
-        """Whether a word is one of some slots'."""
+        """Return whether a word belongs to one of the slots."""
         return any(word in self.words(slot) for slot in slots)
 
     @cached_property
     def named_shapes(self) -> tuple[tuple[str, ...], ...]:
-        """The shapes for which there are words; none where the model knows no things."""
+        """The shapes whose slots all have words; none if the model knows no things."""
         return tuple(shape for shape in self.shapes if all(map(self.words, shape)))
 
     def thing(self, words: str) -> Thing | None:
-        """The thing that some words name, each slot's in its place; None where they name none."""
+        """Return the thing that the words name, one word for each slot in order; None if they name none."""
         said = words.split()
         for shape in self.named_shapes:
             if len(said) == len(shape) and all(
@@ -155,14 +155,14 @@ class Vocabulary:
         return None
 
     def names(self, words: str) -> bool:
-        """Whether some words name a thing."""
+        """Return whether the words name a thing."""
         return self.thing(words) is not None
 
     def phrasings(self, shape: tuple[str, ...], room: bool = False) -> tuple[str, ...]:
-        """The sentences, with `{}` for its words, in which a thing of a shape can be asked for, or its room.
+        """Return the sentences, with `{}` for its words, that ask for a thing of a shape, or for its room.
 
-        None where the model was made for no such thing, or for no rooms. What a size or side tells from
-        others is one, "the small ball", and names no room.
+        Empty if the model was made for no such thing, or for no rooms. A thing with a size or side is
+        definite, "the small ball", and names no room.
         """
         is_one = "size" in shape or "side" in shape
         if shape not in self.named_shapes or (room and (is_one or not self.rooms)):
@@ -174,7 +174,7 @@ class Vocabulary:
 
     @cached_property
     def forms(self) -> tuple[_Form, ...]:
-        """The sentences that can be said in these words."""
+        """The sentences that can be said with these words."""
         things = [(shape, room) for room in (False, True) for shape in self.named_shapes]
         return (
             *(_Form(form, *thing) for thing in things for form in self.phrasings(*thing)),
@@ -186,7 +186,7 @@ class Vocabulary:
 class Instruction:
     """A sentence that a model was made for, word by word as trained.
 
-    `thing` is what is to be found, or stands in the room that is to be found; `Vocabulary.thing` parts it.
+    `thing` is what is to be found, or is in the room that is to be found; `Vocabulary.thing` splits it.
     """
 
     text: str
@@ -196,10 +196,10 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Near:
-    """The form nearest to a sentence that is none. `said`: the sentence corrected, with the slots filled.
+    """The form nearest to a sentence that is no instruction. `said`: the form with its slots filled.
 
-    `unknown`: words of the sentence that stand in a slot and are not of its vocabulary, by slot; `missing`:
-    slots of which the sentence says nothing.
+    `unknown`: words of the sentence in a slot whose vocabulary lacks them, by slot; `missing`: slots for
+    which the sentence has no word.
     """
 
     said: str
@@ -208,7 +208,7 @@ class Near:
 
 
 class _Form:
-    """A form as tokens: literal words, and slots as `{colour}`."""
+    """A form as tokens: literal words, and slots such as `{colour}`."""
 
     def __init__(self, form: str, shape: Sequence[str] = (), room: bool = False) -> None:
         self.form, self.shape, self.room = form, shape, room
@@ -217,13 +217,13 @@ class _Form:
         self.tokens = tuple(part for token in tokens for part in (slots if token == _BLANK else (token,)))
 
     def fill(self, words: Mapping[str, str]) -> Instruction:
-        """The sentence with these words in its slots."""
+        """Return the sentence with these words in its slots."""
         thing = " ".join(words[slot] for slot in self.shape)
         return Instruction(self.form.format(thing), thing, self.room)
 
 
 def parse(sentence: str, vocabulary: Vocabulary) -> Instruction | None:
-    """The whole sentence as an instruction; None where it is none of the forms in these words.
+    """Return the whole sentence as an instruction; None if it matches no form with these words.
 
     Politeness, another article, case and punctuation do not count: the form as trained is returned.
     """
@@ -235,7 +235,7 @@ def parse(sentence: str, vocabulary: Vocabulary) -> Instruction | None:
 
 
 def nearest(sentence: str, vocabulary: Vocabulary) -> Near | None:
-    """The form that a sentence comes nearest to; None where it is far from all of them."""
+    """Return the form nearest to a sentence; None if all of them are too far."""
     words = _words(_without_politeness(normalise_instruction(sentence)))
     best, at = _FAR, None
     price, dropped = cache(partial(_price, vocabulary)), partial(_dropped, vocabulary)
@@ -248,9 +248,9 @@ def nearest(sentence: str, vocabulary: Vocabulary) -> Near | None:
 
 
 def example(sentence: str, vocabulary: Vocabulary) -> str:
-    """A sentence to find a thing, in words of the given sentence as far as these are known.
+    """Return a sentence to find a thing, with known words of the given sentence where possible.
 
-    A command where the model knows no things.
+    A command if the model knows no things.
     """
     if not vocabulary.named_shapes:
         return "move forward"
@@ -263,13 +263,13 @@ def example(sentence: str, vocabulary: Vocabulary) -> str:
 
 
 def _first_known(words: Sequence[str], strange: Sequence[str], choices: Sequence[str]) -> str:
-    """The first word that is a choice, else what a strange one is a slip behind its first letter from."""
+    """Return the first word among the choices, else the choice that a misspelt word is nearest to."""
     slips = (near for word in strange if (near := closest(word, choices))[:1] == word[:1])
     return next(filter(None, (*(word for word in words if word in choices), *slips)), "")
 
 
 def _num_said(shape: Sequence[str], said: Mapping[str, str]) -> tuple[int, int]:
-    """How many slots of a shape are said, and then how few are not."""
+    """Return how many slots of a shape are said; ties go to the shape with fewer unsaid slots."""
     num_said = sum(bool(said[slot]) for slot in shape)
     return num_said, num_said - len(shape)
 
@@ -299,12 +299,12 @@ def _without_politeness(text: str) -> str:
 
 
 def _slot(token: str) -> str:
-    """The slot that a token of a form stands for; empty for a literal word."""
+    """Return the slot that a token of a form stands for; empty for a literal word."""
     return token[1:-1] if token.startswith("{") else ""
 
 
 def _match(words: Sequence[str], tokens: Sequence[str], vocabulary: Vocabulary) -> dict[str, str] | None:
-    """The words of the slots where the sentence is this form; before a slot any article will do, or none."""
+    """Return the slots' words if the sentence has this form; any article, or none, may precede a slot."""
     filled: dict[str, str] = {}
     rest = list(words)
     for index, token in enumerate(tokens):
@@ -322,7 +322,7 @@ def _match(words: Sequence[str], tokens: Sequence[str], vocabulary: Vocabulary) 
 
 
 def _dropped(vocabulary: Vocabulary, is_of_a_thing: bool, word: str) -> float:
-    """What it costs to leave a word out: more than all else for one that tells a thing from others."""
+    """Return the cost of omitting a word; one that distinguishes a thing must not be omitted."""
     tells = is_of_a_thing and (vocabulary.fills(word) or word in (*SIZES, *SIDES))
     return _FAR if tells else _EXTRA_WORD
 
@@ -335,7 +335,7 @@ def _missing(token: str) -> tuple[float, str]:
 
 
 def _price(vocabulary: Vocabulary, word: str, token: str) -> tuple[float, str]:
-    """What it costs to take a word for a token, and the word that is meant."""
+    """Return the cost of taking a word for a token, and the word that is meant."""
     slot = _slot(token)
     choices = vocabulary.words(slot) if slot else (token,)
     if word in choices:

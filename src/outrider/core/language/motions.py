@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motions by numbers: the slots of a clause as a turn, a move, a point of the floor or a pause."""
+"""Motions with numbers: reads the slots of a clause as a turn, a move, a point on the floor or a pause."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ WRITE_PLAIN = "write it like 1.5 or 1000"
 _EITHER_SIDE_DEG = (180.0, 360.0)
 
 Slots = dict[str, str]
-"""What a clause says in the slots of its phrase."""
+"""The words of a clause, by the slot of its phrase."""
 
 
 class Motions:
-    """Builds motions of slots. What kept one from being a step is added to `problems`."""
+    """Builds motions from slots. Reasons why there is no step are added to `problems`."""
 
     book: Phrasebook
     problems: list[str]
 
     def turn(self, slots: Slots, said: Said) -> p.Step | None:
-        """Returns a turn in degrees, left positive. Notes a problem where it cannot be carried out."""
+        """Return a turn in degrees, left positive; add a problem if it cannot be carried out."""
         units = dict.fromkeys(self.book.words("degrees"), 1.0)
         degrees = self._amount(slots.get("angle"), units, TURN_DEG[self._size(slots)])
         if degrees is None:
@@ -38,11 +38,11 @@ class Motions:
         return self.turned(slots, degrees)
 
     def turned(self, slots: Slots, degrees: float) -> p.Turn:
-        """Returns a turn by `degrees`, to the left unless a side is named."""
+        """Return a turn by `degrees`, to the left unless a side is named."""
         return p.Turn(self._sign(slots) * degrees)
 
     def forward(self, slots: Slots, said: Said) -> p.Step | None:
-        """Returns a move ahead in metres; notes a problem for a distance out of range."""
+        """Return a move ahead in metres; add a problem for a distance out of range."""
         metres = self._amount(slots.get("distance"), self.book.metres, MOVE_M[self._size(slots)])
         if metres is None:
             return None
@@ -51,12 +51,12 @@ class Motions:
         return p.Move(metres)
 
     def back(self, slots: Slots, said: Said) -> p.Step | None:
-        """Returns a move backwards, with the distance read as in `forward`."""
+        """Return a move backwards, with the distance read as in `forward`."""
         step = self.forward(slots, said)
         return p.Move(-step.metres) if isinstance(step, p.Move) else None
 
     def point(self, slots: Slots, said: Said) -> p.Step | None:
-        """Returns the step to a point of the floor; notes a problem for one that is too far."""
+        """Return the step to a point on the floor; add a problem for one that is too far."""
         x, y = self._coordinate(slots["x"]), self._coordinate(slots["y"])
         if x is None or y is None:
             return None
@@ -66,7 +66,7 @@ class Motions:
         return p.Go(x, y)
 
     def wait(self, slots: Slots, said: Said) -> p.Step | None:
-        """Returns a pause in seconds; notes a problem for one that is too long."""
+        """Return a pause in seconds; add a problem for one that is too long."""
         seconds = self._amount(slots.get("seconds"), self.book.seconds, PAUSE_S)
         if seconds is None:
             return None
@@ -77,7 +77,7 @@ class Motions:
     # Slots.
 
     def _amount(self, said: str | None, units: Mapping[str, float], usual: float) -> float | None:
-        """An amount, `usual` where none is said; None, and a problem, where it is not one plain number."""
+        """Return an amount, `usual` if none is said; None, and a problem, if it is not one plain number."""
         if said is None:
             return usual
         number = [word for word in said.split() if word not in units]

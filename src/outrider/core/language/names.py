@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A clause as it was said: what it tells to remember, and the names of things in it."""
+"""The words of a clause: statements to remember, and names of things."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _AMOUNTS = ("angle", "distance", "seconds", "x", "y")
 
 
 class Said:
-    """A clause after another step: its words as phrases have them, and as they were said."""
+    """A clause after another step: its words as phrases match them, and as they were said."""
 
     def __init__(self, tokens: Sequence[Token], sentence: str, previous: Step | None) -> None:
         self._tokens, self.sentence = tokens, sentence
@@ -39,7 +39,7 @@ class Said:
         self.text = joined(tokens)
 
     def parted(self, start: int, end: int) -> list[str]:
-        """Some of its words, by their numbers, in parts between which signs stand in the sentence."""
+        """Return the words from index `start` to `end`, split where the sentence has a sign between them."""
         tokens = self._tokens[start:end]
         parts = [f"{token.word} " for token in tokens[:1]]
         for one, other in itertools.pairwise(tokens):
@@ -49,10 +49,10 @@ class Said:
         return parts
 
     def sign_in_amount(self, match: re.Match[str]) -> str:
-        """A sign that stands at a number of a phrase or within it, such as "!"; empty for none.
+        """Return a sign next to a number of a phrase or within it, such as "!"; empty if there is none.
 
-        Without it the number may be another: "! 5 m" may be 1.5 m. So may a minus that is not written right
-        before its number, after a blank: "3-4".
+        Without the sign the number may be different: "! 5 m" may be 1.5 m. The same holds for a minus that
+        is not written directly before its number and after a blank: "3-4".
         """
         at_numbers = set[int]()
         for start in (match.start(slot) for slot in ("x", "y") if match.groupdict().get(slot)):
@@ -68,20 +68,20 @@ class Said:
         return next((sign for gap in gaps for sign in gap if not _ENDS.isdisjoint(plain(sign))), "")
 
     def original(self, words: str) -> str:
-        """Words of the clause, each followed by a space, as they were said."""
+        """Return words of the clause, given with a space after each, as they were said."""
         first = self.text.count(" ", 0, f" {self.text}".rindex(f" {words}"))
         last = first + words.count(" ") - 1
         return self.sentence[self._tokens[first].start : self._tokens[last].end] if words else ""
 
     def question(self) -> str:
-        """The clause as it was asked, in small letters."""
+        """Return the clause as it was asked, in small letters."""
         end = self._tokens[-1].end
         mark = "?" if self.sentence[end:].lstrip().startswith("?") else ""
         return " ".join(self.sentence[self._tokens[0].start : end].lower().split()) + mark
 
 
 def statement(text: str, book: Phrasebook) -> Remember | None:
-    """A text as what to remember, private unless it says otherwise; None for a question."""
+    """Return the step to remember a text, private unless it says otherwise; None for a question."""
     text = text.strip(" .!,:")
     if not text or _NO_STATEMENT.match(text):
         return None
@@ -96,22 +96,25 @@ def statement(text: str, book: Phrasebook) -> Remember | None:
 
 @dataclass(frozen=True)
 class Names:
-    """Reads names of things. `vocabulary` is that of a model made for few words; None is a general model."""
+    """Reads names of things. `vocabulary` is that of a model made for few words; None for a general model."""
 
     book: Phrasebook
     vocabulary: Vocabulary | None
 
     def in_room(self, said: str) -> str:
-        """The words of the thing that a room is named by; empty for no room, or none that the models find."""
+        """Return the words of the thing that names a room; empty if there is none,
+        or the models find no rooms.
+        """
         if self.vocabulary is not None and not self.vocabulary.rooms:
             return ""
         matches = (pattern.fullmatch(said) for pattern in self.book.rooms)
         return next((match["thing"] for match in matches if match), "")
 
     def name_of(self, said: str) -> str:
-        """A thing's name in English as far as its words are known; empty for words that are no name.
+        """Return a thing's name, in English as far as its words are known; empty if the words are not a
+        name.
 
-        What an English sentence says of a thing that no model knows stays as it was said.
+        In an English sentence, the name of a thing that no model knows is left as it was said.
         """
         words = self.bare(said)
         if self.holds_more(words) or self._only_tells(words) or self.holds_a_stop(said):
@@ -128,32 +131,34 @@ class Names:
         return space.join(named)
 
     def _named(self, slots: Sequence[tuple[str, str]]) -> str:
-        """A thing's name of words with their slots, in an order of the language; empty for other words."""
+        """Return a thing's name if its words, with their slots,
+        are in an order of the language; else empty.
+        """
         said = [slot for slot, _ in slots]
         ordered = any(said == [slot for slot in order if slot in said] for order in self.book.orders)
         return Thing(**dict(slots)).phrase if ordered and "kind" in said else ""
 
     def is_known(self, thing: str, room: bool = False) -> bool:
-        """Whether the models know a thing by its name, or the room that it stands in."""
+        """Return whether the models know a thing by its name, or the room with it."""
         meant = self.vocabulary.thing(thing) if self.vocabulary else None
         return meant is not None and bool(self.vocabulary and self.vocabulary.phrasings(meant.shape, room))
 
     def is_kind(self, word: str) -> bool:
-        """Whether a word is a kind of thing that the models or the languages' files know."""
+        """Return whether a word is a kind of thing that the models or the languages' files know."""
         known = self.vocabulary is not None and self.vocabulary.fills(word, ("kind",))
         return known or word in _english_things()
 
     def names_known(self, said: str) -> bool:
-        """Whether some words, with their article, name a thing that the models know."""
+        """Return whether words, with their article, name a thing that the models know."""
         return self.vocabulary is not None and self.is_known(self.name_of(said))
 
     def tells(self, slot: str, word: str) -> bool:
-        """Whether a word tells a thing from others of its kind, as far as the models know."""
+        """Return whether a word distinguishes a thing from others of its kind, as far as the models know."""
         known = self.vocabulary is None or self.vocabulary.fills(word, (slot,))
         return slot in ("colour", "size", "side") and known
 
     def why_no_name(self, words: str, clause: str) -> str:
-        """Why the words of a thing that a clause names are no name to find; empty where they are."""
+        """Return why words of a clause cannot be the name of a thing to find; empty if they can."""
         never, bare = self.book.words("never_in_things"), self.bare(words)
         named = itertools.takewhile(lambda word: word not in never, words.split())
         both, told = self.contradiction(words), self.statement_in(" ".join(named))
@@ -171,10 +176,11 @@ class Names:
         return f'is to drive into "{kinds[0]}": say to drive to it' if kinds and any(into) else ""
 
     def contradiction(self, said: str) -> tuple[str, str] | None:
-        """Two words that no one thing can be: "left" and "right", "small" and "large", two colours on end.
+        """Return two words that exclude each other: "left" and "right", "small" and "large",
+        two colours in a row.
 
-        Words of two things, parted by what tells of neither, contradict nothing: "the left chair by the right
-        door".
+        Words of two things do not contradict each other if another word is between them: "the left chair by
+        the right door".
         """
         words = self.bare(said)
         slots = [self._telling(word) for word in words]
@@ -190,9 +196,9 @@ class Names:
         return None
 
     def are_whole(self, first: str, second: str) -> bool:
-        """Whether each of two things, named one after the other, has a name of its own.
+        """Return whether each of two things, named one after the other, has its own name.
 
-        "The red and blue chair" has not, to a model that may know any word. "An orange" may be a thing.
+        "The red and blue chair" has not, for a model that may know any word. "An orange" may be a thing.
         """
         has_article = self.book.without_article(second) != second
         things = phrasebook("en").words("colours_of_things") if has_article else frozenset[str]()
@@ -207,23 +213,23 @@ class Names:
         return telling or word in english.qualities
 
     def _only_tells(self, words: Sequence[str]) -> bool:
-        """Whether words tell which one, but not what: "the left", to a model that may know any word."""
+        """Return whether words say only which one: "the left", for a model that may know any word."""
         return self.vocabulary is None and all(self._telling(word) in ("side", "size") for word in words)
 
     def _telling(self, word: str) -> str:
-        """The slot of a thing that a word fills for any model."""
+        """Return the slot of a thing that a word fills for any model."""
         slot, _ = self.translated(word)
         return slot or ("colour" if word in self.book.colours else "")
 
     def is_english(self, said: str) -> bool:
-        """Whether a thing's words are English, or translated: what the models read is English."""
+        """Return whether a thing's words are English or have been translated: the models read English."""
         words = self.bare(said)
         if self.book.language == "en":
             return all(map(str.isascii, words)) and _foreign().isdisjoint(words)
         return all(word in self.book.translations or word in self.book.things for word in words)
 
     def translated(self, word: str) -> tuple[str, str]:
-        """The slot of a thing that a word fills, or none, and the word in English."""
+        """Return the slot of a thing that a word fills, or an empty one, and the word in English."""
         if word in self.book.translations:
             return self.book.translations[word]
         slots = self.vocabulary.slots.items() if self.vocabulary else ()
@@ -231,36 +237,38 @@ class Names:
         return slot, self.book.things.get(word, word)
 
     def bare(self, said: str) -> list[str]:
-        """The words of a thing without its article."""
+        """Return the words of a thing without its article."""
         return self.book.grouped(self.book.without_article(said).split())
 
     def topic(self, said: str) -> str:
-        """The name of what memory is to forget; empty for words that name nothing, such as "all of it"."""
+        """Return the name of what memory is to forget; empty for words without one, such as "all of it"."""
         return "" if self.tells_of_someone(said) or self.is_vague(said) else self.name_of(said)
 
     def forms(self, said: str) -> Iterator[str]:
-        """Yields a thing's name with each of its words in all of its forms: "rote stuhl", "roten stuhl"."""
+        """Yield a thing's name with each of its words in all its forms: "rote stuhl", "roten stuhl"."""
         forms = self.book.translations
         ways = [[word, *filter(partial(self._is_form, word), forms)] for word in self.bare(said)]
         yield from itertools.islice(map(" ".join, itertools.product(*ways)), _MOST_FORMS)
 
     def _is_form(self, word: str, other: str) -> bool:
-        """Whether another word means the same, and begins alike: "roter" is a form of "rote"."""
+        """Return whether another word means the same and begins alike: "roter" is a form of "rote"."""
         alike = other.startswith(word[: min(_STEM, len(other))])
         return alike and other != word and self.translated(other) == self.translated(word)
 
     def tells_of_someone(self, text: str) -> bool:
-        """Whether a pronoun is in a text."""
+        """Return whether a text has a pronoun."""
         bare = self.book.without_article(joined(self.book.tokens(text)))
         return not self.book.words("pronouns").isdisjoint(bare.split())
 
     def is_vague(self, text: str) -> bool:
-        """Whether a text names nothing by itself, such as "this place"."""
+        """Return whether a text names nothing by itself, such as "this place"."""
         vague = self.book.words("pronouns") | self.book.words("vague") | self.book.articles
         return all(one.word in vague or not one.word[0].isalnum() for one in self.book.tokens(text))
 
     def slip(self, words: Iterable[str]) -> tuple[str, str] | None:
-        """A word that is a pronoun misspelt, or a thing's name with two letters swapped, and that one."""
+        """Return a word that is a misspelt pronoun, or a thing's name with two letters swapped,
+        and the right one.
+        """
         known = self.book.lexicon | self.book.unmended | self.book.words("pronouns")
         things = sorted({*self.book.translations, *_english_things()} - known)
         pronouns = sorted(one for one in self.book.words("pronouns") if len(one) >= _LEAST_MISSPELT)
@@ -272,14 +280,14 @@ class Names:
         return None
 
     def holds_more(self, words: Sequence[str]) -> bool:
-        """Whether words are among it that no thing's name has, such as stop words, or signs."""
+        """Return whether the words include signs, or words that no thing's name has, such as stop words."""
         kept = self.book.words("never_in_things"), self.book.words("negations"), stop_words()
         return any(not word[0].isalpha() or any(word in some for some in kept) for word in words)
 
     def holds_a_stop(self, said: str) -> bool:
-        """Whether a stop phrase of several words is in what is no name then: "sofa stand still rex".
+        """Return whether a stop phrase of several words makes words no name: "sofa stand still rex".
 
-        It may begin the name of a thing with an article, but for what tells which: "the red light".
+        After an article it may begin a name, unless all words before it are qualities: "the red light".
         """
         bare = self.book.without_article(said)
         whole = of_all("whole_stops")
@@ -291,14 +299,14 @@ class Names:
         return any(bare == said or not all(map(self._is_quality, before)) for before in told)
 
     def is_place(self, said: str) -> bool:
-        """Whether one can stop at what words name: a known kind of thing, or one with an article."""
+        """Return whether words name a place to stop at: a known kind of thing, or one with an article."""
         words = self.bare(said)
         has_article = self.book.without_article(said) != said
         known = has_article or any(slot == "kind" for slot, _ in map(self.translated, words))
         return known and self.book.words("moments").isdisjoint(words)
 
     def is_parted(self, match: re.Match[str], said: Said, by_any_sign: bool) -> bool:
-        """Whether a sign such as a comma parts the thing of a phrase into what may be two things' names."""
+        """Return whether a sign such as a comma divides the thing of a phrase into possibly two names."""
         thing = match.groupdict().get("thing")
         if not thing or self.names_known(thing):
             return False
@@ -307,9 +315,10 @@ class Names:
         return any(by_any_sign or self.book.without_article(part) != part for part in parts[1:])
 
     def statement_in(self, said: str) -> str:
-        """A word that says something of a thing, as "the chair is nice" does; empty where there is none.
+        """Return a word that makes a statement about a thing, as in "the chair is nice";
+        empty if there is none.
 
-        One that tells which thing is meant says nothing of it: "the cup that is full".
+        In "the cup that is full" the word only says which thing is meant, so it is no statement.
         """
         words = said.split()
         found = (at for at, word in enumerate(words) if word in self.book.words("statements"))
@@ -320,7 +329,7 @@ class Names:
 
 @cache
 def _english_things() -> frozenset[str]:
-    """The names in English of the things that the languages' files know."""
+    """Return the English names of the things that the languages' files know."""
     books = [phrasebook(language) for language in LANGUAGES]
     kinds = (word for book in books for slot, word in book.translations.values() if slot == "kind")
     return frozenset((*kinds, *(word for book in books for word in book.things.values())))
@@ -328,7 +337,7 @@ def _english_things() -> frozenset[str]:
 
 @cache
 def _foreign() -> frozenset[str]:
-    """Verbs and words such as "then" of the other languages that are no English words."""
+    """Return verbs and words such as "then" of the other languages that are not English words."""
     books = [phrasebook(language) for language in LANGUAGES if language != "en"]
     told = (word for book in books for entry in (*book.verbs, *book.spoken("then")) for word in entry.split())
     return frozenset(told) - phrasebook("en").lexicon - phrasebook("en").unmended

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plan: the steps that a sentence asks for, as values. What is not among these steps cannot be asked for.
+"""A plan: the steps that a sentence asks for, as values. Nothing else can be asked for.
 
-Each step has an `intent`, its short form for data and journals, and says itself in plain words.
+Each step has an `intent`, its short form for data and journals, and a text in plain words.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _UNCHECKED = '"{}": a general model takes any words; whether it knows these is n
 class Step:
     """One step. `moves`: it may move the robot; `tells`: it answers, and changes nothing.
 
-    `said`: its plain words; `short`: what it is about, for its intent; both with its fields in braces.
+    `said`: its plain words; `short`: the argument in its intent. Both have the step's fields in braces.
     """
 
     moves: ClassVar[bool] = False
@@ -32,7 +32,7 @@ class Step:
 
     @property
     def intent(self) -> str:
-        """The step in short: its name and what it is about."""
+        """The step in short: its name and its argument."""
         about = f"({self.short.format(**vars(self))})" if self.short else ""
         return type(self).__name__.lower() + about
 
@@ -42,15 +42,16 @@ class Step:
         return self.said.format(**vars(self))
 
     def note(self, is_general: bool) -> str:
-        """What is assumed in the step, for a general model or one made for few words; empty for nothing."""
+        """Return what the step assumes, for a general model or one made for few words; empty if nothing."""
         return ""
 
 
 @dataclass(frozen=True)
 class Find(Step):
-    """Find a thing and stand before it. `instruction`: the sentence for the models; `known`: they know it.
+    """Find a thing and stop in front of it.
 
-    `room`: the room is enough that the thing stands in.
+    `instruction`: the sentence for the models; `known`: they know it.
+    `room`: it is enough to reach the room with the thing.
     """
 
     thing: str
@@ -77,7 +78,7 @@ class Find(Step):
 
 @dataclass(frozen=True)
 class Follow(Step):
-    """A sentence that the models carry out as it is said."""
+    """Carry out a sentence with the models, exactly as it was said."""
 
     instruction: str
     moves: ClassVar[bool] = True
@@ -98,7 +99,7 @@ class Return(Step):
 
 @dataclass(frozen=True)
 class Home(Step):
-    """Go home: to the place told as home, or to where the robot started."""
+    """Go home: to the place that was named home, or to where the robot started."""
 
     moves: ClassVar[bool] = True
     said: ClassVar[str] = "go home"
@@ -106,7 +107,7 @@ class Home(Step):
 
 @dataclass(frozen=True)
 class Go(Step):
-    """Go to a point of the floor: metres ahead and to the left of where odometry began."""
+    """Go to a point on the floor: metres ahead and to the left of where odometry began."""
 
     x: float
     y: float
@@ -129,7 +130,7 @@ class Turn(Step):
 
     @property
     def actual_deg(self) -> float:
-        """Degrees in whole steps, as they are turned."""
+        """The degrees that are really turned, in whole steps."""
         return _rounded(self.degrees, TURN_STEP_DEG)
 
     def note(self, is_general: bool) -> str:
@@ -139,7 +140,7 @@ class Turn(Step):
 
 @dataclass(frozen=True)
 class Move(Step):
-    """Go straight; ahead is positive. Back is a half turn, the way ahead, and a half turn."""
+    """Go straight; ahead is positive. A move back is a half turn, a move ahead, and a half turn."""
 
     metres: float
     moves: ClassVar[bool] = True
@@ -153,7 +154,7 @@ class Move(Step):
 
     @property
     def actual_m(self) -> float:
-        """Metres in whole steps, as they are gone."""
+        """The metres that are really driven, in whole steps."""
         return _rounded(self.metres, MOVE_STEP_M)
 
     def note(self, is_general: bool) -> str:
@@ -163,7 +164,7 @@ class Move(Step):
 
 @dataclass(frozen=True)
 class Wait(Step):
-    """Stand for some seconds."""
+    """Stand still for some seconds."""
 
     seconds: float
     said: ClassVar[str] = "wait {seconds:g} s"
@@ -172,7 +173,7 @@ class Wait(Step):
 
 @dataclass(frozen=True)
 class Stop(Step):
-    """Stand still, now."""
+    """Stop now."""
 
     said: ClassVar[str] = "stop at once"
 
@@ -216,7 +217,7 @@ class Ask(Step):
 
 @dataclass(frozen=True)
 class Remember(Step):
-    """Keep a statement. `here`: its place is where the robot stands."""
+    """Store a statement. `here`: its place is the robot's position."""
 
     text: str
     visibility: Visibility = Visibility.PRIVATE
@@ -226,7 +227,9 @@ class Remember(Step):
 
 @dataclass(frozen=True)
 class Forget(Step):
-    """Forget every memory that holds these words, or all words of one of `others`; everything for none."""
+    """Forget every memory with all these words, or with all words of one of `others`;
+    without words, everything.
+    """
 
     about: str = ""
     others: tuple[str, ...] = field(default=(), compare=False)
@@ -242,7 +245,9 @@ class Forget(Step):
 
 @dataclass(frozen=True)
 class Correct(Step):
-    """Another thing than the last: another of its kind, one that words tell from it, or one `beside` it."""
+    """Find another thing than the last: another of its kind, one with other properties,
+    or one `beside` it.
+    """
 
     other: bool = False
     kind: str = ""
@@ -268,7 +273,7 @@ class Correct(Step):
 
 @dataclass(frozen=True)
 class Plan:
-    """What a sentence asks for, in order. `notes` say what was assumed."""
+    """The steps that a sentence asks for, in order. `notes` are the assumptions."""
 
     steps: tuple[Step, ...]
     notes: tuple[str, ...] = ()
@@ -285,32 +290,32 @@ class Plan:
 
     @property
     def intent(self) -> str:
-        """Returns the intents of the steps in order, separated by semicolons."""
+        """The intents of the steps in order, separated by semicolons."""
         return "; ".join(step.intent for step in self.steps)
 
     def text(self) -> str:
-        """The plan as lines of text, numbered where there are several steps."""
+        """Return the plan as lines of text, numbered if there are several steps."""
         several = len(self.steps) > 1
         lines = [f"{f'{n}. ' * several}{step.words}" for n, step in enumerate(self.steps, 1)]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
 
 def sentence_to_find(thing: str, room: bool) -> str:
-    """The plain sentence to find a thing, or the room that it stands in."""
+    """Return the plain sentence to find a thing, or the room with it."""
     return f"go to the room with the {thing}" if room else f"find the {thing}"
 
 
 def _words(*words: str) -> str:
-    """Words with one space between; empty ones are left out."""
+    """Join the words that are not empty with single spaces."""
     return " ".join(filter(None, words))
 
 
 def _rounded(amount: float, step: float) -> float:
-    """An amount in whole steps, and at least one; its sign stays."""
+    """Round an amount to whole steps, at least one; keep its sign."""
     count = max(1, round(abs(amount) / step))
     return count * step if amount > 0 else -count * step
 
 
 def says_stop(steps: Sequence[Step]) -> bool:
-    """Whether a plan begins with a stop, after which nothing else is done."""
+    """Return whether a plan begins with a stop, after which nothing else is done."""
     return bool(steps) and steps[0] == Stop()

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The prompt both models are given each step: system, frame, instruction, search state, memory, last steps.
+"""The prompt that both models get in each step: system, frame, instruction, search state, memory, last
+steps.
 
-One place for its form: training data and the running robot render it through the same function.
+Its form is defined only here: training data and the running robot render it with the same function.
 """
 
 from __future__ import annotations
@@ -24,24 +25,24 @@ INSTRUCTED_SYSTEM_TEXT = (
     "its side in degrees and its distance in metres.\n"
     "If it is not in sight, turn; after a full turn, go to where you have not looked."
 )
-"""For models that follow instructions instead of having been trained on this task."""
+"""For models that follow instructions and were not trained on this task."""
 IMAGE_PLACEHOLDER = "<|vision_start|><|image_pad|><|vision_end|>"
 PROMPT_PREFIX = f"<|im_start|>system\n{SYSTEM_TEXT}<|im_end|>\n<|im_start|>user\n{IMAGE_PLACEHOLDER}"
 INSTRUCTED_PREFIX = PROMPT_PREFIX.replace(SYSTEM_TEXT, INSTRUCTED_SYSTEM_TEXT)
 TEXT_PREFIX = "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n"
-"""For language models, which see no frame."""
+"""For language models without vision."""
 PROMPT_SUFFIX = "<|im_end|>\n<|im_start|>assistant\n"
 END_OF_TEXT = "<|im_end|>"
 MARKUP_OF_TURNS = ("<|im_start|>", END_OF_TEXT)
 MARKUP = (*MARKUP_OF_TURNS, "<|vision_start|>", "<|image_pad|>", "<|vision_end|>")
-"""The control tokens that a prompt is made with; whatever else a tokenizer knows as one is words in it."""
+"""The control tokens of a prompt; any other control token of a tokenizer counts as words in it."""
 _MARKUP = re.compile(r"<(?=\||/?\w+>)")
-"""Where the name of a control token may begin: `<|im_end|>`, `<tool_call>`, `</think>`."""
+"""The beginning of a control token's name: `<|im_end|>`, `<tool_call>`, `</think>`."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A past step as it enters the prompt: the phase its text named, and its action."""
+    """A past step in the prompt: the phase that its text named, and its action."""
 
     phase: str
     action: str
@@ -49,7 +50,7 @@ class Step:
 
 @dataclass(frozen=True)
 class PromptContext:
-    """What a prompt is made of, newest last. `turned_deg`: turning in place since the last move ahead."""
+    """The parts of a prompt, newest last. `turned_deg`: turning in place since the last move ahead."""
 
     instruction: str
     steps: tuple[Step, ...] = field(default_factory=tuple)
@@ -58,12 +59,12 @@ class PromptContext:
 
 
 def as_words(text: str) -> str:
-    """A text whose control tokens are words: what people, documents and signs say is no markup."""
+    """Return a text whose control tokens are words: text from people, documents and signs is not markup."""
     return _MARKUP.sub("< ", text)
 
 
 def direction_words(bearing_rad: float) -> str:
-    """A bearing (left positive) in words that cover the whole circle."""
+    """Return a bearing (left positive) in words that cover the whole circle."""
     degrees = math.degrees(bearing_rad)
     side = "left" if degrees > 0 else "right"
     size = abs(degrees)
@@ -81,23 +82,23 @@ def direction_words(bearing_rad: float) -> str:
 
 
 def metres_words(distance_m: float) -> str:
-    """A distance rounded to half metres."""
+    """Return a distance rounded to half metres."""
     return f"{round(distance_m * 2) / 2:.1f} m"
 
 
 def searched_place_memory(bearing_rad: float, distance_m: float) -> str:
-    """The memory of a place already searched, relative to the robot as it stands."""
+    """Return the memory of a place already searched, relative to the robot's pose."""
     return f"searched {direction_words(bearing_rad)} {metres_words(distance_m)}"
 
 
 def seen_memory(what: str, bearing_rad: float, distance_m: float) -> str:
-    """The memory of a thing seen earlier, relative to the robot as it stands."""
+    """Return the memory of a thing seen earlier, relative to the robot's pose."""
     return f"saw {what} {direction_words(bearing_rad)} {metres_words(distance_m)}"
 
 
 @dataclass(frozen=True)
 class SeenMemory:
-    """What a line of `seen_memory` says: the middle of its direction, its rounded distance."""
+    """The content of a `seen_memory` line: the middle of its direction, its rounded distance."""
 
     what: str
     bearing_rad: float
@@ -109,7 +110,7 @@ _SEEN = re.compile(rf"saw (.+?) ({'|'.join(_MIDDLES_DEG)}) (\d+\.\d) m")
 
 
 def read_seen_memory(line: str) -> SeenMemory | None:
-    """What a memory says was seen where, or None where it is of another sort."""
+    """Parse a `seen_memory` line; None for a memory of another kind."""
     match = _SEEN.fullmatch(line)
     if match is None:
         return None
@@ -118,12 +119,12 @@ def read_seen_memory(line: str) -> SeenMemory | None:
 
 
 def shown_turn(turned_deg: float) -> int:
-    """Degrees turned as the prompt shows them: in steps of 15, three full turns at most."""
+    """Return the degrees turned as the prompt shows them: in steps of 15, at most three full turns."""
     return min(round(turned_deg / 15.0) * 15, 1080)
 
 
 def render_user_text(context: PromptContext) -> str:
-    """The part of the prompt that follows the image."""
+    """Return the part of the prompt that follows the image."""
     steps = context.steps[-HISTORY_STEPS:]
     last = "; ".join(f"{s.phase}: {s.action}" for s in steps) or "none"
     memory = "; ".join(context.memories[-MEMORY_SLOTS:]) or "none"
@@ -132,15 +133,16 @@ def render_user_text(context: PromptContext) -> str:
 
 
 def render_prompt(context: PromptContext, instructed: bool = False) -> str:
-    """The whole chat text, image placeholder included, up to where the answer begins.
+    """Return the whole chat text, image placeholder included, up to the beginning of the answer.
 
-    `instructed`: it tells a general model what the trained ones know: the actions and the form of an answer.
+    `instructed`: explain to a general model what the trained ones know, the actions and the form of an
+    answer.
     """
     prefix = INSTRUCTED_PREFIX if instructed else PROMPT_PREFIX
     return prefix + render_user_text(context) + PROMPT_SUFFIX
 
 
 def normalise_instruction(words: str | Sequence[str]) -> str:
-    """Lower case, single spaces, no closing full stop: the form the models are trained on."""
+    """Return lower case, single spaces, no closing full stop: the form that the models are trained on."""
     text = words if isinstance(words, str) else " ".join(words)
     return " ".join(text.lower().split()).rstrip(".!")

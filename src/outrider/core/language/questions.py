@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The prompt of a question that memory answers, and documents that tell of private things unnamed.
+"""The prompt of a question that memory answers, and documents in which private words are masked.
 
-One place for its form: training data, the robot and the cloud render it through the same functions.
+Its form is defined only here: training data, the robot and the cloud render it with the same functions.
 
-A private document is masked before a model reads it for a text that two sides write together: what the
-question does not hold itself becomes slots, `#1`, `#2`. Their words stay on the robot, which fills them in
-once the text is final. So neither a token drafted from a private document nor a distribution over tokens can
+A private document is masked before a model reads it for a text that two sides write together: words that
+are not in the question become slots, `#1`, `#2`. Their words stay on the robot, which fills them in once
+the text is final. So neither a token drafted from a private document nor a distribution over tokens can
 hold a word of it.
 """
 
@@ -18,32 +18,32 @@ from outrider.core.errors import ConfigError
 from outrider.core.language.prompt import PROMPT_SUFFIX, as_words
 
 ANSWER_MODES = ("memory", "aggregate")
-"""How a robot answers questions: by itself, or in one text with a cloud."""
+"""How a robot answers questions: alone, or in one text with a cloud."""
 QUOTES = "quotes"
-"""The name of the model that needs no weights, `aggregation.quoting`; any other is a folder."""
+"""The name of the model without weights, `aggregation.quoting`; any other name is a folder."""
 QUESTION_SYSTEM_TEXT = "Answer from memory."
 _HEAD = f"<|im_start|>system\n{QUESTION_SYSTEM_TEXT}<|im_end|>\n<|im_start|>user\nmemory:\n"
 _TASK = "task: "
 _PLAIN = r"[^\s.,;:!?()\"']"
 _WORD = re.compile(rf"{_PLAIN}+(?:[.,:'’-]+{_PLAIN}+)*")
-"""Whatever is no blank and no sentence mark: signs of any script are words too."""
+"""Everything but blanks and sentence marks: signs of any script count as words."""
 _SLOT = re.compile(r"#(\d+)")
 _FUNCTION_TEXT = """
     a an the this that is are was were be been i my me we our you your he his she her it its they of in on at
     to by for from with and or so
 """
 FUNCTION_WORDS = frozenset(_FUNCTION_TEXT.split())
-"""Words that tell nothing by themselves; they stay where they join words that are public."""
+"""Words without meaning of their own; between public words they stay."""
 
 
 def question_prompt(question: str, documents: Iterable[str] = ()) -> str:
-    """The whole chat text; each document is a line of it, and holds no control token."""
+    """Return the whole chat text. Each document is one line of it, without control tokens."""
     lines = "".join(f"{' '.join(document.split())}\n" for document in documents)
     return f"{_HEAD}{as_words(lines)}{_TASK}{as_words(' '.join(question.split()))}{PROMPT_SUFFIX}"
 
 
 def parts_of(prompt: str) -> tuple[str, list[str]]:
-    """The question and the documents of a prompt. Raises ConfigError for any other text."""
+    """Return the question and the documents of a prompt. Raises ConfigError for any other text."""
     *documents, task = prompt.removeprefix(_HEAD).removesuffix(PROMPT_SUFFIX).split("\n")
     question = task.removeprefix(_TASK)
     if not question.strip() or question_prompt(question, documents) != prompt:
@@ -52,7 +52,7 @@ def parts_of(prompt: str) -> tuple[str, list[str]]:
 
 
 def question_of(prompt: str) -> str:
-    """The question of a prompt without documents. Raises ConfigError for any other text."""
+    """Return the question of a prompt without documents. Raises ConfigError for any other text."""
     question, documents = parts_of(prompt)
     if documents:
         raise ConfigError("a question must come without documents: each side has its own")
@@ -60,14 +60,17 @@ def question_of(prompt: str) -> str:
 
 
 class Slots:
-    """The private words of one text's documents, by the number of their slot from 1. They stay here."""
+    """The private words of one text's documents, by the number of their slot, from 1.
+
+    They stay on the robot.
+    """
 
     def __init__(self, question: str) -> None:
         self._public = {word.lower() for word in _WORD.findall(question)} - FUNCTION_WORDS
         self._words: list[str] = []
 
     def mask(self, document: str) -> str:
-        """The document with a slot for every run of words that are not the question's."""
+        """Return the document with a slot for every run of words that are not in the question."""
         masked, end = "", 0
         for start, stop in self._private_runs(document):
             self._words.append(document[start:stop])
@@ -76,14 +79,16 @@ class Slots:
         return masked + document[end:]
 
     def fill(self, text: str) -> str:
-        """A text with the words of its slots; a slot that was never made says nothing."""
+        """Return a text with its slots filled; an unknown slot becomes "something"."""
         return _SLOT.sub(lambda slot: self._word(int(slot[1])), text)
 
     def _word(self, number: int) -> str:
         return self._words[number - 1] if 1 <= number <= len(self._words) else "something"
 
     def _private_runs(self, document: str) -> Sequence[tuple[int, int]]:
-        """From the first to the last private word of each stretch without a word of the question."""
+        """Return (start, end) from the first to the last private word of each run
+        without a word of the question.
+        """
         runs: list[tuple[int, int]] = []
         is_open = False
         for word in _WORD.finditer(document):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sentence read in one language: its steps as it stands, or with its spelling mended."""
+"""Reads a sentence in one language, as it is or with its spelling corrected."""
 
 from __future__ import annotations
 
@@ -57,17 +57,17 @@ class Reading:
 
     @cached_property
     def tokens(self) -> list[Token]:
-        """Returns the words, numbers and signs of the sentence."""
+        """The words, numbers and signs of the sentence."""
         return self.book.tokens(self.sentence)
 
     @property
     def num_strange(self) -> int:
-        """How many letters are in words of neither the language's file nor the model's vocabulary."""
+        """How many letters are in words that neither the language's file nor the model's vocabulary has."""
         words = (token.word for token in self.tokens)
         return sum(len(word) for word in words if word[0].isalpha() and not self._is_known(word))
 
     def plan(self) -> Plan | None:
-        """The plan, or None where this is no sentence of the language."""
+        """Return the plan, or None if this is not a sentence of the language."""
         steps = self.steps(described=False)
         if steps is None and self.vocabulary is None:
             steps = self.steps(described=True)
@@ -95,11 +95,11 @@ class Reading:
         return Plan(steps, tuple(dict.fromkeys(filter(None, notes))))
 
     def _why_not_remembered(self, steps: Sequence[Step]) -> str:
-        """Why a sentence that would change memory is refused; empty for nothing.
+        """Return why a sentence that would change memory is refused; empty if it is not.
 
-        An order that only a comma parts from what is to be forgotten may be meant instead of it: "forget the
-        sofa, go to the table". One within what is to be remembered may be meant by itself, but not what
-        somebody is to do: "remember that you must turn left".
+        An order that only a comma separates from a thing to forget may be meant to be done: "forget the
+        sofa, go to the table". So may an order in a statement, unless it is for somebody else: "remember
+        that you must turn left".
         """
         links = list(self.book.connector.finditer(joined(self.tokens)))
         if any(isinstance(step, Forget) for step in steps):
@@ -120,15 +120,15 @@ class Reading:
         return REMEMBERS_AND_MORE if more and ":" not in text else ""
 
     def _after(self, links: Iterable[re.Match[str]]) -> Iterator[Step]:
-        """Yields what the rest of the sentence after each of some links says to do."""
+        """Yield the step that the rest of the sentence after each link asks for."""
         ends = (link.string.count(" ", 0, link.end()) for link in links)
         read = (self.clauses.read(self.tokens[end:], self.sentence, See(), False, False) for end in ends)
         return filter(None, read)
 
     def _parted(self) -> str:
-        """Why what no motion can heed is refused where a word such as "then" is in it; empty for nothing.
+        """Return why words with a "then" that no motion can obey are refused; empty if they are not.
 
-        The "and" of "over and over" and the "next" of "next week" part no steps; "again" is no politeness.
+        The "and" of "over and over" and the "next" of "next week" divide no steps.
         """
         words = [token.word for token in self.tokens]
         found = self.book.unheeded(words, ("beyond",)), self.book.unheeded(words, ("condition",))
@@ -137,7 +137,7 @@ class Reading:
         return next((WHY_UNHEEDED[kind].format(words) for kind, words in told), "")
 
     def steps(self, described: bool) -> tuple[Step, ...] | None:
-        """The steps of the sentence as it stands, a correction's "no" left out."""
+        """Return the steps of the sentence as it is, without a correction's "no"."""
         tokens, corrected = self._without_correction()
         correct = None if corrected else self._spoken_correction()
         if correct is not None:
@@ -164,10 +164,10 @@ class Reading:
         return [token.word for token in self.clauses.bare(self.tokens)]
 
     def respelt(self, is_order: bool, kept: Collection[str] = ()) -> Plan | None:
-        """The plan of the sentence with its spelling mended; None where that makes no plan either.
+        """Return the plan of the sentence with its spelling corrected; None if that makes no plan either.
 
-        Raises InstructionError for one that acts: it is to be confirmed. Of an order no question is made, and
-        none by mending words of `kept`.
+        Raises InstructionError for a plan that acts, to have it confirmed. An order never becomes a
+        question, and nothing does by correcting words of `kept`.
         """
         mended = (one for one in self._mended(kept) if not (is_order and one[1].only_tells))
         text, plan = next(mended, ("", None))
@@ -189,9 +189,9 @@ class Reading:
         return self.tokens[match[0].count(" ") :], True
 
     def _forbids(self, openers: str) -> bool:
-        """Whether the words that begin a correction end in one that forbids what follows: "i said no chair".
+        """Return whether a correction's openers end in one that forbids what follows: "i said no chair".
 
-        A negation may repeat the one before it, have a comma after it, or be the first and no word for "not".
+        Not if it repeats the negation before it, precedes a comma, or is the first and no word for "not".
         """
         *before, (last, paused) = [(one["said"], one["pause"]) for one in self.book.opener.finditer(openers)]
         if paused:
@@ -201,7 +201,7 @@ class Reading:
         return is_not or (negates and bool(before) and before[-1] != (last, None))
 
     def _spoken_correction(self) -> tuple[Step, ...] | None:
-        """A correction whose "no" has no comma after it, as a recogniser writes it: "no the other one"."""
+        """Return a correction whose "no" has no comma, as after speech recognition: "no the other one"."""
         match = self.book.correction.match(joined(self.tokens))
         if match is not None and self._forbids(match[0]):
             return None
@@ -215,10 +215,10 @@ class Reading:
     def _split(
         self, tokens: Sequence[Token], previous: Step | None, corrected: bool, described: bool
     ) -> tuple[Step, ...] | None:
-        """One step, or a step, a word such as "then", and the rest; a question in any words if need be.
+        """Return one step, or a step and those after a word such as "then"; else a question in any words.
 
-        What follows is read once for each kind of step before it: else the ways to part a sentence double
-        with each "and".
+        The rest is read once for each kind of previous step; otherwise the ways to split a sentence would
+        double with every "and".
         """
         previous = _as_heeded(previous)
         key = (len(tokens), previous, corrected, described)
@@ -251,7 +251,7 @@ class Reading:
     def _read(
         self, tokens: Sequence[Token], end: int, previous: Step | None, corrected: bool, described: bool
     ) -> Step | None:
-        """The first `end` of the tokens as a step; none that moves or erases where they only ask."""
+        """Read the first `end` tokens as a step; None for one that moves or erases if they only ask."""
         step = self.clauses.read(tokens[:end], self.sentence, previous, corrected, described)
         acts = step is not None and (step.moves or isinstance(step, Forget))
         if acts and self._only_asks(tokens, end, previous):
@@ -260,7 +260,7 @@ class Reading:
         return step
 
     def _only_asks(self, tokens: Sequence[Token], end: int, previous: Step | None) -> bool:
-        """Whether a clause ends in a question mark and is no request, such as one with "can you"."""
+        """Return whether a clause ends in a question mark and is no request such as "can you ..."."""
         words = [token.word for token in tokens[:end]]
         while words and words[-1] in PUNCTUATION:
             words.pop()
@@ -274,7 +274,7 @@ class Reading:
         return goes_on or self.book.request.search(f"{asked}{' '.join(words)} ") is None
 
     def _denies(self) -> bool:
-        """Whether a word of the sentence says that something is not to be done."""
+        """Return whether the sentence says that something is not to be done."""
         return self.book.denies([token.word for token in self.tokens])
 
     def _is_known(self, word: str) -> bool:
@@ -283,7 +283,7 @@ class Reading:
         return held or word in PUNCTUATION or any(word in words for words in slots)
 
     def _mended(self, kept: Collection[str]) -> Iterator[tuple[str, Plan]]:
-        """Plans within slips of the keyboard; none of a sentence that says what not to do."""
+        """Yield plans within few typing errors; none for a sentence that says what not to do."""
         for text in () if self._denies() else self.mended_texts():
             reading = Reading(self.book, text, self.vocabulary, self.knows)
             plan = reading.plan()
@@ -293,15 +293,15 @@ class Reading:
                 yield text, plan
 
     def _asks(self, mended: Reading, kept: Collection[str]) -> bool:
-        """Whether a mended question is one: the language knew a word of it, and none of `kept` was mended."""
+        """Return whether a corrected question is one: it had a known word, and none of `kept` was changed."""
         is_known = any(word[0].isalnum() for word in self.known_words)
         return is_known and not self._changed(mended)[0] & set(kept)
 
     def _is_meant(self, mended: Reading) -> bool:
-        """Whether a mended order says what this one does, and nothing that no motion can heed.
+        """Return whether a corrected order says the same as this one, and nothing that no motion can obey.
 
-        It leaves out or replaces no word but an article, unless by one that is a slip away. What it adds are
-        articles, and a word after the first that is no side, size or number and not the model's: "to".
+        It may omit only articles and replace only misspelt words. It may add articles, and as second word
+        one that is no side, size or number and not the model's: "to".
         """
         lost, added = self._changed(mended)
         slips = {word: closest(word, added) for word in lost if self._is_strange(word)}
@@ -313,12 +313,12 @@ class Reading:
         return is_whole and more <= after_first and not why_unheeded(self.book, self.told_words)
 
     def _changed(self, mended: Reading) -> tuple[set[str], set[str]]:
-        """The words that a mended sentence lacks, and those that it has besides."""
+        """Return the words that a corrected sentence lacks, and those that it adds."""
         own, other = Counter(self.told_words), Counter(mended.told_words)
         return set(own - other), set(other - own)
 
     def mended_texts(self) -> Iterator[str]:
-        """The sentence with all strange words mended, or one other way; see `mended_texts`."""
+        """Yield the sentence with all unknown words corrected, or one other way; see `mended_texts`."""
         words = [token.word for token in self.tokens]
         more = tuple(self._vocabulary_words())
         return mended_texts(self.book, words, self._is_strange, more, self._nearest())
@@ -331,7 +331,7 @@ class Reading:
             yield from words
 
     def _nearest(self) -> list[str]:
-        """The trained sentence that comes nearest, if all of its words are known."""
+        """Return the words of the nearest trained sentence, if all of them are known."""
         near = (
             nearest(self.sentence, self.vocabulary)
             if self.vocabulary and self.book.language == "en"
@@ -341,10 +341,10 @@ class Reading:
 
 
 def _as_heeded(previous: Step | None) -> Step | None:
-    """A step as what comes after it heeds it: of a question in any words, a way or a statement no words."""
+    """Return a step without its words where the next step does not depend on them."""
     return type(previous)("") if isinstance(previous, Ask | Follow | Remember) else previous
 
 
 def knows_nothing(thing: str) -> bool:
-    """Whether memory knows a thing: that of a robot that remembers nothing."""
+    """Return False, as the memory of a robot that remembers nothing."""
     return False

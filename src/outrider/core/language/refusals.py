@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a sentence is refused, and what to say instead. `planner` decides that it is."""
+"""Errors that say why a sentence is refused and what to say instead. `planner` decides on the refusal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from outrider.core.language.words.things import SIDES, SIZES
 
 MOST_CHARACTERS, MOST_WORDS = 400, 80
 MOST_READ = 1000
-"""Characters beyond which a text is no sentence at all, not even one to remember."""
+"""The most characters of a sentence of any kind, even one to remember."""
 FIND_EXAMPLE = "find the silver bottle"
 EXAMPLE = f'for example "{FIND_EXAMPLE}"'
 ALL_WORDS = "`outrider words` lists all that can be said"
@@ -23,7 +23,7 @@ ALL_WORDS = "`outrider words` lists all that can be said"
 def refusal(
     sentence: str, vocabulary: Vocabulary | None, book: Phrasebook, clauses: Clauses
 ) -> InstructionError:
-    """Why a sentence is no plan, and what to say instead."""
+    """Return why a sentence is not a plan, and what to say instead."""
     said = shortened(sentence)
     words = [token.word for token in book.tokens(sentence) if token.word not in PUNCTUATION]
     sizes = (("characters", len(sentence), MOST_CHARACTERS), ("words", len(words), MOST_WORDS))
@@ -52,7 +52,7 @@ def refusal(
 
 
 def too_long(num: int, what: str, most: int) -> InstructionError:
-    """Why a sentence with so many characters or words is no plan."""
+    """Return the error for a sentence with `num` characters or words."""
     return InstructionError(f"the instruction has {num} {what}; at most {most} are taken: say less")
 
 
@@ -72,7 +72,7 @@ def _unknown_thing(said: str, thing: str, vocabulary: Vocabulary) -> Instruction
 
 
 def _lacking(thing: str, vocabulary: Vocabulary) -> str:
-    """What a thing is told from others by that the model was not made for: its size or its side."""
+    """Return the property in a thing's name that the model was not made for: its size or its side."""
     first, *more = thing.split()
     ways = (("size", SIZES), ("side", SIDES))
     return next((way for way, words in ways if more and first in words and not vocabulary.words(way)), "")
@@ -95,6 +95,6 @@ def _known(slot: str, vocabulary: Vocabulary) -> str:
 
 
 def shortened(sentence: str) -> str:
-    """A sentence as messages quote it."""
+    """Return a sentence as messages quote it."""
     text = normalise_instruction(sentence)
     return text if len(text) <= 80 else f"{text[:77]}..."

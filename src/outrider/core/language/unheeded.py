@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why words are refused that no motion can heed."""
+"""Reasons for refusing words that no motion can obey."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ WHY_UNHEEDED = {
     "order_in_ways": _OTHERS,
     "limit_in_ways": _LIMITED,
 }
-"""Why words are refused, by their kind."""
+"""The reasons, by the kind of words."""
 
 
 def why_unheeded(book: Phrasebook, words: Sequence[str], kinds: Iterable[str] = ANYWHERE) -> str:
-    """Why no motion can heed some words; empty where it can."""
+    """Return why no motion can obey the words; empty if one can."""
     found = book.unheeded(words, kinds)
     return WHY_UNHEEDED[found[0]].format(found[1]) if found else ""

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Go2's own sensors: its front camera, its lidar, and pictures as JPEG."""
+"""The Go2's sensors: its front camera, its lidar, and pictures as JPEG."""

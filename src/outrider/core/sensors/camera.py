@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The camera the models are made for, and the one place where a frame becomes what both sides see.
+"""The camera that the models are made for; the only place where a frame becomes what both sides see.
 
-Intrinsics of the Go2's front camera (1280x720, fx = 864.4 px by public calibration): 73 degrees across.
+Intrinsics of the Go2's front camera (1280x720, fx = 864.4 px by public calibration): 73 degrees wide.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from outrider.core.values import Pose2D
 
 SHAPE_TOLERANCE = 0.02
-"""Of the ratio of width and height, which rounding to whole pixels changes."""
+"""Tolerance of the ratio of width and height, which rounding to whole pixels changes."""
 
 
 @dataclass(frozen=True)
@@ -25,21 +25,21 @@ class CameraModel:
 
     @property
     def horizontal_fov_rad(self) -> float:
-        """Returns the horizontal field of view in radians."""
+        """The horizontal field of view in radians."""
         return 2.0 * math.atan(self.width / 2.0 / self.focal_px)
 
     @property
     def vertical_fov_rad(self) -> float:
-        """Returns the vertical field of view in radians."""
+        """The vertical field of view in radians."""
         return 2.0 * math.atan(self.height / 2.0 / self.focal_px)
 
     def has_shape(self, width: int, height: int) -> bool:
-        """Whether a picture of this size may be this camera's, at any resolution."""
+        """Return whether a picture of this size may be this camera's, at any resolution."""
         whole = self.width * height
         return abs(width * self.height - whole) <= SHAPE_TOLERANCE * whole
 
     def scaled_to(self, width: int, height: int) -> CameraModel:
-        """The same lens at another resolution."""
+        """Return a camera with the same lens at another resolution."""
         return CameraModel(width, height, self.focal_px * width / self.width)
 
 
@@ -55,18 +55,18 @@ _NEAREST_M = 0.1
 
 @dataclass(frozen=True)
 class CameraView:
-    """What the robot's camera, which looks level, sees from a pose of the base.
+    """The view of the robot's level camera from a pose of the base.
 
-    Places in the picture are shares of its width and height, from the upper left corner.
+    Positions in the picture are fractions of its width and height, from the upper left corner.
     """
 
     camera: CameraModel
     pose: Pose2D
 
     def share_of(self, x: float, y: float, height_m: float) -> tuple[float, float, float] | None:
-        """Where a point of the world is in the picture, and metres ahead; None for one that is not ahead.
+        """Return a world point's position in the picture, and its distance ahead in metres.
 
-        The place may lie beyond the picture's edge.
+        None for a point that is not ahead. The position may lie outside the picture.
         """
         distance, bearing = self.pose.distance_to(x, y), self.pose.bearing_to(x, y)
         ahead_m = distance * math.cos(bearing) - CAMERA_FORWARD_M
@@ -77,7 +77,7 @@ class CameraView:
         return 0.5 + across_px / self.camera.width, 0.5 + down_px / self.camera.height, ahead_m
 
     def floor_at(self, across: float, down: float) -> tuple[float, float, float] | None:
-        """The point of the floor at a place in the picture, and metres ahead; None from the horizon up."""
+        """Return the floor point at a picture position, and metres ahead; None at or above the horizon."""
         down_px = (down - 0.5) * self.camera.height
         if down_px <= 0.0:
             return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be told of a JPEG from its bytes alone: whether it is whole, and how large."""
+"""What the bytes of a JPEG show without decoding: whether it is complete, and its size."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from outrider.core.errors import FrameError
 
 MAX_SIDE_PX = 4096
 MAX_SCANS = 100
-"""Passes over the picture: a progressive one has about ten, and each costs a decoder time for all blocks."""
+"""Passes over the picture: a progressive JPEG has about ten, and each costs decoding time for all blocks."""
 _START = b"\xff\xd8\xff"
 _SCAN = b"\xff\xda"
 _END = b"\xff\xd9"
@@ -16,15 +16,15 @@ _PICTURE_HEADERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 
 def jpeg_size(jpeg: bytes) -> tuple[int, int]:
-    """Width and height in pixels, read from the header before anything is decoded.
+    """Return width and height in pixels, read from the header before anything is decoded.
 
-    Raises FrameError for bytes that are no JPEG, for a truncated one (decoders fill the missing part with
-    grey), for sides beyond MAX_SIDE_PX (a few bytes can claim gigabytes) and for more than MAX_SCANS scans
-    (of a few bytes each, they can take a decoder minutes).
+    Raises FrameError for bytes that are not a JPEG, for a truncated one (decoders fill the missing part
+    with grey), for sides beyond MAX_SIDE_PX (a few bytes can claim gigabytes) and for more than MAX_SCANS
+    scans (of a few bytes each, they can take a decoder minutes).
     """
     if not jpeg.startswith(_START):
         raise FrameError(f"the frame of {len(jpeg)} bytes is no JPEG: check the camera's encoding")
-    # In a comment, or behind the end, the same bytes are no scan.
+    # The same bytes in a comment, or after the end, are not a scan.
     looks_whole, looked = jpeg.rstrip(b"\0").endswith(_END), jpeg.count(_SCAN)
     scans = looked if looks_whole and looked <= MAX_SCANS else _scans_to_the_end(jpeg)
     if scans is None:
@@ -38,7 +38,10 @@ def jpeg_size(jpeg: bytes) -> tuple[int, int]:
 
 
 def _scans_to_the_end(jpeg: bytes) -> int | None:
-    """Scans before the picture's end, whatever a camera or a phone has written after it; None without one."""
+    """Return the number of scans before the picture's end; None without an end.
+
+    What follows it is ignored.
+    """
     at, scans = 2, 0
     while (at := jpeg.find(b"\xff", at)) >= 0 and at + 1 < len(jpeg):
         marker = jpeg[at + 1]
@@ -55,7 +58,7 @@ def _scans_to_the_end(jpeg: bytes) -> int | None:
 
 
 def _picture_header(jpeg: bytes) -> tuple[int, int]:
-    """Walk the marker segments up to the first frame header (ITU T.81, B.2.2)."""
+    """Return the size in the first frame header among the marker segments (ITU T.81, B.2.2)."""
     at = 2
     while at + 9 <= len(jpeg) and jpeg[at] == 0xFF:
         marker = jpeg[at + 1]

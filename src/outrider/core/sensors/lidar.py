@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated robots' lidar: above the middle of the base's footprint, below its belly."""
+"""The simulated robots' lidar: above the centre of the base's footprint, below its belly."""
 
 from __future__ import annotations
 
