@@ -165,7 +165,7 @@ class AdaptiveTuning:
     speed_memory: float = _tuned(
         0.9, "share", "weight that the usual speed keeps at a verdict: a memory of 10; chosen"
     )
-    change_signs: float = _tuned(
+    change_deviations: float = _tuned(
         2.5, "standard deviations", "between a long and a short memory, that prove a change; chosen"
     )
 

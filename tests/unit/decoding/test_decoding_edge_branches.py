@@ -40,7 +40,7 @@ def test_fsd_misses_where_no_hint_was_right():
 
 
 @pytest.mark.parametrize(
-    ("said", "judged", "drafted_by_edge", "stood"),
+    ("said", "judged", "drafted_by_edge", "accepted"),
     [
         ((3, 9, 5, 8), 4, 3, (True, False, True, False)),
         ((3, 9, 5, 6, 8), 4, 3, (True, False, True, True, False)),
@@ -48,9 +48,9 @@ def test_fsd_misses_where_no_hint_was_right():
         ((3, 8), 3, 3, (True, False)),
         ((8,), 3, 3, (False,)),
     ],
-    ids=["a draft after it fell", "all stood", "the first after it fell", "it fell", "all fell"],
+    ids=["a draft after it fell", "all accepted", "the first after it fell", "it fell", "all fell"],
 )
-def test_what_an_exit_predicted_is_no_draft_of_the_edges(said, judged, drafted_by_edge, stood):
+def test_what_an_exit_predicted_is_no_draft_of_the_edges(said, judged, drafted_by_edge, accepted):
     """Verified were 3, 9, 5, 6: 9 is what an exit had in place of 4, the others are drafts."""
     machine = edge(strategy="fsd", num_draft_tokens=2)
     draft(machine, 3, 4)
@@ -58,9 +58,9 @@ def test_what_an_exit_predicted_is_no_draft_of_the_edges(said, judged, drafted_b
     grow(machine, (5,))
     grow(machine, (6,))
     commit = machine.receive(verdict(said, 0, drafted=judged), 2.0)[0]
-    assert (commit.drafted, commit.stood) == (drafted_by_edge, stood)
-    assert commit.followed == stood[0]
-    assert commit.rejected == ((4,) if stood[0] else (3, 4))
+    assert (commit.drafted, commit.is_accepted) == (drafted_by_edge, accepted)
+    assert commit.followed == accepted[0]
+    assert commit.rejected == ((4,) if accepted[0] else (3, 4))
 
 
 def test_a_second_choice_that_stood_was_drafted():
@@ -70,12 +70,12 @@ def test_a_second_choice_that_stood_was_drafted():
     grow(machine, (3, 7))
     grow(machine, (4, 6))
     verified = machine.receive(verdict((7, 6), 0, drafted=2), 2.0)[0]
-    assert (verified.drafted, verified.stood) == (2, (True, False))
+    assert (verified.drafted, verified.is_accepted) == (2, (True, False))
     machine = edge(strategy="outrider", num_draft_tokens=4)
     prefill(machine)
     grow(machine, (3, 7))
     own = machine.receive(verdict((7,), 0, drafted=1), 2.0)[0]
-    assert (own.drafted, own.stood) == (1, (False,))
+    assert (own.drafted, own.is_accepted) == (1, (False,))
 
 
 def test_a_hit_is_the_first_exits_that_said_so():

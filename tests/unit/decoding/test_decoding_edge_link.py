@@ -151,7 +151,7 @@ def test_a_late_verdict_on_drafts_that_it_wrote_alone_judges_none_of_those_after
     machine.ask_again(2.0)
     grow(machine, (9,))
     commit = machine.receive(verdict((3, 4, 9), 0, drafted=2), 3.0)[0]
-    assert (commit.tokens, commit.drafted, commit.stood) == ((9,), 0, (False,))
+    assert (commit.tokens, commit.drafted, commit.is_accepted) == ((9,), 0, (False,))
 
 
 def test_a_storm_of_prefill_again_opens_once():

@@ -18,41 +18,42 @@ def once(hint: ExitHint) -> ExitObservation:
     return observed_after(hint, None)
 
 
-def chance(trust: ExitCalibrator, stance: str, confidence: float = 0.5) -> float:
+def chance(calibrator: ExitCalibrator, stance: str, confidence: float = 0.5) -> float:
     """Of a single word."""
     word = ExitHint(3, 0, 0, confidence, (0,), (confidence,))
-    return trust.chance(stance, once(word).signs(0))
+    return calibrator.chance(stance, once(word).features(0))
 
 
 def test_an_exit_that_agrees_is_believed_more_than_one_that_contradicts():
-    trust = ExitCalibrator()
-    assert chance(trust, "free", 0.6) == pytest.approx(0.6), "at first as much as it believes itself"
+    calibrator = ExitCalibrator()
+    assert chance(calibrator, "free", 0.6) == pytest.approx(0.6), "at first as much as it believes itself"
     for confidence in (0.2, 0.5, 0.9):
-        agrees, differs, free = (chance(trust, one, confidence) for one in ("agrees", "differs", "free"))
+        agrees, differs, free = (chance(calibrator, one, confidence) for one in ("agrees", "differs", "free"))
         assert agrees > free > differs
 
 
 @pytest.mark.parametrize("stance", ExitPriors._fields)
 def test_trust_follows_what_came(stance):
     """Right where the exit was sure, wrong where it was not, whatever was believed before."""
-    trust = ExitCalibrator()
+    calibrator = ExitCalibrator()
     for _ in range(300):
         for confidence in (0.3, 0.95):
-            signs = once(ExitHint(3, 0, 0, 0.5, (0,), (confidence,))).signs(0)
-            trust.on_outcome(stance, signs, right=confidence > 0.5)
-    assert chance(trust, stance, 0.3) < 0.1 and chance(trust, stance, 0.95) > 0.9
+            features = once(ExitHint(3, 0, 0, 0.5, (0,), (confidence,))).features(0)
+            calibrator.on_outcome(stance, features, right=confidence > 0.5)
+    assert chance(calibrator, stance, 0.3) < 0.1 and chance(calibrator, stance, 0.95) > 0.9
     others = [other for other in ExitPriors._fields if other != stance]
-    assert [chance(trust, other) for other in others] == [chance(ExitCalibrator(), other) for other in others]
+    fresh = ExitCalibrator()
+    assert [chance(calibrator, other) for other in others] == [chance(fresh, other) for other in others]
 
 
 @pytest.mark.parametrize("confidence", [0.0, 1.0, float("nan")])
 def test_a_confidence_beyond_all_measure_leaves_trust_sound(confidence):
-    trust = ExitCalibrator()
-    signs = once(ExitHint(3, 0, 0, 0.5, (0,), (confidence,))).signs(0)
+    calibrator = ExitCalibrator()
+    features = once(ExitHint(3, 0, 0, 0.5, (0,), (confidence,))).features(0)
     for right in (True, False) * 50:
-        trust.on_outcome("free", signs, right)
-    assert 0.0 < chance(trust, "free", confidence) < 1.0
-    assert 0.0 < chance(trust, "free") < 1.0
+        calibrator.on_outcome("free", features, right)
+    assert 0.0 < chance(calibrator, "free", confidence) < 1.0
+    assert 0.0 < chance(calibrator, "free") < 1.0
 
 
 def test_exits_that_say_the_same_one_after_the_other_are_a_run():
@@ -81,14 +82,14 @@ def test_hints_of_a_verification_that_was_given_up_begin_no_run():
 
 def test_what_exits_repeat_is_learnt_to_be_worth_more():
     """A first word is wrong, one that four exits have said is right."""
-    trust, first = ExitCalibrator(), once(exit_word(9, 8))
+    calibrator, first = ExitCalibrator(), once(exit_word(9, 8))
     last = first
     for exit in (4, 5, 6):
         last = observed_after(exit_word(9, 8, exit=exit), last)
     for _ in range(300):
-        trust.on_judged(first, (4,), (7,))
-        trust.on_judged(last, (4,), (9,))
-    chances = [dict(trust.outcomes(heard, (4,)))[(9,)] for heard in (first, last)]
+        calibrator.on_judged(first, (4,), (7,))
+        calibrator.on_judged(last, (4,), (9,))
+    chances = [dict(calibrator.outcomes(heard, (4,)))[(9,)] for heard in (first, last)]
     assert chances[0] < 0.1 < 0.9 < chances[1]
 
 
@@ -98,21 +99,21 @@ def exit_word(*choices: int, exit: int = 3) -> ExitHint:
 
 def test_trust_in_both_sides_of_a_contradiction_is_learnt_from_what_came():
     """The exit contradicts the draft at its second token; nine times in ten the draft was right."""
-    trust = ExitCalibrator()
+    calibrator = ExitCalibrator()
     for number in range(300):
         new = (4, 9) if number % 10 == 0 else (4, 5, 8)
-        trust.on_judged(once(exit_word(4, 9, 8)), (4, 5), new)
-    outcomes = dict(trust.outcomes(once(exit_word(4, 9, 8)), (4, 5)))
+        calibrator.on_judged(once(exit_word(4, 9, 8)), (4, 5), new)
+    outcomes = dict(calibrator.outcomes(once(exit_word(4, 9, 8)), (4, 5)))
     assert outcomes[(4, 9)] == pytest.approx(0.1, abs=0.06)
     assert outcomes[(4, 5, 8)] > 0.6
 
 
 def test_beyond_a_rejection_nothing_is_learnt():
-    trust = ExitCalibrator()
+    calibrator = ExitCalibrator()
     for _ in range(150):
-        trust.on_judged(once(exit_word(4, 9, 8)), (4, 5), (6,))
-    assert chance(trust, "agrees") < 0.05
-    assert [chance(trust, one) for one in ("differs", "free")] == [
+        calibrator.on_judged(once(exit_word(4, 9, 8)), (4, 5), (6,))
+    assert chance(calibrator, "agrees") < 0.05
+    assert [chance(calibrator, one) for one in ("differs", "free")] == [
         chance(ExitCalibrator(), one) for one in ("differs", "free")
     ]
 
@@ -124,10 +125,10 @@ tokens = st.lists(st.integers(0, 2), max_size=4).map(tuple)
 @given(tokens, st.lists(tokens, max_size=30), st.data())
 def test_outcomes_are_distinct_and_their_chances_are_chances(draft, judged, data):
     choices = data.draw(st.tuples(*[st.integers(0, 2)] * (len(draft) + 1)))
-    heard, trust = once(exit_word(*choices)), ExitCalibrator()
+    heard, calibrator = once(exit_word(*choices)), ExitCalibrator()
     for new in judged:
-        trust.on_judged(heard, draft, new)
-    outcomes = trust.outcomes(heard, draft)
+        calibrator.on_judged(heard, draft, new)
+    outcomes = calibrator.outcomes(heard, draft)
     assert len({tokens for tokens, _ in outcomes}) == len(outcomes) > 0
     assert all(0.0 <= chance <= 1.0 for _, chance in outcomes)
 
@@ -153,18 +154,18 @@ def test_a_choice_that_an_exit_before_was_sure_of_is_learnt_to_be_worth_more():
         words = [ExitHint(exit, 0, 9, 0.5, (9,), (sure,)) for exit, sure in ((3, first), (4, 0.5))]
         return observed_after(words[1], once(words[0]))
 
-    trust = ExitCalibrator()
+    calibrator = ExitCalibrator()
     for _ in range(100):
-        trust.on_judged(heard(0.95), (), (9,))
-        trust.on_judged(heard(0.4), (), (7,))
-    chances = [dict(trust.outcomes(heard(first), ()))[(9,)] for first in (0.4, 0.95)]
+        calibrator.on_judged(heard(0.95), (), (9,))
+        calibrator.on_judged(heard(0.4), (), (7,))
+    chances = [dict(calibrator.outcomes(heard(first), ()))[(9,)] for first in (0.4, 0.95)]
     assert chances[0] < 0.1 < 0.9 < chances[1]
 
 
 def test_what_changes_late_in_a_session_is_learnt_as_well():
-    trust, signs = ExitCalibrator(), once(exit_word(4)).signs(0)
+    calibrator, features = ExitCalibrator(), once(exit_word(4)).features(0)
     for number in range(20_000):
-        trust.on_outcome("free", signs, right=number % 2 == 0)
+        calibrator.on_outcome("free", features, right=number % 2 == 0)
     for _ in range(150):
-        trust.on_outcome("free", signs, right=False)
-    assert trust.chance("free", signs) < 0.2
+        calibrator.on_outcome("free", features, right=False)
+    assert calibrator.chance("free", features) < 0.2

@@ -69,7 +69,7 @@ def test_the_exits_of_a_verification_that_was_left_are_judged_by_the_next():
         judged(predicted, pace, (1, 9, *READY), new)
         assert predicted.tokens == (), "the text is another"
     heard = observed_after(word(1, 9), None)
-    chances = [dict(pace.trust.outcomes(heard, (1, 2)))[(1, 9)] for pace in (right, wrong)]
+    chances = [dict(pace.calibrator.outcomes(heard, (1, 2)))[(1, 9)] for pace in (right, wrong)]
     assert chances[0] > chances[1]
 
 

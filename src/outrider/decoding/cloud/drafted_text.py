@@ -89,8 +89,8 @@ class DraftedText(DraftView):
     ) -> list[tuple[Tokens, float]]:
 
         def may_grow(path: Tokens) -> bool:
-            stood = common_length(path, running)
-            return len(path) < min(stood + 1 + beyond, self.room) and self.continues(path[-1:])
+            common = common_length(path, running)
+            return len(path) < min(common + 1 + beyond, self.room) and self.continues(path[-1:])
 
         rest = max(0.0, 1.0 - sum(chance for _, chance in outcomes))
         starts = [(tokens, self._digest_after(tokens), chance) for tokens, chance in (*outcomes, ((), rest))]

@@ -113,8 +113,8 @@ class DecodeRecorder:
     def _trace(self, commit: Commit) -> tuple[tuple[str, TokenFate], ...]:
         """Return each token's word and fate. Rejected ones come where the text leaves the main branch."""
         fates = [
-            (token, TokenFate.ACCEPTED if stood else TokenFate.WRITTEN)
-            for token, stood in zip(commit.tokens, commit.stood, strict=True)
+            (token, TokenFate.ACCEPTED if accepted else TokenFate.WRITTEN)
+            for token, accepted in zip(commit.tokens, commit.is_accepted, strict=True)
         ]
         fates[commit.followed : commit.followed] = [(token, TokenFate.REJECTED) for token in commit.rejected]
         fates += [(token, TokenFate.AHEAD) for token in commit.ahead]

@@ -121,7 +121,7 @@ class LinkedDecoder(TextDecoder):
         try:
             self._perform(self._machine.begin(request.prompt, request.max_new_tokens, self._clock()))
             while not self._machine.done:
-                self._heed_owner(self._now())
+                self._heed_cancel_and_deadline(self._now())
                 self._advance()
         except BaseException:
             self._abandon()
@@ -162,12 +162,12 @@ class LinkedDecoder(TextDecoder):
         if now_s >= self._watch_s:
             self._watch_link(now_s)
         job = self._machine.next_job()
-        if self._hears_news(0.0 if job is not None else min(_POLL_S, self._deadline_s - now_s)):
+        if self._takes_in_news(0.0 if job is not None else min(_POLL_S, self._deadline_s - now_s)):
             return
         if job is not None:
             self._work(job)
 
-    def _heed_owner(self, now_s: float) -> None:
+    def _heed_cancel_and_deadline(self, now_s: float) -> None:
         """Raise Cancelled if the text is no longer wanted, or the deadline's error if it is late."""
         if self._is_closed:
             raise Cancelled(CLOSED)
@@ -176,7 +176,7 @@ class LinkedDecoder(TextDecoder):
         if now_s > self._deadline_s:
             raise self._deadline_error()
 
-    def _hears_news(self, timeout_s: float) -> bool:
+    def _takes_in_news(self, timeout_s: float) -> bool:
         """Handle a frame if one arrives in time. Return whether one did."""
         received = self._link.receive(timeout_s)
         if received is None:
@@ -220,8 +220,8 @@ class LinkedDecoder(TextDecoder):
             if now_s < due_s:
                 return
             due_s = now_s + GLANCE_S
-            self._heed_owner(now_s)
-            if self._hears_news(0.0) and self._machine.should_abort(job):
+            self._heed_cancel_and_deadline(now_s)
+            if self._takes_in_news(0.0) and self._machine.should_abort(job):
                 raise Aborted
 
         return glance

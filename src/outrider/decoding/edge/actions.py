@@ -19,7 +19,7 @@ class Send:
 @dataclass(frozen=True)
 class Commit:
     """Tokens that are final now. Without a `verdict`, the edge wrote them alone. `drafted`: how many draft
-    tokens were verified; `stood`: for each token, whether it is an accepted draft token.
+    tokens were verified; `is_accepted`: for each token, whether it is an accepted draft token.
 
     `foreseen`: whether the text after them was being drafted already; `exit`: the first early exit that
     hinted at them. For observers, on the draft's main branch: `followed`: how many of the tokens it had;
@@ -28,7 +28,7 @@ class Commit:
 
     tokens: tuple[int, ...]
     drafted: int
-    stood: tuple[bool, ...]
+    is_accepted: tuple[bool, ...]
     verdict: Verdict | Unsettled | None
     foreseen: bool = False
     exit: int | None = None
@@ -39,7 +39,7 @@ class Commit:
     @property
     def accepted(self) -> int:
         """The number of accepted draft tokens."""
-        return sum(self.stood)
+        return sum(self.is_accepted)
 
 
 @dataclass(frozen=True)

@@ -143,7 +143,7 @@ def commit_of(
     return Commit(
         new,
         drafted=num_verified - ranks[:-1][:num_verified].count(None),
-        stood=_accepted(ranks, num_verified),
+        is_accepted=_accepted(ranks, num_verified),
         verdict=verdict,
         foreseen=reached is not None and reached.drafted,
         exit=exit_index,

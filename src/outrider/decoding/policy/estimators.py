@@ -46,9 +46,9 @@ class AcceptanceRates:
             return 0.0
         return self._hits[rank] / self._trials[rank]
 
-    def proves_less_than(self, rate: float, signs: float) -> bool:
-        """Whether the rate of first choices is below `rate` by more than `signs` standard deviations."""
-        return rate - self.rate() > signs * sqrt(rate * (1.0 - rate) / self._trials[0])
+    def proves_less_than(self, rate: float, deviations: float) -> bool:
+        """Whether the rate of first choices is below `rate` by more than `deviations` standard deviations."""
+        return rate - self.rate() > deviations * sqrt(rate * (1.0 - rate) / self._trials[0])
 
 
 class CalibratedAcceptance(AcceptanceRates):
@@ -131,15 +131,15 @@ class SteadyAcceptance:
     def _differs(self, odds: CalibratedAcceptance) -> bool:
         rate = (self._odds.rate() + odds.rate()) / 2.0
         deviation = sqrt(rate * (1.0 - rate) * (1.0 - odds.memory))
-        return abs(self._odds.rate() - odds.rate()) > self._tuning.change_signs * deviation
+        return abs(self._odds.rate() - odds.rate()) > self._tuning.change_deviations * deviation
 
     def rate(self) -> float:
         """Return the chance that a first choice is right."""
         return self._odds.rate()
 
-    def proves_less_than(self, rate: float, signs: float) -> bool:
+    def proves_less_than(self, rate: float, deviations: float) -> bool:
         """Whether first choices are right less often than `rate`; see `AcceptanceRates`."""
-        return self._odds.proves_less_than(rate, signs)
+        return self._odds.proves_less_than(rate, deviations)
 
     def chance(self, confidence: float) -> float:
         """Return the chance that a first choice with this confidence is right."""
@@ -159,16 +159,16 @@ class Regression:
         self._weights = list(weights)
         self._moved = [1.0] * len(self._weights)
 
-    def chance(self, signs: Sequence[float]) -> float:
+    def chance(self, features: Sequence[float]) -> float:
         """Return the chance of the event given the features, one number each."""
-        log_odds = sum(map(mul, self._weights, signs))
+        log_odds = sum(map(mul, self._weights, features))
         return 1.0 / (1.0 + exp(min(max(-log_odds, -FARTHEST_ODDS), FARTHEST_ODDS)))
 
-    def on_outcome(self, signs: Sequence[float], came: bool) -> None:
+    def on_outcome(self, features: Sequence[float], came: bool) -> None:
         """Learn whether the event came, given these features."""
-        error = self.chance(signs) - came
-        for index, sign in enumerate(signs):
-            slope = error * sign
+        error = self.chance(features) - came
+        for index, feature in enumerate(features):
+            slope = error * feature
             self._moved[index] = max(1.0, self._step_memory * self._moved[index] + slope * slope)
             self._weights[index] -= self._learning_rate * slope / sqrt(self._moved[index])
 

@@ -28,18 +28,18 @@ class ExitObservation:
     runs: tuple[int, ...]
     peaks: tuple[float, ...]
     tuning: AdaptiveTuning = DEFAULT_TUNING
-    _signs: dict[int, tuple[float, ...]] = field(default_factory=dict)
+    _features: dict[int, tuple[float, ...]] = field(default_factory=dict)
 
-    def signs(self, at: int) -> tuple[float, ...]:
+    def features(self, at: int) -> tuple[float, ...]:
         """Return the features of the exit's choice at a position: numbers of similar size."""
-        signs = self._signs.get(at)
-        if signs is None:
+        features = self._features.get(at)
+        if features is None:
             own = self._log_odds(self.hint.confidences[at])
-            signs = (1.0, own, *self._other_signs(at, own)) if self.tuning.exit_features else (1.0, own)
-            self._signs[at] = signs
-        return signs
+            features = (1.0, own, *self._other_features(at, own)) if self.tuning.exit_features else (1.0, own)
+            self._features[at] = features
+        return features
 
-    def _other_signs(self, at: int, own: float) -> tuple[float, float, float, float]:
+    def _other_features(self, at: int, own: float) -> tuple[float, float, float, float]:
         peak = self.peaks[at]
         since, depth = log(self.runs[at]), log(1 + self.hint.exit)
         return self._log_odds(peak) - own, float(peak >= self.tuning.sure_confidence), since, depth
@@ -69,18 +69,18 @@ class ExitCalibrator:
             for stance, prior in tuning.exit_priors._asdict().items()
         }
 
-    def chance(self, stance: Stance, signs: tuple[float, ...]) -> float:
+    def chance(self, stance: Stance, features: tuple[float, ...]) -> float:
         """Return the chance that a prediction of this stance is right."""
-        return self._of[stance].chance(signs)
+        return self._of[stance].chance(features)
 
-    def _chance_of_draft(self, signs: tuple[float, ...]) -> float:
+    def _chance_of_draft(self, features: tuple[float, ...]) -> float:
         """Return the chance of the draft's token that the exit contradicts; at most what the exit leaves."""
-        return min(self.chance("overruled", signs), 1.0 - self.chance("differs", signs))
+        return min(self.chance("overruled", features), 1.0 - self.chance("differs", features))
 
-    def on_outcome(self, stance: Stance, signs: tuple[float, ...], right: bool) -> None:
+    def on_outcome(self, stance: Stance, features: tuple[float, ...], right: bool) -> None:
         """Learn whether an exit of this stance and these features was right."""
         if self._learns:
-            self._of[stance].on_outcome(signs, right)
+            self._of[stance].on_outcome(features, right)
 
     def outcomes(
         self,
@@ -99,14 +99,14 @@ class ExitCalibrator:
         for at in range(known, len(choices)):
             if alive < least:
                 break
-            token, signs = choices[at], observed.signs(at)
+            token, features = choices[at], observed.features(at)
             if at == len(draft):
-                ends.append(((*draft, token), alive * self.chance("free", signs)))
+                ends.append(((*draft, token), alive * self.chance("free", features)))
             elif token == draft[at]:
-                alive *= self.chance("agrees", signs)
+                alive *= self.chance("agrees", features)
             else:
-                ends.append(((*draft[:at], token), alive * self.chance("differs", signs)))
-                alive *= self._chance_of_draft(signs)
+                ends.append(((*draft[:at], token), alive * self.chance("differs", features)))
+                alive *= self._chance_of_draft(features)
         return [(tokens, chance) for tokens, chance in ends if chance >= least]
 
     def on_judged(self, observed: ExitObservation, draft: Tokens, new: Tokens, known: int = 0) -> None:
@@ -116,17 +116,17 @@ class ExitCalibrator:
         if draft[:known] != new[:known]:
             return
         for at in range(known, min(len(new), len(observed.hint.choices))):
-            token, signs = observed.hint.choices[at], observed.signs(at)
+            token, features = observed.hint.choices[at], observed.features(at)
             if at == len(draft):
-                self.on_outcome("free", signs, token == new[at])
+                self.on_outcome("free", features, token == new[at])
                 return
-            stood = draft[at] == new[at]
+            accepted = draft[at] == new[at]
             if token == draft[at]:
-                self.on_outcome("agrees", signs, stood)
+                self.on_outcome("agrees", features, accepted)
             else:
-                self.on_outcome("overruled", signs, stood)
-                self.on_outcome("differs", signs, token == new[at])
-            if not stood:
+                self.on_outcome("overruled", features, accepted)
+                self.on_outcome("differs", features, token == new[at])
+            if not accepted:
                 return
 
 

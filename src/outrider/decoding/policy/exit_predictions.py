@@ -126,16 +126,16 @@ class ExitPredictions(RestartRule):
         self._aborted: list[AbortedVerification] = []
         self.drop()
 
-    def num_exit_tokens(self, stood: int, judged: int) -> int:
+    def num_exit_tokens(self, num_accepted: int, judged: int) -> int:
         """Return how many of the first `judged` tokens came from early exits rather than from the edge.
 
-        An accepted exit token (`stood`) counts as the edge's if a token of the edge follows it: the edge
-        had drafted past it. In a batch of several robots, a draft may be cut within `tokens`.
+        An accepted exit token (`num_accepted`) counts as the edge's if a token of the edge follows it: the
+        edge had drafted past it. In a batch of several robots, a draft may be cut within `tokens`.
         """
         ends, last = self.ends, judged
         while last - 1 in ends:
             last -= 1
-        return sum([min(stood, last) <= end < judged for end in ends])
+        return sum([min(num_accepted, last) <= end < judged for end in ends])
 
     def observe(self, hint: ExitHint) -> ExitObservation:
         """Record an exit's prediction. Return it with its history."""
@@ -148,7 +148,7 @@ class ExitPredictions(RestartRule):
         likely ones are omitted: they are neither sent as hints nor worth a restart.
         """
         known, chance = len(self.tokens), self.chance
-        return self._estimates.trust.outcomes(
+        return self._estimates.calibrator.outcomes(
             observed, draft, known, chance, self._estimates.tuning.min_outcome_prob
         )
 
@@ -171,14 +171,15 @@ class ExitPredictions(RestartRule):
         """Learn from `new` tokens about the exits of the verification that has ended."""
         known = len(self.tokens)
         for observed in self._said:
-            self._estimates.trust.on_judged(observed, draft, new, known)
+            self._estimates.calibrator.on_judged(observed, draft, new, known)
         self.forget()
 
 
 def learn_from_one(estimates: SessionEstimates, aborted: AbortedVerification, new: Tokens) -> None:
     """Learn from `new` how much of the draft of an aborted verification would have been accepted."""
     for observed in aborted.said:
-        estimates.trust.on_judged(observed, aborted.draft, new, aborted.known)
+        estimates.calibrator.on_judged(observed, aborted.draft, new, aborted.known)
     draft = aborted.draft
-    stood = common_length(draft, new)
-    estimates.on_draft_judged(stood - aborted.known, aborted.known <= stood < min(len(draft), len(new)))
+    num_accepted = common_length(draft, new)
+    rejected = aborted.known <= num_accepted < min(len(draft), len(new))
+    estimates.on_draft_judged(num_accepted - aborted.known, rejected)

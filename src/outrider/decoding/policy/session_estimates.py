@@ -29,7 +29,7 @@ from outrider.decoding.protocol.prefix_digest import Tokens, common_length
 from outrider.decoding.theory import expected_tokens
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
-Ending = Literal["step", "whole", "fell"]
+Ending = Literal["step", "whole", "rejected"]
 """How a verification ended: it had no draft, all of the draft was accepted, or not all."""
 
 
@@ -55,11 +55,11 @@ class VerificationOutcome(NamedTuple):
     now_s: float
 
 
-def ending_of(num_drafted: int, stood: int) -> Ending:
-    """Return how a verification of `num_drafted` tokens ended, with `stood` of them accepted."""
+def ending_of(num_drafted: int, num_accepted: int) -> Ending:
+    """Return how a verification of `num_drafted` tokens ended, with `num_accepted` of them accepted."""
     if not num_drafted:
         return "step"
-    return "whole" if stood >= num_drafted else "fell"
+    return "whole" if num_accepted >= num_drafted else "rejected"
 
 
 class SessionEstimates:
@@ -69,14 +69,14 @@ class SessionEstimates:
         """`cloud_drafts`: whether the cloud has a draft model of its own."""
         self.tuning = tuning
         self.cloud_drafts = cloud_drafts
-        self.trust = ExitCalibrator(tuning)
+        self.calibrator = ExitCalibrator(tuning)
         self._times = ForwardTimes(tuning, cloud_drafts)
         self._times_unread = ForwardTimes(tuning, cloud_drafts)
         """Times of forwards whose exits are not read."""
         self._speed = Throughput(tuning)
         self._odds = SteadyAcceptance(tuning) if cloud_drafts else AcceptanceRates(tuning)
         self._ready: dict[Ending, ExponentialMean] = {
-            ending: ExponentialMean(tuning) for ending in ("step", "whole", "fell")
+            ending: ExponentialMean(tuning) for ending in ("step", "whole", "rejected")
         }
         self.exit_gate = ExitGate(tuning)
         self.cloud = CloudDrafting(tuning)
@@ -128,16 +128,16 @@ class SessionEstimates:
 
     def _learn_from_draft(self, job: Verify, new: Tokens, known: int) -> None:
         """Learn how far a draft was right; if the cloud drafts too, its tokens and the edge's separately."""
-        stood = common_length(job.draft, new)
+        num_accepted = common_length(job.draft, new)
         if not self.cloud_drafts or not job.scheme.deterministic:
-            self.on_draft_judged(stood - known, known <= stood < len(job.draft))
+            self.on_draft_judged(num_accepted - known, known <= num_accepted < len(job.draft))
             return
-        for at in range(known, min(stood + 1, len(job.draft))):
+        for at in range(known, min(num_accepted + 1, len(job.draft))):
             sure = job.evidence[at]
             if sure is None:
-                self._odds.on_outcome(0 if at < stood else None)
+                self._odds.on_outcome(0 if at < num_accepted else None)
             else:
-                self.cloud.on_judged(sure, at < stood)
+                self.cloud.on_judged(sure, at < num_accepted)
 
     def on_committed(self, num_tokens: int, now_s: float) -> None:
         """Record that the text has grown."""
@@ -157,20 +157,20 @@ class SessionEstimates:
         cost = self._times.ratio_to(self._times_unread, num_drafted) - 1.0
         return ExitTimes(self._times_unread.draft_s(0), cost)
 
-    def on_draft_judged(self, stood: int, fell: bool) -> None:
-        """Record that `stood` draft tokens were accepted and, if `fell`, that the next one was rejected."""
-        for _ in range(stood):
+    def on_draft_judged(self, num_accepted: int, rejected: bool) -> None:
+        """Record accepted draft tokens and, if `rejected`, that the next one was rejected."""
+        for _ in range(num_accepted):
             self._odds.on_outcome(0)
-        if fell:
+        if rejected:
             self._odds.on_outcome(None)
 
     def on_stepped_beside(self, agreed: bool) -> None:
         """Record a step taken despite a draft: whether the target wrote the draft's first token."""
         self._odds.on_outcome(0 if agreed else None)
 
-    def on_ready(self, num_ready: int, num_drafted: int, stood: int) -> None:
-        """Record how many tokens were ready after a verification that accepted `stood` of `num_drafted`."""
-        self._ready[ending_of(num_drafted, stood)].add(num_ready)
+    def on_ready(self, num_ready: int, num_drafted: int, num_accepted: int) -> None:
+        """Record how many tokens were ready after a verification of `num_drafted` tokens."""
+        self._ready[ending_of(num_drafted, num_accepted)].add(num_ready)
 
     def expected_tokens(self, num_drafted: int) -> float:
         """Return the tokens that a verification of `num_drafted` draft tokens yields on average."""
@@ -214,7 +214,7 @@ class SessionEstimates:
         would cost them all: then it counts as no less than the cloud's own, until it is shown to be less.
         """
         rate, own = self._odds.rate(), self.cloud.rate
-        if not self.cloud.is_shared or self._odds.proves_less_than(own, self.tuning.change_signs):
+        if not self.cloud.is_shared or self._odds.proves_less_than(own, self.tuning.change_deviations):
             return rate
         return max(rate, own)
 

@@ -29,8 +29,8 @@ class ForwardTimes:
         self._verify = _RecentMeans(tuning)
         self._estimates: dict[int, float] = {}
         """Estimated seconds by draft length, cached until the next forward."""
-        self._leaving: deque[float] = deque(maxlen=tuning.abort_window)
-        self._left_at = 0
+        self._abort_times_s: deque[float] = deque(maxlen=tuning.abort_window)
+        self._aborted_at = 0
         self._forwards = 0
         self._changes = 0
         """Number of forwards in a row whose time differs much from the mean of their length."""
@@ -40,8 +40,8 @@ class ForwardTimes:
         machine's speed has changed.
         """
         self._forwards += 1
-        if self._forwards - self._left_at > self._tuning.forward_window:
-            self._leaving.clear()
+        if self._forwards - self._aborted_at > self._tuning.forward_window:
+            self._abort_times_s.clear()
         changed = _differ(self._timed.get(num_drafted, 0.0), compute_s, self._tuning.speed_change)
         self._changes = self._changes + 1 if changed else 0
         if self._changes == 1:
@@ -65,8 +65,8 @@ class ForwardTimes:
 
     def on_begun_again(self, after_s: float) -> None:
         """Record that the next forward began `after_s` seconds after an aborted one."""
-        self._leaving.append(after_s)
-        self._left_at = self._forwards
+        self._abort_times_s.append(after_s)
+        self._aborted_at = self._forwards
 
     @property
     def known(self) -> bool:
@@ -133,7 +133,7 @@ class ForwardTimes:
     @property
     def begin_again_s(self) -> float:
         """Return the seconds from an abort to the start of the next forward; 0 if not known."""
-        return min(self._leaving, default=0.0)
+        return min(self._abort_times_s, default=0.0)
 
 
 class _RecentMeans:
