@@ -119,7 +119,7 @@ def test_the_pool_is_bounded_and_the_oldest_go_first():
         pool.add_runs(0, number << 8, [Run(0, (5,))])
     assert pool.best(ROOT, 9)[0] == ()
     assert sum(bool(pool.best(number << 8, 1)[0]) for number in range(2 * MAX_TOKENS)) == MAX_TOKENS
-    assert len(pool._places) == MAX_TOKENS
+    assert len(pool._nodes) == MAX_TOKENS
 
 
 def test_digests_that_collide_cost_no_time(monkeypatch):

@@ -43,7 +43,7 @@ def test_where_robots_take_turns_what_goes_up_costs_nothing():
     one = EdgeEstimator(DecodingConfig(), 2.0)
     for number in range(20):
         one.on_verdict(number * 0.3, news(1, 0.1, next_sent_s=number * 0.3 - 0.01))
-    assert one.takes_turns
+    assert one.waits_for_others
     before = one.affords
     one.on_sent(1000, 7.0)
     assert one.affords == before
@@ -130,7 +130,7 @@ class Robot:
         self.now_s += gap_s
         observed = VerdictObservation(4, drafted, 0.1, self.now_s - lead_s, passes)
         self.estimates.on_verdict(self.now_s, observed)
-        return self.estimates.takes_turns
+        return self.estimates.waits_for_others
 
 
 def test_robots_take_turns_where_another_batch_runs_before_each_drafts_own():
@@ -142,11 +142,11 @@ def test_robots_take_turns_where_another_batch_runs_before_each_drafts_own():
 
 def test_turns_that_leave_no_time_for_a_whole_chunk_are_none():
     """A chunk of 4 tokens and what follows it take 0.11 s or 0.09 s; the draft waits for 0.1 s."""
-    for draft_s, takes_turns in ((0.022, False), (0.018, True)):
+    for draft_s, waits_for_others in ((0.022, False), (0.018, True)):
         robot = Robot()
         for _ in range(60):
             robot.estimates.draft.add(draft_s)
-        assert [robot.verdict(0.2) for _ in range(20)][-1] == takes_turns
+        assert [robot.verdict(0.2) for _ in range(20)][-1] == waits_for_others
 
 
 def test_turns_end_with_the_fleet():

@@ -97,7 +97,7 @@ def test_where_robots_take_turns_the_main_branch_goes_up_alone_in_whole_chunks()
     alone, shared = policy_of(num_draft_tokens=4), policy_of(num_draft_tokens=4)
     let_wait(alone, 1.0)
     let_wait(shared, 2.0)
-    assert (alone.estimates.takes_turns, shared.estimates.takes_turns) == (False, True)
+    assert (alone.estimates.waits_for_others, shared.estimates.waits_for_others) == (False, True)
     for length in (2, 3):
         assert len(sent(alone, forked_tree(length))) == length + 2
         assert sent(shared, forked_tree(length)) == []

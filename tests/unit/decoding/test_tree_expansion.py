@@ -58,10 +58,10 @@ def test_open_ends_are_those_that_a_look_at_the_whole_tree_finds(strategy, steps
 def test_where_robots_take_turns_the_main_branch_of_a_turn_grows_before_others():
     """Each token's second choice is likelier than what follows the first one."""
     lengths = []
-    for takes_turns in (False, True):
+    for waits_for_others in (False, True):
         growth = growth_of(DecodingConfig(), DraftTree(0, 77, random.Random(1)))
         for _ in range(growth.turn_tokens + 2):
-            growth.grow(growth.next_leaves(takes_turns)[0], Choices((1, 2), confidence=0.3))
+            growth.grow(growth.next_leaves(waits_for_others)[0], Choices((1, 2), confidence=0.3))
         lengths.append(len(growth.tree.main_path()))
     alone, shared = lengths
     assert alone < growth.turn_tokens <= shared

@@ -84,7 +84,7 @@ class _Session:
         return self.refusal is not None
 
     @property
-    def rests(self) -> bool:
+    def is_idle(self) -> bool:
         return self.text.done
 
 

@@ -25,7 +25,7 @@ class Presence:
 
 
 class Holder(Protocol):
-    """A session. `refused`: it is kept to repeat the reason; `rests`: there is nothing to write for it."""
+    """A session. `refused`: it is kept to repeat the reason; `is_idle`: there is nothing to write for it."""
 
     presence: Presence
 
@@ -34,7 +34,7 @@ class Holder(Protocol):
         """Whether the session was refused, and is kept to repeat the reason."""
 
     @property
-    def rests(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether there is nothing to write for the session."""
 
 
@@ -56,9 +56,9 @@ def make_room(holders: MutableMapping[SessionKey, _Holder], limits: CloudLimits,
         for key in [key for key, holder in holders.items() if holder.refused]:
             del holders[key]
     if len(holders) >= limits.max_sessions:
-        resting = {key: holder.presence.heard_s for key, holder in holders.items() if holder.rests}
-        oldest = min(resting, key=resting.__getitem__, default=None)
-        if oldest is not None and now_s - resting[oldest] > limits.rest_s:
+        idle = {key: holder.presence.heard_s for key, holder in holders.items() if holder.is_idle}
+        oldest = min(idle, key=idle.__getitem__, default=None)
+        if oldest is not None and now_s - idle[oldest] > limits.rest_s:
             del holders[oldest]
     return len(holders) < limits.max_sessions
 

@@ -79,13 +79,13 @@ def worth_joining(
     tuning: AdaptiveTuning = DEFAULT_TUNING,
     draft_s: Callable[[int], float] = lambda size: 0.0,
     price: float = 0.0,
-    beside: Callable[[int], int] | None = None,
+    neighbour: Callable[[int], int] | None = None,
 ) -> tuple[set[int], float]:
     """Return the indices of the candidates that form the batch of most worth per second, and that worth.
 
     At least one candidate is chosen. `batch_s`: time of a batch by its size; `draft_s`: time of one cloud
-    draft token by the number of texts; `price`: recent worth of a second, in tokens; `beside`: gives a size
-    to try instead of the best one, if that leaves some out.
+    draft token by the number of texts; `price`: recent worth of a second, in tokens; `neighbour`: gives a
+    size to try instead of the best one, if that leaves some out.
 
     If most of the time is a fixed cost, all join. If each further one adds time of its own, steps and short
     drafts wait until they have grown. If it adds more than in a smaller batch, the last among equals wait
@@ -102,8 +102,8 @@ def worth_joining(
         rate = batch.rate(batch_s, draft_s)
         if count >= least and (rate >= best if tuning.select_batch else count == len(order)):
             best, size = rate, count
-    if beside is not None and size < len(order) and least <= beside(size) <= len(order):
-        size = beside(size)
+    if neighbour is not None and size < len(order) and least <= neighbour(size) <= len(order):
+        size = neighbour(size)
     return set(order[:size]), best
 
 

@@ -24,7 +24,7 @@ TOKEN_ENTRIES entries of the distribution.
 
 
 @dataclass
-class _Place:
+class _Node:
     """The tokens drafted after one text of `length` tokens. `offers`: by token, likeliest first, the
     evidence and the digest of the text with the token. `of_cloud`: the cloud drafted here.
     """
@@ -38,7 +38,7 @@ class BranchCache:
     """Holds the newest MAX_TOKENS tokens. If digests collide, once in billions, a draft is just rejected."""
 
     def __init__(self) -> None:
-        self._places: dict[int, _Place] = {}
+        self._nodes: dict[int, _Node] = {}
         self._size = 0
 
     def add_runs(self, length: int, digest: int, runs: Sequence[Run]) -> None:
@@ -64,8 +64,8 @@ class BranchCache:
         The evidence is the draft's confidence in the token. For schemes that need no evidence, only the
         cloud's drafts have any.
         """
-        place = self._places[digest] = self._places.pop(digest, _Place(length))
-        place.of_cloud = True
+        node = self._nodes[digest] = self._nodes.pop(digest, _Node(length))
+        node.of_cloud = True
         for rank, token in enumerate(choices.tokens):
             sure = 1.0 - choices.confidence if rank else choices.confidence
             self._offer(length, digest, token, sure, preferred=not rank)
@@ -74,8 +74,8 @@ class BranchCache:
         """Return the likeliest branch after a text, as the edge ranks it, with evidence; at most `limit`."""
         tokens: list[int] = []
         evidence: list[Evidence] = []
-        while len(tokens) < limit and (place := self._places.get(digest)) is not None:
-            token, (proof, digest) = next(iter(place.offers.items()))
+        while len(tokens) < limit and (node := self._nodes.get(digest)) is not None:
+            token, (proof, digest) = next(iter(node.offers.items()))
             tokens.append(token)
             evidence.append(proof)
         return tuple(tokens), tuple(evidence)
@@ -103,11 +103,11 @@ class BranchCache:
             if digest in seen or not may_grow(path):
                 continue
             seen.add(digest)
-            place = self._places.get(digest)
-            if place is None:
+            node = self._nodes.get(digest)
+            if node is None:
                 found.append((path, -likelihood))
             else:
-                for rank, (token, (proof, after)) in enumerate(place.offers.items()):
+                for rank, (token, (proof, after)) in enumerate(node.offers.items()):
                     count += 1
                     heappush(ahead, (likelihood * chances(rank, proof), count, (*path, token), after))
         return found
@@ -115,8 +115,8 @@ class BranchCache:
     def digest_after(self, digest: int, tokens: Sequence[int]) -> int:
         """Return `extend_digest`, looked up as far as the tokens are held here."""
         for token in tokens:
-            place = self._places.get(digest)
-            known = None if place is None else place.offers.get(token)
+            node = self._nodes.get(digest)
+            known = None if node is None else node.offers.get(token)
             digest = next_digest(digest, token) if known is None else known[1]
         return digest
 
@@ -126,39 +126,39 @@ class BranchCache:
         """
         follows, ahead = {digest}, [digest]
         while ahead:
-            place = self._places.get(ahead.pop())
-            after = [] if place is None else [one for _, one in place.offers.values()]
+            node = self._nodes.get(ahead.pop())
+            after = [] if node is None else [one for _, one in node.offers.values()]
             ahead += [one for one in after if one not in follows]
             follows.update(after)
-        for digest, place in list(self._places.items()):
-            if place.length < length or (place.of_cloud and digest not in follows):
+        for digest, node in list(self._nodes.items()):
+            if node.length < length or (node.of_cloud and digest not in follows):
                 self._drop(digest)
 
     def _offer(self, length: int, digest: int, token: int, evidence: Evidence, preferred: bool) -> int:
         """Keep a token after a text. Return the digest of both."""
-        place = self._places.get(digest)
-        if place is None:
-            place = self._places[digest] = _Place(length)
-        known = place.offers.get(token)
+        node = self._nodes.get(digest)
+        if node is None:
+            node = self._nodes[digest] = _Node(length)
+        known = node.offers.get(token)
         after = next_digest(digest, token) if known is None else known[1]
         if known is not None:
             self._size -= _room(known[0])
             evidence = known[0] if evidence is None else evidence
-        elif len(place.offers) == MOST_CHOICES:
+        elif len(node.offers) == MOST_CHOICES:
             if not preferred:
                 return after
-            _, (least, _) = place.offers.popitem()
+            _, (least, _) = node.offers.popitem()
             self._size -= _room(least)
         if preferred:
-            place.offers = {token: (evidence, after), **place.offers}
-        place.offers[token] = evidence, after
+            node.offers = {token: (evidence, after), **node.offers}
+        node.offers[token] = evidence, after
         self._size += _room(evidence)
         while self._size > MAX_TOKENS:
-            self._drop(next(iter(self._places)))
+            self._drop(next(iter(self._nodes)))
         return after
 
     def _drop(self, digest: int) -> None:
-        self._size -= sum([_room(evidence) for evidence, _ in self._places.pop(digest).offers.values()])
+        self._size -= sum([_room(evidence) for evidence, _ in self._nodes.pop(digest).offers.values()])
 
 
 def _room(evidence: Evidence) -> int:

@@ -90,8 +90,9 @@ class BatchPrices:
         verify_s, draft_s = self.verify_time.seconds, self._draft_time.seconds
         self._num_chosen += 1
         tries = self._tuning.select_batch and self._num_chosen % self._tuning.size_trials_apart == 0
-        beside = self.verify_time.unseen_beside if tries else None
-        joining, self._rate = worth_joining(candidates, verify_s, self._tuning, draft_s, self._rate, beside)
+        neighbour = self.verify_time.unseen_beside if tries else None
+        prices = self._tuning, draft_s, self._rate
+        joining, self._rate = worth_joining(candidates, verify_s, *prices, neighbour)
         taken: Mapping[int, Candidate] = {index: candidates[index] for index in joining}
         return Chosen(joining, worth_drafting(taken, self._rate, draft_s))
 
@@ -287,7 +288,7 @@ class TargetScheduler:
 
     def _note_sharing(self) -> None:
         """Note in every session whether it shares the target."""
-        shared = len([session for session in self._sessions.values() if not session.rests]) > 1
+        shared = len([session for session in self._sessions.values() if not session.is_idle]) > 1
         for session in self._sessions.values():
             session.estimates.cloud.share(self._prices.odds if shared else None)
 

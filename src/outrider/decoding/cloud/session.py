@@ -37,7 +37,7 @@ class Session:
         return self.text is None and self.refusal is not None
 
     @property
-    def rests(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether there is nothing to write for the session."""
         return self.text is None or self.text.finished
 

@@ -55,13 +55,13 @@ class TreeExpander:
         self.turn_tokens = CHUNKS_PER_TURN * config.num_draft_tokens
         """If robots take turns, the likeliest branch gets this many tokens before any other branch."""
 
-    def next_leaves(self, takes_turns: bool = False) -> list[Node]:
+    def next_leaves(self, waits_for_others: bool = False) -> list[Node]:
         """Return the leaves that the draft model should extend next, the most useful first,
         `workers` at most.
         """
         if not self.needs_model:
             return []
-        if takes_turns and self._ahead:
+        if waits_for_others and self._ahead:
             path = self.tree.main_path()
             if len(path) < self.turn_tokens and self.can_extend(path):
                 return [path[-1] if path else self.tree.root]

@@ -71,16 +71,16 @@ class Drafting:
         """The drafts above the text."""
         return self.branches.tree
 
-    def next_job(self, is_alone: bool, takes_turns: bool = False) -> EdgeJob | None:
+    def next_job(self, is_alone: bool, waits_for_others: bool = False) -> EdgeJob | None:
         """Return the draft model's next job, or None. `is_alone`: the edge writes the text itself;
-        `takes_turns`: robots share the target and wait for one another.
+        `waits_for_others`: robots share the target and wait for one another.
         """
         if not self._needs_model:
             return None
         if not self._is_prefilled:
             num_expected = NUM_EXPECTED if CALIBRATION in self._config.drafters else 0
             return PrefillDraft(self._epoch, self._prompt, self._max_new_tokens, num_expected)
-        leaves = [self.tree.root] if is_alone else self.branches.next_leaves(takes_turns)
+        leaves = [self.tree.root] if is_alone else self.branches.next_leaves(waits_for_others)
         if not leaves:
             return None
         prefixes = tuple(self._text.tokens + self.tree.tokens(leaf) for leaf in leaves)

@@ -51,7 +51,7 @@ class EdgeEstimator:
         self._waits_since_s: float | None = None
         self._speed = Throughput(tuning)
         self._free_s = 0.0
-        self._purse = ByteBudget(tuning.bytes_up_per_token, tuning)
+        self._byte_budget = ByteBudget(tuning.bytes_up_per_token, tuning)
 
     def on_opened(self, now_s: float) -> None:
         """Note that the cloud has read the prompt and has nothing to verify yet."""
@@ -64,15 +64,15 @@ class EdgeEstimator:
 
         If robots take turns, no bytes are spent: the target's time is scarce then, not the link's bytes.
         """
-        if not self.takes_turns:
-            self._purse.spend(self._tuning.frame_bytes + num_bytes)
+        if not self.waits_for_others:
+            self._byte_budget.spend(self._tuning.frame_bytes + num_bytes)
         arrival_s = now_s + self.round_trip.value / 2.0
         if self._free_s <= arrival_s:
             self._free_s = arrival_s + self.verify.value
 
     def on_verdict(self, now_s: float, news: VerdictObservation) -> None:
         """Record a verdict."""
-        self._purse.earn(news.num_tokens)
+        self._byte_budget.earn(news.num_tokens)
         self._speed.on_commit(news.num_tokens, now_s)
         if news.compute_s:
             (self.verify if news.drafted else self.step).add(news.compute_s)
@@ -96,7 +96,7 @@ class EdgeEstimator:
             self._waited_s.add(passed_s - own_s)
 
     @property
-    def takes_turns(self) -> bool:
+    def waits_for_others(self) -> bool:
         """Whether robots share the target so much that most drafts wait for another batch first, and the
         wait is long enough to draft a whole chunk and one token more.
         """
@@ -109,12 +109,13 @@ class EdgeEstimator:
         tuning = self._tuning
         if not tuning.byte_budget:
             return math.inf
-        return (self._purse.bytes - tuning.frame_bytes) / (self._token_bytes + tuning.run_bytes_per_token)
+        num_bytes = self._byte_budget.bytes - tuning.frame_bytes
+        return num_bytes / (self._token_bytes + tuning.run_bytes_per_token)
 
     @property
     def least_worth(self) -> float:
         """The least likelihood of a draft that is worth sending before the verdict."""
-        return self._purse.price
+        return self._byte_budget.price
 
     @property
     def least_useful(self) -> int:

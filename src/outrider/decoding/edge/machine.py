@@ -97,7 +97,7 @@ class EdgeMachine:
         """Return the draft model's next job, or None."""
         if self.done:
             return None
-        return self._drafting.next_job(self._alone, self._policy.estimates.takes_turns)
+        return self._drafting.next_job(self._alone, self._policy.estimates.waits_for_others)
 
     def should_abort(self, job: EdgeJob) -> bool:
         """Return whether the model should abort a running job: news may have made it useless."""

@@ -28,10 +28,10 @@ class SendPolicy:
         self.estimates = estimates
         self._num_draft_tokens = config.num_draft_tokens
 
-    def plan(self, drafts: TreeExpander, is_told: bool, now_s: float) -> list[Node] | None:
+    def plan(self, drafts: TreeExpander, has_sent: bool, now_s: float) -> list[Node] | None:
         """Return the drafts to send now. An empty list asks for a token of the target's own.
 
-        None sends nothing. `is_told`: whether something was sent since the last commit.
+        None sends nothing. `has_sent`: whether something was sent since the last commit.
         """
         return None
 
@@ -39,21 +39,21 @@ class SendPolicy:
 class WholeChunks(SendPolicy):
     """Sends the next whole chunk once the one before has been verified."""
 
-    def plan(self, drafts: TreeExpander, is_told: bool, now_s: float) -> list[Node] | None:
+    def plan(self, drafts: TreeExpander, has_sent: bool, now_s: float) -> list[Node] | None:
         path = drafts.tree.main_path()[: self._num_draft_tokens]
         is_whole = len(path) == self._num_draft_tokens or not drafts.can_extend(path)
-        return None if is_told or not is_whole else path
+        return None if has_sent or not is_whole else path
 
 
 class Stream(SendPolicy):
     """Sends the main branch in chunks: each once it is full or ends, or once waiting no longer pays."""
 
-    def plan(self, drafts: TreeExpander, is_told: bool, now_s: float) -> list[Node] | None:
+    def plan(self, drafts: TreeExpander, has_sent: bool, now_s: float) -> list[Node] | None:
         path = drafts.tree.main_path()
         unsent = [node for node in path if node.sent_s is None]
         can_extend = drafts.can_extend(path)
         if not path and not can_extend:
-            return None if is_told else []
+            return None if has_sent else []
         is_due = not can_extend or len(unsent) >= self._num_draft_tokens
         if unsent and (is_due or self.estimates.is_time(len(unsent), now_s)):
             return unsent[:MAX_CHUNK_TOKENS]
@@ -67,9 +67,9 @@ class SendAhead(SendPolicy):
     long while it waits: then it is sent alone, in whole chunks.
     """
 
-    def plan(self, drafts: TreeExpander, is_told: bool, now_s: float) -> list[Node] | None:
+    def plan(self, drafts: TreeExpander, has_sent: bool, now_s: float) -> list[Node] | None:
         tree = drafts.tree
-        if self.estimates.takes_turns:
+        if self.estimates.waits_for_others:
             return self._next_chunk(drafts)
         can_begin = tree.root.drafted or drafts.can_extend(())
         unsent = self._unsent(tree) if can_begin else []

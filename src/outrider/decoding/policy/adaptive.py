@@ -32,7 +32,7 @@ class HintFilter:
     def __init__(self, vocab_size: int, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
         self._tuning = tuning
         self._token_bytes = token_bytes(vocab_size)
-        self._purse = ByteBudget(tuning.bytes_down_per_token, tuning)
+        self._byte_budget = ByteBudget(tuning.bytes_down_per_token, tuning)
         self._chances: dict[Tokens, float] = {}
 
     def tells(self, tokens: Tokens, chance: float) -> bool:
@@ -40,13 +40,13 @@ class HintFilter:
         if not self._is_useful(tokens, chance):
             return False
         self._chances[tokens] = chance
-        self._purse.spend(self._size(tokens))
+        self._byte_budget.spend(self._size(tokens))
         return True
 
     def on_verdict(self, num_tokens: int) -> None:
         """Account for a verdict of `num_tokens` tokens: they earn bytes, and the verdict costs bytes."""
-        self._purse.earn(num_tokens)
-        self._purse.spend(self._tuning.verdict_bytes + self._token_bytes * num_tokens)
+        self._byte_budget.earn(num_tokens)
+        self._byte_budget.spend(self._tuning.verdict_bytes + self._token_bytes * num_tokens)
 
     def forget(self) -> None:
         """Forget the hints that were sent: the verification has ended."""
@@ -57,7 +57,7 @@ class HintFilter:
         surer_by = self._tuning.hint_repeat_gain - ROUNDING
         if not self._tuning.send_hints or chance < self._chances.get(tokens, -surer_by) + surer_by:
             return False
-        return chance >= self._purse.price and self._purse.holds(self._size(tokens))
+        return chance >= self._byte_budget.price and self._byte_budget.holds(self._size(tokens))
 
     def _size(self, tokens: Tokens) -> float:
         return self._tuning.hint_bytes + self._token_bytes * len(tokens)

@@ -29,7 +29,7 @@ class ExitGate:
 
     def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
         self._tuning = tuning
-        self._usual, self._on_trial, self._chosen = True, False, False
+        self._reads_usually, self._on_trial, self._chosen = True, False, False
         self._last_s: float | None = None
         self._deviation = Deviation(tuning.speed_memory, tuning.speed_noise)
         """Standard deviation of the tokens per verdict."""
@@ -37,7 +37,7 @@ class ExitGate:
 
     def _begin_usual(self, reads: bool) -> None:
         """Start a usual mode; its speed is not known yet."""
-        self._usual, self._on_trial = reads, False
+        self._reads_usually, self._on_trial = reads, False
         self._speed = ExponentialRatio(self._tuning.speed_memory, 0.0)
         self._behind = 0.0
         """Tokens by which the text has recently fallen behind plain steps."""
@@ -61,7 +61,7 @@ class ExitGate:
     @property
     def reads(self) -> bool:
         """Whether to read the exits of the next forward."""
-        return self._usual != self._on_trial or not self._tuning.gate_exits
+        return self._reads_usually != self._on_trial or not self._tuning.gate_exits
 
     def begin_text(self) -> None:
         """Ignore the time since the last text: it is not a measure of speed."""
@@ -95,13 +95,13 @@ class ExitGate:
             self._chosen = True
             self._begin_usual(times.cost < self._tuning.cheap_exit_share)
         if times.cost < self._tuning.free_exit_share:
-            self._usual, self._on_trial = True, False
+            self._reads_usually, self._on_trial = True, False
             return self._is_slow(num_tokens, seconds, times.step_s)
         if self._on_trial:
             self._judge_trial(num_tokens, seconds)
             return False
         self._unused = 0 if used else self._unused + 1
-        if self._usual and self._unused >= self._tuning.exit_trial:
+        if self._reads_usually and self._unused >= self._tuning.exit_trial:
             self._begin_usual(False)
             return False
         return self._judge_usual(num_tokens, seconds, times.step_s, may_try)
@@ -117,7 +117,7 @@ class ExitGate:
 
     def _judge_usual(self, num_tokens: int, seconds: float, step_s: float, may_try: bool) -> bool:
         slow = self._is_slow(num_tokens, seconds, step_s)
-        if slow and self._usual:
+        if slow and self._reads_usually:
             self._begin_usual(False)
             return False
         if self._commits >= self._stay and may_try:
@@ -129,7 +129,7 @@ class ExitGate:
         chance = self._deviation.value * sqrt(self._commits)
         ends = self._commits >= self._tuning.exit_trial
         if ends and self._gain > chance:
-            self._begin_usual(not self._usual)
+            self._begin_usual(not self._reads_usually)
         elif ends or self._gain < -max(self._tuning.exit_trial_loss, chance):
             self._in_vain += 1
             self._wait(-self._gain)
