@@ -69,7 +69,7 @@ class Tokenizer(Protocol):
         """A string that is equal for tokenizers with the same token ids."""
 
     def encode(self, text: str) -> list[int]:
-        """Return the token ids of a text, without special tokens."""
+        """Return the token ids of a text; no special tokens are added."""
 
     def encode_prompt(self, text: str) -> list[int]:
         """Return the token ids of a prompt, in which only the prompt's own markup counts as markup."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Qwen2-VL runtime: weights, tokenizer and frames behind `core.ports.LanguageModel`.
 
-One code path serves the small shipped pair and Qwen2-VL-2B/7B: checkpoints are read with transformers, then
-run by a forward of our own over a static KV cache. Names are imported when they are first used: torch takes
-seconds, and who reads a model's card needs none of it.
+One code path serves the small shipped pair and Qwen2-VL-2B/7B: transformers reads the checkpoints, and our
+own forward pass runs them with a static key/value cache. Names are imported on first use, because importing
+torch takes seconds and reading a model's card does not need it.
 """
 
 from __future__ import annotations

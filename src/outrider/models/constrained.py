@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decoding in which the first line can only be one of some lines: for models that were told, not trained.
+"""Decoding whose first line must be one of a few lines:
+for models that were prompted for a task, not trained.
 
-The constraint is part of the distribution: tokens that lead to no line have no probability. Put around a
-target it changes what its text is, and every strategy then writes that text; around a draft it saves drafts
-that the target must reject.
+The constraint is part of the distribution: tokens that lead to no line have no probability. A constrained
+target has another text, which every strategy then reproduces. A constrained draft avoids draft tokens that
+the target must reject.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ from outrider.core.ports import (
 from outrider.core.values import Prompt, Successors
 
 FORBIDDEN = -1e30
-"""A logit of no probability; finite, so that margins and sums of logits stay numbers."""
+"""A logit for no probability; finite, so that margins and sums of logits stay finite."""
 _HOST = torch.device("cpu")
 
 
 class LineGrammar:
-    """Which tokens may follow the beginning of a first line."""
+    """The tokens that may follow the beginning of a first line."""
 
     def __init__(self, tokenizer: Tokenizer, lines: Sequence[str]) -> None:
-        """Raises ModelError where a line cannot be written with this vocabulary."""
+        """Raises ModelError if a line cannot be written with this vocabulary."""
         self._tokenizer = tokenizer
         self._lines = [f"{line}\n" for line in lines]
         self._allowed: dict[str, Tensor] = {}
@@ -49,13 +50,15 @@ class LineGrammar:
                 self._following(line[:length])
 
     def allowed(self, token_ids: Sequence[int], device: torch.device = _HOST) -> Tensor | None:
-        """Ids, on a device, that may follow these tokens. None where any may: past the line, or beside all
-        lines; then any may after all that these tokens begin, for a text only grows.
+        """Return the ids, on a device, that may follow these tokens; None if any may.
+
+        Any may after a complete line, or after a text that begins no line; then any may after all longer
+        texts too.
         """
         text = self._tokenizer.decode(token_ids)
         ids = self._allowed.get(text)
         if ids is not None and ids.device != device:
-            ids = self._allowed[text] = ids.to(device)  # once: to bring them there is to wait for it
+            ids = self._allowed[text] = ids.to(device)  # once, because the copy must be waited for
         return ids
 
     def _following(self, begun: str) -> None:
@@ -84,7 +87,7 @@ class ConstrainedModel:
 
     @property
     def exits(self) -> ExitInfo | None:
-        """Hints know nothing of the constraint; they are advice."""
+        """The early exits of the inner model. Their hints ignore the constraint; they are only advice."""
         return self._model.exits
 
     @property
@@ -112,7 +115,7 @@ class ConstrainedModel:
 
 
 class ConstrainedSession:
-    """A ModelSession that knows its text since the prompt."""
+    """A ModelSession that keeps its text since the prompt."""
 
     def __init__(self, model: ConstrainedModel, inner: ModelSession) -> None:
         self.inner = inner
@@ -120,7 +123,7 @@ class ConstrainedSession:
         self._prompt_length = 0
         self._text: list[int] = []
         self._free_from = math.inf
-        """After so many tokens of the text, and all that follow, any may."""
+        """Number of text tokens from which on any token may follow."""
 
     @property
     def length(self) -> int:
@@ -142,18 +145,18 @@ class ConstrainedSession:
         return self.inner.expected(count)
 
     def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Tensor:
-        """Appends tokens; returns their constrained logits (M, V)."""
+        """Append tokens; return their constrained logits (M, V)."""
         return self._model.forward_together([Chunk(self, token_ids)], reader_of(on_exit))[0]
 
     def truncate(self, length: int) -> None:
-        """Forgets everything past `length` tokens."""
+        """Drop everything beyond `length` tokens."""
         self.inner.truncate(length)
         del self._text[max(0, length - self._prompt_length) :]
         if len(self._text) < self._free_from:
             self._free_from = math.inf
 
     def copy_from(self, other: ModelSession, start: int, length: int) -> None:
-        """Takes over the first `length` tokens of another session; see `core.ports.SharingSession`."""
+        """Take over the first `length` tokens of another session; see `core.ports.SharingSession`."""
         twin = _own(other)
         assert isinstance(self.inner, SharingSession)
         self.inner.copy_from(twin.inner, start, length)
@@ -161,7 +164,7 @@ class ConstrainedSession:
         self._text = twin._text[: length - twin._prompt_length]
 
     def append(self, token_ids: Sequence[int], rows: Tensor) -> Tensor:
-        """Take the tokens of a forward; its logits under the constraint."""
+        """Append the tokens of a forward pass; return its logits under the constraint."""
         first = len(self._text) + 1
         self._text.extend(token_ids)
         if first >= self._free_from:
@@ -169,7 +172,7 @@ class ConstrainedSession:
         return torch.stack([self._constrained(row, first + place) for place, row in enumerate(rows)])
 
     def _constrained(self, row: Tensor, count: int) -> Tensor:
-        """The row that follows the first `count` tokens of the text."""
+        """Return the row after the first `count` tokens of the text, under the constraint."""
         if count >= self._free_from:
             return row
         allowed = self._model.grammar.allowed(self._text[:count], row.device)
@@ -181,7 +184,7 @@ class ConstrainedSession:
 
 
 def constrain(model: LanguageModel) -> ConstrainedModel:
-    """A model whose texts begin with an action of the table."""
+    """Return a model whose texts begin with an action of the table."""
     return ConstrainedModel(model, LineGrammar(model.tokenizer, ACTION_TEXTS))
 
 

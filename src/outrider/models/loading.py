@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`load_model`: a checked model folder behind the `LanguageModel` port."""
+"""Loads checked model folders as `LanguageModel`s; see `load_model`."""
 
 from __future__ import annotations
 
@@ -68,19 +68,20 @@ def load_model(
     sessions: int = 1,
     device: str = "cpu",
 ) -> QwenModel:
-    """Read a checkpoint of one of `ARCHITECTURES` to run on a `device`, the CPU with so many `threads`.
+    """Load a checkpoint of one of `ARCHITECTURES` for a `device`; the CPU uses `threads` threads.
 
     `precision` is that of the language half's weights; below fp32 the vision tower and the cache are bf16.
-    On a GPU int8 and int4 are packed for its 4-bit product. Of a checkpoint that AWQ or GPTQ have quantized,
-    int4 keeps the integers, and what was left whole whole;
-    at any other precision its weights are those that the integers stand for.
-    `max_length` bounds a prompt and its text, image tokens included, and so the picture that a folder's
-    processor asks for. Caches are allocated for so many
-    `sessions` at a time, within which batches run best. `role` only names the model in logs. Early exits are
-    read where the folder has them. The tokenizer lies in `tokenizer_folder`, in the folder itself or in
-    `tokenizer/` beside it.
-    Raises ModelError naming the file that is missing, corrupt or of the wrong kind, OutOfMemoryError where
-    weights and caches do not fit.
+    On a GPU, int8 and int4 are packed for its 4-bit product. For a checkpoint quantized by AWQ or GPTQ,
+    int4 keeps its integers, and its unquantized weights as they are; any other precision uses the
+    dequantized weights.
+
+    `max_length` bounds a prompt and its text, image tokens included, and so the picture size that a
+    folder's processor asks for. Caches are allocated for up to `sessions` sessions at a time, within which
+    batches run best. `role` only names the model in logs. Early exits are read if the folder has them. The
+    tokenizer is in `tokenizer_folder`, in the folder itself, or in `tokenizer/` next to it.
+
+    Raises ModelError that names the file that is missing, corrupt or of the wrong kind, and
+    OutOfMemoryError if weights and caches do not fit.
     """
     folder = Path(folder)
     place, card, tokenizer, how = _checked(
@@ -115,9 +116,9 @@ def check_model(
     device: str = "cpu",
     copies: int = 1,
 ) -> None:
-    """Raises as `load_model` would before it reads a weight, where so many `copies` go on this machine.
+    """Raise what `load_model` would raise before it reads a weight, for `copies` copies on this machine.
 
-    With none the machine's memory and devices are not looked at.
+    With 0 copies the machine's memory and devices are not checked.
     """
     _checked(folder, threads, None, max_length, precision, sessions, device if copies else "cpu", copies)
 
@@ -157,7 +158,7 @@ def _checked(
 
 
 def _check_options(threads: int, precision: Precision, max_length: int) -> None:
-    """Raises ConfigError."""
+    """Raise ConfigError for an option out of range."""
     if threads < 1:
         raise ConfigError(f"threads must be at least 1, got {threads}")
     if threads > MOST_THREADS:
@@ -171,7 +172,7 @@ def _check_options(threads: int, precision: Precision, max_length: int) -> None:
 def session_bytes(
     widths: StepWidths, max_length: int, precision: Precision, sessions: int, on_gpu: bool
 ) -> SessionBytes:
-    """Returns the memory that sessions take: caches, and on a GPU the buffers of its steps."""
+    """Return the memory for sessions: their caches, and on a GPU the buffers of its steps."""
     cache, block_size = plan_caches(widths.shape, max_length, sessions, on_gpu)
     blocks, dtype = -(-sessions // block_size), whole_dtype(precision)
     num_bytes = blocks * block_size * cache.num_bytes(dtype)
@@ -182,7 +183,7 @@ def session_bytes(
 
 
 def find_device(name: str) -> torch.device:
-    """Raises ConfigError for a device that torch does not know, or that is not there."""
+    """Return the device. Raises ConfigError if torch does not know it or it is not available."""
     try:
         device = torch.device(name)
     except RuntimeError:
@@ -193,7 +194,7 @@ def find_device(name: str) -> torch.device:
 
 
 def _check_product(place: torch.device, precision: Precision) -> None:
-    """Raises ConfigError for a GPU without a product of 4-bit weights."""
+    """Raise ConfigError for a GPU that has no product of 4-bit weights."""
     if place.type != "cuda" or precision not in ("int8", "int4"):
         return
     found = torch.cuda.get_device_capability(place)
@@ -213,10 +214,11 @@ def load_graph_model(
     precision: Precision = "int4",
     provider: str = "cpu",
 ) -> GraphModel:
-    """A draft that runs as static graphs on an execution provider of onnxruntime.
+    """Load a draft model that runs as static graphs on an execution provider of onnxruntime.
 
-    Graphs are built and profiled on first use, with a progress bar, into a cache folder (`OUTRIDER_CACHE`).
-    Raises ModelError and OutOfMemoryError as `load_model` does, ConfigError for a provider that is not there.
+    The graphs are built and profiled on first use, with a progress bar, and cached in a folder
+    (`OUTRIDER_CACHE`). Raises ModelError and OutOfMemoryError like `load_model`, ConfigError for an
+    unavailable provider.
     """
     _check_options(threads, precision, max_length)
     found = find_provider(provider)
@@ -243,7 +245,10 @@ def load_graph_model(
 
 @tells_out_of_memory
 def load_exact_model(folder: Path, precision: Precision) -> QwenModel:
-    """The eager twin of static graphs: the same integers, all arithmetic in float32. Raises ModelError."""
+    """Load the eager twin of static graphs: the same integers, all arithmetic in float32.
+
+    Raises ModelError.
+    """
     check_checkpoint(folder)
     tokenizer = load_tokenizer(folder)
     checkpoint = read_checkpoint(folder, torch.float32 if precision == "fp32" else "auto")
@@ -257,10 +262,10 @@ def load_exact_model(folder: Path, precision: Precision) -> QwenModel:
 def install_exits(
     folder: Path, adapters: ExitAdapters, figures: dict[str, Any], text: TextStack | None = None
 ) -> None:
-    """Write exits into the folder of the model they were trained for, and their figures into its card.
+    """Write exits into the folder of the model that they were trained for, and their figures into its card.
 
-    `text` is that model's, where it is loaded. Exits that are there already are replaced. Raises ModelError
-    where the folder holds no sound model.
+    `text` is that model's, if it is loaded. Existing exits are replaced. Raises ModelError if the folder
+    holds no sound model.
     """
     write_exits(folder, adapters, text or _whole_text(folder))
     write_figures(folder, "exits", figures)
@@ -269,15 +274,17 @@ def install_exits(
 def install_head(
     folder: Path, weights: HeadWeights, figures: dict[str, Any], text: TextStack | None = None
 ) -> None:
-    """Write a draft head into the folder of its target, and its figures into the card, as `install_exits`."""
+    """Write a draft head into the folder of its target, and its figures into the card,
+    like `install_exits`.
+    """
     write_head(folder, weights, text or _whole_text(folder))
     write_figures(folder, "head", figures)
 
 
 def remove_outdated(folder: Path) -> None:
-    """Remove exits and a draft head that were trained for other weights than a folder has now.
+    """Remove exits and a draft head that were trained for other weights than the folder has now.
 
-    Raises ModelError where the folder holds no sound model.
+    Raises ModelError if the folder holds no sound model.
     """
     beside = [folder / name for name in (EXITS_FILE, HEAD_FILE) if (folder / name).exists()]
     if not beside:
@@ -296,5 +303,5 @@ def _whole_text(folder: Path) -> TextStack:
 
 @tells_out_of_memory
 def load_head(folder: Path, target: QwenModel) -> DraftHead:
-    """The draft head that lies beside a target's weights. Raises ModelError where none does."""
+    """Load the draft head in a target's folder. Raises ModelError if there is none."""
     return read_head(folder, f"the head of {target.name}", target.text)

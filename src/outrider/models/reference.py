@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""transformers' own `generate` on the runtime's prompts: what the runtime is measured and tested against."""
+"""transformers' own `generate` on the runtime's prompts: the reference for measurements and tests."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from outrider.models.text.tokenizer import load_tokenizer
 
 
 class ReferenceGenerator:
-    """The modules of a checkpoint as transformers runs them."""
+    """A checkpoint's modules, run by transformers."""
 
     def __init__(
         self, folder: Path, max_length: int = DEFAULT_MAX_LENGTH, dtype: torch.dtype = torch.float32
     ) -> None:
-        """`max_length` bounds a picture as it does the runtime's.
+        """`max_length` bounds a picture as in the runtime.
 
-        Raises ModelError as `load_model` does, and for integers, which are not run by these modules.
+        Raises ModelError like `load_model`, and for a quantized checkpoint, which these modules do not run.
         """
         self._tokenizer = load_tokenizer(folder)
         checkpoint = read_checkpoint(folder, dtype)
         if checkpoint.layers is not None:
             raise ModelError(f"{folder} is quantized: generate with the checkpoint that is not")
         self._modules = checkpoint.modules
-        # A folder's own punishes repetition, as Qwen2.5-VL's does, and keeps from end tokens.
+        # A folder's own configuration may penalise repetition, as Qwen2.5-VL's does, and suppress end tokens.
         self._modules.generation_config = GenerationConfig()
         self._how = read_preprocessing(folder, self._modules.config, max_length)
 
     @torch.inference_mode()
     def generate(self, prompt: Prompt, num_tokens: int) -> list[int]:
-        """Exactly this many tokens, greedily; an end token does not end them."""
+        """Return exactly `num_tokens` tokens, decoded greedily; an end token does not end them."""
         inputs = self._inputs(prompt)
         ids = self._modules.generate(
             **inputs, max_new_tokens=num_tokens, min_new_tokens=num_tokens, do_sample=False
@@ -50,7 +50,7 @@ class ReferenceGenerator:
 
     @torch.inference_mode()
     def rows(self, prompt: Prompt, token_ids: Sequence[int]) -> Tensor:
-        """Logits (1 + n, V) after the prompt and after each of n tokens that follow it, in float32."""
+        """Return float32 logits (1 + n, V) after the prompt and after each of the n tokens that follow it."""
         output = self._modules(**self._inputs(prompt, token_ids), logits_to_keep=1 + len(token_ids))
         rows: Tensor = output.logits[0, :, : self._tokenizer.vocab_size]
         return rows.float()
@@ -69,7 +69,7 @@ class ReferenceGenerator:
     def _with_picture(
         self, token_ids: list[int], jpeg: bytes, how: Preprocessing
     ) -> tuple[list[int], dict[str, Tensor]]:
-        """A prompt's ids with those of its picture, and what the vision tower takes."""
+        """Return a prompt's ids with those of its picture, and the inputs of the vision tower."""
         image_id = self._tokenizer.image_id
         assert image_id is not None
         rgb = fit_to_model(decode_jpeg(jpeg), how)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A target of any width, for training its exits: frame by frame, by the same forward that will run them."""
+"""A target of any width for training its exits, frame by frame, with the forward pass that will run them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from outrider.models.backbone.text_stack import RmsNorm, TextStack
 from outrider.models.session import QwenModel
 
 COMMON_TOKENS = 8192
-"""Of byte-level BPE, whose ids ascend as its merges do: the first ones are what most texts are made of."""
+"""How many tokens count as common: in byte-level BPE the lowest ids are the earliest merges."""
 
 
 class LastNorm:
-    """The final norm as transformers' modules show theirs, on the host, where exits are fitted."""
+    """The final norm with the interface of transformers' modules, on the host, where exits are fitted."""
 
     def __init__(self, norm: RmsNorm) -> None:
         norm, size = norm.to(torch.device("cpu")), len(norm.gain)
@@ -33,7 +33,7 @@ class LastNorm:
 
 
 class HeadRows:
-    """The LM head of which only the asked for rows are made whole, on the host."""
+    """The LM head, of which only the requested rows are dequantized, on the host."""
 
     def __init__(self, text: TextStack) -> None:
         self._text = text
@@ -43,10 +43,10 @@ class HeadRows:
 
 
 class RunningBackbone:
-    """What `outrider.training` needs of a target: examples' answers, read as a verification reads drafts.
+    """The target's side of `outrider.training`: reads examples' answers as a verification reads drafts.
 
-    One forward's states are held at a time. `prefix` is the prompt's part up to its image, or all before the
-    question to a language model.
+    It holds the states of one forward pass at a time. `prefix` is the part of the prompt before its image,
+    or for a language model all before the question.
     """
 
     def __init__(self, model: QwenModel, prefix: str | None = None) -> None:
@@ -65,7 +65,9 @@ class RunningBackbone:
         return {"input_ids": [self._model.tokenizer.encode(text) for text in texts]}
 
     def states(self, examples: Sequence[Example], layers: tuple[int, ...]) -> Tensor:
-        """Outputs (E + 1, K, width) of `layers` and of the last layer at all K answer tokens, on the host."""
+        """Return outputs (E + 1, K, width) of `layers` and the last layer at all K
+        answer tokens, on the host.
+        """
         queries = [
             (prompt, self._model.tokenizer.encode(answer)) for prompt, answer in self._queries(examples)
         ]
@@ -78,16 +80,16 @@ class RunningBackbone:
         return states
 
     def answers(self, examples: Sequence[Example]) -> Tensor:
-        """The answers' tokens (K,), as `training.beside.frozen_target.Backbone.answers`."""
+        """Return the answers' tokens (K,), as `training.beside.frozen_target.Backbone.answers`."""
         tokens = [self._model.tokenizer.encode(answer) for _, answer in self._queries(examples)]
         return torch.tensor([token for answer in tokens for token in (*answer[1:], NO_TOKEN)])
 
     def embed(self, token_ids: Tensor) -> Tensor:
-        """What the target reads a token as: (..., width), on the host."""
+        """Return the target's embeddings of tokens: (..., width), on the host."""
         return self._model.text.embeddings[token_ids.to(self._model.text.embeddings.device)].float().cpu()
 
     def choices(self, last: Tensor) -> Tensor:
-        """Returns the likeliest token of each hidden row."""
+        """Return the likeliest token of each hidden row."""
         text = self._model.text
         return text.logits(last.to(text.embeddings.device)).argmax(-1).cpu()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Model and sessions behind `core.ports`: prompts become embedded rows, rows become logits."""
+"""Model and sessions behind `core.ports`: embeds prompts as rows and turns rows into logits."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from outrider.models.text.prompt_layout import PromptLayout, lay_out_parts, requ
 from outrider.models.text.tokenizer import QwenTokenizer
 
 PREFILL_ROWS = 128
-"""A prompt runs in equal parts of so many rows at most, between which other sessions may have their turn."""
+"""A prompt runs in equal parts of at most this many rows; other sessions may run between them."""
 
 
 class QwenModel:
@@ -55,9 +55,9 @@ class QwenModel:
         sessions: int = 1,
         static_steps: bool = False,
     ) -> None:
-        """The caches of so many `sessions` are allocated at a time.
+        """Caches are allocated for up to `sessions` sessions at a time.
 
-        `static_steps`: what follows a prompt runs in steps of static shape, as a GPU wants it.
+        `static_steps`: what follows a prompt runs in steps of static shape, for a GPU.
         """
         self.name = name
         self.tokenizer = tokenizer
@@ -76,12 +76,12 @@ class QwenModel:
             self._steps.prepare(self._pool.take())
 
     def session_after(self, prompt: Prompt) -> QwenSession | None:
-        """A session whose cache begins with this very prompt, if there is one."""
+        """Return a session whose cache begins with exactly this prompt, if there is one."""
         session = self._prompted.get(prompt)
         return session if session is not None and session.prompt == prompt else None
 
     def note_prompt(self, prompt: Prompt, session: QwenSession) -> None:
-        """The session's cache begins with this prompt from now on; it serves others until it does no more."""
+        """Register a session whose cache begins with this prompt, so that others can copy it."""
         if self.session_after(prompt) is None:
             self._prompted[prompt] = session
 
@@ -91,7 +91,7 @@ class QwenModel:
         return None if self.exit_heads is None else self.exit_heads.info
 
     def with_exits(self, indices: Sequence[int]) -> QwenModel:
-        """The same weights with only these of its exits, which must be there."""
+        """Return the same weights with only these of its exits, which must exist."""
         assert self.exit_heads is not None
         heads = self.exit_heads.only(indices)
         return QwenModel(self.name, self.tokenizer, self.text, self.vision, self.max_length, self.card, heads)
@@ -104,7 +104,10 @@ class QwenModel:
     def forward_together(
         self, chunks: Sequence[Chunk], read: ExitReader | None = None, pause: Pause | None = None
     ) -> list[Tensor]:
-        """Raises ConfigError where a text outgrows its cache, OutOfMemoryError; no session changes then."""
+        """Run the chunks in one pass; see `core.ports.LanguageModel`.
+
+        Raises ConfigError if a text outgrows its cache, and OutOfMemoryError; no session changes then.
+        """
         sessions = [_own(chunk.session, self) for chunk in chunks]
         if len(set(map(id, sessions))) < len(sessions):
             raise ValueError("a batch takes one chunk of a session")
@@ -150,17 +153,19 @@ class QwenSession:
         return finish(self.prefill_parts(prompt))
 
     def prefill_parts(self, prompt: Prompt) -> Generator[None, None, Tensor]:
-        """Raises OutOfMemoryError, FrameError or ConfigError; whatever else the cache held is gone then."""
+        """Do `prefill` in parts.
+
+        Raises OutOfMemoryError, FrameError or ConfigError; the cache is empty then.
+        """
         with telling_out_of_memory("take in a prompt", "wait, or lower max_sessions or max_length"):
             return (yield from self._prefill_parts(prompt))
 
     @torch.inference_mode()
     def _prefill_parts(self, prompt: Prompt) -> Generator[None, None, Tensor]:
-        """The frame's encoding in parts, then up to PREFILL_ROWS rows at a time.
+        """Encode the frame in parts, then run up to PREFILL_ROWS rows at a time.
 
-        The part before the image is run apart and kept while prompts share it: a prompt's logits are the
-        same bits whether or not its head was in the cache already. A prompt that another session has is
-        copied.
+        The part before the image runs separately and is kept while prompts share it, so a prompt's logits
+        have the same bits whether or not its head was cached. A prompt that another session has is copied.
         """
         self.prompt, twin = None, self._model.session_after(prompt)
         if twin is not None and twin is not self:
@@ -184,19 +189,21 @@ class QwenSession:
 
     @torch.inference_mode()
     def expected(self, count: int) -> Successors:
-        """One product with the LM head over the prompt's rows past the image, at the cost of a forward's."""
+        """Multiply the prompt's rows after the image by the LM head;
+        that costs as much as in a forward pass.
+        """
         if self._prompt_hidden is None:
             return Successors()
         best = self._model.text.logits(self._prompt_hidden).softmax(-1).topk(count)
         return Successors(best.indices.tolist(), best.values.tolist())
 
     def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Tensor:
-        """Raises ConfigError where the text outgrows the cache."""
+        """Append tokens; return their logits (M, V). Raises ConfigError if the text outgrows the cache."""
         return self._model.forward_together([Chunk(self, token_ids)], reader_of(on_exit))[0]
 
     @torch.inference_mode()
     def layer_outputs(self, token_ids: Sequence[int], layers: Collection[int]) -> Tensor:
-        """The outputs (L, M, hidden) of some layers, counted from 1, for tokens that are not kept."""
+        """Return outputs (L, M, hidden) of some layers, counted from 1, for tokens that are not kept."""
         start, count, text = self._length, len(token_ids), self._model.text
         require_room(start + count, self._model.max_length)
         outputs: list[Tensor] = []
@@ -211,16 +218,19 @@ class QwenSession:
         return torch.stack(outputs)
 
     def appended(self, chunk: Chunk) -> Appended:
-        """A chunk of this session as rows for a batch. Raises ConfigError."""
+        """Return a chunk of this session as rows for a batch. Raises ConfigError."""
         require_room(self._length + len(chunk.token_ids), self._model.max_length)
         return Appended(chunk.token_ids, self._cache, self._length, self._rope_delta)
 
     def grow(self, count: int) -> None:
-        """The batch has put so many tokens into the cache."""
+        """Count `count` tokens that the batch has put into the cache."""
         self._length += count
 
     def truncate(self, length: int) -> None:
-        """Raises ValueError for a length past the content, or one that cuts into the prompt's image."""
+        """Drop everything beyond `length` tokens.
+
+        Raises ValueError beyond the content or within the image.
+        """
         if not self._shortest <= length <= self._length:
             raise ValueError(f"cannot truncate {self._length} tokens to {length}; at least {self._shortest}")
         self._length = length
@@ -233,7 +243,7 @@ class QwenSession:
 
     @torch.inference_mode()
     def copy_from(self, other: ModelSession, start: int, length: int) -> None:
-        """Takes over the first `length` tokens of another session; see `core.ports.SharingSession`."""
+        """Take over the first `length` tokens of another session; see `core.ports.SharingSession`."""
         twin = _own(other, self._model)
         self._cache.copy_from(twin._cache, start, length)
         if start == 0:
@@ -244,14 +254,14 @@ class QwenSession:
         self._length = length
 
     def _copy_prompt(self, prompt: Prompt, twin: QwenSession) -> Tensor:
-        """All that the twin's prefill has left."""
+        """Copy everything that the twin's prefill has left; return its row."""
         assert twin._prompt_row is not None
         self.copy_from(twin, 0, twin._prompt_length)
         self._remember(prompt)
         return twin._prompt_row
 
     def _run_prompt(self, layout: PromptLayout, start: int, end: int) -> Generator[None, None, Tensor]:
-        """Run the prompt's rows start..end and give the last layer's output (end - start, hidden)."""
+        """Run the prompt's rows start..end; return the last layer's output (end - start, hidden)."""
         text, parts = self._model.text, []
         hidden = text.embed(layout.token_ids[start:end])
         features = layout.features if start == layout.head_length else None
@@ -274,7 +284,7 @@ class QwenSession:
 def plan_caches(
     shape: TextShape, max_length: int, sessions: int, static_steps: bool
 ) -> tuple[CacheShape, int]:
-    """A sequence's cache, and of how many sequences a block is that is allocated at a time."""
+    """Return the shape of one sequence's cache, and for how many sequences a block is allocated at a time."""
     num_slots = next_span(max_length) if static_steps else next_span(max_length - 1)
     block_size = min(sessions, BLOCK_SEQUENCES) if static_steps else sessions
     return CacheShape(shape.num_layers, num_slots, shape.num_kv_heads, shape.head_dim), block_size

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Qwen2-VL forward: text stack, vision tower, caches, exits, and captured steps."""
+"""The Qwen2-VL forward pass: text stack, vision tower, caches, exits, and captured steps."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention of several sequences' newest tokens, each over its own cache, in as few operations as may be.
+"""Attention of several sequences' newest tokens, each over its own cache, in as few operations as possible.
 
-Sequences that lie side by side in a block of the cache, and attend over equally many slots, are one run:
-their keys and values are one view of the block, so nothing is gathered or copied.
+Sequences that are adjacent in a block of the cache, and attend over the same number of slots, form one run.
+Their keys and values are one view of the block, so nothing is gathered or copied.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from outrider.models.backbone.kv_cache import CacheBlock, StaticCache
 
 @dataclass(frozen=True)
 class Segment:
-    """The rows row..row+count of a forward are one sequence's tokens at slots start.. of its cache.
+    """Rows row..row+count of a forward pass: one sequence's tokens, at slots start.. of its cache.
 
-    Token i attends to slots 0..start+i below `span`. Its query runs as one of `window`, filled up with
-    others: attention of one shape, whatever the segment's length.
+    Token i attends to slots 0..start+i below `span`. Its query runs in a window of `window` queries, padded
+    with repeated ones, so that attention has the same shape whatever the segment's length.
     """
 
     cache: StaticCache
@@ -33,21 +33,21 @@ class Segment:
     window: int
 
     def places(self) -> list[int]:
-        """Which of its tokens each row of the window asks for."""
+        """Return the token that each row of the window asks for."""
         return [min(place, self.count - 1) for place in range(self.window)]
 
     def continues(self, other: Segment) -> bool:
-        """Whether this is the other's neighbour in a run."""
+        """Return whether this segment is the other's neighbour in a run."""
         beside = other.cache.block is self.cache.block and other.cache.index + 1 == self.cache.index
         return beside and (other.span, other.window) == (self.span, self.window)
 
 
 @dataclass(frozen=True)
 class Run:
-    """Segments of neighbours: `count` sequences from `first` on in `block`.
+    """Adjacent segments: `count` sequences from `first` on in `block`.
 
-    rows are theirs in the forward, R together; slots (R,) where their keys go in the block's slots laid end
-    to end; queries (count * window,) the rows asked for, of which answers (R,) are not filling; mask
+    rows: their R rows in the forward pass. slots (R,): where their keys go in the block's flattened slots.
+    queries (count * window,): the rows asked for, of which answers (R,) are not padding. mask
     (count, 1, group * window, span) is additive.
     """
 
@@ -63,7 +63,7 @@ class Run:
     mask: Tensor
 
     def write(self, layer: int, keys: Tensor, values: Tensor) -> None:
-        """Put the run's part of all rows' keys and values (M, kv_heads, head_dim) into the cache."""
+        """Write the run's part of all rows' keys and values (M, kv_heads, head_dim) to the cache."""
         for cached, new in ((self.block.keys[layer], keys), (self.block.values[layer], values)):
             slots = cached.flatten(0, 1)
             if isinstance(self.slots, slice):
@@ -72,7 +72,9 @@ class Run:
                 slots.index_copy_(0, self.slots, new[self.rows].to(slots.dtype))
 
     def attend(self, layer: int, queries: Tensor) -> Tensor:
-        """What rows of queries (M, num_heads, head_dim) read: (R, num_heads * head_dim) for the run's."""
+        """Return attention for the run's rows (R, num_heads * head_dim),
+        of queries (M, num_heads, head_dim).
+        """
         own = slice(self.first, self.first + self.count)
         keys = self.block.keys[layer][own, : self.span].transpose(1, 2)
         values = self.block.values[layer][own, : self.span].transpose(1, 2)
@@ -82,13 +84,13 @@ class Run:
 
 
 def fold(queries: Tensor, count: int, num_kv_heads: int) -> Tensor:
-    """Queries (count * W, heads, dim) as (count, kv_heads, group * W, dim): together who shares keys."""
+    """Return queries (count * W, heads, dim) as (count, kv_heads, group * W, dim), grouped by shared keys."""
     grouped = queries.view(count, -1, num_kv_heads, queries.shape[1] // num_kv_heads, queries.shape[2])
     return grouped.permute(0, 2, 3, 1, 4).reshape(count, num_kv_heads, -1, queries.shape[2])
 
 
 def unfold(mixed: Tensor, window: int) -> Tensor:
-    """Back again: (count * window, heads * head_dim)."""
+    """Undo `fold`: return (count * window, heads * head_dim)."""
     count, num_kv_heads, rows, head_dim = mixed.shape
     parted = mixed.reshape(count, num_kv_heads, rows // window, window, head_dim).permute(0, 3, 1, 2, 4)
     return parted.reshape(count * window, -1)
@@ -99,9 +101,9 @@ def _take(rows: Tensor, index: slice | Tensor) -> Tensor:
 
 
 def runs_of(segments: Sequence[Segment], num_rows: int, group: int, dtype: torch.dtype) -> list[Run]:
-    """The segments of a forward of `num_rows`, in the order of their rows, as runs.
+    """Return the segments of a forward pass over `num_rows` rows as runs; segments are in row order.
 
-    `group`: query heads for each key-value head.
+    `group`: query heads per key-value head.
     """
     runs: list[list[Segment]] = []
     for segment in segments:
@@ -134,7 +136,9 @@ def _run(segments: Sequence[Segment], num_rows: int, group: int, dtype: torch.dt
 
 
 def _causal_mask(last_visible: Tensor, span: int, group: int, dtype: torch.dtype) -> Tensor:
-    """Additive mask (count, 1, group * window, span) from the last visible slots (count, window)."""
+    """Return the additive mask (count, 1, group * window, span) for the last visible
+    slots (count, window).
+    """
     mask = torch.zeros(*last_visible.shape, span, dtype=dtype)
     mask.masked_fill_(torch.arange(span) > last_visible.unsqueeze(-1), -torch.inf)
     return mask.repeat(1, group, 1).unsqueeze(1)

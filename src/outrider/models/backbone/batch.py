@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chunks of several sessions in one forward: all rows together, attention for each on its own cache.
+"""Runs chunks of several sessions in one forward pass: all rows together, attention on each one's own
+cache.
 
-Products and norms run over the rows of all sessions at once, which is what a small batch on one machine gains
-from. Rows are packed and padded to whole multiples of DECODE_ROWS; attention always runs DECODE_ROWS queries.
-So a row is the same bits whatever stands beside it.
+Products and norms run over the rows of all sessions at once, which is where a small batch on one machine
+gains. Rows are packed and padded to whole multiples of DECODE_ROWS; attention always runs DECODE_ROWS
+queries. So a row has the same bits whatever the other rows are.
 """
 
 from __future__ import annotations
@@ -24,15 +25,16 @@ from outrider.models.backbone.mrope import text_positions
 from outrider.models.backbone.text_stack import AfterLayer, TextStack
 
 DECODE_ROWS = ROWS_TOGETHER["cpu"]
-"""Every forward after the prompt runs a multiple of this many rows, so that one token and a whole draft give
-equal bits."""
+"""Every forward pass after the prompt runs a multiple of this many rows, so that one token and a whole
+draft give the same bits.
+"""
 SPAN_STEP = 128
-"""A token at slot j attends over the first multiple of this past j: equal bits again, and little to read."""
+"""A token at slot j attends over the first multiple of this above j: the same bits, and little to read."""
 
 
 @dataclass(frozen=True)
 class Appended:
-    """Tokens that go to slots start.. of a cache, at rotary positions that are `rope_delta` further on."""
+    """Tokens for slots start.. of a cache, whose rotary positions are `rope_delta` higher."""
 
     token_ids: Sequence[int]
     cache: StaticCache
@@ -40,7 +42,7 @@ class Appended:
     rope_delta: int
 
     def slices(self) -> list[Appended]:
-        """Cut into forwards of one shape."""
+        """Return the tokens cut into forward passes of one shape."""
         return [
             Appended(self.token_ids[begin:end], self.cache, self.start + begin, self.rope_delta)
             for begin, end in decode_slices(self.start, len(self.token_ids))
@@ -48,14 +50,14 @@ class Appended:
 
 
 def next_span(slot: int) -> int:
-    """How many slots a token at `slot` attends over."""
+    """Return how many slots a token at `slot` attends over."""
     return (slot // SPAN_STEP + 1) * SPAN_STEP
 
 
 def decode_slices(
     start: int, count: int, num_rows: int = DECODE_ROWS, span_of: Callable[[int], int] = next_span
 ) -> list[tuple[int, int]]:
-    """Cut tokens at slots start..start+count into forwards of one shape: few enough rows, all of one span."""
+    """Cut tokens at slots start..start+count into passes of one shape: at most `num_rows` rows, one span."""
     slices, begin = [], 0
     while begin < count:
         until_next_span = span_of(start + begin) - (start + begin)
@@ -68,12 +70,12 @@ def decode_slices(
 def reader_of_slices(
     read: ExitReader | None, texts: Sequence[Appended], num_forwards: int
 ) -> ExitReader | None:
-    """For the forwards that texts are cut into: the reader itself where each text is in one of them whole."""
+    """Return a reader for the passes that texts are cut into: `read` itself if there is only one pass."""
     return read if read is None or num_forwards == 1 else ExitSlices(read, texts).read
 
 
 class ExitSlices:
-    """What exits say of a batch's chunks, whose forwards may be cut into slices: joined where complete."""
+    """Collects exits' logits for chunks that may be cut into slices, and passes complete ones to a reader."""
 
     def __init__(self, read: ExitReader, texts: Sequence[Appended]) -> None:
         self._read = read
@@ -81,14 +83,14 @@ class ExitSlices:
         self._slices: dict[tuple[int, int], list[Tensor]] = {}
 
     def read(self, exit_index: int, rows: Sequence[tuple[int, Tensor]]) -> Reading | None:
-        """The logits (rows, S) of one forward, for some texts by their numbers."""
+        """Take the logits (rows, S) of one forward pass for some texts, by their numbers."""
         complete = []
         for number, new in rows:
             if new.shape[0] == self._counts[number]:
                 complete.append((number, new))
                 continue
             slices = self._slices.setdefault((exit_index, number), [])
-            # The next forward may use the same memory.
+            # Cloned, because the next forward pass may use the same memory.
             slices.append(new.clone())
             if sum(map(len, slices)) == self._counts[number]:
                 complete.append((number, torch.cat(slices)))
@@ -102,8 +104,9 @@ def run_together(
     read: ExitReader | None,
     pause: Pause | None = None,
 ) -> list[Tensor]:
-    """Logits (M, V) of each text's M tokens, in as few forwards as the longest text needs; a `pause` after
-    each layer but the last.
+    """Return logits (M, V) of each text's M tokens, in as few forward passes as the longest text needs.
+
+    `pause` is called after each layer but the last.
     """
     rows: list[list[Tensor]] = [[] for _ in texts]
     by_place = sorted(range(len(texts)), key=lambda index: texts[index].cache.place)
@@ -121,7 +124,7 @@ def run_together(
 def _teller(
     heads: ExitHeads, read: ExitReader, present: Sequence[int], parts: Sequence[Appended]
 ) -> AfterLayer:
-    """Lets the exits' logits be read after their layers, those of all texts in one product."""
+    """Return a callback that reads the exits' logits after their layers, for all texts in one product."""
     ends = list(accumulate(len(part.token_ids) for part in parts))
     places = list(zip(present, [0, *ends], ends, strict=False))
 
@@ -150,7 +153,7 @@ def _both(tell: AfterLayer | None, pause: Pause | None) -> AfterLayer | None:
 
 
 def _run(text: TextStack, parts: Sequence[Appended], after_layer: AfterLayer | None) -> Sequence[Tensor]:
-    """One forward over texts of up to DECODE_ROWS tokens each; spare rows repeat the last."""
+    """Run one forward pass over texts of up to DECODE_ROWS tokens each; spare rows repeat the last."""
     counts = [len(part.token_ids) for part in parts]
     num_rows = -(-sum(counts) // DECODE_ROWS) * DECODE_ROWS
     token_ids = [token_id for part in parts for token_id in part.token_ids]

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forwards of a block's sequences over static buffers, cut into segments: what a GPU replays as CUDA graphs.
+"""Forward passes of a block's sequences over static buffers,
+cut into segments that a GPU replays as CUDA graphs.
 
-A step is a forward of all sequences of a block side by side, STEP_ROWS rows for each, whether it has tokens
-in this step or none: reading the weights takes longer than so many rows. All steps of a block and a span are
-of one shape, so a row is the same bits whatever its neighbours do. Inputs are a few numbers in one buffer: a
-step costs the host one copy and a launch for each segment. Hints leave in mid-forward: while the host hears
-an exit, the device is at the next segments, of which as few are queued as keep it so: they run on where what
-was heard ends the step. On a CPU the same segments run one after the other.
+A step is a forward pass of all sequences of a block, with STEP_ROWS rows for each, whether or not it has
+tokens in this step: reading the weights takes longer than these rows. All steps of a block and a span have
+one shape, so a row has the same bits whatever its neighbours do. The inputs are a few numbers in one
+buffer: a step costs the host one copy, and one launch per segment. Hints are given during the step. While
+the host reads an exit, the device runs the next segments. As few of them are queued as keep it busy,
+because they run on even if the hint aborts the step. On a CPU the same segments run one after the other.
 """
 
 from __future__ import annotations
@@ -33,20 +34,20 @@ from outrider.models.backbone.step_launchers import DirectLauncher, GraphLaunche
 from outrider.models.backbone.text_stack import LayerWeights, TextShape, TextStack, project, transform
 
 STEP_ROWS = ROWS_TOGETHER["cuda"]
-"""A sequence's rows in a step: the least share of a batch fits."""
+"""A sequence's rows in a step: enough for its smallest share of a batch."""
 BLOCK_SEQUENCES = ROWS_OF_A_BATCH["cuda"] // STEP_ROWS
-"""A block's sequences at most: its rows take no longer than reading the weights."""
+"""The most sequences of a block: its rows take no longer than reading the weights."""
 SHORTEST_SPAN = 1024
-"""A token attends over this many slots, or the first doubling that reaches it, or all that there are."""
+"""A token attends over this many slots, or the first doubling that reaches it, at most all slots."""
 
 SEGMENTS_OF_LAYER = 2
-"""Up to what attention reads, and from there on."""
+"""One up to attention, and one from its output on."""
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class StepTokens:
-    """Up to STEP_ROWS tokens of a sequence, from slot `start` and `position` on."""
+    """Up to STEP_ROWS tokens of a sequence, starting at slot `start` and at `position`."""
 
     token_ids: Sequence[int]
     start: int
@@ -54,7 +55,7 @@ class StepTokens:
 
 
 def step_span(slot: int, num_slots: int) -> int:
-    """How many slots a token at `slot` attends over in a step."""
+    """Return how many slots a token at `slot` attends over in a step."""
     span = SHORTEST_SPAN
     while span <= slot:
         span *= 2
@@ -62,7 +63,7 @@ def step_span(slot: int, num_slots: int) -> int:
 
 
 def step_spans(num_slots: int) -> Iterator[int]:
-    """All that tokens of a sequence ever attend over."""
+    """Yield all spans over which a sequence's tokens attend."""
     span = 0
     while span < num_slots:
         span = step_span(span, num_slots)
@@ -70,10 +71,10 @@ def step_spans(num_slots: int) -> Iterator[int]:
 
 
 def step_numbers(given: Mapping[int, StepTokens], num_sequences: int, num_slots: int) -> list[list[int]]:
-    """Of each row of a step: token, rotary position, last slot it sees, and the block's slot that it goes to.
+    """Return for each row of a step its token, rotary position, last visible slot, and slot in the block.
 
-    Spare rows of a sequence repeat its last token, in its place; a sequence that has none writes to its last
-    slot, which no text reaches.
+    Spare rows of a sequence repeat its last token in the same slot. A sequence without tokens writes to its
+    last slot, which no text reaches.
     """
     rows = []
     for index in range(num_sequences):
@@ -89,8 +90,8 @@ def step_numbers(given: Mapping[int, StepTokens], num_sequences: int, num_slots:
 
 
 class SegmentedStep:
-    """The segments of one span: two for each layer, the second with the head of the exit that stands there,
-    the last one with the LM head.
+    """The segments of one span: two for each layer. The second includes the head of an exit after the
+    layer, if any, and the last one the LM head.
     """
 
     def __init__(self, text: TextStack, heads: ExitHeads | None, block: CacheBlock, span: int) -> None:
@@ -105,15 +106,15 @@ class SegmentedStep:
         self._hidden = self._mixed = self._mask = self._places = self._inputs
         layers = () if heads is None else heads.info.layers
         self.exit_after = {SEGMENTS_OF_LAYER * layer - 1: index for index, layer in enumerate(layers)}
-        """By the number of a segment the exit that ends it."""
+        """Segment number to the index of the exit that ends it."""
         self.exit_rows: list[Tensor] = []
         self.logits = self._inputs
 
     @torch.inference_mode()
     def run(self, given: Mapping[int, StepTokens], heard: Heard | None, pause: Pause | None = None) -> Tensor:
-        """Logits (rows of the step, V), on the device until the next step overwrites them."""
+        """Run a step; return logits (rows of the step, V), which the next step overwrites."""
         on_gpu, numbers = self._inputs.is_cuda, step_numbers(given, self._num_sequences, self._num_slots)
-        # Streams, events and captures are of the thread's current device, whatever the tensors' own is.
+        # Streams, events and captures use the thread's current device, not that of the tensors.
         with torch.cuda.device(self._inputs.device) if on_gpu else nullcontext():
             self._inputs.copy_(torch.tensor(numbers, pin_memory=on_gpu), non_blocking=True)
             if self._launcher is None:
@@ -122,14 +123,16 @@ class SegmentedStep:
         return self.logits
 
     def segments(self) -> Iterator[Callable[[], None]]:
-        """What is captured, in order; each leaves its results in tensors that the next reads."""
+        """Yield what is captured, in order; each segment leaves its results in tensors
+        that the next one reads.
+        """
         self.exit_rows = []
         for layer in range(len(self._text.layers)):
             yield partial(self._attend, layer)
             yield partial(self._end_layer, layer)
 
     def _attend(self, index: int) -> None:
-        """What a layer's queries read of the caches, in place, once its keys and values are there."""
+        """Write a layer's keys and values to the caches, then compute attention over them."""
         if index == 0:
             self._begin()
         layer, cached = self._text.layers[index], (self._block.keys[index], self._block.values[index])
@@ -143,7 +146,7 @@ class SegmentedStep:
         )
 
     def _end_layer(self, index: int) -> None:
-        """A layer's output, and what is read of it."""
+        """Compute a layer's output, and the logits of its exit or of the LM head."""
         self._hidden = self._join(self._text.layers[index], self._hidden, self._mixed)
         exit_index = self.exit_after.get(SEGMENTS_OF_LAYER * (index + 1) - 1)
         if index == len(self._text.layers) - 1:
@@ -166,21 +169,23 @@ class SegmentedStep:
 def project_folded(
     layer: LayerWeights, hidden: Tensor, rotation: tuple[Tensor, Tensor], shape: TextShape, num_sequences: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Of hidden rows (R, width) the queries, folded for attention, and keys and values (R, kv_heads, dim)."""
+    """Project hidden rows (R, width): queries, folded for attention,
+    and keys and values (R, kv_heads, dim).
+    """
     queries, keys, values = project(layer.input_norm(hidden), layer, rotation, shape)
     return fold(queries, num_sequences, shape.num_kv_heads), keys, values
 
 
 def join(layer: LayerWeights, hidden: Tensor, mixed: Tensor) -> Tensor:
-    """The layer's output (R, width) from what its queries read."""
+    """Return the layer's output (R, width) from the result of attention."""
     read = unfold(mixed, STEP_ROWS).to(hidden.dtype)
     return transform(layer.attention_out.times(read, hidden), layer)
 
 
 class Fused:
-    """A function by torch.compile, which makes one kernel of what stands between the products of a layer.
+    """A function compiled by torch.compile, which fuses what is between a layer's products into one kernel.
 
-    One compilation serves all layers. Where it fails, the function itself runs from then on.
+    One compilation serves all layers. If it fails, the plain function runs from then on.
     """
 
     def __init__(self, function: Callable[..., Any], **options: Any) -> None:
@@ -199,19 +204,19 @@ class Fused:
 
 
 class StepCache:
-    """The steps of a model, one for each block of its caches and each span, made when first needed."""
+    """The steps of a model, one for each block of its caches and each span, created on first use."""
 
     def __init__(self, text: TextStack, heads: ExitHeads | None) -> None:
         self._text, self._heads = text, heads
         self._steps: dict[tuple[int, int], SegmentedStep] = {}
 
     def prepare(self, cache: StaticCache) -> None:
-        """Compile and capture all that the sequences of a block, still empty, will need."""
+        """Compile and capture all steps of a block, whose sequences must still be empty."""
         for span in step_spans(cache.block.keys[0].shape[1]):
             self.step(cache.block, span).run({cache.index: StepTokens([0], 0, 0)}, None)
 
     def step(self, block: CacheBlock, span: int) -> SegmentedStep:
-        """Returns the step for a block of caches and a span, made on the first call."""
+        """Return the step for a block of caches and a span, created on the first call."""
         key = id(block), span
         if key not in self._steps:
             self._steps[key] = SegmentedStep(self._text, self._heads, block, span)
@@ -230,7 +235,7 @@ class _Part:
 def run_stepped(
     steps: StepCache, texts: Sequence[Appended], read: ExitReader | None, pause: Pause | None = None
 ) -> list[Tensor]:
-    """Logits (M, V) of each text's M tokens, in as few steps as the longest text needs, with pauses."""
+    """Return logits (M, V) of each text's M tokens, in as few steps as the longest text needs."""
     rows: list[list[Tensor]] = [[] for _ in texts]
     forwards = list(zip_longest(*(_slices(text) for text in texts)))
     read = reader_of_slices(read, texts, len(forwards))
@@ -251,7 +256,7 @@ def run_stepped(
 def _run(
     step: SegmentedStep, parts: Sequence[_Part], read: ExitReader | None, pause: Pause | None
 ) -> list[Tensor]:
-    """One step; what is kept of its logits is a copy."""
+    """Run one step; return copies of the logits that are kept."""
 
     def heard(index: int, logits: Tensor) -> Reading | None:
         assert read is not None
@@ -272,7 +277,7 @@ def _rows(logits: Tensor, part: _Part) -> Tensor:
 
 
 def _slices(text: Appended) -> list[StepTokens]:
-    """Cut where a sequence's rows or a span end."""
+    """Cut a text where a sequence's rows or a span end."""
     num_slots = _num_slots(text)
     cuts = decode_slices(text.start, len(text.token_ids), STEP_ROWS, partial(step_span, num_slots=num_slots))
     position = text.start + text.rope_delta

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A draft head: a small recurrent network beside a target that writes on from what the target has read.
+"""A draft head: a small recurrent network that continues a target's text.
 
-It begins with the target's own last state, as EAGLE does (arXiv 2401.15077), and goes on without attention,
-as ReDrafter does (arXiv 2403.09919): a token costs a few small products, and no cache. The target's state is
-read off the logits that a verification returns anyway: over at least as many tokens as the model is wide they
-determine it.
+It starts with the target's own last state, as EAGLE does (arXiv 2401.15077), and continues without
+attention, as ReDrafter does (arXiv 2403.09919): a token costs a few small products, and no cache. The
+target's state is computed from the logits that a verification returns anyway; logits over at least as many
+tokens as the model is wide determine it.
 """
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ HEAD_FILE = "head.safetensors"
 _TOKEN_IDS, _KEEP, _MIX, _OUT = "token_ids", "keep", "mix", "out"
 _REMEDY = "restore the file, or run `outrider train head` for this model"
 RIDGE = 1e-6
-"""Of the largest square, added where logits are solved for the state."""
+"""Ridge term, as a share of the largest square, when the state is solved from logits."""
 
 
 @dataclass(frozen=True)
 class HeadWeights:
-    """What training gives: see `next_state`. token_ids (S,) int64, ascending: the shortlist that it writes.
+    """The result of training; see `next_state`. token_ids (S,) int64, ascending:
+    the shortlist that it writes.
 
     keep (hidden,), mix (2 * hidden, 2 * rank), out (rank, hidden).
     """
@@ -49,15 +50,15 @@ class HeadWeights:
 
 
 def unit(rows: Tensor) -> Tensor:
-    """Rows (M, hidden) at a root mean square of 1."""
+    """Scale rows (M, hidden) to a root mean square of 1."""
     return F.rms_norm(rows, rows.shape[-1:])
 
 
 def next_state(states: Tensor, embedded: Tensor, keep: Tensor, mix: Tensor, out: Tensor) -> Tensor:
-    """The states (M, hidden) after one more token each, embedded (M, hidden). All states are at a root mean
-    square of 1, so that they stand for the target's last layer before its norm's weight.
+    """Return the states (M, hidden) after one more token each, embedded (M, hidden).
 
-    u' = unit(keep * u + (silu(g) * v) @ out) with [g, v] = [u, unit(e)] @ mix: a gated layer.
+    All states have a root mean square of 1: they represent the target's last layer before its norm's
+    weight. u' = unit(keep * u + (silu(g) * v) @ out) with [g, v] = [u, unit(e)] @ mix: a gated layer.
     """
     gate, value = (torch.cat((states, unit(embedded)), dim=-1) @ mix).chunk(2, dim=-1)
     return unit(keep * states + (F.silu(gate) * value) @ out)
@@ -77,23 +78,25 @@ class DraftHead:
         self._weights = tuple(one.to(device).float() for one in (weights.keep, weights.mix, weights.out))
 
     def begin(self, row: Tensor) -> Tensor:
-        """The state (hidden,) of which the target made its logits (V,)."""
+        """Return the state (hidden,) from which the target computed its logits (V,)."""
         logits = row[self._token_ids].float()
         return unit(logits @ self._reader)
 
     def advance(self, states: Tensor, token_ids: Tensor) -> Tensor:
-        """The states (M, hidden) after one more token each (M,)."""
+        """Return the states (M, hidden) after one more token each (M,)."""
         embedded = self._text.embeddings[token_ids.to(states.device)].float()
         return next_state(states, embedded, *self._weights)
 
     def logits(self, states: Tensor) -> Tensor:
-        """Logits (M, V) of what follows; tokens off the shortlist have no chance."""
+        """Return logits (M, V) after each state; tokens outside the shortlist get -inf."""
         rows = states.new_full((len(states), self._vocab_size), -torch.inf)
         return rows.index_copy_(1, self._token_ids, states @ self._head)
 
 
 def _solver(head: Tensor) -> Tensor:
-    """(S, hidden): takes logits over S tokens to the state (hidden,) that made them by `head` (hidden, S)."""
+    """Return (S, hidden): maps logits over S tokens to the state (hidden,) that gave
+    them by `head` (hidden, S).
+    """
     wide = head.double()
     squares = wide @ wide.T
     squares.diagonal().add_(RIDGE * squares.diagonal().max())
@@ -111,9 +114,9 @@ def write_head(folder: Path, weights: HeadWeights, text: TextStack) -> Path:
 
 
 def read_head(folder: Path, name: str, text: TextStack) -> DraftHead:
-    """The draft head of a model folder.
+    """Load the draft head of a model folder.
 
-    Raises ModelError for a file that is missing, corrupt, or not made for these weights.
+    Raises ModelError for a file that is missing, corrupt, or made for other weights.
     """
     path = folder / HEAD_FILE
     if not path.exists():
@@ -127,7 +130,7 @@ def read_head(folder: Path, name: str, text: TextStack) -> DraftHead:
 
 
 def _objection(tensors: Mapping[str, Tensor], text: TextStack) -> str | None:
-    """What is wrong with a file's content, or None."""
+    """Return what is wrong with a file's content, or None."""
     if set(tensors) != {_TOKEN_IDS, _KEEP, _MIX, _OUT}:
         return f"holds {', '.join(sorted(tensors)) or 'nothing'}"
     keep, mix, out = tensors[_KEEP], tensors[_MIX], tensors[_OUT]

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Early exits: after some layers, logits over a shortlist of the vocabulary for about a percent of a forward.
+"""Early exits: logits over a shortlist after some layers, for about a percent of a forward pass's cost.
 
 An exit is a linear adapter of low rank into the frozen final norm's gain and LM head (adapters after
 Venkatesha et al., "Fast and Cost-effective Speculative Edge-Cloud Decoding with Early Exits", section 3).
-Being linear, it is folded with both into one matrix at load: an exit is one small product, whatever its rank.
+Because it is linear, it is folded with both into one matrix at load: an exit is one small product of any
+rank.
 """
 
 from __future__ import annotations
@@ -27,18 +28,17 @@ from outrider.models.backbone.text_stack import TextStack
 
 EXITS_FILE = "exits.safetensors"
 BACKBONE = "backbone"
-"""The entry of a file's metadata that names the weights it was made for."""
+"""The entry of a file's metadata that identifies the weights that it was made for."""
 _LAYERS, _TOKEN_IDS, _DOWN, _UP = "layers", "token_ids", "down", "up"
 
 
 @dataclass(frozen=True)
 class ExitAdapters:
-    """What training gives. With u a layer's output scaled to a root mean square of 1, its exit's logits are
+    """The result of training. With u a layer's output scaled to a root mean square of 1, its exit's logits
+    are head[token_ids] @ (final_norm_weight * u + u @ down @ up).
 
-    head[token_ids] @ (final_norm_weight * u + u @ down @ up).
-
-    layers: after which of the decoder layers, counted from 1, ascending. token_ids (S,) int64, ascending.
-    down (E, hidden, rank) and up (E, rank, hidden), one pair for each layer.
+    layers: the decoder layers, from 1, after which exits are placed, ascending. token_ids (S,) int64,
+    ascending. down (E, hidden, rank) and up (E, rank, hidden): one pair per layer.
     """
 
     layers: tuple[int, ...]
@@ -49,35 +49,37 @@ class ExitAdapters:
 
 @dataclass(frozen=True)
 class ExitHeads:
-    """Adapters folded for running: `matrices` are (hidden, S), one for each exit."""
+    """Adapters folded for running: `matrices` are (hidden, S), one per exit."""
 
     info: ExitInfo
     matrices: tuple[Tensor, ...]
 
     def only(self, indices: Sequence[int]) -> ExitHeads:
-        """Some of the exits, by ascending index."""
+        """Return some of the exits, by ascending index."""
         layers = tuple(self.info.layers[index] for index in indices)
         matrices = tuple(self.matrices[index] for index in indices)
         return replace(self, info=replace(self.info, layers=layers), matrices=matrices)
 
     def to(self, device: torch.device, dtype: torch.dtype) -> ExitHeads:
-        """On a device that multiplies in `dtype`; the shortlist stays on the host."""
+        """Return a copy on a device that multiplies in `dtype`; the shortlist stays on the host."""
         return replace(self, matrices=tuple(matrix.to(device, dtype) for matrix in self.matrices))
 
     def index_of(self, layer: int) -> int | None:
-        """The exit after a layer, if any."""
+        """Return the index of the exit after a layer, or None."""
         return self.info.layers.index(layer) if layer in self.info.layers else None
 
     def logits(self, index: int, unit: Tensor) -> Tensor:
-        """Logits (M, S) of exit `index` from its layer's output (M, hidden) at a length of about 1, which is
-        what the next layer's norm begins with: an exit is one small product.
+        """Return logits (M, S) of exit `index` from its layer's output (M, hidden),
+        normalised to a length of about 1.
+
+        The next layer's norm computes that output anyway, so an exit is one small product.
         """
         matrix = self.matrices[index]
         return torch.mm(unit.to(matrix.dtype), matrix)
 
 
 def fold_adapters(adapters: ExitAdapters, text: TextStack) -> ExitHeads:
-    """Adapters as one matrix per exit, in the stack's dtype."""
+    """Fold adapters into one matrix per exit, in the stack's dtype."""
     gain = text.final_norm.gain
     head = text.head.columns(adapters.token_ids).to(gain.device).contiguous()
     matrices = tuple(
@@ -89,7 +91,7 @@ def fold_adapters(adapters: ExitAdapters, text: TextStack) -> ExitHeads:
 
 
 def write_exits(folder: Path, adapters: ExitAdapters, text: TextStack) -> Path:
-    """Write a model folder's exits in bf16, bound to the weights they are for. Raises ConfigError."""
+    """Write a model folder's exits in bf16, bound to the weights that they are for. Raises ConfigError."""
     tensors = {
         _LAYERS: torch.tensor(adapters.layers),
         _TOKEN_IDS: adapters.token_ids,
@@ -102,9 +104,9 @@ def write_exits(folder: Path, adapters: ExitAdapters, text: TextStack) -> Path:
 
 
 def read_exits(folder: Path, text: TextStack, *, expected: bool) -> ExitHeads | None:
-    """The exits of a model folder, None where it has none and none are `expected`.
+    """Load the exits of a model folder; None if it has none and none are `expected`.
 
-    Raises ModelError for a file that is missing, corrupt, or not made for these weights.
+    Raises ModelError for a file that is missing, corrupt, or made for other weights.
     """
     path = folder / EXITS_FILE
     if not path.exists():
@@ -120,8 +122,9 @@ def read_exits(folder: Path, text: TextStack, *, expected: bool) -> ExitHeads | 
 
 
 def read_tensors(path: Path, text: TextStack, remedy: str) -> dict[str, Tensor]:
-    """What a file beside a model's weights holds. Raises ModelError, with the remedy, for one that is corrupt
-    or was made for other weights.
+    """Return the tensors of a file next to a model's weights.
+
+    Raises ModelError, with the remedy, for one that is corrupt or was made for other weights.
     """
     try:
         with safe_open(path, framework="pt") as file:
@@ -135,7 +138,7 @@ def read_tensors(path: Path, text: TextStack, remedy: str) -> dict[str, Tensor]:
 
 
 def is_made_for(path: Path, text: TextStack) -> bool:
-    """Whether a file beside a model's weights is sound, and was made for these."""
+    """Return whether a file next to a model's weights is sound and was made for them."""
     try:
         read_tensors(path, text, "")
     except ModelError:
@@ -147,7 +150,7 @@ _REMEDY = "restore the file, or run `outrider train exits` for this model"
 
 
 def backbone_fingerprint(text: TextStack) -> str:
-    """Of the norms and biases: small, and moved by any training."""
+    """Return a hash of the norms and biases: they are small, and any training changes them."""
     digest = hashlib.sha256()
     for layer in text.layers:
         of_heads = () if layer.head_norm is None else (layer.head_norm.gain,)
@@ -158,7 +161,7 @@ def backbone_fingerprint(text: TextStack) -> str:
 
 
 def _objection(tensors: Mapping[str, Tensor], text: TextStack) -> str | None:
-    """What is wrong with a file's content, or None."""
+    """Return what is wrong with a file's content, or None."""
     if set(tensors) != {_LAYERS, _TOKEN_IDS, _DOWN, _UP}:
         return f"holds {', '.join(sorted(tensors)) or 'nothing'}"
     layers, token_ids, down, up = (tensors[name] for name in (_LAYERS, _TOKEN_IDS, _DOWN, _UP))
@@ -176,7 +179,7 @@ def _objection(tensors: Mapping[str, Tensor], text: TextStack) -> str | None:
 
 
 def ascends(numbers: Tensor, low: int, high: int) -> bool:
-    """Whether these are strictly ascending integers in low..high-1, at least one."""
+    """Return whether these are strictly ascending integers in low..high-1, at least one."""
     if numbers.dtype != torch.int64 or numbers.dim() != 1 or len(numbers) == 0:
         return False
     return bool(numbers[0] >= low and numbers[-1] < high and (numbers.diff() > 0).all())

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The static KV cache: room for whole sequences at once, so that rollback is a length and shapes stay."""
+"""The static key/value cache: it has room for whole sequences,
+so a rollback is a length and shapes are fixed.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from outrider.models.backbone.out_of_memory import telling_out_of_memory
 
 @dataclass(frozen=True)
 class CacheShape:
-    """Of one sequence's keys, and of its values."""
+    """The shape of one sequence's keys, and of its values."""
 
     num_layers: int
     num_slots: int
@@ -23,13 +25,13 @@ class CacheShape:
     head_dim: int
 
     def num_bytes(self, dtype: torch.dtype) -> int:
-        """Of both, where numbers are of this type."""
+        """Return the bytes of keys and values together in this type."""
         return 2 * self.num_layers * self.num_slots * self.num_kv_heads * self.head_dim * dtype.itemsize
 
 
 @dataclass(frozen=True, eq=False)
 class CacheBlock:
-    """Keys and values of each layer, (sequences, slots, kv_heads, head_dim), of sequences side by side.
+    """Keys and values of each layer, (sequences, slots, kv_heads, head_dim), for adjacent sequences.
 
     `whole`: the same numbers, (layers, sequences, slots, kv_heads, head_dim), keys and values.
     """
@@ -41,27 +43,27 @@ class CacheBlock:
 
 @dataclass(frozen=True, eq=False)
 class StaticCache:
-    """One sequence's place in a block. Its user knows how many slots are valid."""
+    """One sequence's part of a block. Its owner keeps track of how many slots are valid."""
 
     block: CacheBlock
     index: int
 
     def copy_from(self, other: StaticCache, start: int, end: int) -> None:
-        """Take over another sequence's slots from `start` to before `end`."""
+        """Copy another sequence's slots from `start` to before `end`."""
         for own, its in zip(self.block.whole, other.block.whole, strict=True):
             own[:, self.index, start:end] = its[:, other.index, start:end]
 
     @property
     def place(self) -> tuple[int, int]:
-        """Neighbours follow each other in this order."""
+        """The sort key by which neighbours follow each other."""
         return id(self.block), self.index
 
 
 class CachePool:
-    """Gives places to sequences and takes them back when nobody holds them any more.
+    """Assigns caches to sequences, and takes them back when nothing refers to them any more.
 
-    Neighbours are attended to in one operation, so the lowest place that is free goes first. Where all are
-    taken, another block of `block_size` is allocated.
+    Attention over neighbours is one operation, so the lowest free cache is assigned first. If none is free,
+    another block of `block_size` is allocated.
     """
 
     def __init__(
@@ -75,7 +77,7 @@ class CachePool:
         self._free: list[tuple[int, int]] = []
 
     def take(self) -> StaticCache:
-        """Raises OutOfMemoryError where a block is needed that there is no room for."""
+        """Return a cache. Raises OutOfMemoryError if it needs a new block that does not fit."""
         if not self._free:
             self._grow()
         place = heapq.heappop(self._free)
@@ -84,7 +86,7 @@ class CachePool:
         return cache
 
     def _grow(self) -> None:
-        """Zeroed: what lies past the valid length is masked out, but must be finite."""
+        """Allocate a block of zeros: slots beyond the valid length are masked, but must be finite."""
         shape = self._shape
         size = (shape.num_layers, self._block_size, shape.num_slots, shape.num_kv_heads, shape.head_dim)
         with telling_out_of_memory("open another session", "wait, or lower max_sessions or max_length"):

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Multimodal rotary positions (M-RoPE) of Qwen2-VL and its successors: each token has three, of time,
+"""Multimodal rotary positions (M-RoPE) of Qwen2-VL and its successors: three per token, for time,
 row and column.
 
 Text tokens count up on all axes at once. An image's tokens share the time of its start and spread over rows
-and columns; the text after it goes on from the image's longer side, so positions lag behind the length.
+and columns. The text after it continues from the image's longer side, so positions are lower than the
+length.
 """
 
 from __future__ import annotations
@@ -16,19 +17,21 @@ from torch import Tensor
 
 
 def text_positions(start: int, count: int) -> Tensor:
-    """Positions (3, count) of text tokens from `start` on."""
+    """Return positions (3, count) of text tokens from `start` on."""
     return torch.arange(start, start + count).expand(3, count)
 
 
 def image_positions(start: int, rows: int, columns: int) -> Tensor:
-    """Positions (3, rows * columns) of an image's merged tokens, row by row."""
+    """Return positions (3, rows * columns) of an image's merged tokens, row by row."""
     row_index = torch.arange(rows).repeat_interleave(columns)
     column_index = torch.arange(columns).repeat(rows)
     return torch.stack([torch.zeros_like(row_index), row_index, column_index]) + start
 
 
 def prompt_positions(num_before: int, rows: int, columns: int, num_after: int) -> Tensor:
-    """Positions (3, L) of a prompt: text, an image of rows x columns merged tokens (or 0 x 0), text."""
+    """Return positions (3, L) of a prompt: text,
+    an image of rows x columns merged tokens (or 0 x 0), text.
+    """
     after = num_before + max(rows, columns)
     parts = [
         text_positions(0, num_before),
@@ -39,14 +42,14 @@ def prompt_positions(num_before: int, rows: int, columns: int, num_after: int) -
 
 
 def axes_in_sections(mrope_section: Sequence[int]) -> Tensor:
-    """Which axis turns each of a head's pairs, where the axes' pairs follow each other (Qwen2-VL)."""
+    """Return the axis that rotates each of a head's pairs if the axes' pairs follow each other (Qwen2-VL)."""
     return torch.arange(3).repeat_interleave(torch.tensor(mrope_section))
 
 
 def axes_in_turn(mrope_section: Sequence[int]) -> Tensor:
-    """Which axis turns each of a head's pairs, where the axes take turns (Qwen3-VL).
+    """Return the axis that rotates each of a head's pairs if the axes alternate (Qwen3-VL).
 
-    Once rows and columns have had as many as their sections, the rest is the time's.
+    Once rows and columns have as many pairs as their sections, the rest belongs to time.
     """
     axes = torch.zeros(sum(mrope_section), dtype=torch.long)
     for axis in (1, 2):
@@ -55,7 +58,7 @@ def axes_in_turn(mrope_section: Sequence[int]) -> Tensor:
 
 
 class RotaryTable:
-    """Cosines and sines for positions (3, M); `axis_of_pair` (head_dim / 2,) of the three turns each pair."""
+    """Cosines and sines for positions (3, M); `axis_of_pair` (head_dim / 2,) gives the axis of each pair."""
 
     def __init__(self, head_dim: int, theta: float, axis_of_pair: Tensor) -> None:
         exponents = torch.arange(0, head_dim, 2, dtype=torch.float32) / head_dim
@@ -63,14 +66,14 @@ class RotaryTable:
         self._axis_of_frequency = axis_of_pair
 
     def to(self, device: torch.device) -> RotaryTable:
-        """Returns a copy on the device."""
+        """Return a copy on the device."""
         moved = copy.copy(self)
         moved._frequencies = self._frequencies.to(device)
         moved._axis_of_frequency = self._axis_of_frequency.to(device)
         return moved
 
     def at(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """(cos, sin), each (M, 1, head_dim); the sine's first half is negated, ready for swapped halves."""
+        """Return (cos, sin), each (M, 1, head_dim); the sine's first half is negated, for swapped halves."""
         angles = positions.to(self._frequencies.device)[self._axis_of_frequency].T.float() * self._frequencies
         cos, sin = angles.cos(), angles.sin()
         return torch.cat([cos, cos], dim=1).unsqueeze(1), torch.cat([-sin, sin], dim=1).unsqueeze(1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory that runs out, in whichever way a library says so, as the one error that says what to do."""
+"""Turns every library's way of running out of memory into one error that says what to do."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ from outrider.core.errors import OutOfMemoryError
 P = ParamSpec("P")
 T = TypeVar("T")
 _SIGNS = ("allocate memory", "out of memory", "not enough memory", "bad_alloc")
-"""What torch's allocators, mapped files and onnxruntime say."""
+"""Messages of torch's allocators, of mapped files and of onnxruntime."""
 _WHOLE_SIGNS = ("could not create a primitive", "could not execute a primitive")
-"""What oneDNN says, by which torch multiplies bfloat16 on a CPU. With a word more it means another thing."""
+"""Messages of oneDNN, with which torch multiplies bfloat16 on a CPU.
+
+With more words they mean something else.
+"""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Returns whether an error of torch, Python or the system says that memory is exhausted."""
+    """Return whether an error of torch, Python or the system says that memory is exhausted."""
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return True
     if isinstance(error, OSError):
@@ -33,14 +36,14 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def says_out_of_memory(error: Exception) -> bool:
-    """Whether this is what an exception of a library's own kind means."""
+    """Return whether a library's own exception says that memory is exhausted."""
     said = str(error).strip().lower()
     return said in _WHOLE_SIGNS or any(sign in said for sign in _SIGNS)
 
 
 @contextmanager
 def telling_out_of_memory(what: str, remedy: str) -> Iterator[None]:
-    """Raises OutOfMemoryError where memory runs out in what is done here; all else passes."""
+    """Raise OutOfMemoryError if the block runs out of memory; pass on all other errors."""
     try:
         yield
     except (MemoryError, OSError, RuntimeError) as error:
@@ -50,7 +53,7 @@ def telling_out_of_memory(what: str, remedy: str) -> Iterator[None]:
 
 
 def tells_out_of_memory(load: Callable[Concatenate[Path, P], T]) -> Callable[Concatenate[Path, P], T]:
-    """For what loads a folder."""
+    """Decorate a function that loads a folder, so that it raises OutOfMemoryError."""
 
     @wraps(load)
     def told(folder: Path, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -64,7 +67,7 @@ def tells_out_of_memory(load: Callable[Concatenate[Path, P], T]) -> Callable[Con
 
 
 def give_back_freed() -> None:
-    """Return to the system what has been freed: glibc keeps pieces of up to 32 MB, layer after layer."""
+    """Return freed memory to the system: glibc keeps pieces of up to 32 MB, layer after layer."""
     trim = _trim()
     if trim is not None:
         trim(0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the segments of a step: one after the other, or as CUDA graphs with few of them queued."""
+"""Runs the segments of a step: one after the other, or as CUDA graphs with only a few of them queued."""
 
 from __future__ import annotations
 
@@ -14,48 +14,51 @@ from torch import Tensor
 from outrider.core.ports import Pause, Reading
 
 MOST_AHEAD = 16
-"""Segments that wait in the device's queue past the exit that is heard, or the pause."""
+"""The most segments in the device's queue beyond the exit that is read, or the pause."""
 LOOKS_AT_WORK = 200
-"""Having found the device at work so often, its queue is tried one shorter."""
+"""After this many checks in a row that find the device busy, its queue is made one segment shorter."""
 
 _CAPTURING = defaultdict[int, threading.Lock](threading.Lock)
-"""By device. While a graph is captured on it no other may begin there, and none be replayed. What else other
-threads do meanwhile, such as a prompt of another model, is let be (`thread_local`).
+"""One lock per device. While a graph is captured there, no other capture or replay may run. Other work of
+other threads, such as a prompt of another model, may go on (`thread_local`).
 """
 
 Heard = Callable[[int, Tensor], Reading | None]
-"""Called with an exit's index and its logits (rows of the step, S) on a device that it may not wait for."""
+"""Called with an exit's index and its logits (rows of the step, S) on a device,
+for which it must not wait.
+"""
 
 
 class Segments(Protocol):
     """A step, cut into segments."""
 
     exit_after: dict[int, int]
-    """By the number of a segment the exit that ends it."""
+    """Segment number to the index of the exit that ends it."""
     exit_rows: list[Tensor]
 
     def segments(self) -> Iterator[Callable[[], None]]:
-        """Return what to run, in order; each leaves its results in tensors that the next reads."""
+        """Yield what to run, in order; each segment leaves its results in tensors that the next one reads."""
 
 
 class Launcher(Protocol):
-    """Runs the segments of a step; what is read of an exit is heard when it has come to the host. With a
-    `pause` between segments, as long as there is anything to be saved.
+    """Runs the segments of a step, and passes what is read of an exit on once it is on the host.
+
+    It calls `pause` between segments, as long as an abort would still save anything.
     """
 
     def run(self, heard: Heard | None, pause: Pause | None) -> None:
-        """Runs all segments; calls `heard` at each exit and `pause` between segments."""
+        """Run all segments; call `heard` at each exit and `pause` between segments."""
 
 
 class DirectLauncher:
-    """One segment after the other, each exit heard as it comes."""
+    """Runs one segment after the other, and waits for each exit."""
 
     def __init__(self, step: Segments) -> None:
         self._step = step
         self._segments = list(step.segments())
 
     def run(self, heard: Heard | None, pause: Pause | None) -> None:
-        """Runs the segments in turn; waits at each exit for what is read of it."""
+        """Run the segments in turn; wait at each exit for what is read of it."""
         for number, segment in enumerate(self._segments):
             segment()
             index = self._step.exit_after.get(number)
@@ -68,18 +71,18 @@ class DirectLauncher:
 
 
 class Lead:
-    """How many segments wait in a device's queue while its host takes in news: as few as keep it at work.
+    """How many segments are queued ahead on a device while its host reads an exit: as few as keep it busy.
 
-    How long the host takes over that, and the device over a segment, differs from machine to machine.
+    The host's time for that, and the device's for a segment, differ between machines.
     """
 
     def __init__(self, looks_at_work: int = LOOKS_AT_WORK) -> None:
-        """`looks_at_work`: looks in a row that find the device at work before one segment fewer is tried."""
+        """`looks_at_work`: checks in a row that find the device busy before one segment fewer is tried."""
         self.segments = 1
         self._at_work, self._looks_at_work = 0, looks_at_work
 
     def on_look(self, idle: bool) -> None:
-        """The host has come to queue more, and found the device with nothing to do or not."""
+        """Adjust the lead: the host is about to queue more, and has found the device idle or busy."""
         self._at_work = 0 if idle else self._at_work + 1
         if idle:
             self.segments = min(self.segments + 1, MOST_AHEAD)
@@ -88,10 +91,13 @@ class Lead:
 
 
 class GraphLauncher:
-    """Each segment a CUDA graph; exits are read and copied to pinned memory beside the later segments."""
+    """Runs each segment as a CUDA graph.
+
+    Exits are read, and copied to pinned memory, while later segments run.
+    """
 
     def __init__(self, step: Segments, looks_at_work: int = LOOKS_AT_WORK) -> None:
-        """`looks_at_work`: of its `Lead`."""
+        """`looks_at_work`: see `Lead`."""
         self._graphs: list[torch.cuda.CUDAGraph] = []
         self._reading = torch.cuda.Stream()
         self._capturing = _CAPTURING[torch.cuda.current_device()]
@@ -108,9 +114,10 @@ class GraphLauncher:
         self._lead = Lead(looks_at_work)
 
     def run(self, heard: Heard | None, pause: Pause | None) -> None:
-        """Where exits are heard or a pause is asked for, few more segments wait in the device's queue, so
-        that little is left to run out where a listener ends the step. Once all do, nothing is to be saved,
-        and there are no more pauses.
+        """Run all segments. If exits are read or a pause is given, only few further segments are queued.
+
+        So little is left to run when the step is aborted. Once all segments are queued, an abort would save
+        nothing, and there are no more pauses.
         """
         launched, whole = 0, len(self._graphs)
         for number, computed in enumerate(self._computed):
@@ -126,12 +133,14 @@ class GraphLauncher:
         self._launch(launched, whole)
 
     def _launch(self, first: int, end: int) -> int:
-        """Queue the segments from `first` to before `end`, and the lead; the next one's number."""
+        """Queue the segments from `first` to before `end`, and the lead;
+        return the number of the next one.
+        """
         whole = len(self._graphs)
         if 0 < first < whole:
             self._lead.on_look(self._computed[first - 1].query())
         elif first == 0 and end < whole <= end + self._lead.segments:
-            self._lead.on_look(idle=False)  # all at once: nothing else would ever shorten it
+            self._lead.on_look(idle=False)  # all queued at once: nothing else would ever shorten the lead
         queued = self._graphs[first : end + self._lead.segments]
         for number, graph in enumerate(queued, first):
             with self._capturing:
@@ -141,10 +150,11 @@ class GraphLauncher:
         return first + len(queued)
 
     def _read(self, number: int, index: int, heard: Heard) -> None:
-        """Tell of the exit that ends a segment while the device computes on.
+        """Read the exit that ends a segment, while the device computes on.
 
-        What is read crosses in pinned memory. One exit after the other, so that what one says has left before
-        the next is read. Waited for in any case, since the next run overwrites its rows.
+        What is read is copied to pinned memory. Exits are read one after the other, so that one's result
+        has been passed on before the next is read. The copy is always waited for, because the next run
+        overwrites the rows.
         """
         pinned: Tensor | None = None
         with torch.cuda.stream(self._reading):
@@ -159,7 +169,9 @@ class GraphLauncher:
 
     @staticmethod
     def _warm_up(step: Segments) -> None:
-        """Libraries allocate on their first calls, and what is compiled is, which no capture may hold."""
+        """Run the step before its capture: libraries allocate, and functions compile,
+        on their first calls.
+        """
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):

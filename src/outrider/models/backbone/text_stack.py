@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The language half of a vision-language model as plain functions over its weights and a static KV cache.
+"""The language half of a vision-language model, as plain functions over its weights and a static cache.
 
-Weights are fused (q, k and v; gate and up) and residuals ride along in the matrix products: at the size of
-the shipped pair the number of operations costs most. Stateless: the same weights serve every session.
+Weights are fused (q, k and v; gate and up), and residuals are added within the matrix products: at the size
+of the shipped pair the number of operations costs most. Stateless: the same weights serve every session.
 """
 
 from __future__ import annotations
@@ -21,28 +21,30 @@ from outrider.models.backbone.mrope import RotaryTable
 from outrider.models.quantization.matrices import Matrix
 
 AfterLayer = Callable[[int, Tensor, Tensor], None]
-"""Shown a layer's number, from 1, its output (M, hidden), and that output at a length of about 1."""
+"""Called with a layer's number, from 1, its output (M, hidden), and that output at a length of about 1."""
 
 
 @dataclass(frozen=True)
 class RmsNorm:
-    """x / sqrt(mean(x^2) + eps) * weight as x / hypot(|x|, floor) * gain: half of `F.rms_norm`'s cost."""
+    """x / sqrt(mean(x^2) + eps) * weight, computed as x / hypot(|x|, floor) * gain:
+    half of `F.rms_norm`'s cost.
+    """
 
     gain: Tensor
     floor: Tensor
 
     @classmethod
     def of(cls, weight: Tensor, eps: float) -> RmsNorm:
-        """Returns the norm with a checkpoint's `weight` (hidden,) and epsilon."""
+        """Return the norm with a checkpoint's `weight` (hidden,) and epsilon."""
         size = weight.shape[-1]
         return cls(weight * math.sqrt(size), weight.new_tensor(math.sqrt(size * eps)))
 
     def to(self, device: torch.device) -> RmsNorm:
-        """Returns a copy on the device."""
+        """Return a copy on the device."""
         return RmsNorm(self.gain.to(device), self.floor.to(device))
 
     def unit(self, hidden: Tensor) -> Tensor:
-        """hidden (M, size) at a length of about 1, which the gain is yet to stretch."""
+        """Return hidden (M, size) scaled to a length of about 1, before the gain."""
         return hidden / torch.hypot(torch.linalg.vector_norm(hidden, dim=-1, keepdim=True), self.floor)
 
     def __call__(self, hidden: Tensor) -> Tensor:
@@ -53,7 +55,8 @@ class RmsNorm:
 class LayerWeights:
     """One decoder layer; qkv is [q | k | v] and gate_up [gate | up] along the outputs.
 
-    `head_norm`: of each head of q and k, where the architecture has it; its gain is (heads, head_dim).
+    `head_norm`: the norm of each head of q and k, if the architecture has it; its gain is (heads,
+    head_dim).
     """
 
     input_norm: RmsNorm
@@ -66,7 +69,7 @@ class LayerWeights:
     head_norm: RmsNorm | None = None
 
     def to(self, device: torch.device) -> LayerWeights:
-        """Returns a copy on the device."""
+        """Return a copy on the device."""
         weights = {field.name: getattr(self, field.name) for field in fields(self)}
         return replace(self, **{name: one.to(device) for name, one in weights.items() if one is not None})
 
@@ -82,15 +85,15 @@ class TextShape:
 
     @property
     def attention_width(self) -> int:
-        """Of all query heads together."""
+        """The width of all query heads together."""
         return self.num_heads * self.head_dim
 
 
 @dataclass(frozen=True)
 class TextStack:
-    """Weights of the language half; `head` is (hidden, V) with V the tokenizer's real vocabulary.
+    """Weights of the language half; `head` is (hidden, V), with V the tokenizer's real vocabulary.
 
-    What runs from layer to layer is float32; `cache_dtype` is the type of keys and values.
+    Values between layers are float32; `cache_dtype` is the type of keys and values.
     """
 
     shape: TextShape
@@ -102,7 +105,7 @@ class TextStack:
     cache_dtype: torch.dtype = torch.float32
 
     def embed(self, token_ids: Sequence[int]) -> Tensor:
-        """Embedded tokens (M, hidden)."""
+        """Return embedded tokens (M, hidden)."""
         return self.embeddings[torch.tensor(token_ids, device=self.embeddings.device)].float()
 
     def forward(
@@ -113,12 +116,13 @@ class TextStack:
         after_layer: AfterLayer | None = None,
         deep: Sequence[Tensor] = (),
     ) -> Tensor:
-        """Run M embedded tokens (M, hidden) of one or more sequences; the last layer's output (M, hidden).
+        """Run M embedded tokens (M, hidden) of one or more sequences;
+        return the last layer's output (M, hidden).
 
-        Rows of no run are spare. A row's result is the same, bit for bit, at whatever row it stands and
-        whatever stands beside it, as long as its run's window and span are the same. `after_layer` is called
-        after each layer but the last, before the next one runs, which uses the same unit rows. `deep`: what
-        is added to the first rows (n, hidden) after each of the first layers.
+        Rows of no run are spare. A row's result has the same bits at any row index and next to any other
+        rows, as long as its run's window and span are the same. `after_layer` is called after each layer
+        but the last, before the next one runs, which uses the same unit rows. `deep`: what is added to the
+        first rows (n, hidden) after each of the first layers.
         """
         rotation = self.rotary.at(positions)
         for index, layer in enumerate(self.layers):
@@ -132,14 +136,14 @@ class TextStack:
         return hidden
 
     def runs(self, segments: Sequence[Segment], num_rows: int) -> list[Run]:
-        """How `forward` takes what its `num_rows` rows are; segments in their order."""
+        """Return the runs for `forward` of `num_rows` rows; segments are in row order."""
         group = self.shape.num_heads // self.shape.num_kv_heads
         device = self.embeddings.device
         with contextlib.nullcontext() if device.type == "cpu" else device:
             return runs_of(segments, num_rows, group, self.cache_dtype)
 
     def to(self, device: torch.device) -> TextStack:
-        """On another device; integers, which are packed for theirs, must be there."""
+        """Return a copy on another device; packed integers must be there already."""
         return replace(
             self,
             rotary=self.rotary.to(device),
@@ -150,12 +154,12 @@ class TextStack:
         )
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Logits (M, V) of the last layer's output (M, hidden)."""
+        """Return logits (M, V) of the last layer's output (M, hidden)."""
         return self.head.times(self.final_norm(hidden))
 
 
 def rotate(heads: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
-    """Turn (M, H, head_dim) by its positions' angles."""
+    """Rotate (M, H, head_dim) by its positions' angles."""
     cos, signed_sin = rotation
     half = heads.shape[-1] // 2
     swapped = torch.cat([heads[..., half:], heads[..., :half]], dim=-1)
@@ -171,8 +175,9 @@ def _attend(
     index: int,
     shape: TextShape,
 ) -> Tensor:
-    """Attention with its residual over `hidden`, of which `unit` are the rows at a length of about 1; writes
-    the tokens' keys and values into their caches first.
+    """Return `hidden` plus attention; `unit` are its rows at a length of about 1.
+
+    Writes the tokens' keys and values to their caches first.
     """
     queries, keys, values = project(unit * layer.input_norm.gain, layer, rotation, shape)
     mixed = hidden.new_zeros(len(hidden), shape.attention_width)
@@ -185,7 +190,7 @@ def _attend(
 def project(
     rows: Tensor, layer: LayerWeights, rotation: tuple[Tensor, Tensor], shape: TextShape
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Of normed rows the queries (M, num_heads, head_dim), keys and values (M, num_kv_heads, head_dim)."""
+    """Project normed rows: queries (M, num_heads, head_dim), keys and values (M, num_kv_heads, head_dim)."""
     num_turned = shape.num_heads + shape.num_kv_heads
     heads = layer.qkv.times(rows, layer.qkv_bias).view(len(rows), -1, shape.head_dim)
     plain, values = heads[:, :num_turned], heads[:, num_turned:]
@@ -194,7 +199,7 @@ def project(
 
 
 def transform(hidden: Tensor, layer: LayerWeights) -> Tensor:
-    """The gated feed-forward part with its residual."""
+    """Return `hidden` plus the gated feed-forward part."""
     both = layer.gate_up.times(layer.mlp_norm(hidden))
     gate, up = both.chunk(2, dim=1)
     return layer.down.times(F.silu(gate) * up, hidden)

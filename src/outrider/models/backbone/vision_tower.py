@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Vision towers as plain functions over their weights, a few layers at a time.
 
-As in the language half, queries and keys turn in one operation. Qwen2.5-VL's tower runs as transformers has
-it, in one piece.
+As in the language half, queries and keys are rotated in one operation. Qwen2.5-VL's tower runs in
+transformers' own code, in one part.
 """
 
 from __future__ import annotations
@@ -23,21 +23,23 @@ from transformers.vision_utils import get_vision_interpolation_indices_and_weigh
 from outrider.models.backbone.text_stack import rotate
 
 PARTS = 3
-"""So many parts has a frame's encoding at most; of the shipped target's, each is about as long as a batch."""
+"""The most parts of a frame's encoding; with the shipped target each takes about as long as a batch."""
 Rotation = tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True)
 class Features:
-    """What a tower gives of a still: merged `tokens` (N, hidden), and for each of the first decoder layers
-    what is added to them after it, (N, hidden), which is `deep` (DeepStack, arXiv 2406.04334).
+    """A tower's output for a still: merged `tokens` (N, hidden), and `deep` features.
+
+    `deep` has, for each of the first decoder layers, what is added to the tokens after it, (N, hidden)
+    (DeepStack, arXiv 2406.04334).
     """
 
     tokens: Tensor
     deep: tuple[Tensor, ...] = ()
 
     def float(self) -> Features:
-        """Returns a copy in float32."""
+        """Return a copy in float32."""
         return Features(self.tokens.float(), tuple(one.float() for one in self.deep))
 
 
@@ -45,9 +47,9 @@ Encoding = Generator[None, None, Features]
 
 
 def encode_patches(tower: torch.nn.Module, patches: Tensor, rows: int, columns: int) -> Encoding:
-    """The features of one still's patches (rows * columns, inputs), rows * columns / merge^2 of them.
+    """Return the rows * columns / merge^2 features of one still's patches (rows * columns, inputs).
 
-    Patches come merge block by merge block. Between parts, others may have their turn.
+    Patches are in the order of merge blocks. Other work may run between parts.
     """
     return ENCODERS[type(tower)](tower, patches, rows, columns)
 
@@ -63,7 +65,9 @@ def _encode_qwen2_5(tower: Any, patches: Tensor, rows: int, columns: int) -> Enc
 
 
 def _encode_qwen3(tower: Any, patches: Tensor, rows: int, columns: int) -> Encoding:
-    """With learned positions, interpolated to the still's grid, and features of some layers merged apart."""
+    """Encode with learned positions, interpolated to the still's grid,
+    and separately merged deep features.
+    """
     hidden = tower.patch_embed(patches)
     indices, weights = _interpolation(tower.num_grid_per_side, rows, columns, tower.spatial_merge_size)
     places = tower.pos_embed(indices.to(hidden.device)) * weights.to(hidden.device).unsqueeze(-1)
@@ -81,7 +85,7 @@ ENCODERS: dict[type, Callable[[Any, Tensor, int, int], Encoding]] = {
 def _run_blocks(
     tower: Any, hidden: Tensor, rows: int, columns: int, mergers: Mapping[int, torch.nn.Module]
 ) -> Encoding:
-    """`mergers`: by the number of a layer, from 0, what merges its output for the decoder."""
+    """Run the layers in parts. `mergers`: by layer number, from 0, what merges its output for the decoder."""
     rotation, deep = _rotation(tower, rows, columns), []
     together = -(-len(tower.blocks) // PARTS)
     for number, block in enumerate(tower.blocks):
@@ -95,7 +99,7 @@ def _run_blocks(
 
 
 def _attend(hidden: Tensor, block: Any, rotation: Rotation) -> Tensor:
-    """Every patch reads all of the frame, residual included."""
+    """Return `hidden` plus attention, in which every patch attends to the whole frame."""
     attention, count = block.attn, hidden.shape[0]
     num_heads = attention.num_heads
     heads = attention.qkv(block.norm1(hidden)).view(count, 3 * num_heads, -1)
@@ -107,9 +111,9 @@ def _attend(hidden: Tensor, block: Any, rotation: Rotation) -> Tensor:
 
 
 def _rotation(tower: Any, rows: int, columns: int) -> Rotation:
-    """Cosines and signed sines (N, 1, head_dim) as `rotate` takes them, in float32."""
+    """Return cosines and signed sines (N, 1, head_dim) for `rotate`, in float32."""
     places = _places(rows, columns, tower.spatial_merge_size).to(tower.rotary_pos_emb.inv_freq.device)
-    # Of its first argument it takes the device and type alone.
+    # Of its first argument only device and type are used.
     cos, sin = tower.rotary_pos_emb(places, places)
     signs = torch.ones_like(sin[:1])
     signs[:, : sin.shape[1] // 2] = -1.0
@@ -118,7 +122,7 @@ def _rotation(tower: Any, rows: int, columns: int) -> Rotation:
 
 @lru_cache(maxsize=8)
 def _interpolation(side: int, rows: int, columns: int, merge: int) -> tuple[Tensor, Tensor]:
-    """Which of `side`^2 learned positions (N, 4) make up each patch's, and their weights (N, 4)."""
+    """Return which of `side`^2 learned positions (N, 4) make up each patch's, and their weights (N, 4)."""
     grid = torch.tensor([[1, rows, columns]])
     found: tuple[Tensor, Tensor] = get_vision_interpolation_indices_and_weights(
         grid, side, align_corners=True, spatial_merge_size=merge
@@ -128,7 +132,7 @@ def _interpolation(side: int, rows: int, columns: int, merge: int) -> tuple[Tens
 
 @lru_cache(maxsize=8)
 def _places(rows: int, columns: int, merge: int) -> Tensor:
-    """Row and column (N, 2) of each patch."""
+    """Return row and column (N, 2) of each patch."""
     grid = torch.stack(torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij"))
     blocks = grid.view(2, rows // merge, merge, columns // merge, merge)
     return blocks.transpose(2, 3).flatten(1).t()

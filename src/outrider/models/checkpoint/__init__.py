@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads checkpoint folders in the formats in which they are published."""
+"""Reads checkpoint folders in their published formats."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lies in a folder instead of a whole checkpoint, and what to do with it."""
+"""Recognises what a folder holds instead of a complete checkpoint, and says what to do."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _CONVERSION = (
 
 
 def hub_name(folder: Path) -> str | None:
-    """owner/name of a folder in the Hugging Face Hub's cache; None for any other."""
+    """Return owner/name of a folder in the Hugging Face Hub's cache; None for any other."""
     cached = folder.parents[1].name if len(folder.parents) > 1 and folder.parent.name == "snapshots" else ""
     kind, _, name = cached.partition("--")
     return name.replace("--", "/") if kind == "models" else None
 
 
 def restore(folder: Path) -> str:
-    """What brings a folder's files back: for one in the Hub's cache its name is known."""
+    """Return advice on how to restore a folder's files; for one in the Hub's cache, with its name."""
     name = hub_name(folder)
     if name is not None:
         return f"Complete it with `hf download {name}`"
@@ -36,12 +36,12 @@ def restore(folder: Path) -> str:
 
 
 def adapter_file(folder: Path) -> str | None:
-    """The weights of a LoRA adapter that lie in a folder, by their name."""
+    """Return the file name of a LoRA adapter's weights in a folder, or None."""
     return next((name for name in ADAPTER_FILES if (folder / name).exists()), None)
 
 
 def no_config(folder: Path) -> ModelError:
-    """The error for a folder without a configuration."""
+    """Return the error for a folder without a configuration."""
     path, adapter = folder / CONFIG_FILE, adapter_file(folder)
     if adapter is not None or (folder / ADAPTER_CONFIG_FILE).exists():
         return _adapter_alone(folder, adapter or ADAPTER_CONFIG_FILE)
@@ -59,7 +59,7 @@ def no_config(folder: Path) -> ModelError:
 
 
 def no_weights(folder: Path) -> ModelError:
-    """The error for a folder without the weight files that transformers reads."""
+    """Return the error for a folder without the weight files that transformers reads."""
     path = folder / WEIGHTS_FILE
     names = sorted(one.name for one in folder.iterdir())
 
@@ -100,7 +100,7 @@ def no_weights(folder: Path) -> ModelError:
 
 
 def _automatic_class(folder: Path) -> str:
-    """transformers' class that loads a folder whatever its architecture."""
+    """Return transformers' class that loads a folder of any architecture."""
     sees = "vision_config" in read_json(folder / CONFIG_FILE)
     return "AutoModelForImageTextToText" if sees else "AutoModelForCausalLM"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The architectures that can be run, and how they differ beyond what a configuration says."""
+"""The supported architectures, and their differences beyond what a configuration says."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ QWEN2_PICTURES = Preprocessing()
 
 @dataclass(frozen=True)
 class Architecture:
-    """`family`: its name to people. `modules`: transformers' class of it.
+    """`family`: its name in messages. `modules`: transformers' class for it.
 
-    `has_qkv_bias`: q, k and v have biases. `has_head_norms`: each head of q and of k is normed.
-    `mrope_section`: pairs of a head that turn by time, row and column, where a configuration does not say;
-    `interleaves_axes`: whether the axes take turns along the pairs, or follow each other.
-    `pictures`: what its published files ask for; None for a text model, which reads none. `language`: where
-    its modules have their language half.
+    `has_qkv_bias`: q, k and v have biases. `has_head_norms`: each head of q and of k is normalised.
+    `mrope_section`: pairs of a head that rotate by time, row and column, if a configuration does not say;
+    `interleaves_axes`: whether the axes alternate along the pairs or follow each other. `pictures`: the
+    settings of its published files; None for a text model. `language`: the path of the language half in its
+    modules.
     """
 
     family: str
@@ -54,15 +54,15 @@ ARCHITECTURES = {
         pictures=Preprocessing(patch_px=16, min_pixels=256**2, max_pixels=4096**2, mean=HALF, std=HALF),
     ),
 }
-"""By the `model_type` of config.json."""
+"""The architectures, by the `model_type` of config.json."""
 
 
 def families(with_pictures: bool = False) -> str:
-    """The names of all of them, or of those that read pictures, as a person is told to choose one."""
+    """Return the names of all families, or of those that read pictures, as a list for messages."""
     known = [one for one in ARCHITECTURES.values() if one.pictures is not None or not with_pictures]
     *most, last = (architecture.family for architecture in known)
     return f"{', '.join(most)} or {last}"
 
 
 SEEING = f"choose a {families(with_pictures=True)} checkpoint"
-"""What to do where a text model is asked for what is in a picture."""
+"""Advice for a task with pictures that is given to a text model."""

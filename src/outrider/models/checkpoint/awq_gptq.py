@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints that AWQ or GPTQ have quantized: their integers as our own weights, number for number.
+"""Checkpoints quantized by AWQ or GPTQ: reads their integers as our own weights, number for number.
 
-Both hold a weight of n inputs and m outputs as `qweight`, b-bit levels in words of 32 bits, `scales`
+Both store a weight of n inputs and m outputs as `qweight`, b-bit levels in words of 32 bits, `scales`
 (groups, m) and `qzeros`, the packed levels that stand for 0 in each group: weight = (level - zero) * scale.
 
-GPTQ (Frantar et al., arXiv 2210.17323; as AutoGPTQ and GPTQModel write it): qweight (n * b / 32, m) packs
-along the inputs, qzeros (groups, m * b / 32) along the outputs, lowest bits first. Format 1 stores each zero
-less 1.
-`g_idx` (n,) names each input's group where groups follow the order of activations.
+GPTQ (Frantar et al., arXiv 2210.17323; as AutoGPTQ and GPTQModel write it): qweight (n * b / 32, m) is
+packed along the inputs, qzeros (groups, m * b / 32) along the outputs, lowest bits first. Format 1 stores
+each zero minus 1. `g_idx` (n,) gives each input's group if groups follow the order of activations.
+
 AWQ (Lin et al., arXiv 2306.00978; as AutoAWQ's GEMM version writes it): qweight (n, m / 8) and qzeros
-(groups, m / 8) both pack along the outputs; a word's nibbles, lowest first, are its columns 0 2 4 6 1 3 5 7.
+(groups, m / 8) are both packed along the outputs; a word's nibbles, lowest first, are its columns
+0 2 4 6 1 3 5 7.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ _REMEDY = (
 
 @dataclass(frozen=True)
 class StoredFormat:
-    """How a checkpoint's integers are laid out.
+    """The layout of a checkpoint's integers.
 
-    `zero_offset`: what is to be added to a stored zero. `ordered`: groups follow the order of activations.
+    `zero_offset`: what is added to a stored zero. `ordered`: groups follow the order of activations.
     """
 
     method: str
@@ -57,14 +58,17 @@ class StoredFormat:
 
 @dataclass(frozen=True)
 class StoredPart:
-    """A norm, or a projection (out, in) with its bias, as a checkpoint has it."""
+    """A norm, or a projection (out, in) with its bias, as stored in a checkpoint."""
 
     weight: Tensor | IntegerWeight
     bias: Tensor | None = None
 
 
 def read_format(config_file: Path) -> StoredFormat | None:
-    """None where neither AWQ nor GPTQ has quantized it. Raises ModelError for a layout that is not read."""
+    """Return the layout, or None if neither AWQ nor GPTQ was used.
+
+    Raises ModelError for an unsupported one.
+    """
     content = read_settings(config_file)
     older = content.get("compression_config")
     given = content.get("quantization_config", older and {"quant_method": "compressed-tensors"})
@@ -103,7 +107,9 @@ def read_format(config_file: Path) -> StoredFormat | None:
 
 
 def _form(given: dict[str, Any], method: str) -> str:
-    """The layout by its name: AWQ's `version`, GPTQ's `checkpoint_format` or the flag of old Marlin files."""
+    """Return the layout's name: AWQ's `version`,
+    GPTQ's `checkpoint_format` or the flag of old Marlin files.
+    """
     if method == "awq":
         return str(given.get("version") or given.get("format") or "gemm").lower()
     if given.get("is_marlin_format"):
@@ -112,7 +118,9 @@ def _form(given: dict[str, Any], method: str) -> str:
 
 
 def _changes_nothing(dynamic: Any) -> bool:
-    """Whether GPTQModel's rules by layer only leave layers whole ("-:pattern"), as the files then show."""
+    """Return whether GPTQModel's rules per layer only exclude layers ("-:pattern"),
+    which the files show anyway.
+    """
     rules = dynamic or {}
     return isinstance(rules, dict) and all(
         name.startswith("-:") or not rule for name, rule in rules.items() if isinstance(name, str)
@@ -127,7 +135,7 @@ class StoredLayers:
     """The language half's layers in a quantized checkpoint, read one by one."""
 
     def __init__(self, files: Sequence[Path], layout: StoredFormat, shapes: Mapping[str, Shape]) -> None:
-        """`shapes`: those of the configured weights by their whole names."""
+        """`shapes`: those of the configured weights, by their full names."""
         self._format, self._config_file = layout, files[0].parent / CONFIG_FILE
         self._shapes = {found[1]: shape for name, shape in shapes.items() if (found := _in_layers(name))}
         self._places: dict[str, tuple[Path, str]] = {}
@@ -144,9 +152,9 @@ class StoredLayers:
             )
 
     def part(self, index: int, name: str) -> StoredPart:
-        """A layer's norm or projection by its name within the layer.
+        """Return a layer's norm or projection by its name within the layer.
 
-        Raises ModelError where it is missing or of another shape than the configured one.
+        Raises ModelError if it is missing or its shape is not the configured one.
         """
         stem = f"{index}.{name}"
         weight = self._weight(stem)
@@ -188,12 +196,15 @@ class StoredLayers:
 
 
 def _in_layers(name: str) -> re.Match[str] | None:
-    """A weight of the language half's layers by its whole name."""
+    """Match a weight of the language half's layers by its full name."""
     return None if "visual." in name else _LAYER.search(name)
 
 
 def integer_weight(tensors: dict[str, Tensor], layout: StoredFormat) -> IntegerWeight:
-    """A projection from `qweight`, `qzeros`, `scales` and perhaps `g_idx`. Raises ValueError for a misfit."""
+    """Return a projection from `qweight`, `qzeros`, `scales` and maybe `g_idx`.
+
+    Raises ValueError for a misfit.
+    """
     bits, half = layout.bits, 2 ** (layout.bits - 1)
     along_outputs = _AWQ_COLUMNS if layout.method == "awq" else tuple(range(_WORD_BITS // bits))
     zeros = unpack_words(tensors["qzeros"], bits, along_outputs)
@@ -215,9 +226,9 @@ def integer_weight(tensors: dict[str, Tensor], layout: StoredFormat) -> IntegerW
 
 
 def unpack_words(words: Tensor, bits: int, columns: Sequence[int]) -> Tensor:
-    """The levels (rows, n * 32 / bits), int16, in words (rows, n).
+    """Return the levels (rows, n * 32 / bits), int16, in words (rows, n).
 
-    `columns`: which column each level of a word belongs to, lowest bits first.
+    `columns`: the column of each level of a word, lowest bits first.
     """
     shifts = torch.arange(0, _WORD_BITS, bits, dtype=torch.int32)
     levels = (words.int().unsqueeze(-1) >> shifts) & (2**bits - 1)
@@ -225,9 +236,10 @@ def unpack_words(words: Tensor, bits: int, columns: Sequence[int]) -> Tensor:
 
 
 def _zeros(stored: Tensor, layout: StoredFormat) -> Tensor | None:
-    """(out, groups) int8, around 0 as the values are; None where all are 0.
+    """Return the zeros (out, groups) int8, centred like the values; None if all are 0.
 
-    A symmetric checkpoint's are known, whichever way its writer has counted. Else 0 less 1 has wrapped.
+    A symmetric checkpoint's zeros are known, however its writer has counted them. In others a stored 0
+    minus 1 has wrapped around.
     """
     half = 2 ** (layout.bits - 1)
     if layout.symmetric and bool(((stored == half) | (stored == half - 1)).all()):
@@ -237,7 +249,7 @@ def _zeros(stored: Tensor, layout: StoredFormat) -> Tensor | None:
 
 
 def _order(groups: Tensor | None, inputs: int, size: int) -> Tensor | None:
-    """The inputs group by group, where they do not lie so."""
+    """Return the inputs sorted by group; None if they are sorted already."""
     if groups is None:
         return None
     if groups.is_floating_point():
@@ -252,7 +264,7 @@ def _order(groups: Tensor | None, inputs: int, size: int) -> Tensor | None:
 
 
 def _regrouped(weight: IntegerWeight) -> IntegerWeight:
-    """The same numbers in groups of a size that 4-bit products take, here and in onnxruntime."""
+    """Return the same numbers in groups of a size that 4-bit products support, here and in onnxruntime."""
     size = next((one for one in GROUPS if weight.group % one == 0), weight.group)
     times = weight.group // size
     scales = weight.scales.repeat_interleave(times, dim=1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The card beside a checkpoint: the words of the instructions it was made for and its measured figures."""
+"""A checkpoint's card: the words of the instructions that it was made for, and its measured figures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from outrider.core.language.grammar import Vocabulary
 
 CARD_FILE = "card.json"
 VOCABULARY = ("slots", "shapes", "rooms")
-"""The keys of a card that are a `Vocabulary`. A card from before the last two leaves them out."""
+"""The keys of a card that form a `Vocabulary`. Old cards lack the last two."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,10 @@ class ModelCard:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The JSON object in a model folder's file. Raises ModelError where it is missing or no object."""
+    """Return the JSON object in a model folder's file.
+
+    Raises ModelError if it is missing or not an object.
+    """
     try:
         content = json.loads(read_text(path))
     except FileNotFoundError:
@@ -43,7 +46,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_card(folder: Path) -> ModelCard:
-    """The card of a model folder; an empty one where the folder has none, as general checkpoints do not."""
+    """Return a model folder's card; an empty one if there is none, as for general checkpoints."""
     path = folder / CARD_FILE
     if not path.exists():
         return ModelCard()
@@ -66,12 +69,12 @@ def _vocabulary(path: Path, words: dict[str, Any]) -> Vocabulary:
 
 
 def write_figures(folder: Path, name: str, figures: dict[str, Any]) -> None:
-    """Put measured figures into a model folder's card under a name; whatever else it holds stays.
+    """Put measured figures into a model folder's card under a name; keep everything else in it.
 
-    Raises ConfigError where it cannot be written.
+    Raises ConfigError if it cannot be written.
     """
     path = folder / CARD_FILE
-    with alone_in(folder):  # exits and a draft head may be trained at once
+    with alone_in(folder):  # exits and a draft head may be trained at the same time
         content = read_json(path) if path.exists() else {}
         content["figures"] = {**content.get("figures", {}), name: figures}
         replace_file(path, (json.dumps(content, indent=1) + "\n").encode())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a checkpoint's configuration says, checked: which sizes, positions and heads its weights have."""
+"""Checks a checkpoint's configuration: the sizes, positions and heads of its weights."""
 
 from __future__ import annotations
 
@@ -39,15 +39,13 @@ SIZES = (
     "spatial_merge_size",
     "temporal_patch_size",
 )
-"""Of a configuration's text and vision parts: each has some of these."""
+"""Sizes in a configuration's text and vision parts; each part has some of these."""
 TYPES = ("bfloat16", "float16", "float32", "float64")
 SHARED_SIZES = (("hidden_size", "num_attention_heads"), ("num_attention_heads", "num_key_value_heads"))
 
 
 def check_checkpoint(folder: Path) -> None:
-    """Raises ConfigError without a folder, ModelError naming a file that is missing, corrupt or of another
-    architecture.
-    """
+    """Raise ConfigError without a folder, ModelError with a file that is missing, corrupt or unsupported."""
     if gguf_of(folder) is None and not folder.is_dir():
         raise ConfigError(
             f"{folder} is no folder: give a model folder with {CONFIG_FILE} and {WEIGHTS_FILE}, or a GGUF"
@@ -70,7 +68,7 @@ def check_checkpoint(folder: Path) -> None:
 
 
 def _check_class(path: Path, named: Any, architecture: Architecture) -> None:
-    """Raises ModelError for a model of the same layers that writes no text: one that classifies or embeds."""
+    """Raise ModelError for a model with the same layers that writes no text: a classifier or an embedder."""
     wanted = architecture.modules.__name__
     if named and (not isinstance(named, list) or wanted not in named):
         raise ModelError(
@@ -80,7 +78,7 @@ def _check_class(path: Path, named: Any, architecture: Architecture) -> None:
 
 
 def _check_types(path: Path, settings: dict[str, Any]) -> None:
-    """Raises ModelError for a type of numbers that weights cannot have."""
+    """Raise ModelError for a number type that weights cannot have."""
     parts = [settings, settings.get("text_config"), settings.get("vision_config")]
     for key in ("dtype", "torch_dtype"):
         for name in (part.get(key) for part in parts if isinstance(part, dict)):
@@ -92,12 +90,12 @@ def _check_types(path: Path, settings: dict[str, Any]) -> None:
 
 
 def reads_pictures(folder: Path) -> bool:
-    """Whether a checked folder's or file's model does."""
+    """Return whether the model of a checked folder or file reads pictures."""
     return ARCHITECTURES[read_settings(config_file(folder))["model_type"]].pictures is not None
 
 
 def check_sees(folder: Path) -> None:
-    """Raises ModelError where a folder's or a file's model reads no pictures."""
+    """Raise ModelError if the model of a folder or file reads no pictures."""
     path = config_file(folder)
     kind = read_settings(path).get("model_type") if path.exists() else None
     if kind in ARCHITECTURES and ARCHITECTURES[kind].pictures is None:
@@ -105,7 +103,10 @@ def check_sees(folder: Path) -> None:
 
 
 def read_config(folder: Path) -> Any:
-    """transformers' configuration of the checked folder. Raises ModelError for values it does not take."""
+    """Return transformers' configuration of the checked folder.
+
+    Raises ModelError for values that it rejects.
+    """
     path = config_file(folder)
     architecture = ARCHITECTURES[read_settings(path)["model_type"]]
     kind = architecture.modules.config_class
@@ -117,7 +118,7 @@ def read_config(folder: Path) -> Any:
     except (OSError, ValueError, TypeError, KeyError, StrictDataclassError) as error:
         raise ModelError(f"{path} cannot be used ({error}): restore the file") from error
     text = config.get_text_config()
-    text.model_type = type(text).model_type  # transformers runs its class, whatever the file calls it
+    text.model_type = type(text).model_type  # transformers runs this class, whatever the file says
     if architecture.pictures is None:
         _check_sizes(f"{path}: ", config.to_dict())
     else:
@@ -133,7 +134,7 @@ def read_config(folder: Path) -> Any:
 
 
 def _check_tower(path: Path, vision: Any) -> None:
-    """Raises ModelError for heads whose pairs do not turn by rows and columns in equal parts."""
+    """Raise ModelError for heads whose pairs cannot rotate by rows and columns in equal parts."""
     width = getattr(vision, "embed_dim", vision.hidden_size)
     if width % (4 * vision.num_heads):
         raise ModelError(
@@ -143,12 +144,12 @@ def _check_tower(path: Path, vision: Any) -> None:
 
 
 def architecture_of(text_config: Any) -> Architecture:
-    """That of a language half's configuration."""
+    """Return the architecture of a language half's configuration."""
     return ARCHITECTURES[text_config.model_type.removesuffix("_text")]
 
 
 def _check_sizes(where: str, sizes: dict[str, Any]) -> None:
-    """Raises ModelError where there is none of something, or heads do not share a width evenly."""
+    """Raise ModelError for a size below 1, or heads that do not divide a width evenly."""
     for name in SIZES:
         size = sizes.get(name, 1)
         if isinstance(size, list | tuple):
@@ -168,7 +169,9 @@ def _check_sizes(where: str, sizes: dict[str, Any]) -> None:
 def check_text_config(
     folder: Path, config: Any, vocab_size: int, precision: Precision = "fp32", on_gpu: bool = False
 ) -> None:
-    """Raises ModelError for what the runtime's forward does not compute or a tokenizer too large for it."""
+    """Raise ModelError for what the runtime's forward pass cannot compute,
+    or a tokenizer too large for it.
+    """
     in_groups = precision == "int4" or (precision == "int8" and on_gpu)
     widths = config.hidden_size, config.intermediate_size, text_shape(config).attention_width
     if in_groups and any(width % INT4_GROUP for width in widths):
@@ -199,13 +202,13 @@ def check_text_config(
 
 
 def _slides(config: Any) -> bool:
-    """Whether a layer attends to a window of the text alone."""
+    """Return whether any layer attends only to a window of the text."""
     kinds = getattr(config, "layer_types", None) or ()
     return bool(getattr(config, "use_sliding_window", False)) and "sliding_attention" in kinds
 
 
 def text_shape(config: Any) -> TextShape:
-    """The layers, heads and head size of a text model; heads share the hidden width where nothing is said."""
+    """Return layers, heads and head size of a text model; by default heads divide the hidden width."""
     shared = config.hidden_size // config.num_attention_heads
     head_dim = getattr(config, "head_dim", None) or shared
     return TextShape(
@@ -214,15 +217,15 @@ def text_shape(config: Any) -> TextShape:
 
 
 def num_deep_layers(config: Any) -> int:
-    """After how many of the first decoder layers a picture's deep features are added."""
+    """Return after how many of the first decoder layers a picture's deep features are added."""
     return len(getattr(getattr(config, "vision_config", None), "deepstack_visual_indexes", ()))
 
 
 def rotary_table(config: Any) -> RotaryTable:
-    """Raises ModelError where its base is no number above 0, or its sections, of time, height and width, are
-    not as wide as a head.
+    """Return the rotary table. All pairs of a text model rotate by time.
 
-    All of a text model's pairs turn by the time.
+    Raises ModelError if its base is not a number above 0, or its sections of time, height and width do not
+    add up to half a head's width.
     """
     parameters, head_dim = config.rope_parameters, text_shape(config).head_dim
     architecture, theta = architecture_of(config), parameters.get("rope_theta")

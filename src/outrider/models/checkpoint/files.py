@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which files of a folder hold a checkpoint's weights: those that transformers takes, or none.
+"""Finds the files of a folder that hold a checkpoint's weights: those that transformers reads.
 
-Every part that reads, counts or names weights asks here. transformers takes `model.safetensors` where it is,
-and else the shards that the index names; it looks at nothing else that lies beside them.
+Every part that reads, counts or names weights asks here. transformers reads `model.safetensors` if it
+exists, else the shards that the index names; it ignores all other files.
 """
 
 from __future__ import annotations
@@ -33,14 +33,17 @@ from outrider.models.gguf.file import gguf_of, is_gguf, open_gguf
 
 TOKENIZER_FILE = "tokenizer.json"
 TOKENIZER_PARTS = ("vocab.json", "merges.txt")
-"""What older checkpoints have instead."""
+"""The files of older checkpoints in its place."""
 _SAMPLES, _SAMPLE_BYTES = 1024, 64
 _GENERATION_FILE = "generation_config.json"
 _PICTURES_FILES = ("preprocessor_config.json", "processor_config.json")
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The GGUF file, the single weight file, else the shards its index names. Raises ModelError for none."""
+    """Return the GGUF file, the single weight file, or the index's shards.
+
+    Raises ModelError if there are none.
+    """
     gguf = gguf_of(folder)
     if gguf is not None:
         return [gguf]
@@ -53,10 +56,10 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def weights_mark(folder: Path, precision: Precision) -> str:
-    """Eight hexadecimal digits by which other weights, or the same in another precision, are told apart.
+    """Return eight hexadecimal digits that differ for other weights, or the same ones in another precision.
 
-    Of samples throughout the files and the first numbers of each tensor, but in GGUF files, so that it takes
-    milliseconds: training changes more than a few numbers of what it changes.
+    They come from samples throughout the files and, except in GGUF files, the first numbers of each tensor.
+    So they take milliseconds; training changes more than a few numbers of a tensor.
     """
     digest = blake2b(precision.encode(), digest_size=4)
     for path in weight_files(folder):
@@ -70,14 +73,14 @@ def weights_mark(folder: Path, precision: Precision) -> str:
 
 
 def _tensor_places(file: BinaryIO) -> list[int]:
-    """Where each tensor of an open safetensors file begins, in bytes."""
+    """Return the start of each tensor in an open safetensors file, in bytes."""
     length = int.from_bytes(file.read(8), "little")
     header = json.loads(file.read(length))
     return [8 + length + one["data_offsets"][0] for name, one in header.items() if name != "__metadata__"]
 
 
 def check_weight_files(folder: Path) -> None:
-    """Raises ModelError naming a file that is missing, corrupt, or of another save than the rest."""
+    """Raise ModelError with a file that is missing, corrupt, or from another save than the rest."""
     files = weight_files(folder)
     for path in files:
         if not path.exists():
@@ -105,7 +108,7 @@ def check_weight_files(folder: Path) -> None:
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether everything is there that a published checkpoint consists of, its tokenizer included."""
+    """Return whether all files of a published checkpoint exist, its tokenizer included."""
     try:
         needed = [folder / CONFIG_FILE, folder / _GENERATION_FILE, *weight_files(folder)]
         sees = "vision_config" in read_json(folder / CONFIG_FILE)
@@ -116,13 +119,16 @@ def is_whole(folder: Path) -> bool:
 
 
 def has_tokenizer_files(folder: Path) -> bool:
-    """Whether a tokenizer lies in a folder, whole or in its older parts."""
+    """Return whether a folder has a tokenizer, whole or in its older parts."""
     parts = all((folder / part).exists() for part in TOKENIZER_PARTS)
     return (folder / TOKENIZER_FILE).exists() or parts
 
 
 def _weight_map(index: Path) -> dict[str, str]:
-    """The shard of each tensor. Raises ModelError for what is no index, or leads out of the folder."""
+    """Return the shard of each tensor.
+
+    Raises ModelError for an invalid index, or one that leads out of the folder.
+    """
     shards = read_json(index).get("weight_map")
     if not isinstance(shards, dict) or not shards or not all(isinstance(n, str) for n in shards.values()):
         raise ModelError(f"{index} names no weight files: restore the file")
@@ -133,7 +139,9 @@ def _weight_map(index: Path) -> dict[str, str]:
 
 
 def _total_size(index: Path) -> int | None:
-    """Bytes of all shards as the index has them; None where it does not say; quantizers count otherwise."""
+    """Return the total bytes of all shards by the index;
+    None if it does not say or the weights are quantized.
+    """
     config = index.parent / CONFIG_FILE
     if config.exists() and "quantization_config" in read_json(config):
         return None

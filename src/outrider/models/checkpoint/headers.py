@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the headers of a checkpoint's files say of its weights, and whether these are the configured ones."""
+"""Reads a checkpoint's weights from its files' headers, and checks them against the configuration."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ FILE_BYTES = {
 }
 _PREFIX = re.compile(r"^(?:model\.)?(?:language_model\.)?(?:model\.)?")
 _LAYER = re.compile(r"(?:visual\.)?(layers|blocks)\.(\d{1,9})\.")
-"""A decoder layer's or a vision layer's weight, by its bare name."""
+"""A weight of a decoder layer or a vision layer, by its bare name."""
 _DTYPES = {"F16": torch.float16, "BF16": torch.bfloat16}
 _FLOATS = ("F64", "F32", *_DTYPES)
 _HEAD = "lm_head.weight"
-"""Left out by checkpoints whose embeddings are their head."""
+"""Missing in checkpoints whose embeddings are also their head."""
 
 Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class WeightHeader:
-    """`num_bytes`: of each of its numbers in the file."""
+    """A weight's name, shape and type; `num_bytes` is the size of one number in the file."""
 
     name: str
     shape: Shape
@@ -49,7 +49,7 @@ class WeightHeader:
 
 
 def read_headers(files: Sequence[Path]) -> Iterator[WeightHeader]:
-    """Yields name, shape and type of each weight without reading the weights."""
+    """Yield name, shape and type of each weight without reading the weights."""
     for path in files:
         yield from _gguf_headers(path) if is_gguf(path) else _safetensors_headers(path)
 
@@ -63,16 +63,16 @@ def _safetensors_headers(path: Path) -> Iterator[WeightHeader]:
 
 
 def _gguf_headers(path: Path) -> Iterator[WeightHeader]:
-    """Of each weight what it is read as, not what it takes in the file."""
+    """Yield each weight with the type that it is read as, not that in the file."""
     file = open_gguf(path)
     for one in file.tensors.values():
         yield WeightHeader(one.name, one.shape, own_dtype(file).itemsize, one.kind)
 
 
 def check_layer_count(config_file: Path, files: Sequence[Path], settings: Mapping[str, Any]) -> None:
-    """Raises ModelError for more layers than files have weights: to make them might never end.
+    """Raise ModelError for more layers than the files have weights; creating them might never end.
 
-    `settings`: the content of `config_file` as it is; transformers lists the kind of each layer it names.
+    `settings`: the content of `config_file`. transformers lists the kind of each layer that it names.
     """
     parts = [settings, settings.get("text_config"), settings.get("vision_config")]
     named = (
@@ -88,7 +88,9 @@ def check_layer_count(config_file: Path, files: Sequence[Path], settings: Mappin
 
 
 def check_no_more_layers(config_file: Path, files: Sequence[Path], config: Any) -> None:
-    """Raises ModelError for weights of more layers than are configured: the first alone write other texts."""
+    """Raise ModelError for weights of more layers than configured;
+    the configured ones alone write another text.
+    """
     depth = getattr(getattr(config, "vision_config", None), "depth", 0)
     configured = {"layers": config.get_text_config().num_hidden_layers, "blocks": depth}
     for header in read_headers(files):
@@ -101,9 +103,9 @@ def check_no_more_layers(config_file: Path, files: Sequence[Path], config: Any) 
 
 
 def check_fit(config_file: Path, files: Sequence[Path], wanted: Mapping[str, Shape]) -> None:
-    """Raises ModelError naming the first weight whose shape is not the configured one, else one that lacks.
+    """Raise ModelError with the first weight whose shape is not the configured one, or one that is missing.
 
-    Names are compared without the prefixes that versions of transformers write differently.
+    Names are compared without the prefixes that differ between versions of transformers.
     """
     stored: dict[str, Shape] = {}
     bare = {_bare(name): shape for name, shape in wanted.items()}
@@ -128,7 +130,7 @@ def check_fit(config_file: Path, files: Sequence[Path], wanted: Mapping[str, Sha
 
 
 def check_shape(config_file: Path, name: str, found: Shape, wanted: Shape) -> None:
-    """Raises ModelError for a weight of another shape than the configured one."""
+    """Raise ModelError for a weight whose shape is not the configured one."""
     if found != wanted:
         raise ModelError(
             f"{name} has the shape {found} in the weights of {config_file.parent}, but {wanted} "
@@ -137,7 +139,7 @@ def check_shape(config_file: Path, name: str, found: Shape, wanted: Shape) -> No
 
 
 def _check_plain(config_file: Path, header: WeightHeader, name: str, wanted: Mapping[str, Shape]) -> None:
-    """Raises ModelError for what a quantizer or an adapter has left that the configuration does not name.
+    """Raise ModelError for a quantizer's or an adapter's weights that the configuration does not mention.
 
     transformers would load the numbers without their scales.
     """
@@ -154,14 +156,14 @@ def _check_plain(config_file: Path, header: WeightHeader, name: str, wanted: Map
 
 
 def _owner(name: str, wanted: Mapping[str, Shape]) -> str | None:
-    """The weight whose module, or which itself, a name lies within."""
+    """Return the configured weight that a name belongs to: its own, or that of an enclosing module."""
     parts = name.split(".")
     stems = (".".join(parts[:count]).removesuffix(".weight") for count in range(1, len(parts)))
     return next((f"{stem}.weight" for stem in stems if f"{stem}.weight" in wanted), None)
 
 
 def file_dtype(files: Sequence[Path]) -> torch.dtype:
-    """The type of all matrices where files have one, else float32, which holds every other."""
+    """Return the one type of all matrices, else float32, which can represent every other."""
     weights = (one for one in read_headers(files) if one.name.endswith(".weight") and len(one.shape) > 1)
     found = {one.dtype for one in weights}
     return _DTYPES.get(found.pop(), torch.float32) if len(found) == 1 else torch.float32
@@ -172,9 +174,9 @@ def _bare(name: str) -> str:
 
 
 def check_finite(place: Path, name: str, numbers: Tensor) -> None:
-    """Raises ModelError for a weight that holds NaN or infinity: nothing that it writes would be a text.
+    """Raise ModelError for a weight with NaN or infinity, with which no text could be written.
 
-    What another package has quantized, and integers, are not looked at. It reads a few GB a second.
+    Integers and weights quantized by another package are not checked. The check reads a few GB per second.
     """
     if type(numbers) is not Tensor or not numbers.is_floating_point() or not numbers.numel():
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints by their name on the Hugging Face Hub: from its cache, else downloaded."""
+"""Finds checkpoints by their name on the Hugging Face Hub: in its cache, or by download."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ FILES = ["*.json", "*.safetensors", "*.txt"]
 
 
 def model_name(folder: Path) -> str:
-    """What a folder's model is called: owner/name for one in the Hub's cache, else the folder's own name."""
+    """Return a model's name: owner/name for a folder in the Hub's cache, else the folder's own name."""
     return hub_name(folder) or folder.name
 
 
 def fetch_checkpoint(name: str) -> Path:
-    """The folder of a checkpoint `owner/name`; downloads what is not cached.
+    """Return the folder of a checkpoint `owner/name`; download what is not cached.
 
-    Raises ConfigError where there is none, ModelError where the cache holds a part and there is no network.
+    Raises ConfigError if there is none, ModelError if the cache is incomplete and there is no network.
     """
     cached = _cached(name)
     if cached is not None and is_whole(cached):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a checkpoint's pictures must be before the vision tower reads them, as its own files say.
+"""Reads from a checkpoint's files how pictures must be prepared for the vision tower.
 
-A processor saved as a whole has it in `processor_config.json`, under `image_processor`; else it lies in
-`preprocessor_config.json`. Where both have it transformers reads the first, and so it is here.
+A processor saved as a whole has this in `processor_config.json`, under `image_processor`; otherwise it is
+in `preprocessor_config.json`. If both have it, the first one counts, as in transformers.
 """
 
 from __future__ import annotations
@@ -20,24 +20,25 @@ from outrider.models.inputs.images import Preprocessing, SizeRule, smart_resize
 PREPROCESSOR_FILE = "preprocessor_config.json"
 PROCESSOR_FILE, NESTED = "processor_config.json", "image_processor"
 TEXT_TOKENS = 512
-"""What of max_length a picture leaves to the text; half of it where that is less."""
+"""The part of max_length that a picture leaves to the text, at most half of it."""
 
 
 def read_preprocessing(folder: Path, config: Any, max_length: int) -> Preprocessing | None:
-    """As `_asked_for`; where the model's card has a vocabulary it cannot read, and printed sheets are taken
-    out of its pictures.
+    """Return how pictures are prepared, as `_asked_for`.
+
+    A model whose card has a vocabulary cannot read, so printed sheets are removed from its pictures.
     """
     how = _asked_for(folder, config, max_length)
     return how and replace(how, takes_out_sheets=read_card(folder).vocabulary is not None)
 
 
 def _asked_for(folder: Path, config: Any, max_length: int) -> Preprocessing | None:
-    """What its file asks for, its largest picture bounded by what `max_length` has room for; None for a text
-    model, which reads no pictures.
+    """Return what the folder's file asks for, its largest picture bounded by the room in `max_length`.
 
-    A folder without either file, as the shipped ones are, has what its architecture's published files ask
-    for; a file that leaves something out has the defaults of its processor, which are Qwen2-VL's.
-    Raises ModelError for values that cannot be or do not fit the weights, ConfigError for too little room.
+    None for a text model. A folder without either file, like the shipped ones, gets the settings of its
+    architecture's published files; what a file leaves out gets the default of its processor, which are
+    Qwen2-VL's. Raises ModelError for values that are impossible or do not match the weights, ConfigError
+    for too little room.
     """
     pictures = ARCHITECTURES[config.model_type].pictures
     if pictures is None:
@@ -67,7 +68,10 @@ def _asked_for(folder: Path, config: Any, max_length: int) -> Preprocessing | No
 
 
 def _settings(folder: Path) -> tuple[str, dict[str, Any]] | None:
-    """The image processor's settings, and where they stand. Raises ModelError for what is no JSON object."""
+    """Return the image processor's settings and their origin.
+
+    Raises ModelError for anything but a JSON object.
+    """
     whole = folder / PROCESSOR_FILE
     nested = read_json(whole).get(NESTED) if whole.exists() else None
     if nested is not None:
@@ -79,10 +83,10 @@ def _settings(folder: Path) -> tuple[str, dict[str, Any]] | None:
 
 
 def published_size_rule() -> SizeRule:
-    """`smart_resize` of qwen-vl-utils where it can be imported, else ours.
+    """Return `smart_resize` of qwen-vl-utils if it can be imported, else ours.
 
-    They differ for sides of half a merged patch or less alone. Its package imports torchvision, which may be
-    missing, or made for another torch, whose error is a RuntimeError or an OSError.
+    They differ only for sides of half a merged patch or less. The package imports torchvision, which may be
+    missing, or built for another torch and then raise a RuntimeError or an OSError.
     """
     try:
         from qwen_vl_utils import smart_resize as published
@@ -93,7 +97,7 @@ def published_size_rule() -> SizeRule:
 
 
 def _check_fixed(where: str, content: dict[str, Any], how: Preprocessing) -> None:
-    """Raises ModelError for what the weights or the runtime have decided, if the file says otherwise."""
+    """Raise ModelError if the file contradicts what the weights or the runtime determine."""
     fixed = {
         "patch_size": how.patch_px,
         "merge_size": how.merge,
@@ -113,9 +117,9 @@ def _check_fixed(where: str, content: dict[str, Any], how: Preprocessing) -> Non
 
 
 def _pixel_bounds(where: str, content: dict[str, Any], how: Preprocessing) -> tuple[int, int]:
-    """Fewest and most pixels; min_pixels and max_pixels go before those of `size`, as with transformers.
+    """Return the fewest and the most pixels. min_pixels and max_pixels take precedence over `size`.
 
-    In `size` transformers 4.45 wrote them under the same names, and later versions as edges.
+    In `size`, transformers 4.45 wrote them with the same names, and later versions as edges.
     """
     size = content.get("size") or {}
     if not isinstance(size, dict):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a checkpoint's shards are of one save, as far as their index and their headers tell."""
+"""Checks whether a checkpoint's shards come from one save, by their index and their headers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from outrider.models.checkpoint.headers import WeightHeader, read_headers
 def difference_of_saves(
     index_name: str, shard_of: Mapping[str, str], total_size: int | None, files: Sequence[Path]
 ) -> str | None:
-    """What shows that the shards are not those that their index was written with; None where nothing does.
+    """Return what shows that the shards do not belong to their index; None if nothing does.
 
-    `shard_of`: the shard of each tensor by the index; `total_size`: bytes of all, where it gives them.
+    `shard_of`: the shard of each tensor by the index; `total_size`: the index's total bytes, if given.
     """
     headers = {path.name: list(read_headers([path])) for path in files}
     for name, held in headers.items():
@@ -33,7 +33,7 @@ def difference_of_saves(
 
 
 def _difference_of_types(headers: Mapping[str, Sequence[WeightHeader]]) -> str | None:
-    """The same part of all layers has one type in one save, but for a file that itself has several."""
+    """Return a part that has different types in different files; in one save all layers have the same."""
     types: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for file, held in headers.items():
         for one in held:
@@ -46,5 +46,5 @@ def _difference_of_types(headers: Mapping[str, Sequence[WeightHeader]]) -> str |
 
 
 def _part(name: str) -> str:
-    """A weight's name without the numbers of its layer."""
+    """Return a weight's name without its layer number."""
     return ".".join("*" if word.isdigit() else word for word in name.split("."))

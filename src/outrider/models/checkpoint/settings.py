@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a model's configuration stands, in config.json or in its GGUF file, and what it says."""
+"""Reads a model's configuration, from config.json or from its GGUF file."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from outrider.models.gguf.file import gguf_of, is_gguf, open_gguf
 
 
 def config_file(model: Path) -> Path:
-    """The file of a model that its configuration stands in. Raises ModelError where that cannot be told."""
+    """Return the file with a model's configuration. Raises ModelError if it is ambiguous."""
     return gguf_of(model) or model / CONFIG_FILE
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """The content of a config.json, or what a GGUF file says of the same. Raises ModelError."""
+    """Return the content of a config.json, or its equivalent from a GGUF file. Raises ModelError."""
     return config_content(open_gguf(path)) if is_gguf(path) else read_json(path)

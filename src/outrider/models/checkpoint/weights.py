@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A checkpoint folder into the runtime's weights: validate, read with transformers, fuse, drop the rest."""
+"""Turns a checkpoint folder into the runtime's weights: validate, read with transformers, fuse,
+drop the rest.
+"""
 
 from __future__ import annotations
 
@@ -48,12 +50,12 @@ from outrider.models.quantization.matrix_choice import Packer, pack, pack_exactl
 
 ALIGNMENT_BYTES = 64
 _ONE_READER = Lock()
-"""transformers exchanges functions of its own and of torch while it reads: for all threads."""
+"""One reader at a time: while it reads, transformers replaces functions of its own and of torch globally."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A folder's `modules`, and its language half's `layers` apart where AWQ or GPTQ have quantized them."""
+    """A folder's `modules`; its language half's `layers` are separate if AWQ or GPTQ quantized them."""
 
     modules: Any
     text_config: Any
@@ -61,12 +63,11 @@ class Checkpoint:
 
 
 def read_checkpoint(folder: Path, dtype: torch.dtype | str, with_layers: bool = True) -> Checkpoint:
-    """The checked folder's weights, every one of them read; dtype "auto" is the file's own.
+    """Read all weights of the checked folder; dtype "auto" is the file's own.
 
-    What torchao has quantized keeps its own, which its integers stand for.
-    Without layers the language half is left out but for its embeddings and head.
-    Of several threads one reads at a time. Raises ModelError where a weight is missing, of another shape or
-    of a layer that is not configured.
+    Weights quantized by torchao keep their type. Without layers, only embeddings and head of the language
+    half are read. Only one thread reads at a time. Raises ModelError if a weight is missing, has another
+    shape, or belongs to a layer that is not configured.
     """
     with _ONE_READER:
         return _read_checkpoint(folder, dtype, with_layers)
@@ -122,7 +123,7 @@ def _read_modules(folder: Path, config: Any, dtype: torch.dtype | str) -> Any:
 
 
 def _source(model: Path, config: Any, dtype: torch.dtype | str) -> dict[str, Any]:
-    """Where transformers is to take the weights from: the folder, or what a GGUF file's tensors stand for."""
+    """Return transformers' source of the weights: the folder, or a GGUF file's tensors as numbers."""
     path = gguf_of(model)
     if path is None:
         if isinstance(dtype, str) and getattr(config, "quantization_config", None) is None:
@@ -135,7 +136,7 @@ def _source(model: Path, config: Any, dtype: torch.dtype | str) -> dict[str, Any
 
 
 def _configured_shapes(config: Any) -> dict[str, Shape]:
-    """Of each weight, by its name: known without room for one."""
+    """Return each weight's shape by its name, without allocating it."""
     with torch.device("meta"):
         modules = ARCHITECTURES[config.model_type].modules(config)
     return {name: tuple(weight.shape) for name, weight in modules.state_dict().items()}
@@ -143,7 +144,7 @@ def _configured_shapes(config: Any) -> dict[str, Shape]:
 
 @contextlib.contextmanager
 def _quiet_transformers() -> Iterator[None]:
-    """What it would print of missing and of spare weights is judged here."""
+    """Silence transformers' messages about missing and extra weights, which are checked here."""
     verbosity = transformers_logging.get_verbosity()
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
@@ -160,10 +161,10 @@ def build_text_stack(
     exact: bool = False,
     place: torch.device | None = None,
 ) -> TextStack:
-    """Fuse and pack the language half; its modules are emptied layer by layer, so that large ones fit.
+    """Fuse and pack the language half; its modules are freed layer by layer, so that large ones fit.
 
-    `exact`: integers stay integers, but all arithmetic is float32. `place`: where it is to run; its integers
-    are packed there, and the rest is to follow by `TextStack.to`.
+    `exact`: integers stay integers, but all arithmetic is float32. `place`: the device that will run it;
+    its integers are packed there, and `TextStack.to` must move the rest.
     """
     packer = pack_exactly if exact else partial(pack, place=place)
     language, config = _language(checkpoint), checkpoint.text_config
@@ -192,16 +193,16 @@ def build_text_stack(
 
 
 def _language(checkpoint: Checkpoint) -> Any:
-    """The modules of the language half."""
+    """Return the modules of the language half."""
     return checkpoint.modules.get_submodule(architecture_of(checkpoint.text_config).language)
 
 
 def build_vision_encoder(
     checkpoint: Checkpoint, how: Preprocessing | None, precision: Precision
 ) -> VisionEncoder | None:
-    """The vision tower: whole in float32, in bfloat16 beside a language half that is anything less.
+    """Return the vision tower: in float32 with a float32 language half, else in bfloat16.
 
-    Where torchao has quantized it, it stays of the type that its integers stand for. A text model has none.
+    A tower quantized by torchao keeps its type. A text model has none.
     """
     if how is None:
         return None
@@ -213,14 +214,17 @@ def build_vision_encoder(
 
 
 def _aligned(weight: Tensor) -> Tensor:
-    """Weights mapped from a file may lie anywhere; a product's last bits change with their alignment."""
+    """Return a weight at an aligned address: a mapped one may have any,
+    and a product's last bits depend on it.
+    """
     return weight if weight.data_ptr() % ALIGNMENT_BYTES == 0 else weight.clone()
 
 
 def _patches_as_matrix(convolution: Any) -> torch.nn.Linear:
-    """The patch embedding as the matrix product it is (stride = kernel): a 3D convolution is slower.
+    """Return the patch embedding as a matrix product (stride = kernel),
+    which is faster than a 3D convolution.
 
-    A still fills all frames of a patch's span, so that their weights add up.
+    A still fills all frames of a patch's time span, so their weights are added up.
     """
     weight = convolution.weight.float().sum(dim=2).flatten(1)
     linear = torch.nn.Linear(weight.shape[1], weight.shape[0], bias=False, device="meta")
@@ -231,29 +235,29 @@ def _patches_as_matrix(convolution: Any) -> torch.nn.Linear:
 
 
 def whole_dtype(precision: Precision) -> torch.dtype:
-    """Of what is not packed: vision, embeddings, keys and values."""
+    """Return the type of what is not packed: vision, embeddings, keys and values."""
     return torch.float32 if precision == "fp32" else torch.bfloat16
 
 
 def _head_weight(checkpoint: Checkpoint, embeddings: Tensor) -> Tensor:
-    """The LM head (V, hidden): the embeddings themselves where they are tied."""
+    """Return the LM head (V, hidden): the embeddings themselves if they are tied."""
     head = checkpoint.modules.lm_head.weight
     tied = head.data_ptr() == _language(checkpoint).embed_tokens.weight.data_ptr()
     return embeddings if tied else head.detach().to(embeddings.dtype)
 
 
 def _whole_head(weight: Tensor, exact: bool) -> DenseMatrix:
-    """The LM head (V, hidden), which may be the embeddings too: it is not copied."""
+    """Return the LM head (V, hidden) without copying it, because it may be the embeddings too."""
     return DenseMatrix(weight.float().t() if exact else weight.t())
 
 
 PartOf = Callable[[str], Any]
-"""A layer's norms and projections by name: modules, or parts of a quantized checkpoint."""
+"""Returns a layer's norms and projections by name: modules, or parts of a quantized checkpoint."""
 
 
 @dataclass(frozen=True)
 class LayerForm:
-    """What all decoder layers of a checkpoint have in common."""
+    """The common form of a checkpoint's decoder layers."""
 
     architecture: Architecture
     shape: TextShape
@@ -281,7 +285,10 @@ def _fuse_layer(part: PartOf, form: LayerForm, precision: Precision, packer: Pac
 
 
 def _qkv_bias(projections: list[Any], qkv: Matrix, architecture: Architecture) -> Tensor:
-    """Zeros where the projections add their own, or have none. Raises ModelError where they lack theirs."""
+    """Return the bias, or zeros if the projections add it or have none.
+
+    Raises ModelError if it is missing.
+    """
     if isinstance(qkv, ForeignMatrix) or not architecture.has_qkv_bias:
         return torch.zeros(qkv.shape[1])
     if any(one.bias is None for one in projections):
@@ -292,14 +299,14 @@ def _qkv_bias(projections: list[Any], qkv: Matrix, architecture: Architecture) -
 
 
 def _head_norm(part: PartOf, form: LayerForm) -> RmsNorm:
-    """Of all query heads, and of all key heads after them."""
+    """Return the norm of all query heads, followed by all key heads."""
     counts = {"q": form.shape.num_heads, "k": form.shape.num_kv_heads}
     gains = [part(f"self_attn.{name}_norm").weight.expand(count, -1) for name, count in counts.items()]
     return form.norm(torch.cat(gains))
 
 
 def _unbiased(part: PartOf, name: str) -> Any:
-    """Some quantizers write a bias of zeros where the architecture has none. Raises ModelError for others."""
+    """Return a projection without a bias; some quantizers write zeros. Raises ModelError for a real bias."""
     projection = part(name)
     if isinstance(projection, StoredPart) and projection.bias is not None and projection.bias.any():
         raise ModelError(f"{name} has a bias, which its architecture has not: choose another checkpoint")
@@ -307,7 +314,7 @@ def _unbiased(part: PartOf, name: str) -> Any:
 
 
 def _joined(projections: list[Any], precision: Precision, packer: Packer) -> Matrix:
-    """Projections of the same rows as one matrix; as they are where another package has quantized them."""
+    """Return projections of the same input as one matrix; unchanged if another package quantized them."""
     if isinstance(projections[0], StoredPart):
         return pack_stored([one.weight for one in projections], precision, packer)
     if not all(is_plain(projection) for projection in projections):

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much memory models take, and whether there is enough."""
+"""Computes how much memory models take, and checks whether there is enough."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much memory a checkpoint and its sessions take, known before anything is loaded."""
+"""Computes how much memory a checkpoint and its sessions take, before anything is loaded."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from outrider.models.checkpoint.settings import config_file
 from outrider.models.footprint.free_memory import available_bytes, available_on
 
 BYTES = {"fp32": 4.0, "bf16": 2.0, "int8": 1.04, "int4": 0.63}
-"""Of a packed weight, its scales and zeros included: at most, whatever the groups and the device."""
+"""The most bytes of a packed weight, scales and zeros included, for any group size and device."""
 STORED_BYTES = 26.0
-"""Of each of a projection's quantized numbers while it is unpacked and packed anew, measured at int8."""
+"""Bytes for each quantized number of a projection while it is unpacked and repacked, measured at int8."""
 _EMBEDDINGS, _HEAD = "embed_tokens", "lm_head"
 _WHOLE = ("visual.", _EMBEDDINGS, "norm", "bias")
 _FOREIGN = "_qdata"
-"""Ends the name of integers that torchao keeps as they are."""
+"""The end of the name of integers that torchao keeps as they are."""
 
 
 @dataclass(frozen=True)
 class WeightBytes:
-    """`loading`: the most that loading takes. `kept`: what stays."""
+    """`loading`: the most that loading takes. `kept`: what is needed afterwards."""
 
     loading: int
     kept: int
@@ -37,8 +37,9 @@ class WeightBytes:
 
 @dataclass(frozen=True)
 class SessionBytes:
-    """What the caches of so many sessions of so many tokens take together, and on a GPU the buffers of their
-    static steps and what tokens are chosen by.
+    """The memory of `sessions` caches with `max_length` tokens each.
+
+    On a GPU also the buffers of their static steps, and those for choosing tokens.
     """
 
     sessions: int
@@ -49,16 +50,17 @@ class SessionBytes:
 
     @property
     def all_bytes(self) -> int:
-        """Returns the bytes of caches and buffers together."""
+        """The bytes of caches and buffers together."""
         return self.num_bytes + self.steps_bytes + self.choice_bytes
 
 
 def bytes_needed(files: Sequence[Path], precision: Precision, stored_bits: int | None = None) -> WeightBytes:
-    """Every weight as its file has it (float32 where it is to be), and the packed layers that grow beside
-    them, of which each frees its own. Embeddings that are not kept as they are read lie beside those, and a
-    packed head beside the embeddings that it is tied to.
+    """Return the memory for loading and for keeping a checkpoint's weights.
 
-    Integers of so many `stored_bits` are read layer by layer, and made whole where that is what is packed.
+    Every weight is read in its file's type (float32 if wanted). The packed layers are added one by one, and
+    each frees its original. Embeddings that are not kept as read are copied, and a packed head is added to
+    the embeddings that it is tied to. Integers of `stored_bits` bits are read layer by layer, and
+    dequantized if that is what is packed.
     """
     read = packed = largest = copied = tied = 0.0
     for header in read_headers(files):
@@ -94,10 +96,10 @@ def check_memory(
     device: torch.device | None = None,
     copies: int = 1,
 ) -> None:
-    """Raises OutOfMemoryError, saying how much is needed for so many `copies`, where less is free.
+    """Raise OutOfMemoryError, with the memory that `copies` copies need, if less is free.
 
-    A checkpoint is read into this machine's memory; weights and caches are kept in the device's, which is
-    one copy's alone where it is a GPU.
+    A checkpoint is read into this machine's memory. Weights and caches are kept in the device's memory,
+    which on a GPU holds one copy only.
     """
     layout = read_format(config_file(folder))
     weights = bytes_needed(files, precision, None if layout is None else layout.bits)
@@ -118,10 +120,10 @@ def check_memory(
 def check_graph_memory(
     folder: Path, files: Sequence[Path], precision: Precision, cache: SessionBytes, building: bool
 ) -> None:
-    """Raises OutOfMemoryError, saying how much static graphs need, where less is free.
+    """Raise OutOfMemoryError, with the memory that static graphs need, if less is free.
 
-    To build them a checkpoint is read, and then a byte held for each weight of 4 or 8 bits. What has more
-    bits, bf16 too, is float32 in them.
+    To build them a checkpoint is read, and then one byte held for each weight of 4 or 8 bits. Weights of
+    more bits, bf16 included, are float32 in the graphs.
     """
     layout = read_format(config_file(folder))
     stored_bits = None if layout is None else layout.bits

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much memory this process can still have: the machine's, its control groups', a GPU's."""
+"""Finds how much memory this process can still get: from the machine, its control groups, and a GPU."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 
 
 class _Hierarchy(NamedTuple):
-    """How a version of control groups names what it tells of memory (kernel.org, cgroup-v1 and cgroup-v2)."""
+    """The names of memory files in a version of control groups (kernel.org, cgroup-v1 and cgroup-v2)."""
 
     controller: str
     mount: str
@@ -28,14 +28,16 @@ _HIERARCHIES = (
 
 
 def available_on(device: torch.device | None) -> float:
-    """Of a GPU's memory what this process can still have: what is free, and what its allocator keeps back."""
+    """Return the GPU memory that this process can still get: what is free, and its allocator's reserve."""
     kept_back = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return torch.cuda.mem_get_info(device)[0] + kept_back
 
 
 def available_bytes(root: Path = Path("/")) -> float:
-    """Of this machine's memory what this process can still have, within the limits of its container or
-    service; infinite where Linux does not tell.
+    """Return the memory of this machine that this process can still get,
+    within its container's or service's limits.
+
+    Infinite if Linux does not report it.
     """
     return min(_left_on_machine(root), *_left_in_groups(root))
 
@@ -47,7 +49,7 @@ def _left_on_machine(root: Path) -> float:
 
 
 def _left_in_groups(root: Path) -> Iterator[float]:
-    """In this process's group and all above it. A container may see none but its own, at the mount itself."""
+    """Yield the memory left in this process's group and all above it; a container may see only its own."""
     yield math.inf
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -59,7 +61,7 @@ def _left_in_groups(root: Path) -> Iterator[float]:
 
 
 def _left_in(group: Path, names: _Hierarchy) -> float:
-    """Pages of files are counted as used, and given back when memory is short."""
+    """Return the memory left in a group. Pages of files count as used, but are freed if memory is short."""
     limit, used = _text(group / names.limit).strip(), _text(group / names.used)
     if limit in ("", "max") or not used:
         return math.inf
@@ -69,7 +71,7 @@ def _left_in(group: Path, names: _Hierarchy) -> float:
 
 
 def _text(path: Path) -> str:
-    """Empty where there is no such file."""
+    """Return the content of a file; empty if it does not exist."""
     try:
         return path.read_text()
     except OSError:

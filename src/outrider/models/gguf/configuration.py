@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A GGUF file's metadata as the content of a config.json."""
+"""Translates a GGUF file's metadata into the content of a config.json."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ _NUMBER = (int, float)
 
 
 def config_content(file: GgufFile) -> dict[str, Any]:
-    """What a checkpoint's config.json would hold. Raises ModelError for settings that lack or cannot be."""
+    """Return the content of the checkpoint's config.json.
+
+    Raises ModelError for missing or impossible settings.
+    """
 
     def key(name: str) -> str:
         return f"{ARCHITECTURE}.{name}"
@@ -45,7 +48,7 @@ def config_content(file: GgufFile) -> dict[str, Any]:
 
 
 def _check_head_width(file: GgufFile, hidden: int, heads: int) -> None:
-    """Raises ModelError for heads that do not share the width evenly."""
+    """Raise ModelError for heads that do not divide the width evenly."""
     for name in ("attention.key_length", "attention.value_length", "rope.dimension_count"):
         width = file.get(f"{ARCHITECTURE}.{name}", int)
         if width is not None and width * heads != hidden:
@@ -56,7 +59,7 @@ def _check_head_width(file: GgufFile, hidden: int, heads: int) -> None:
 
 
 def _check_writes(file: GgufFile) -> None:
-    """Raises ModelError for a model that turns texts into vectors or scores, and writes none."""
+    """Raise ModelError for a model that computes vectors or scores and does not write text."""
     pooling = file.get(f"{ARCHITECTURE}.pooling_type", int, 0)
     if pooling > 0 or not file.get(f"{ARCHITECTURE}.attention.causal", bool, True):
         raise ModelError(
@@ -66,11 +69,11 @@ def _check_writes(file: GgufFile) -> None:
 
 
 def _rope(file: GgufFile) -> dict[str, Any]:
-    """The rotary positions' parameters, as transformers names them."""
+    """Return the parameters of the rotary positions, with transformers' names."""
     prefix = f"{ARCHITECTURE}.rope."
     found: dict[str, Any] = {"rope_theta": float(file.get(f"{prefix}freq_base", _NUMBER, 10000.0))}
     kind = file.get(f"{prefix}scaling.type", str, "none")
-    linear = float(file.get(f"{prefix}scale_linear", _NUMBER, 1.0))  # of older files
+    linear = float(file.get(f"{prefix}scale_linear", _NUMBER, 1.0))  # in older files
     if kind == "none" and linear != 1.0:
         return found | {"rope_type": "linear", "factor": linear}
     if kind == "none":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model in one GGUF file: found, opened and checked before any of its weights is read."""
+"""A model in one GGUF file: found, opened and checked before any weight is read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from outrider.models.gguf.names import module_name
 
 SUFFIX = ".gguf"
 ARCHITECTURE = "qwen2"
-"""The only one that is read: Qwen2's and Qwen2.5's text models, and what is made of them."""
+"""The only supported architecture: Qwen2's and Qwen2.5's text models, and models derived from them."""
 _INSTALL = "pip install 'outrider[gguf]'"
 _WHOLE, _INTEGERS = ("F32", "F16", "BF16"), ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0")
 _READ = (*_WHOLE, *_INTEGERS, "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K")
@@ -29,14 +29,14 @@ _REMEDY = "restore the file, or download it again"
 
 
 def is_gguf(path: Path) -> bool:
-    """Whether a file is a GGUF file by its name."""
+    """Return whether a file is a GGUF file by its name."""
     return path.suffix.lower() == SUFFIX
 
 
 def gguf_of(model: Path) -> Path | None:
-    """The GGUF file that a model's path stands for: itself, or the one in a folder without config.json.
+    """Return the GGUF file of a model's path: itself, or the one in a folder without config.json.
 
-    Raises ModelError where a folder has several.
+    Raises ModelError if a folder has several.
     """
     if is_gguf(model) and not model.is_dir():
         return model
@@ -68,14 +68,14 @@ class GgufFile:
     tensors: Mapping[str, StoredTensor]
 
     def get(self, key: str, kind: type | tuple[type, ...], default: Any = None) -> Any:
-        """A metadata value; the default where there is none. Raises ModelError for one of another type."""
+        """Return a metadata value, or the default if it is missing. Raises ModelError for a wrong type."""
         value = self.metadata.get(key, default)
         if value is default or (isinstance(value, kind) and not (kind is int and isinstance(value, bool))):
             return value
         raise ModelError(f"{self.path}: {key} is {str(value)[:60]!r}: {_REMEDY}")
 
     def need(self, key: str, kind: type | tuple[type, ...]) -> Any:
-        """A metadata value. Raises ModelError where there is none."""
+        """Return a metadata value. Raises ModelError if it is missing."""
         value = self.get(key, kind)
         if value is None:
             raise ModelError(f"{self.path} does not say its {key}: {_REMEDY}")
@@ -83,9 +83,9 @@ class GgufFile:
 
 
 def open_gguf(path: Path) -> GgufFile:
-    """The checked file, its weights mapped and not read.
+    """Return the checked file, its weights mapped but not read.
 
-    Raises ModelError for one that is damaged, cut off, a part of several, or of another architecture.
+    Raises ModelError for a file that is damaged, cut off, a part of several, or of another architecture.
     """
     try:
         stat = path.stat()
@@ -96,7 +96,7 @@ def open_gguf(path: Path) -> GgufFile:
 
 @lru_cache(maxsize=2)
 def _opened(path: Path, num_bytes: int, _: int) -> GgufFile:
-    """Read once while neither its size nor its time changes: a draft and a target may be of one file."""
+    """Read a file once per size and time, because a draft and a target may share it."""
     if num_bytes == 0:
         raise ModelError(f"{path} is empty: {_REMEDY}")
     with path.open("rb") as file:
@@ -111,7 +111,7 @@ def _opened(path: Path, num_bytes: int, _: int) -> GgufFile:
 
 
 def _check_kind(path: Path, metadata: Mapping[str, Any]) -> None:
-    """Raises ModelError for what holds no whole model of the architecture."""
+    """Raise ModelError unless the file holds a whole model of the architecture."""
     architecture, kind = metadata.get("general.architecture"), metadata.get("general.type", "model")
     if kind != "model":
         raise ModelError(f"{path} holds a {kind!r}, no model: give the GGUF file of a whole model")
@@ -148,7 +148,7 @@ def _stored(path: Path, data: mmap.mmap, places: tuple[TensorPlace, ...]) -> Ite
 
 
 def _rows(path: Path, data: mmap.mmap, place: TensorPlace, block: int, block_bytes: int) -> NDArray[np.uint8]:
-    """A tensor's bytes (rows, bytes of a row). Raises ModelError where they do not lie within the file."""
+    """Return a tensor's bytes (rows, bytes per row). Raises ModelError if they exceed the file."""
     *outer, width = place.shape
     if width % block:
         raise ModelError(f"{path}: {place.name} is {width} wide, and its blocks {block}: {_REMEDY}")
@@ -160,7 +160,7 @@ def _rows(path: Path, data: mmap.mmap, place: TensorPlace, block: int, block_byt
 
 
 def import_gguf() -> Any:
-    """The `gguf` package. Raises ModelError where it is not installed."""
+    """Import the `gguf` package. Raises ModelError if it is not installed."""
     try:
         import gguf
     except ImportError as error:

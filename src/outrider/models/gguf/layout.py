@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A GGUF file's header: its metadata, and where each tensor's bytes lie.
+"""A GGUF file's header: its metadata, and the positions of its tensors.
 
-The format is ggml's (`docs/gguf.md` there), versions 2 and 3, little endian. The `gguf` package reads it too,
-one numpy view a token: for a vocabulary of 150,000 that takes twenty times as long.
+The format is ggml's (`docs/gguf.md` there), versions 2 and 3, little endian. The `gguf` package reads it
+too, but with one numpy view per token: for a vocabulary of 150,000 that takes twenty times as long.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _NUMBERS = {
     11: "<i8",
     12: "<f8",
 }
-"""By the number of a metadata value's type: how its bytes are read."""
+"""The numpy format of a metadata value, by the number of its type."""
 
 
 @dataclass(frozen=True)
 class TensorPlace:
-    """A tensor's `shape` as torch has it, the number of its ggml type, and where its data begin."""
+    """A tensor's `shape` as torch has it, the number of its ggml type, and the start of its data."""
 
     name: str
     shape: tuple[int, ...]
@@ -48,14 +48,14 @@ class TensorPlace:
 
 @dataclass(frozen=True)
 class Layout:
-    """What a header says: the metadata by key, and where every tensor lies."""
+    """The content of a header: the metadata by key, and the position of every tensor."""
 
     metadata: dict[str, Any]
     tensors: tuple[TensorPlace, ...]
 
 
 def read_layout(data: mmap.mmap | bytes) -> Layout:
-    """The header of a whole file's bytes. Raises ValueError for what is none, or is cut off within it."""
+    """Read the header from a whole file's bytes. Raises ValueError if it is invalid or cut off."""
     cursor = _Cursor(data)
     if cursor.take(4) != MAGIC:
         raise ValueError("it does not begin with GGUF")
@@ -104,7 +104,7 @@ class _Cursor:
         return self.take(length).decode()
 
     def value(self, kind: int) -> Any:
-        """A metadata value of the type with this number."""
+        """Read a metadata value of the type with this number."""
         if kind == _STRING:
             return self.string()
         if kind == _ARRAY:
@@ -121,7 +121,7 @@ class _Cursor:
         return self.numbers(_NUMBERS[kind], count)
 
     def place(self) -> TensorPlace:
-        """A tensor's place, its offset counted from where the data begin."""
+        """Read a tensor's position; its offset counts from the start of the data section."""
         name, dimensions = self.string(), self.number("<u4")
         if not 1 <= dimensions <= _MOST_DIMENSIONS:
             raise ValueError(f"{name} has {dimensions} dimensions")

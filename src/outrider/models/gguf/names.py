@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What GGUF calls the tensors and the settings of a Qwen2 model, and what transformers calls them."""
+"""The names of a Qwen2 model's tensors and settings in GGUF and in transformers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EMBEDDINGS = "model.embed_tokens.weight"
 
 
 def module_name(tensor: str) -> str | None:
-    """A tensor's name among transformers' modules; None for one that no Qwen2 model has."""
+    """Return a tensor's name among transformers' modules; None for one that no Qwen2 model has."""
     match = _TENSOR.fullmatch(tensor)
     if match is None:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tokenizer that a GGUF file holds: byte-level BPE, split into words as Qwen2 or GPT-2 does."""
+"""The tokenizer in a GGUF file: byte-level BPE that splits words like Qwen2 or GPT-2."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from outrider.models.gguf.file import GgufFile
 _KEY = "tokenizer.ggml."
 _ENDS = ("eos_token_id", "eot_token_id", "eom_token_id")
 _NAMED_ENDS = (END_OF_TEXT, "<|endoftext|>")
-"""Of Qwen2's models; their generation_config.json names both, and a GGUF file has room for one."""
+"""End tokens of Qwen2's models: their generation_config.json names both, a GGUF file only one."""
 _CONTROL, _USER_DEFINED, _UNUSED = 3, 4, 5
 _TURN = "<|im_start|>"
 _REMEDY = (
@@ -39,16 +39,16 @@ def _as_gpt2(backend: tokenizers.Tokenizer) -> None:
 
 
 _SPLITTERS: dict[str, Callable[[tokenizers.Tokenizer], None]] = {"qwen2": _as_qwen2, "gpt-2": _as_gpt2}
-"""By `tokenizer.ggml.pre`."""
+"""The word splitters, by `tokenizer.ggml.pre`."""
 
 
 def has_tokenizer(file: GgufFile) -> bool:
-    """Whether the file carries a vocabulary."""
+    """Return whether the file has a vocabulary."""
     return f"{_KEY}tokens" in file.metadata
 
 
 def read_tokenizer(file: GgufFile) -> tokenizers.Tokenizer:
-    """The tokenizer, tokens that only fill up the embeddings left out. Raises ModelError."""
+    """Return the tokenizer, without tokens that only pad the embeddings. Raises ModelError."""
     split = _splitter(file)
     tokens, kinds = _tokens(file)
     ids = {token: index for index, token in enumerate(tokens) if kinds[index] != _UNUSED}
@@ -71,7 +71,7 @@ def read_tokenizer(file: GgufFile) -> tokenizers.Tokenizer:
 
 
 def end_ids(file: GgufFile, backend: tokenizers.Tokenizer) -> frozenset[int]:
-    """The tokens that end the model's texts. Raises ModelError where none is known."""
+    """Return the tokens that end the model's texts. Raises ModelError if none is known."""
     given = [file.get(f"{_KEY}{name}", int) for name in _ENDS]
     found = {*given, *map(backend.token_to_id, _NAMED_ENDS)} - {None}
     known = frozenset(one for one in found if backend.id_to_token(one) is not None)
@@ -81,7 +81,7 @@ def end_ids(file: GgufFile, backend: tokenizers.Tokenizer) -> frozenset[int]:
 
 
 def _splitter(file: GgufFile) -> Callable[[tokenizers.Tokenizer], None]:
-    """How its tokenizer splits words. Raises ModelError for one that is not known, or markup that is not."""
+    """Return the tokenizer's word splitter. Raises ModelError for an unknown one, or unknown markup."""
     model, pre = file.get(f"{_KEY}model", str), file.get(f"{_KEY}pre", str)
     if model != "gpt2" or pre not in _SPLITTERS:
         known = " or ".join(map(repr, _SPLITTERS))
@@ -98,7 +98,7 @@ def _splitter(file: GgufFile) -> Callable[[tokenizers.Tokenizer], None]:
 
 
 def _tokens(file: GgufFile) -> tuple[list[str], list[int]]:
-    """All tokens and the kind of each. Raises ModelError where they do not fit."""
+    """Return all tokens and the kind of each. Raises ModelError if their numbers or types do not match."""
     tokens, kinds = file.need(f"{_KEY}tokens", list), file.need(f"{_KEY}token_type", list)
     if len(tokens) != len(kinds) or not _all_are(str, tokens) or not _all_are(int, kinds):
         raise ModelError(

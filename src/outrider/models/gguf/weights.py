@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A GGUF file's tensors as the numbers that they stand for."""
+"""Reads a GGUF file's tensors as numbers."""
 
 from __future__ import annotations
 
@@ -11,20 +11,23 @@ from outrider.models.gguf.file import GgufFile, StoredTensor, import_gguf
 from outrider.models.gguf.names import EMBEDDINGS
 
 _NUMBERS_AT_ONCE = 2**22
-"""What reading takes beside a tensor is some bytes for each of these."""
+"""Reading a tensor needs extra memory of a few bytes for each of this many numbers."""
 
 
 def own_dtype(file: GgufFile) -> torch.dtype:
-    """What a file's matrices are read as where nothing else is asked for.
+    """Return the dtype in which a file's matrices are read if no other is requested.
 
-    float16 holds a quantized weight eight times as exactly as bfloat16 does.
+    float16 represents a quantized weight eight times as precisely as bfloat16.
     """
     kind = file.tensors[EMBEDDINGS].kind if EMBEDDINGS in file.tensors else ""
     return {"F32": torch.float32, "BF16": torch.bfloat16}.get(kind, torch.float16)
 
 
 def read_tensors(file: GgufFile, dtype: torch.dtype, with_layers: bool = True) -> dict[str, Tensor]:
-    """All tensors by their names among transformers' modules. Raises ModelError for what is no number."""
+    """Return the tensors by their names among transformers' modules.
+
+    Raises ModelError for NaN or infinity.
+    """
     wanted = (one for name, one in file.tensors.items() if with_layers or ".layers." not in name)
     return {one.name: _read(file, one, dtype) for one in wanted}
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From pictures to what the backbone reads."""
+"""Converts pictures into the backbone's input."""

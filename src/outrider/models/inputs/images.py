@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a JPEG to the patches the vision tower reads: Qwen2-VL's resize rule, normalisation and patch order.
+"""Converts a JPEG to the vision tower's patches: Qwen2-VL's resize rule, normalisation and patch order.
 
-Checked against transformers' `Qwen2VLImageProcessorPil`, which reads files with another JPEG decoder; here
-both sides of the link decode the same bytes with OpenCV, so they see the same pixels.
+Checked against transformers' `Qwen2VLImageProcessorPil`, which uses another JPEG decoder. Here both sides
+of the link decode the same bytes with OpenCV, so they see the same pixels.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ CHANNEL_MEAN = (0.48145466, 0.4578275, 0.40821073)
 CHANNEL_STD = (0.26862954, 0.26130258, 0.27577711)
 
 SizeRule = Callable[[int, int, int, int, int], tuple[int, int]]
-"""(height, width, factor, fewest pixels, most pixels) to the height and width a model reads."""
+"""Maps (height, width, factor, fewest pixels, most pixels) to the height and width that a model reads."""
 
 
 def smart_resize(height: int, width: int, factor: int, min_pixels: int, max_pixels: int) -> tuple[int, int]:
-    """Multiples of `factor` within the bounds on pixels, the sides' ratio kept as nearly as they allow."""
+    """Return multiples of `factor` within the bounds on pixels, with the nearest possible aspect ratio."""
     rounded_h, rounded_w = (round(side / factor) * factor for side in (height, width))
     if rounded_h * rounded_w > max_pixels:
         shrink = math.sqrt(height * width / max_pixels)
@@ -41,11 +41,11 @@ def smart_resize(height: int, width: int, factor: int, min_pixels: int, max_pixe
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """How a checkpoint wants its pictures; what is given here is Qwen2-VL's own, and the shipped pair's.
+    """A checkpoint's picture format; the defaults are Qwen2-VL's, and the shipped pair's.
 
-    Side of a patch in pixels, patches merged per side, and frames a patch spans in time; bounds on a
-    picture's pixels and the rule of sizes within them; mean and deviation of its channels from 0 to 1;
-    whether `printed_sheets` are taken out, as for a model that cannot read.
+    Side of a patch in pixels, patches merged per side, and frames that a patch spans in time; bounds on a
+    picture's pixels and the rule for sizes within them; mean and deviation of its channels from 0 to 1;
+    whether `printed_sheets` are removed, for a model that cannot read.
     """
 
     patch_px: int = 14
@@ -60,12 +60,12 @@ class Preprocessing:
 
     @property
     def factor_px(self) -> int:
-        """Returns the pixels of which width and height have to be multiples."""
+        """The pixels of which width and height have to be multiples."""
         return self.patch_px * self.merge
 
 
 def decode_jpeg(jpeg: bytes) -> NDArray[np.uint8]:
-    """RGB pixels (H, W, 3). Raises FrameError for anything but a whole JPEG of bounded size."""
+    """Return RGB pixels (H, W, 3). Raises FrameError for anything but a complete JPEG of bounded size."""
     jpeg_size(jpeg)
     try:
         pixels = cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_COLOR)
@@ -77,7 +77,7 @@ def decode_jpeg(jpeg: bytes) -> NDArray[np.uint8]:
 
 
 def model_size(height: int, width: int, how: Preprocessing) -> tuple[int, int]:
-    """Height and width of the picture as the model reads it: multiples of the merged patch."""
+    """Return height and width of the picture as the model reads it: multiples of the merged patch."""
     if max(height, width) > MAX_ASPECT_RATIO * min(height, width):
         raise FrameError(
             f"frame is {width}x{height}; one side may be at most {MAX_ASPECT_RATIO} times the other"
@@ -88,7 +88,7 @@ def model_size(height: int, width: int, how: Preprocessing) -> tuple[int, int]:
 
 
 def fit_to_model(rgb: NDArray[np.uint8], how: Preprocessing) -> NDArray[np.uint8]:
-    """The picture at `model_size`, and without printed sheets where they are taken out."""
+    """Return the picture at `model_size`, without printed sheets if they are to be removed."""
     sized = _resized(rgb, how)
     return without_sheets(sized) if how.takes_out_sheets else sized
 
@@ -104,9 +104,10 @@ def _resized(rgb: NDArray[np.uint8], how: Preprocessing) -> NDArray[np.uint8]:
 
 
 def patchify(rgb: NDArray[np.uint8], how: Preprocessing) -> NDArray[np.float32]:
-    """Normalised patches (N, 3 * temporal * patch * patch); the sides must be multiples of `factor_px`.
+    """Return normalised patches (N, 3 * temporal * patch * patch); sides must be multiples of `factor_px`.
 
-    Patches come merge block by merge block, as the tower merges them; a still fills all frames of its span.
+    The patches are in the order of merge blocks, as the tower merges them. A still picture fills all frames
+    of a patch's time span.
     """
     height, width = rgb.shape[:2]
     patch, merge = how.patch_px, how.merge

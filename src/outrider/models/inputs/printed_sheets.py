@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes printed sheets out of a picture, for models that cannot read: to them a sheet hides what it hangs on.
+"""Removes printed sheets from a picture, for models that cannot read:
+for them a sheet hides what is behind it.
 
-A sheet is pale and not bluish, of one colour, nearly convex, and has fine dark strokes. It may be cut off by
-the picture's edge or by something in front of it, which stays. It gets the colour that is most frequent along
-its edge.
+A sheet is pale and not bluish, of one colour, nearly convex, and has fine dark strokes. The picture's edge
+may cut it off, or something in front of it may, which is kept. It is filled with the most frequent colour
+along its edge.
 """
 
 from __future__ import annotations
@@ -23,42 +24,51 @@ STROKE_PX = 13
 LEAST_CONTRAST = 20
 """Grey levels by which a stroke is darker than its paper."""
 LEAST_BRIGHTNESS, MOST_CHROMA, MOST_BLUE = 60, 0.14, 0.04
-"""Of paper: its brightest channel, how far its channels lie apart, and how far blue lies above red, both as
-shares of that. Bright metal is bluer."""
+"""For paper: the least brightness of its brightest channel; the most spread of its channels and the most
+excess of blue over red, both as shares of that channel. Bright metal is bluer.
+"""
 NEAR_INK = 1.2
-"""Times as much colour as paper has may be in its pixels beside print, since a JPEG spreads colours."""
+"""How many times as much colour as paper may have is allowed next to print, because JPEG spreads colours."""
 PAPER_BAND = 16
-"""Levels by which each channel of a sheet's paper may differ from where it was found."""
+"""Levels by which each channel of a sheet's paper may differ from its starting pixel."""
 ROUNDS = 3
-"""Times that pale pixels beside strokes are looked at, as a piece of them may lie on two colours."""
+"""How often pale pixels next to strokes are examined, because one piece of them may span two colours."""
 LEAST_BESIDE_PX = 6
-"""Of pale pixels in one piece beside strokes."""
+"""The least number of pale pixels in one piece next to strokes."""
 LEAST_AREA_PX, MOST_AREA, LEAST_SOLID, LEAST_FILLED = 40, 0.4, 0.75, 0.6
-"""Of a sheet: pixels, a share of the picture, the share of its convex hull that it fills, and the share of it
-that is paper or ink."""
+"""For a sheet: the least pixels, the most share of the picture, the least share of its convex hull that it
+fills, and the least share of it that is paper or ink.
+"""
 LINE_PX, LETTER_PX = 5, 13
-"""Gaps of less than this: between parts of the same paper, and where print meets the edge of a sheet."""
+"""Gaps smaller than this are closed: between parts of the same paper,
+and where print meets a sheet's edge.
+"""
 MOST_CUT = 0.1
-"""What the picture's edge cuts off is print where it has less than this share of a sheet's pixels."""
+"""A piece cut off by the picture's edge counts as print below this share of a sheet's pixels."""
 INK, MOST_INK = 0.8, 0.7
-"""Brightness of print and of its median, as shares of the paper's."""
+"""The most brightness of print and of its median, as shares of the paper's."""
 LINE_STROKES, LEAST_LINE_INK = 4, 0.03
 DENSE_STROKES, LEAST_DENSE_INK, LEAST_LINES = 2, 0.08, 0.33
-"""Of print: strokes side by side and the share of a sheet that is ink. The fewer strokes, the more ink; the
-share of a sheet's columns with strokes below each other, in print that has none side by side."""
+"""For print: the least strokes side by side and the least share of a sheet that is ink; with fewer strokes,
+more ink. Without strokes side by side: the least share of a sheet's columns with strokes below each
+other.
+"""
 ALIKE, LEAST_ALIKE = 0.3, 0.25
-"""Colours are alike that differ by less than this share of how far one is from the paper; a piece that is not
-paper is in front of a sheet where this share of what lies beyond it is alike."""
+"""Colours are alike if they differ by less than this share of a piece's distance from the paper. A piece
+that is not paper is in front of a sheet if this share of the pixels beyond it is alike.
+"""
 SAME_COLOUR, MOST_SAMPLES = 12, 300
-"""Of colours around a sheet: levels by which they may differ and be the same, and how many are looked at."""
+"""For colours around a sheet: levels by which equal ones may differ, and how many are sampled."""
 MOST_AROUND = 0.97
-"""Brightness of what is around a sheet, as a share of its paper's."""
+"""The most brightness around a sheet, as a share of its paper's."""
 EDGE_PX = 2
-"""Pixels of a sheet's edge that have something of its paper in them."""
+"""The width of a sheet's edge, whose pixels mix its paper with what is around it."""
 
 
 def without_sheets(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The picture, uint8 (H, W, 3) RGB, with printed sheets filled from around them; itself without any."""
+    """Return the picture, uint8 (H, W, 3) RGB, with printed sheets filled;
+    the same object if there are none.
+    """
     sheets = sheets_in(rgb)
     if not sheets:
         return rgb
@@ -74,7 +84,9 @@ def without_sheets(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def sheets_in(rgb: NDArray[np.uint8]) -> list[Mask]:
-    """A mask for each printed sheet in a picture, uint8 (H, W, 3) RGB, without what is in front of it."""
+    """Return a mask for each printed sheet in a picture, uint8 (H, W, 3) RGB,
+    without what is in front of it.
+    """
     view = _View.of(rgb)
     beside = cv2.dilate(view.strokes, _square(5)) & view.pale & (1 - view.strokes)
     sheets: list[Mask] = []
@@ -98,13 +110,13 @@ def _square(side: int) -> Mask:
 
 
 def _edge_of(sheet: Mask) -> Mask:
-    """A mask of what is around a sheet, beyond the pixels that have something of its paper in them."""
+    """Return a mask of what is around a sheet, outside the pixels that are mixed with its paper."""
     inner, outer = (cv2.dilate(sheet, _square(2 * px + 1)) for px in (EDGE_PX, 2 * EDGE_PX))
     return outer - inner
 
 
 def _spread_over(rgb: NDArray[np.uint8], taken: Mask) -> NDArray[np.uint8]:
-    """The picture with each pixel that is taken as the nearest one that is not."""
+    """Return the picture with each taken pixel replaced by the nearest one that is not taken."""
     _, nearest = cv2.distanceTransformWithLabels(taken, cv2.DIST_L2, 3, labelType=cv2.DIST_LABEL_PIXEL)
     colours = np.zeros((int(nearest.max()) + 1, 3), np.uint8)
     colours[nearest[taken == 0]] = rgb[taken == 0]
@@ -112,8 +124,9 @@ def _spread_over(rgb: NDArray[np.uint8], taken: Mask) -> NDArray[np.uint8]:
 
 
 def _places(grey: NDArray[np.uint8], beside: Mask) -> Iterator[tuple[int, int]]:
-    """Row and column of a bright pixel of each pale piece beside strokes; the brightest first, as paper is
-    brighter than what it hangs on.
+    """Yield row and column of a bright pixel of each pale piece next to strokes.
+
+    The brightest come first, because paper is brighter than its background.
     """
     count, labels, stats, _ = cv2.connectedComponentsWithStats(beside, connectivity=4)
     found: list[tuple[float, int, int]] = []
@@ -131,13 +144,13 @@ def _places(grey: NDArray[np.uint8], beside: Mask) -> Iterator[tuple[int, int]]:
 
 
 def _within(rgb: NDArray[np.uint8], colour: NDArray[np.float64], levels: float) -> Mask:
-    """A mask of what has each channel within so many levels of a colour's."""
+    """Return a mask of the pixels whose channels are all within `levels` of a colour's."""
     low, high = (tuple((colour + sign * levels).tolist()) for sign in (-1, 1))
     return np.minimum(cv2.inRange(rgb, low, high), 1)
 
 
 def _paper_around(rgb: NDArray[np.uint8], place: tuple[int, int]) -> tuple[Mask, Mask]:
-    """Masks of all that has the colour of a place, and of the piece around it whose parts lie together."""
+    """Return masks of all pixels with the colour of a place, and of the connected piece around it."""
     like = _within(rgb, rgb[place].astype(float), PAPER_BAND)
     _, labels = cv2.connectedComponents(
         cv2.morphologyEx(like, cv2.MORPH_CLOSE, _square(LINE_PX)), connectivity=4
@@ -161,7 +174,9 @@ class _View:
         return cls(rgb, grey, _is_pale(rgb, NEAR_INK).astype(np.uint8), strokes.astype(np.uint8))
 
     def sheet_of(self, paper: Mask, piece: Mask, taken: Mask) -> Mask | None:
-        """The sheet of a piece of paper, without other sheets and what is in front; None where it is none."""
+        """Return the sheet of a piece of paper, without other sheets and what is in front;
+        None if it is none.
+        """
         if not LEAST_AREA_PX <= int(piece.sum()) <= MOST_AREA * piece.size:
             return None
         colour = np.median(self.rgb[paper > 0], axis=0)
@@ -182,7 +197,7 @@ class _View:
         return sheet if is_whole and is_apart and _is_print(ink, sheet) else None
 
     def _in_front(self, body: Mask, paper: Mask, colour: NDArray[np.float64]) -> Mask:
-        """A mask of the pieces of a sheet that are not its paper and go on beyond it."""
+        """Return a mask of the pieces of a sheet that are not its paper and extend beyond it."""
         _, labels = cv2.connectedComponents(body & (1 - paper), connectivity=8)
         at_edge = cv2.erode(body, _square(3), borderValue=1) == 0
         outside = cv2.dilate(body, _square(3)) == 0
@@ -198,7 +213,7 @@ class _View:
 
 
 def _is_pale(colours: NDArray[np.uint8] | NDArray[np.float64], tinge: float = 1.0) -> NDArray[np.bool_]:
-    """Which of the colours (..., 3) RGB paper may have, with so many times its most colour."""
+    """Return which colours (..., 3) RGB paper may have, with `tinge` times its most colour allowed."""
     levels = colours.astype(np.float32)
     most, least = levels.max(axis=-1), levels.min(axis=-1)
     is_white: NDArray[np.bool_] = (most >= LEAST_BRIGHTNESS) & (most - least <= tinge * MOST_CHROMA * most)
@@ -206,7 +221,7 @@ def _is_pale(colours: NDArray[np.uint8] | NDArray[np.float64], tinge: float = 1.
 
 
 def _with_holes(piece: Mask) -> Mask:
-    """A piece with its holes, and with the little that the picture's edge cuts off."""
+    """Return a piece with its holes filled, and with the little that the picture's edge cuts off."""
     _, labels, stats, _ = cv2.connectedComponentsWithStats(1 - piece, connectivity=8)
     left, top, width, height, area = stats.T
     is_inside = (left > 0) & (top > 0) & (left + width < piece.shape[1]) & (top + height < piece.shape[0])
@@ -216,7 +231,9 @@ def _with_holes(piece: Mask) -> Mask:
 
 
 def _is_print(ink: NDArray[np.bool_], sheet: Mask) -> bool:
-    """Whether a sheet's strokes are many side by side, or some and dense, or in lines below each other."""
+    """Return whether a sheet's strokes are many side by side, or some and dense,
+    or in lines below each other.
+    """
     across, down = (
         (np.diff(ink.astype(np.int8), axis=axis, prepend=0) == 1).sum(axis=axis) for axis in (1, 0)
     )
@@ -227,7 +244,7 @@ def _is_print(ink: NDArray[np.bool_], sheet: Mask) -> bool:
 
 
 def _most_frequent(colours: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Of colours (N, 3): the median of those that are about the same as the most others."""
+    """Return the median of those colours (N, 3) that are close to the most others."""
     sample = colours[:: max(1, len(colours) // MOST_SAMPLES)].astype(np.int16)
     alike = np.abs(sample[:, None] - sample[None]).max(axis=2) <= SAME_COLOUR
     return np.median(sample[alike[alike.sum(axis=1).argmax()]], axis=0).astype(np.uint8)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a frame's bytes to the tokens the language half reads, once per frame."""
+"""Encodes a frame's bytes into the language half's tokens, once per frame."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CACHED_FRAMES = 8
 
 @dataclass(frozen=True)
 class ImageTokens:
-    """Features of one frame's rows * columns tokens, row by row; `digest` names its JPEG bytes."""
+    """Features of one frame's rows * columns tokens, row by row; `digest` is that of its JPEG bytes."""
 
     features: Features
     rows: int
@@ -29,7 +29,7 @@ class ImageTokens:
 
 
 class VisionEncoder:
-    """The vision tower and its merger, with the newest frames' results kept. Threads may share it."""
+    """The vision tower and its merger, with a cache of the newest frames. Thread-safe."""
 
     def __init__(self, tower: torch.nn.Module, how: Preprocessing) -> None:
         self._tower = tower
@@ -38,17 +38,20 @@ class VisionEncoder:
         self._lock = threading.Lock()
 
     def to(self, device: torch.device) -> None:
-        """Moves the tower to the device."""
+        """Move the tower to the device."""
         self._tower.to(device)
 
     def count_tokens(self, jpeg: bytes) -> int:
-        """How many tokens `encode_parts` would give, by the header alone. Raises FrameError for a bad one."""
+        """Return how many tokens `encode_parts` would give, from the header.
+
+        Raises FrameError for a bad one.
+        """
         width, height = jpeg_size(jpeg)
         new_height, new_width = model_size(height, width, self._how)
         return new_height * new_width // self._how.factor_px**2
 
     def encode_parts(self, jpeg: bytes) -> Generator[None, None, ImageTokens]:
-        """Between its parts others may have their turn. Raises FrameError for a bad JPEG."""
+        """Encode a frame; other work may run between its parts. Raises FrameError for a bad JPEG."""
         digest = hashlib.sha256(jpeg).digest()
         with self._lock:
             if digest in self._frames:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draft models as static graphs: fixed shapes, blocks of layers, one graph in memory at a time.
+"""Draft models as static graphs: fixed shapes, blocks of layers, one graph per block in memory at a time.
 
-After Chen et al., "sd.npu" (section 4.2). Runs on onnxruntime, whose execution providers reach NPUs and GPUs.
+After Chen et al., "sd.npu" (section 4.2). Runs on onnxruntime, whose execution providers support NPUs and
+GPUs.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where glibc puts weights, so that a graph that is let go of leaves its memory to the next one."""
+"""Controls where glibc allocates weights, so that a freed graph leaves its memory to the next one."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ import ctypes
 
 _MMAP_THRESHOLD = -3
 _APART_BYTES = 1 << 20
-"""Less than a layer's smallest product has weights, and more than a decode step's rows take."""
+"""Less than the weights of a layer's smallest product, and more than the rows of a decode step."""
 
 
 def map_weights_apart() -> None:
-    """From now on what is larger than _APART_BYTES is mapped apart, and the system's again when it is freed.
+    """Map allocations above _APART_BYTES separately from now on, so that freeing returns them to the
+    system.
 
-    Left to itself glibc soon takes all below 32 MB from heaps that it keeps: freed weights leave holes there
-    of which the next graph's fit but some, and memory grows with each switch, by none to a third. A prompt's
-    larger rows are mapped anew each time as well, a tenth of its time. Without glibc nothing happens.
+    By default glibc soon takes all below 32 MB from heaps that it keeps. Freed weights leave holes there
+    that only some of the next graph's fit, so memory grows with each switch, by up to a third. As a cost, a
+    prompt's larger rows are mapped anew each time, a tenth of its time. Without glibc nothing happens.
     """
     with contextlib.suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _APART_BYTES)

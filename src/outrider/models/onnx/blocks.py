@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model's blocks with one graph each in memory, switched while a prompt is computed."""
+"""A model's blocks, each with one graph in memory, switched while a prompt is computed."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ HEAD_FILE = "head.onnx"
 
 @dataclass(frozen=True)
 class GraphSizes:
-    """What the graphs in a folder were made for; `layers` of each block, in order.
+    """The sizes for which a folder's graphs were made; `layers` of each block, in order.
 
-    The first `deep_layers` of all take a picture's deep features.
+    The first `deep_layers` layers of all take a picture's deep features.
     """
 
     layers: tuple[int, ...]
@@ -38,11 +38,11 @@ class GraphSizes:
     deep_layers: int = 0
 
     def rows(self, phase: Phase) -> int:
-        """Returns the number of rows that a graph of this phase takes."""
+        """Return the number of rows that a graph of this phase takes."""
         return self.prefill_rows if phase == "prefill" else self.decode_rows
 
     def deep_in(self, index: int) -> int:
-        """How many layers of a block take deep features: its first ones."""
+        """Return how many layers of a block take deep features; these are its first ones."""
         before = sum(self.layers[:index])
         return min(max(self.deep_layers - before, 0), self.layers[index])
 
@@ -58,10 +58,10 @@ class Strand:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Embedded tokens (M, H) with their rotation (M, 1, D), to be run into cache `slots` (M,).
+    """Embedded tokens (M, H) with their rotation (M, 1, D), for cache `slots` (M,).
 
-    Each row sees its strand's rows before it and what the strand sees. `deep` (M, H) is added after each of
-    the first layers, nothing where there is none.
+    Each row sees the rows before it in its strand, and the slots that the strand sees. `deep` (M, H) is
+    added after each of the first layers; empty if nothing is added.
     """
 
     hidden: Floats
@@ -72,8 +72,10 @@ class Rows:
     deep: tuple[Floats, ...] = ()
 
     def masks(self, begin: int, end: int, num_rows: int, num_slots: int) -> tuple[Floats, Floats]:
-        """What `begin` to before `end` see when run together, padded to `num_rows`: of the slots that are
-        filled by then (num_rows, num_slots), and of each other (num_rows, num_rows). Padding sees nothing.
+        """Return the masks of rows `begin` to before `end` when they run together, padded to `num_rows`.
+
+        One is for the slots that are filled by then (num_rows, num_slots), one for the rows themselves
+        (num_rows, num_rows). Padding sees nothing.
         """
         past = np.full((num_rows, num_slots), HIDDEN_SCORE, dtype=np.float32)
         own = np.full((num_rows, num_rows), HIDDEN_SCORE, dtype=np.float32)
@@ -88,7 +90,7 @@ class Rows:
         return past, own
 
     def added(self, layer: int, here: slice) -> Floats:
-        """What is added to some rows after a layer, counted from 0."""
+        """Return what is added to some rows after a layer, counted from 0."""
         return self.deep[layer][here] if self.deep else np.zeros_like(self.hidden[here])
 
 
@@ -102,7 +104,7 @@ class GraphCache:
 
 @dataclass
 class LoadTimes:
-    """Seconds of loading graphs since the start, and of those that a computation waited for."""
+    """Seconds spent loading graphs since the start, and seconds for which a computation waited."""
 
     loaded_s: float = 0.0
     waited_s: float = 0.0
@@ -110,7 +112,7 @@ class LoadTimes:
 
 @dataclass
 class _Block:
-    """A block's graph in memory; none while another one is loaded into its place."""
+    """A block and its graph; `session` is None while another graph is loaded in its place."""
 
     session: Any = None
     phase: Phase = "prefill"
@@ -118,7 +120,7 @@ class _Block:
 
 
 class GraphBlocks:
-    """Runs the blocks of a folder. One thread at a time computes; loads run beside it."""
+    """Runs the blocks of a folder. One thread at a time computes; graphs are loaded in another thread."""
 
     def __init__(self, folder: Path, sizes: GraphSizes, provider: Provider, threads: int) -> None:
         self.times = LoadTimes()
@@ -138,16 +140,17 @@ class GraphBlocks:
         return len(self._blocks)
 
     def settle(self, phase: Phase) -> None:
-        """Have every block's graph of this phase in memory."""
+        """Load every block's graph of this phase, and wait for all of them."""
         for index in range(len(self._blocks)):
             self._begin_load(index, phase)
         for index in range(len(self._blocks)):
             self._wait(index)
 
     def prefill(self, rows: Rows, cache: GraphCache, profile: Profile, switch: bool = True) -> Floats:
-        """Run a prompt's rows in chunks; the last layer's output (M, H).
+        """Run a prompt's rows in chunks; return the last layer's output (M, H).
 
-        Unless more of the prompt follows, `switch` to decode graphs beside the computation.
+        Set `switch` unless more of the prompt follows: decode graphs are then loaded during the
+        computation.
         """
         with self._lock:
             chunks = list(_cuts(len(rows.hidden), self.sizes.prefill_rows))
@@ -163,7 +166,7 @@ class GraphBlocks:
             return running.hidden
 
     def decode(self, rows: Rows, cache: GraphCache, pause: Pause | None = None) -> Floats:
-        """Run a forward's rows, with a `pause` between blocks; the last layer's output (M, H)."""
+        """Run a forward pass's rows, with a `pause` between blocks; return the last layer's output (M, H)."""
         with self._lock:
             running = _copied(rows)
             for index in range(len(self._blocks)):
@@ -173,7 +176,7 @@ class GraphBlocks:
             return running.hidden
 
     def logits(self, hidden: Floats) -> Floats:
-        """Logits (M, V) of the last layer's output (M, H)."""
+        """Return logits (M, V) of the last layer's output (M, H)."""
         count = self.sizes.decode_rows
         parts = []
         for begin, end in _cuts(len(hidden), count):
@@ -182,7 +185,9 @@ class GraphBlocks:
         return np.concatenate(parts)
 
     def measure(self, index: int, phase: Phase, cache: GraphCache, rows: Rows) -> tuple[float, float]:
-        """Seconds to load a block's graph, and to compute a chunk with it; no other block keeps its graph."""
+        """Return the seconds to load a block's graph, and to run a chunk with it;
+        other blocks drop their graphs.
+        """
         for block in self._blocks:
             block.session = None
         began_s = time.monotonic()
@@ -193,7 +198,9 @@ class GraphBlocks:
         return loaded_s - began_s, time.monotonic() - loaded_s
 
     def _prepare(self, profile: Profile, num_chunks: int) -> dict[int, int]:
-        """Which block's decode graph to load at which step; prefill graphs are sent for where that pays."""
+        """Return which block's decode graph to load at which step;
+        start loading prefill graphs if that pays.
+        """
         if all(block.phase == "decode" for block in self._blocks):
             if prefers_decode(profile, num_chunks):
                 return {}
@@ -202,7 +209,7 @@ class GraphBlocks:
         return {load.first: load.block for load in plan_switch(profile, num_chunks)}
 
     def _begin_load(self, index: int, phase: Phase) -> None:
-        """Make room, then load beside what is computed; nothing where the graph is there or on its way."""
+        """Drop the block's graph, then load another in the background, unless it is loaded or loading."""
         block = self._blocks[index]
         if block.phase == phase and (block.session is not None or block.coming is not None):
             return
@@ -230,25 +237,25 @@ class GraphBlocks:
         self.times.waited_s += time.monotonic() - began_s
 
     def _end_loads(self) -> None:
-        """After one that failed: the others' failures are not for whoever comes next."""
+        """After a failed load, wait for the others and discard their errors."""
         for block in self._blocks:
             coming, block.coming = block.coming, None
             if coming is not None:
                 coming.exception()
 
     def _advance(self, index: int, rows: Rows, begin: int, end: int, cache: GraphCache) -> None:
-        """Take some rows through a block, on whichever graph it has: several forwards of a smaller one are
-        the same.
+        """Run rows through a block on the graph it has;
+        a smaller graph runs several forward passes instead.
         """
         if self._blocks[index].session is None and self._blocks[index].coming is None:
-            self._begin_load(index, self._blocks[index].phase)  # an earlier load has failed
+            self._begin_load(index, self._blocks[index].phase)  # an earlier load failed
         self._wait(index)
         count = self.sizes.rows(self._blocks[index].phase)
         for first, last in _cuts(end - begin, count):
             self._run(index, rows, begin + first, begin + last, count, cache)
 
     def _run(self, index: int, rows: Rows, begin: int, end: int, count: int, cache: GraphCache) -> None:
-        """One forward of a block's graph; its keys and values go into the cache."""
+        """Run one forward pass of a block's graph; write its keys and values to the cache."""
         here, num_rows, slots = slice(begin, end), end - begin, rows.slots[begin:end]
         first, num_layers = self._first_layer[index], self.sizes.layers[index]
         past, own = rows.masks(begin, end, count, cache.keys.shape[2])
@@ -267,18 +274,18 @@ class GraphBlocks:
 
 
 def _copied(rows: Rows) -> Rows:
-    """What blocks may write into as they go."""
+    """Return a copy of the rows whose hidden states the blocks may overwrite."""
     return replace(rows, hidden=rows.hidden.copy())
 
 
 def _padded(rows: Floats, count: int) -> Floats:
-    """With the last one repeated up to `count`."""
+    """Return rows padded to `count` by repeating the last one."""
     spare = count - len(rows)
     return np.concatenate([rows, np.repeat(rows[-1:], spare, axis=0)]) if spare else rows
 
 
 def graph_file(index: int, phase: Phase) -> str:
-    """Returns the file name of a block's graph for a phase."""
+    """Return the file name of a block's graph for a phase."""
     return f"block-{index:02d}-{phase}.onnx"
 
 

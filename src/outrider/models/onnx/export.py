@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blocks of decoder layers as ONNX graphs of fixed shapes, with the KV cache explicit.
+"""Exports blocks of decoder layers as ONNX graphs of fixed shapes, with an explicit key/value cache.
 
 A block of M rows and S slots takes `hidden` (M, H), `cos` and `sin` (M, 1, D), and for each layer `keys_i`,
 `values_i` (kv, S, D). `past` (M, S) and `own` (M, M) are 0 where a row sees a slot, or one of the rows, and
-very low elsewhere: rows may be of several texts. `deep_i` (M, H) is added after a layer that takes a
-picture's deep features. It gives `out` (M, H) and each layer's `new_keys_i`,
-`new_values_i` (kv, M, D): the caller writes them into its cache. It computes what `text_stack` does.
+very low elsewhere; rows may belong to several texts. `deep_i` (M, H) is added after a layer that takes a
+picture's deep features. The block returns `out` (M, H) and each layer's `new_keys_i`, `new_values_i` (kv,
+M, D), which the caller writes to its cache. It computes the same as `text_stack`.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ CONTRIB = "com.microsoft"
 HIDDEN_SCORE = -1e9
 _INT8_BLOCK = 256
 _FLOAT32_ACCUMULATION = 1
-"""`accuracy_level` of MatMulNBits at which a row's product does not depend on the rows beside it."""
+"""The `accuracy_level` of MatMulNBits at which a row's product does not depend on other rows."""
 
 
 class GraphBuilder:
-    """Collects nodes and constants; every method that adds a node gives its output's name."""
+    """Collects nodes and constants; every method that adds a node returns its output's name."""
 
     def __init__(self, packs: bool) -> None:
-        """`packs`: quantized weights as MatMulNBits, else as DequantizeLinear of the standard."""
+        """`packs`: write quantized weights as MatMulNBits, else as the standard's DequantizeLinear."""
         try:
             import onnx
         except ImportError:
@@ -45,36 +45,36 @@ class GraphBuilder:
         self._count = 0
 
     def node(self, kind: str, inputs: Sequence[str], **attributes: Any) -> str:
-        """Adds a node with one output."""
+        """Add a node with one output."""
         return self.nodes(kind, inputs, 1, **attributes)[0]
 
     def nodes(self, kind: str, inputs: Sequence[str], num_outputs: int, **attributes: Any) -> list[str]:
-        """Adds a node; returns the names of its `num_outputs` outputs."""
+        """Add a node; return the names of its `num_outputs` outputs."""
         names = [self._fresh(kind) for _ in range(num_outputs)]
         self._nodes.append(self._onnx.helper.make_node(kind, list(inputs), names, **attributes))
         return names
 
     def constant(self, values: Any) -> str:
-        """Adds an array as a constant; returns its name."""
+        """Add an array as a constant; return its name."""
         name = self._fresh("constant")
         self._constants.append(self._onnx.numpy_helper.from_array(np.ascontiguousarray(values), name))
         return name
 
     def tensor(self, weight: Tensor) -> str:
-        """Adds a weight as a float32 constant; returns its name."""
+        """Add a weight as a float32 constant; return its name."""
         return self.constant(weight.float().cpu().numpy())
 
     def reshape(self, source: str, *sizes: int) -> str:
-        """Adds a reshape to the given sizes."""
+        """Add a reshape to the given sizes."""
         return self.node("Reshape", [source, self.constant(np.array(sizes, dtype=np.int64))])
 
     def split(self, source: str, axis: int, *sizes: int) -> list[str]:
-        """Adds a split along an axis; returns the names of the parts."""
+        """Add a split along an axis; return the names of the parts."""
         lengths = self.constant(np.array(sizes, dtype=np.int64))
         return self.nodes("Split", [source, lengths], len(sizes), axis=axis)
 
     def product(self, rows: str, matrix: Matrix) -> str:
-        """rows (M, in) @ matrix."""
+        """Add the product rows (M, in) @ matrix."""
         if isinstance(matrix, DenseMatrix):
             return self.node("MatMul", [rows, self.tensor(matrix.weight)])
         if isinstance(matrix, JoinedMatrix):
@@ -89,8 +89,8 @@ class GraphBuilder:
         return self._packed(rows, matrix) if self._packs else self._dequantized(rows, matrix)
 
     def norm(self, rows: str, norm: RmsNorm) -> str:
-        # In two steps: QNN has no ReduceSumSquare, and would leave a piece of each layer to the CPU.
-        """Adds a norm of rows."""
+        # In two steps: QNN lacks ReduceSumSquare, and would run a part of each layer on the CPU.
+        """Add a norm of rows."""
         squared = self.node("Mul", [rows, rows])
         squares = self.node("ReduceSum", [squared, self.constant(np.array([-1]))], keepdims=1)
         floored = self.node("Add", [squares, self.tensor(norm.floor**2)])
@@ -100,9 +100,10 @@ class GraphBuilder:
     def save(
         self, path: Path, inputs: dict[str, Sequence[int]], outputs: dict[str, tuple[str, Sequence[int]]]
     ) -> None:
-        """Write the graph, and its weights beside it for onnxruntime to map: loading then copies them once.
+        """Write the graph, and its weights to a separate file that onnxruntime maps:
+        loading then copies them once.
 
-        `outputs` give each output's name the value it takes.
+        `outputs`: by each output's name, its value and shape.
         """
         helper, floats = self._onnx.helper, self._onnx.TensorProto.FLOAT
         for name, (source, _) in outputs.items():
@@ -175,7 +176,9 @@ def export_block(
     packs: bool,
     path: Path,
 ) -> None:
-    """Write one block's graph for forwards of `num_rows` rows; its first `num_deep` layers take features."""
+    """Write one block's graph for passes of `num_rows` rows;
+    its first `num_deep` layers take deep features.
+    """
     build = GraphBuilder(packs)
     hidden_size = layers[0].qkv.shape[0]
     cached, fresh = (shape.num_kv_heads, num_slots), (shape.num_kv_heads, num_rows)
@@ -202,7 +205,7 @@ def export_block(
 
 
 def export_head(final_norm: RmsNorm, head: Matrix, num_rows: int, packs: bool, path: Path) -> None:
-    """Write the final norm and the LM head: `hidden` (M, H) to `logits` (M, V)."""
+    """Write the graph of the final norm and the LM head: `hidden` (M, H) to `logits` (M, V)."""
     build = GraphBuilder(packs)
     logits = build.product(build.norm("hidden", final_norm), head)
     hidden_size, vocab_size = head.shape
@@ -210,7 +213,7 @@ def export_head(final_norm: RmsNorm, head: Matrix, num_rows: int, packs: bool, p
 
 
 def _masks(build: GraphBuilder, shape: TextShape) -> tuple[str, str]:
-    """`past` and `own` for each of the query heads that share keys: (group * M, S) and (group * M, M)."""
+    """Repeat `past` and `own` for the query heads that share keys: (group * M, S) and (group * M, M)."""
     repeats = build.constant(np.array([shape.num_heads // shape.num_kv_heads, 1], dtype=np.int64))
     past, own = (build.node("Tile", [name, repeats]) for name in ("past", "own"))
     return past, own
@@ -226,7 +229,7 @@ def _layer(
     masks: tuple[str, str],
     index: int,
 ) -> tuple[str, str, str]:
-    """The layer's output, keys and values."""
+    """Add a layer; return its output, keys and values."""
     queries, keys, values = _project(build, layer, shape, num_rows, hidden)
     mixed = _attend(build, shape, num_rows, num_slots, queries, (keys, values), masks, index)
     hidden = build.node("Add", [hidden, build.product(mixed, layer.attention_out)])
@@ -240,7 +243,7 @@ def _layer(
 def _project(
     build: GraphBuilder, layer: LayerWeights, shape: TextShape, num_rows: int, hidden: str
 ) -> tuple[str, str, str]:
-    """Queries (kv, group * M, D), scaled, keys and values (kv, M, D), queries and keys turned."""
+    """Return scaled queries (kv, group * M, D), keys and values (kv, M, D); queries and keys are rotated."""
     num_kv, head_dim, half = shape.num_kv_heads, shape.head_dim, shape.head_dim // 2
     projected = build.product(build.norm(hidden, layer.input_norm), layer.qkv)
     biased = build.node("Add", [projected, build.tensor(layer.qkv_bias)])
@@ -269,7 +272,7 @@ def _attend(
     masks: tuple[str, str],
     index: int,
 ) -> str:
-    """Attention over the cache and the rows themselves, (M, heads * D); no copy of the cache is made."""
+    """Add attention over the cache and the rows themselves, (M, heads * D), without copying the cache."""
     (keys, values), slots = fresh, (f"keys_{index}", f"values_{index}")
     past = build.node("Add", [_scores(build, queries, slots[0]), masks[0]])
     own = build.node("Add", [_scores(build, queries, keys), masks[1]])

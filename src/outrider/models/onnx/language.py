@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The language half of a model as static graphs, embedded tokens to logits."""
+"""The language half of a model as static graphs, from embedded tokens to logits."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PROFILE_RUNS = 3
 
 
 class GraphLanguage:
-    """The graphs in a folder, made for `num_slots`, on one execution provider."""
+    """The graphs in a folder, made for `num_slots` slots, on one execution provider."""
 
     def __init__(
         self,
@@ -46,9 +46,9 @@ class GraphLanguage:
         provider: str = "cpu",
         threads: int = 1,
     ) -> None:
-        """Profiles them where that is not done yet.
+        """Profile the graphs if that has not been done yet.
 
-        Raises ModelError, OutOfMemoryError, ConfigError without the provider.
+        Raises ModelError, OutOfMemoryError, and ConfigError without the provider.
         """
         self.folder = folder
         self._shape = shape
@@ -66,21 +66,21 @@ class GraphLanguage:
         return GraphCache(np.zeros(size, dtype=np.float32), np.zeros(size, dtype=np.float32))
 
     def embed(self, token_ids: Sequence[int]) -> Tensor:
-        """Embedded tokens (M, hidden)."""
+        """Return embedded tokens (M, hidden)."""
         return self._table[torch.tensor(token_ids, dtype=torch.long)].float()
 
     def prefill(
         self, hidden: Tensor, positions: Tensor, cache: GraphCache, deep: Sequence[Tensor] = ()
     ) -> Tensor:
-        """Run a prompt's embedded tokens into the first slots; the last layer's output (M, hidden).
+        """Run a prompt's embedded tokens into the first slots; return the last layer's output (M, hidden).
 
-        `deep`: what is added to all of them after each of the first layers.
+        `deep`: what is added to all rows after each of the first layers.
         """
         rows = replace(self.first_rows(hidden, positions), deep=tuple(one.numpy() for one in deep))
         return torch.from_numpy(self.blocks.prefill(rows, cache, self.profile))
 
     def forward(self, rows: Rows, cache: GraphCache, pause: Pause | None = None) -> Tensor:
-        """Run what follows prompts; the last layer's output (M, hidden)."""
+        """Run rows after prompts; return the last layer's output (M, hidden)."""
         return torch.from_numpy(self.blocks.decode(rows, cache, pause))
 
     def logits(self, hidden: Tensor) -> Tensor:
@@ -88,25 +88,27 @@ class GraphLanguage:
         return torch.from_numpy(self.blocks.logits(hidden.numpy()))
 
     def first_rows(self, hidden: Tensor, positions: Tensor) -> Rows:
-        """Embedded tokens that begin a text in slot 0."""
+        """Return the rows of embedded tokens that begin a text in slot 0."""
         count = len(hidden)
         return self.rows(
             hidden, positions, np.arange(count), (Strand(0, count, np.empty(0, dtype=np.int64)),)
         )
 
     def rows(self, hidden: Tensor, positions: Tensor, slots: Slots, strands: tuple[Strand, ...]) -> Rows:
-        """Embedded tokens (M, hidden) at positions (3, M), as the blocks take them."""
+        """Return embedded tokens (M, hidden) at positions (3, M) as input for the blocks."""
         cos, sin = self._rotary.at(positions)
         return Rows(hidden.numpy(), cos.numpy(), sin.numpy(), slots, strands)
 
     def _find_profile(self, path: Path, prefill_rows: int) -> Profile:
-        """Measured once for each provider and number of threads; each time where it cannot be written."""
+        """Return the profile, measured once per provider and number of threads,
+        or each time if it cannot be saved.
+        """
         try:
             known = {name: tuple(times) for name, times in json.loads(path.read_text()).items()}
             if any(len(times) != self.blocks.count for times in known.values()):
                 raise ValueError("a profile of other blocks")
             return Profile(**known)
-        except (OSError, ValueError, TypeError, AttributeError):  # none yet, or one that was cut off
+        except (OSError, ValueError, TypeError, AttributeError):  # missing, or incomplete
             profile = self._measure(prefill_rows)
         with contextlib.suppress(OSError):
             path.write_text(json.dumps(asdict(profile)))

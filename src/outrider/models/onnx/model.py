@@ -28,9 +28,10 @@ from outrider.models.text.tokenizer import QwenTokenizer
 
 @dataclass(frozen=True, eq=False)
 class Prompted:
-    """A prompt in a cache, with what sessions write after it. `rest`: its tokens past the image, which have
-    the slots from `image_end` on, and are `hidden` (M, H) after the last layer; `row` (V,) predicts what
-    follows it.
+    """A prompt in a cache, with what sessions write after it.
+
+    `rest`: its tokens after the image, in the slots from `image_end` on; their last layer's output is
+    `hidden` (M, H). `row` (V,) are the logits after the prompt.
     """
 
     prompt: Prompt
@@ -44,7 +45,7 @@ class Prompted:
     sessions: WeakSet[GraphSession] = field(default_factory=WeakSet)
 
     def make_room(self, num_tokens: int) -> None:
-        """Raises OutOfMemoryError where what the sessions hold leaves too little."""
+        """Free slots of no session. Raises OutOfMemoryError if what sessions hold leaves too few."""
         if self.tree.num_free < num_tokens:
             self.tree.keep_only([self.rest, *(session.path for session in self.sessions)])
         if self.tree.num_free < num_tokens:
@@ -64,7 +65,10 @@ class Appended:
 
 
 class GraphModel:
-    """Implements `core.ports.LanguageModel`. Sessions after one prompt share its cache, and run together."""
+    """Implements `core.ports.LanguageModel`.
+
+    Sessions with the same prompt share its cache, and run together.
+    """
 
     exits = None
     shares_prompts = True
@@ -96,10 +100,10 @@ class GraphModel:
     def forward_together(
         self, chunks: Sequence[Chunk], read: ExitReader | None = None, pause: Pause | None = None
     ) -> list[Tensor]:
-        """All chunks after one prompt at once, with a pause between blocks; there are no exits to read.
+        """Run all chunks of one prompt together, with a pause between blocks; there are no exits to read.
 
-        Raises ConfigError where a text outgrows its cache, OutOfMemoryError where its branches do; then none
-        has changed.
+        Raises ConfigError if a text outgrows its cache, OutOfMemoryError if its branches do; no session
+        changes then.
         """
         if len({id(chunk.session) for chunk in chunks}) < len(chunks):
             raise ValueError("a batch takes one chunk of a session")
@@ -117,7 +121,7 @@ class GraphModel:
         return [logits[self.own(chunk.session)] for chunk in chunks]
 
     def own(self, session: ModelSession) -> GraphSession:
-        """Raises ValueError for one that is not of this model."""
+        """Return the session. Raises ValueError if it belongs to another model."""
         if not isinstance(session, GraphSession) or session.model is not self:
             raise ValueError("a batch takes sessions of one model")
         return session
@@ -125,7 +129,7 @@ class GraphModel:
     def _forward(
         self, prompted: Prompted, texts: Sequence[Appended], pause: Pause | None
     ) -> dict[GraphSession, Tensor]:
-        """The logits (M, V) of each session's tokens."""
+        """Return the logits (M, V) of each session's tokens."""
         prompted.make_room(sum(len(text.token_ids) for text in texts))
         for text in texts:
             text.nodes.extend(prompted.tree.extend(text.session.path, text.token_ids))
@@ -149,13 +153,13 @@ class GraphModel:
 
 
 class GraphSession:
-    """Implements `core.ports.SharingSession`: a path through what is written after a prompt."""
+    """Implements `core.ports.SharingSession`: a path through the texts written after a prompt."""
 
     def __init__(self, model: GraphModel) -> None:
         self._model = model
         self._after: Prompted | None = None
         self.path: list[Node] = []
-        """Of the tokens past the prompt's image."""
+        """The nodes of the tokens after the prompt's image."""
 
     @property
     def model(self) -> GraphModel:
@@ -164,7 +168,7 @@ class GraphSession:
 
     @property
     def after(self) -> Prompted:
-        """Raises ConfigError before the first prompt."""
+        """The prompt of this session. Raises ConfigError before the first one."""
         if self._after is None:
             raise ConfigError("a draft on static graphs begins with a prompt")
         return self._after
@@ -180,8 +184,9 @@ class GraphSession:
 
     @torch.inference_mode()
     def prefill_parts(self, prompt: Prompt) -> Generator[None, None, Tensor]:
-        """The frame's encoding, then all rows: the graphs are switched meanwhile. A prompt that another
-        session has is shared.
+        """Encode the frame, then run all rows; the graphs are switched meanwhile.
+
+        A prompt that another session has is shared.
         """
         prompted = self._model.prompted.get(prompt)
         if prompted is None:
@@ -202,23 +207,26 @@ class GraphSession:
         return Successors(best.indices.tolist(), best.values.tolist())
 
     def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Tensor:
-        """There are no exits to call. Raises ConfigError where the text outgrows the cache."""
+        """Append tokens; return their logits (M, V). Raises ConfigError if the text outgrows the cache."""
         return self._model.forward_together([Chunk(self, token_ids)])[0]
 
     def truncate(self, length: int) -> None:
-        """Raises ValueError for a length past the content, or one that cuts into the prompt's image."""
+        """Drop everything beyond `length` tokens.
+
+        Raises ValueError beyond the content or within the image.
+        """
         shortest = self.length - len(self.path)
         if not shortest <= length <= self.length:
             raise ValueError(f"cannot truncate {self.length} tokens to {length}; at least {shortest}")
         del self.path[length - shortest :]
 
     def copy_from(self, other: ModelSession, start: int, length: int) -> None:
-        """Nothing is copied: what is held of the same text has the same slots."""
+        """Follow another session's text; nothing is copied, because equal texts share slots."""
         other = self._model.own(other)
         self._follow(other.after, other.path[: length - other.after.image_end])
 
     def _leave(self) -> GraphCache:
-        """Hold nothing; the cache that the session had to itself, or another one."""
+        """Release the prompt; return its cache if no other session uses it, else a new one."""
         prompted, self._after, self.path = self._after, None, []
         if prompted is not None:
             prompted.sessions.discard(self)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""onnxruntime's execution providers by the names that configuration uses."""
+"""onnxruntime's execution providers, by their names in configurations."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from outrider.models.onnx.allocation import map_weights_apart
 
 @dataclass(frozen=True)
 class Provider:
-    """`packs`: it runs onnxruntime's own packed product, else weights are given in the standard's form.
+    """`packs`: whether it runs onnxruntime's packed product; otherwise weights have the standard's form.
 
-    `options` are its own; {threads} and {folder}, that of the graphs, are filled in. `settings` are the
-    session's. `plugin`: the module that brings it to any onnxruntime, where it is not a part of one.
+    `options` are the provider's; {threads} and {folder}, that of the graphs, are filled in. `settings` are
+    the session's. `plugin`: the module that adds the provider to any onnxruntime, if it is not built in.
     """
 
     name: str
@@ -34,9 +34,9 @@ class Provider:
 
 
 _ENGINES = {"trt_engine_cache_enable": "1", "trt_engine_cache_path": "{folder}/engines"}
-"""TensorRT builds an engine of each graph for minutes; a graph is opened again with each prompt."""
+"""TensorRT takes minutes to build an engine of a graph, and graphs are opened again for each prompt."""
 _WHOLE_WEIGHTS = {"session.disable_quant_qdq": "1"}
-"""QNN leaves weights of 4 and 8 bits to the CPU, which would make them whole in each run, not once."""
+"""QNN would leave weights of 4 and 8 bits to the CPU, which would dequantize them in every run."""
 _FLOAT32 = {"device_type": "CPU", "precision": "FP32", "num_of_threads": "{threads}"}
 _PROVIDERS = {
     "cpu": Provider("CPUExecutionProvider", "onnxruntime", True),
@@ -55,7 +55,7 @@ _PROVIDERS = {
 
 
 def find_provider(name: str) -> Provider:
-    """Raises ConfigError for one that is unknown or that this onnxruntime does not have."""
+    """Return a provider. Raises ConfigError if it is unknown or this onnxruntime lacks it."""
     provider = _PROVIDERS.get(name)
     if provider is None:
         raise ConfigError(f"provider={name!r} must be one of {', '.join(PROVIDERS)}")
@@ -71,7 +71,7 @@ def find_provider(name: str) -> Provider:
 
 
 def _register(provider: Provider) -> None:
-    """Where its package is installed, and this onnxruntime does not know it yet."""
+    """Register a plugin if its package is installed and this onnxruntime does not have it yet."""
     if provider.name in onnxruntime.get_available_providers():
         return
     try:
@@ -79,15 +79,15 @@ def _register(provider: Provider) -> None:
         onnxruntime.register_execution_provider_library(provider.name, plugin.get_library_path())
     except ModuleNotFoundError:
         return
-    except Exception as error:  # the library has its own exception for each of its failures
+    except Exception as error:  # the library raises its own exception for each failure
         raise _no_start(provider, error) from error
 
 
 def open_graph(path: Path, provider: Provider, threads: int) -> Any:
-    """A session on a graph file. What a provider cannot run goes to the CPU.
+    """Open a session on a graph file. What a provider cannot run goes to the CPU.
 
-    Raises ConfigError for a provider that does not start, for which onnxruntime would take the CPU,
-    OutOfMemoryError, ModelError for a damaged file.
+    Raises ConfigError for a provider that does not start, for which onnxruntime would use the CPU;
+    OutOfMemoryError; ModelError for a damaged file.
     """
     try:
         session = _open(path, provider, threads)
@@ -108,7 +108,7 @@ def _open(path: Path, provider: Provider, threads: int) -> Any:
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.log_severity_level = 3
     options.enable_cpu_mem_arena = False
-    # Where the CPU fuses weights of the standard's form, rows are not to be rounded to integers as well.
+    # If the CPU fuses weights of the standard's form, rows must not be rounded to integers too.
     options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
     for name, value in provider.settings.items():
         options.add_session_config_entry(name, value)
@@ -123,7 +123,7 @@ def _open(path: Path, provider: Provider, threads: int) -> Any:
 
 
 def _devices(provider: Provider) -> list[Any]:
-    """Those that a plugin is at home on, of NPUs one."""
+    """Return the devices of a plugin: one NPU if there is any, else all."""
     if not provider.plugin:
         return []
     devices = [one for one in onnxruntime.get_ep_devices() if one.ep_name == provider.name]
@@ -132,7 +132,7 @@ def _devices(provider: Provider) -> list[Any]:
 
 
 def _opens_on_the_cpu(path: Path, provider: Provider, threads: int) -> bool:
-    """Then it is not the file that is to blame."""
+    """Return whether the CPU can open the file, so that the provider is at fault."""
     cpu = _PROVIDERS["cpu"]
     if provider.name == cpu.name:
         return False
@@ -151,7 +151,7 @@ def _no_start(provider: Provider, error: Exception | None = None) -> ConfigError
 
 
 def run_graph(session: Any, feeds: dict[str, Any]) -> list[Any]:
-    """All outputs of a graph. Raises OutOfMemoryError, ModelError for what else a provider cannot do."""
+    """Return all outputs of a graph. Raises OutOfMemoryError, and ModelError for any other failure."""
     try:
         outputs: list[Any] = session.run(None, feeds)
     except Exception as error:  # as above
@@ -164,7 +164,7 @@ def run_graph(session: Any, feeds: dict[str, Any]) -> list[Any]:
 
 
 def damaged(path: Path, error: Exception) -> ModelError:
-    """Of a file in a folder of graphs that is missing or not what it was."""
+    """Return the error for a file of graphs that is missing or damaged."""
     return ModelError(
         f"{path} cannot be loaded ({_short(error)}): delete the folder {path.parent} to build it again"
     )

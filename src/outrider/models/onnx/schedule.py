@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When to load which block's decode graph while a prompt is computed: sd.npu's greedy choice of k.
+"""Plans when to load which block's decode graph while a prompt is computed: sd.npu's greedy choice of k.
 
-A prefill of C chunks over N blocks is C * N steps, step s computing block s % N. A block cannot be computed
-while its decode graph is loaded, since its prefill graph has made room. Nothing of onnxruntime here.
+A prefill of C chunks over N blocks has C * N steps; step s computes block s % N. A block cannot be computed
+while its decode graph is loading, because its prefill graph has been dropped. Independent of onnxruntime.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 CAUTION = 2.0
-"""Where there is room, loads are planned this much longer than profiled: other programs have their moods."""
+"""Loads are planned to take this much longer than profiled, if that fits: other programs may slow them."""
 
 
 @dataclass(frozen=True)
 class Profile:
-    """Seconds of each block: to load either graph, and to compute one chunk with either."""
+    """Seconds for each block: to load either graph, and to compute one chunk with either."""
 
     load_decode: tuple[float, ...]
     load_prefill: tuple[float, ...]
@@ -31,7 +31,7 @@ class Profile:
 
 @dataclass(frozen=True)
 class Load:
-    """Load a block's decode graph beside the steps first..last, both computed meanwhile."""
+    """Load a block's decode graph while the steps first..last are computed."""
 
     block: int
     first: int
@@ -39,9 +39,10 @@ class Load:
 
 
 def plan_switch(profile: Profile, num_chunks: int) -> tuple[Load, ...]:
-    """Loads that steps hide, begun as late as all of them still fit: decode graphs are slow at chunks.
+    """Return loads hidden behind steps, started as late as all of them fit:
+    decode graphs compute chunks slowly.
 
-    Blocks that no plan hides are missing in it; they are loaded after the last step.
+    Blocks that no plan can hide are missing; they are loaded after the last step.
     """
     total = num_chunks * profile.num_blocks
     for times in (_slower_loads(profile, CAUTION), profile):
@@ -57,7 +58,7 @@ def _slower_loads(profile: Profile, factor: float) -> Profile:
 
 
 def prefers_decode(profile: Profile, num_chunks: int) -> bool:
-    """Whether a prompt is done sooner on decode graphs that are there than after loading prefill graphs."""
+    """Return whether a prompt finishes sooner on loaded decode graphs than after loading prefill graphs."""
     slower_s = num_chunks * (sum(profile.chunk_decode) - sum(profile.chunk_prefill))
     hidden = {load.block for load in plan_switch(profile, num_chunks)}
     back_s = sum(load_s for block, load_s in enumerate(profile.load_decode) if block not in hidden)
@@ -65,7 +66,7 @@ def prefers_decode(profile: Profile, num_chunks: int) -> bool:
 
 
 def reload_exposed_s(profile: Profile) -> float:
-    """Seconds waited where prefill graphs are loaded in order while the blocks before them compute."""
+    """Return the seconds waited if prefill graphs load in order while the blocks before them compute."""
     loaded_s = computed_s = 0.0
     for load_s, compute_s in zip(profile.load_prefill, profile.chunk_prefill, strict=True):
         loaded_s += load_s
@@ -74,10 +75,10 @@ def reload_exposed_s(profile: Profile) -> float:
 
 
 def _greedy(profile: Profile, first_step: int, total: int) -> Iterator[Load]:
-    """From `first_step` on, load a block that can be hidden, each beside the fewest steps (eq. 2).
+    """Yield loads from `first_step` on, each hidden behind the fewest steps (eq. 2).
 
-    Best is one that has been computed for the last time, since no chunk then runs on its decode graph; else
-    the last one.
+    A block that has been computed for the last time comes first, because no chunk then runs on its decode
+    graph; otherwise the last block.
     """
     waiting, step = list(range(profile.num_blocks)), first_step
     last_chunk = total - profile.num_blocks
@@ -99,7 +100,7 @@ def _greedy(profile: Profile, first_step: int, total: int) -> Iterator[Load]:
 
 
 def _hidden(profile: Profile, waiting: Sequence[int], block: int, step: int, total: int) -> Load | None:
-    """The fewest steps from `step` on that take as long as the load, if none of them needs the block."""
+    """Return the fewest steps from `step` on that hide the load; None if one of them needs the block."""
     left_s = profile.load_decode[block]
     for last in range(step, total):
         computed = last % profile.num_blocks

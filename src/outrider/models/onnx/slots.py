@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which slot of a cache holds which token: texts that begin alike have the same slots."""
+"""Assigns cache slots to tokens: texts with a common prefix share its slots."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 BRANCH_SLOTS = 128
-"""Room beside a text of full length for what else is drafted after its prompt."""
+"""Slots besides those of a full-length text, for other drafts after its prompt."""
 
 
 @dataclass(eq=False)
 class Node:
-    """A token after all before it, in a `slot`; `after` it come others, by their ids."""
+    """A token after all before it, in a `slot`; `after` holds the next ones by their ids."""
 
     slot: int
     after: dict[int, Node] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class SlotTree:
         return len(self._free)
 
     def extend(self, path: Sequence[Node], token_ids: Iterable[int]) -> list[Node]:
-        """The nodes of tokens that follow a path, new ones where no text went on so: each takes a slot."""
+        """Return the nodes of tokens that follow a path; new ones take a slot."""
         node, added = path[-1] if path else self._root, []
         for token_id in token_ids:
             if token_id not in node.after:
@@ -41,7 +41,7 @@ class SlotTree:
         return added
 
     def keep_only(self, paths: Iterable[Sequence[Node]]) -> None:
-        """Free the slots of what lies on none of these paths."""
+        """Free the slots of all nodes that are on none of these paths."""
         kept = {node for path in paths for node in path}
         left, gone = [self._root], []
         while left:

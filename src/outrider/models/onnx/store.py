@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Built graphs on disk: beside no model, but in a cache folder, whole or not at all."""
+"""Stores built graphs in a cache folder, separate from any model, whole or not at all."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ EMBEDDINGS_FILE = "embeddings.npy"
 UNFINISHED = "unfinished-"
 ABANDONED_S = 86_400.0
 OUTDATED_S = 7 * 86_400.0
-"""Graphs of weights that are others now, or of another format, are kept for so long after their last use."""
+"""How long graphs of replaced weights, or of another format, are kept after their last use."""
 MAX_BLOCKS = 32
 PREFILL_ROWS = 128
 
 
 @dataclass(frozen=True)
 class GraphRequest:
-    """What graphs are built of and for."""
+    """The inputs and sizes for which graphs are built."""
 
     folder: Path
     vocab_size: int
@@ -56,7 +56,7 @@ class GraphRequest:
 
     @property
     def source(self) -> list[Any]:
-        """Whose graphs they are. Another file, or one that was touched, is another model."""
+        """What identifies the model. A replaced file, or one with a new time, is another model."""
         paths = [config_file(self.folder), *weight_files(self.folder)]
         stats = [path.stat() for path in paths]
         files = [[path.name, s.st_size, s.st_mtime_ns] for path, s in zip(paths, stats, strict=True)]
@@ -64,20 +64,20 @@ class GraphRequest:
 
     @property
     def digest(self) -> str:
-        """Returns the name of the folder for graphs made like this."""
+        """The name of the folder for graphs of this request."""
         made_for = [self.vocab_size, self.precision, self.packs, self.num_slots, self.decode_rows]
         return hashlib.sha256(json.dumps([*self.source, *made_for]).encode()).hexdigest()[:24]
 
 
 def cache_root() -> Path:
-    """$OUTRIDER_CACHE, else a folder in the user's cache."""
+    """Return $OUTRIDER_CACHE, else a folder in the user's cache."""
     given = os.environ.get("OUTRIDER_CACHE")
     base = os.environ.get("XDG_CACHE_HOME") or in_home("~/.cache")
     return in_home(given) if given else Path(base) / "outrider"
 
 
 def are_built(request: GraphRequest) -> bool:
-    """Returns whether the graphs of a request lie in the cache."""
+    """Return whether the graphs of a request are in the cache."""
     return (_place(request) / SIZES_FILE).exists()
 
 
@@ -86,9 +86,9 @@ def _place(request: GraphRequest) -> Path:
 
 
 def find_graphs(request: GraphRequest) -> tuple[Path, GraphSizes]:
-    """The folder of a request's graphs, built with a progress bar where it is not there yet.
+    """Return the folder of a request's graphs, built with a progress bar if missing.
 
-    Raises ModelError where it cannot be built, written or read, OutOfMemoryError.
+    Raises OutOfMemoryError, and ModelError if it cannot be built, written or read.
     """
     folder = _place(request)
     if not are_built(request):
@@ -99,7 +99,7 @@ def find_graphs(request: GraphRequest) -> tuple[Path, GraphSizes]:
 
 
 def _read_sizes(path: Path) -> GraphSizes:
-    """A graph that was cut off is found here, not when a robot under way loads it."""
+    """Return the sizes. A truncated graph is found here, and not when a running robot loads it."""
     try:
         content = json.loads(path.read_text())
         files = dict(content.pop("files"))
@@ -122,7 +122,7 @@ def _check_size(path: Path, wanted: int) -> None:
 
 
 def read_embeddings(folder: Path) -> torch.Tensor:
-    """The table (V, hidden) of a folder of graphs, mapped from its file. Raises ModelError."""
+    """Return the table (V, hidden) of a folder of graphs, mapped from its file. Raises ModelError."""
     path = folder / EMBEDDINGS_FILE
     try:
         table = np.load(path, mmap_mode="c")
@@ -135,7 +135,7 @@ def read_embeddings(folder: Path) -> torch.Tensor:
 
 
 def block_layers(num_layers: int) -> tuple[int, ...]:
-    """How many layers each block has: as even as can be, at most MAX_BLOCKS blocks."""
+    """Return how many layers each block has: as even as possible, at most MAX_BLOCKS blocks."""
     num_blocks = min(num_layers, MAX_BLOCKS)
     return tuple(len(part) for part in np.array_split(np.arange(num_layers), num_blocks))
 
@@ -155,7 +155,7 @@ def _build(request: GraphRequest, folder: Path) -> None:
         unfinished = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=folder.parent))
         try:
             write_graphs(unfinished, stack, sizes, request.num_slots, request.packs, request.source)
-            if not folder.exists():  # another process may have been faster
+            if not folder.exists():  # another process may have finished first
                 unfinished.rename(folder)
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
@@ -166,11 +166,12 @@ def _build(request: GraphRequest, folder: Path) -> None:
 
 
 def _sweep(parent: Path, source: list[Any]) -> None:
-    """What a builder that was killed has left; one that still writes has touched its folder since. And what
-    was built of the same folder when other weights, or another format, were there.
+    """Delete what a killed builder has left, and graphs of the same folder with other weights or formats.
+
+    A builder that still writes has touched its folder recently.
     """
     for folder in parent.iterdir():
-        with contextlib.suppress(OSError):  # it has just been finished, or swept by another
+        with contextlib.suppress(OSError):  # just finished, or deleted by another process
             unused_s = time.time() - folder.stat().st_mtime
             if folder.name.startswith(UNFINISHED):
                 is_left = unused_s > ABANDONED_S
@@ -184,7 +185,7 @@ def _is_outdated(path: Path, source: list[Any]) -> bool:
     try:
         theirs = json.loads(path.read_text())["source"]
     except KeyError:
-        return True  # older formats did not say
+        return True  # older formats lack the entry
     except (OSError, ValueError, TypeError):
         return False
     return bool(theirs[0] == source[0] and theirs != source)
@@ -198,7 +199,7 @@ def write_graphs(
     packs: bool,
     source: Sequence[Any] = (),
 ) -> None:
-    """Every file of a folder of graphs, with a progress bar; the stack is an exact one."""
+    """Write every file of a folder of graphs, with a progress bar; the stack must be an exact one."""
     files = list(_graphs(stack, sizes, num_slots, packs))
     for name, export in tracked(files, "building graphs"):
         export(folder / name)
@@ -213,7 +214,7 @@ def write_graphs(
 def _graphs(
     stack: TextStack, sizes: GraphSizes, num_slots: int, packs: bool
 ) -> Iterator[tuple[str, Callable[[Path], None]]]:
-    """Each file's name, and what exports it."""
+    """Yield each file's name and the function that exports it."""
     yield HEAD_FILE, partial(export_head, stack.final_norm, stack.head, sizes.decode_rows, packs)
     first = 0
     for index, count in enumerate(sizes.layers):

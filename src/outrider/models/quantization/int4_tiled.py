@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Integers as an NVIDIA GPU multiplies by them: 4 and 8 bits a weight, in tiles of its 4-bit product."""
+"""Integers as an NVIDIA GPU multiplies them: 4 and 8 bits per weight, in tiles of its 4-bit product."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from outrider.models.quantization.matrices import only_here
 
 @dataclass(frozen=True)
 class TiledInt4Matrix:
-    """Four bits a weight on a GPU: its scales are rounded as `Int4Matrix` has them, and then the weights.
+    """Four bits per weight on a GPU. Scales are rounded as in `Int4Matrix`, and then the weights.
 
-    A checkpoint's are off by at most a 16th of a scale.
+    Weights of a checkpoint change by at most a 16th of a scale.
     """
 
     tiles: Tiles
@@ -36,7 +36,7 @@ class TiledInt4Matrix:
     def of(
         cls, weight: IntegerWeight, place: torch.device, numbers_at_once: int = NUMBERS_AT_ONCE
     ) -> TiledInt4Matrix:
-        """In the memory of `place`, to which about `numbers_at_once` weights are brought at a time."""
+        """Pack a weight in the memory of `place`, about `numbers_at_once` numbers at a time."""
         outputs, inputs = weight.values.shape
         tiling = Tiling(whole_tiles(outputs), inputs, weight.group)
         for outputs_of_part in parts_of(outputs, inputs, numbers_at_once=numbers_at_once):
@@ -57,7 +57,7 @@ class TiledInt4Matrix:
         return product if addend is None else product + addend
 
     def columns(self, indices: Tensor) -> Tensor:
-        """Returns the weight's columns (in, len(indices)) in float32."""
+        """Return the weight's columns (in, len(indices)) in float32."""
         found = self.tiles.columns(indices)
         return found if self.order is None else found[self.order.argsort()]
 
@@ -68,10 +68,11 @@ class TiledInt4Matrix:
 
 @dataclass(frozen=True)
 class TiledInt8Matrix:
-    """Eight bits a weight on a GPU, as two digits of four in one 4-bit product; `scales` (outputs,) float32.
+    """Eight bits per weight on a GPU, as two 4-bit digits in one 4-bit product; `scales` (outputs,)
+    float32.
 
-    With number + 128 = 16 * high + low the number is (16 * (high - 8) + 8) + (low - 8): both parts lie around
-    0, and bfloat16 holds them exactly.
+    With number + 128 = 16 * high + low, the number is (16 * (high - 8) + 8) + (low - 8). Both parts are
+    centred on 0, and bfloat16 represents them exactly.
     """
 
     tiles: Tiles
@@ -81,13 +82,13 @@ class TiledInt8Matrix:
     def of(
         cls, weight: IntegerWeight, place: torch.device, numbers_at_once: int = NUMBERS_AT_ONCE
     ) -> TiledInt8Matrix:
-        """In the memory of `place`, to which about `numbers_at_once` weights are brought at a time."""
+        """Pack a weight in the memory of `place`, about `numbers_at_once` numbers at a time."""
         outputs, inputs = weight.values.shape
         half, group = whole_tiles(outputs), widest_group(inputs)
         tiling, scales = Tiling(2 * half, inputs, group), []
         for outputs_of_part in parts_of(outputs, inputs, numbers_at_once=numbers_at_once):
             part, first = weight.part(outputs_of_part).to(place), outputs_of_part.start
-            # A byte wraps round: what is taken for unsigned and has 128 added is the number + 128.
+            # Bytes wrap around: read as unsigned, plus 128, gives the number + 128.
             levels = part.values.view(torch.uint8) + 128
             ones = torch.ones(len(levels), inputs // group, device=levels.device)
             tiling.put(first, levels >> 4, 16 * ones, 8 * ones)

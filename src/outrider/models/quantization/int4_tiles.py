@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A GPU's 4-bit product: weights in the tiles of its tensor cores, as torch's kernel for them reads them.
+"""A GPU's 4-bit product: weights in the tiles of its tensor cores, as torch's kernel reads them.
 
-Rows are bfloat16, and so is a weight, (level - 8) * scale + zero; sums are float32, results bfloat16. Sixteen
-rows are one tile, and what is summed in which order does not depend on how many there are: a row's product is
-the same, bit for bit, beside whatever rows.
+Rows are bfloat16, and so is a weight, (level - 8) * scale + zero; sums are float32, results bfloat16.
+Sixteen rows are one tile, and the order of summation does not depend on their number: a row's product has
+the same bits next to any other rows.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ import torch.nn.functional as F
 from torch import Tensor
 
 LEAST_CAPABILITY = (8, 0)
-"""Of an NVIDIA GPU that has the kernel."""
+"""The least compute capability of an NVIDIA GPU with the kernel."""
 TILE_OUTPUTS, TILE_INPUTS = 8, 16
 GROUPS = (256, 128, 64, 32)
-"""How many inputs may share a scale."""
+"""The numbers of inputs that may share a scale."""
 _TILES_ABREAST = (8, 4, 2)
-"""How many tiles along the inputs are read at once: the more the better."""
+"""How many tiles along the inputs may be read at once; the largest possible number is used."""
 NUMBERS_AT_ONCE = 2**24
-"""What packing takes beside a matrix and its tiles is some bytes for each of these, not for a whole head."""
+"""Packing needs extra memory of a few bytes for each of this many numbers, not for a whole head."""
 
 
 @dataclass(frozen=True)
 class Tiles:
-    """Levels of (outputs, inputs), outputs filled up to whole tiles.
+    """Levels of (outputs, inputs); the outputs are padded to whole tiles.
 
     packed: (outputs / 8, inputs / (16 * abreast), 32, abreast / 2) int32. scales_and_zeros: (groups,
     outputs, 2) bfloat16.
@@ -40,17 +40,19 @@ class Tiles:
 
     @property
     def num_outputs(self) -> int:
-        """With those that fill the last tile."""
+        """The number of outputs, padding included."""
         return self.scales_and_zeros.shape[1]
 
     def times(self, rows: Tensor) -> Tensor:
-        """rows (M, inputs) @ weight, (M, num_outputs) in bfloat16."""
+        """Return rows (M, inputs) @ weight, (M, num_outputs), in bfloat16."""
         return torch._weight_int4pack_mm(
             rows.bfloat16().contiguous(), self.packed, self.group, self.scales_and_zeros
         )
 
     def columns(self, indices: Tensor) -> Tensor:
-        """The weights (inputs, len(indices)) of some outputs in float32; no other tiles are multiplied."""
+        """Return the weights (inputs, len(indices)) of some outputs in float32;
+        only their tiles are multiplied.
+        """
         indices = indices.to(self.packed.device)
         tiles, places = (indices // TILE_OUTPUTS).unique(return_inverse=True)
         within = torch.arange(TILE_OUTPUTS, device=tiles.device)
@@ -64,14 +66,16 @@ class Tiling:
     """Tiles that are filled part by part."""
 
     def __init__(self, outputs: int, inputs: int, group: int) -> None:
-        """Of whole tiles of outputs, of which a `group` of inputs shares a scale: one of GROUPS."""
+        """`outputs` fill whole tiles; a `group` of inputs, one of GROUPS, shares a scale."""
         self._outputs, self._inputs, self._group = outputs, inputs, group
         self._abreast = next(one for one in _TILES_ABREAST if inputs % (TILE_INPUTS * one) == 0)
         self._tiles: Tiles | None = None
 
     def put(self, first: int, levels: Tensor, scales: Tensor, zeros: Tensor) -> None:
-        """Outputs from `first` on, where a tile begins: levels (outputs, inputs) uint8 from 0 to 15, scales
-        and zeros (outputs, groups). Where they do not fill their last tile nothing else does.
+        """Put outputs from `first` on, at the start of a tile.
+
+        levels (outputs, inputs) uint8 from 0 to 15, scales and zeros (outputs, groups). If they do not fill
+        their last tile, it is padded.
         """
         if self._tiles is None:
             self._tiles = self._empty(levels.device)
@@ -84,7 +88,7 @@ class Tiling:
         self._tiles.scales_and_zeros[:, first : first + len(filled)] = both
 
     def done(self) -> Tiles:
-        """All outputs have been put."""
+        """Return the tiles, once all outputs have been put."""
         assert self._tiles is not None
         return self._tiles
 
@@ -100,21 +104,23 @@ class Tiling:
 
 
 def whole_tiles(outputs: int) -> int:
-    """Outputs and what fills up the last tile."""
+    """Return the number of outputs, padded to whole tiles."""
     return outputs + -outputs % TILE_OUTPUTS
 
 
 def parts_of(
     outputs: int, inputs: int, multiple: int = TILE_OUTPUTS, numbers_at_once: int = NUMBERS_AT_ONCE
 ) -> Iterator[slice]:
-    """The outputs of a matrix in parts that are rounded or packed one after the other, of whole tiles.
+    """Return the outputs of a matrix in parts of whole tiles, to be rounded or packed one after the other.
 
-    A part has `numbers_at_once` weights at most, but `multiple` outputs at least.
+    A part has at most `numbers_at_once` weights, but at least `multiple` outputs.
     """
     at_once = max(numbers_at_once // inputs // multiple, 1) * multiple
     return (slice(first, min(first + at_once, outputs)) for first in range(0, outputs, at_once))
 
 
 def widest_group(inputs: int) -> int:
-    """For scales that all inputs share; they must be a multiple of the least group."""
+    """Return the largest group for scales shared by all inputs,
+    which must be a multiple of the smallest group.
+    """
     return next(one for one in GROUPS if inputs % one == 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights as integers times scales: made here, or kept as an AWQ or GPTQ checkpoint has them."""
+"""Weights as integers times scales: made here, or taken from an AWQ or GPTQ checkpoint."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ INT4_GROUP = 32
 
 @dataclass(frozen=True)
 class IntegerWeight:
-    """A weight (out, in) as integers times scales: int8 has a scale for each output, int4 for each group.
+    """A weight (out, in) as integers times scales: int8 has a scale per output, int4 one per group.
 
-    values: (out, in) int8 around 0. scales: (out, groups) float32. zeros: (out, groups) int8, the value that
-    stands for 0, where that is not 0 everywhere. order: (in,) the input that each column belongs to, where
-    that is not its own place. What `round_to_integers` makes has neither, and scales exact in bfloat16.
+    values: (out, in) int8, centred on 0. scales: (out, groups) float32. zeros: (out, groups) int8, the
+    value that stands for 0; None if it is 0 everywhere. order: (in,) the input of each column; None if they
+    are in order. `round_to_integers` sets neither of these, and its scales are exact in bfloat16.
     """
 
     values: Tensor
@@ -30,12 +30,12 @@ class IntegerWeight:
     order: Tensor | None = None
 
     def to(self, device: torch.device) -> IntegerWeight:
-        """Returns a copy on the device."""
+        """Return a copy on the device."""
         moved = [None if one is None else one.to(device) for one in (self.zeros, self.order)]
         return IntegerWeight(self.values.to(device), self.scales.to(device), self.bits, *moved)
 
     def part(self, outputs: slice) -> IntegerWeight:
-        """Of some of the outputs."""
+        """Return the weight of some of the outputs."""
         zeros = None if self.zeros is None else self.zeros[outputs]
         return IntegerWeight(self.values[outputs], self.scales[outputs], self.bits, zeros, self.order)
 
@@ -45,7 +45,7 @@ class IntegerWeight:
         return self.values.shape[1] // self.scales.shape[1]
 
     def dequantized(self) -> Tensor:
-        """The weight (out, in) that the integers stand for, in float32."""
+        """Return the weight (out, in) that the integers represent, in float32."""
         outputs, inputs = self.values.shape
         grouped = self.values.view(outputs, self.scales.shape[1], -1)
         if self.zeros is not None:
@@ -55,7 +55,8 @@ class IntegerWeight:
 
 
 def round_to_integers(weight: Tensor, bits: int, numbers_at_once: int = NUMBERS_AT_ONCE) -> IntegerWeight:
-    """The nearest integers to a weight (out, in) under scales that just hold the largest of a group.
+    """Round a weight (out, in) to the nearest integers, with scales that just fit the largest of each
+    group.
 
     Weights of 4 bits share a scale in groups of INT4_GROUP along `in`, which must be a multiple of it.
     About `numbers_at_once` weights are rounded at a time.
@@ -73,7 +74,7 @@ def round_to_integers(weight: Tensor, bits: int, numbers_at_once: int = NUMBERS_
 
 
 def join_integers(weights: Sequence[IntegerWeight]) -> IntegerWeight:
-    """Weights that `are_alike` as one, of the outputs of all in turn."""
+    """Join weights that `are_alike` into one, with the outputs of all in order."""
     values = side_by_side([one.values for one in weights])
     scales = side_by_side([one.scales for one in weights])
     zeros = None
@@ -85,7 +86,7 @@ def join_integers(weights: Sequence[IntegerWeight]) -> IntegerWeight:
 
 
 def are_alike(one: IntegerWeight, other: IntegerWeight) -> bool:
-    """Whether they can be one weight: with groups of one size, their columns in one order."""
+    """Return whether two weights can be joined: same bits, group size and column order."""
     if (one.bits, one.group) != (other.bits, other.group):
         return False
     if one.order is None or other.order is None:
@@ -94,5 +95,5 @@ def are_alike(one: IntegerWeight, other: IntegerWeight) -> bool:
 
 
 def side_by_side(tensors: Sequence[Tensor]) -> Tensor:
-    """The outputs of all in turn; of one no copy."""
+    """Concatenate the outputs; a single tensor is not copied."""
     return tensors[0] if len(tensors) == 1 else torch.cat(list(tensors))

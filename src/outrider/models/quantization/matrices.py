@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weight matrices as the runtime multiplies by them: whole, or packed to 8 or 4 bits a weight for a CPU.
+"""Weight matrices for the runtime's products: unpacked, or packed to 8 or 4 bits per weight for a CPU.
 
-Only weights are packed; rows are multiplied as bfloat16 and what is added to them stays in their own type.
-The kernels are torch's own, the ones that torchao dispatches to. A row's product is the same, bit for bit, at
-whatever row it stands.
+Only weights are packed. Rows are multiplied as bfloat16, and addends keep their own type. The kernels are
+torch's own, those that torchao dispatches to. A row's product has the same bits at any row index.
 """
 
 from __future__ import annotations
@@ -20,31 +19,31 @@ from outrider.models.quantization.int4_tiles import NUMBERS_AT_ONCE, parts_of
 from outrider.models.quantization.integers import IntegerWeight
 
 _INT4_COLUMNS = 16
-"""The CPU's 4-bit kernel wants a multiple of this many output columns."""
+"""The CPU's 4-bit kernel needs a multiple of this many output columns."""
 _INT4_BLOCK = 64
-"""Outputs packed apart from the others on any CPU: its own blocks are 16, 32 or 64 of them."""
+"""Outputs that any CPU packs independently of others: its own blocks are 16, 32 or 64 of them."""
 
 
 class Matrix(Protocol):
-    """A weight (in, out) that any number of sessions share."""
+    """A weight (in, out), shared by any number of sessions."""
 
     @property
     def shape(self) -> tuple[int, int]:
         """Returns (inputs, outputs) of the weight."""
 
     def times(self, rows: Tensor, addend: Tensor | None = None) -> Tensor:
-        """rows (M, in) @ weight + addend, (M, out); addend is (M, out) or (out,)."""
+        """Return rows (M, in) @ weight + addend, (M, out); addend is (M, out) or (out,)."""
 
     def columns(self, indices: Tensor) -> Tensor:
-        """The weights (in, len(indices)) of some outputs, in float32."""
+        """Return the weights (in, len(indices)) of some outputs, in float32."""
 
     def to(self, device: torch.device) -> Matrix:
-        """Raises ConfigError where it is packed for another kind of device."""
+        """Return the matrix on a device. Raises ConfigError if it is packed for another kind of device."""
 
 
 @dataclass(frozen=True)
 class DenseMatrix:
-    """`weight` (in, out), in whatever order it lies in memory."""
+    """A plain `weight` (in, out), in any memory order."""
 
     weight: Tensor
 
@@ -71,7 +70,7 @@ class DenseMatrix:
 
 @dataclass(frozen=True)
 class ExactMatrix:
-    """Integers multiplied in float32: slow, and what exported graphs of the same integers compute."""
+    """Integers multiplied in float32: slow, but equal to exported graphs of the same integers."""
 
     weight: IntegerWeight
 
@@ -90,12 +89,12 @@ class ExactMatrix:
         return self.weight.dequantized()[indices].t()
 
     def to(self, device: torch.device) -> ExactMatrix:
-        """Raises ConfigError, as the matrix is packed for its device."""
+        """Raise ConfigError: the matrix cannot move to another device."""
         raise only_here(device)
 
 
 class Int8Matrix:
-    """Eight bits a weight, a scale for each output."""
+    """Eight bits per weight, with a scale per output."""
 
     def __init__(self, weight: IntegerWeight) -> None:
         self._values = weight.values.contiguous()
@@ -116,15 +115,15 @@ class Int8Matrix:
         return (self._values[indices] * self._scales[indices, None].float()).t()
 
     def to(self, device: torch.device) -> Int8Matrix:
-        """Raises ConfigError, as the matrix is packed for its device."""
+        """Raise ConfigError: the matrix is packed for its device."""
         raise only_here(device)
 
 
 class Int4Matrix:
-    """Four bits a weight, a scale for each group of them; the kernel is the CPU's.
+    """Four bits per weight, with a scale per group; the kernel is the CPU's.
 
-    It takes scales, and scales times zeros, as bfloat16: where they are a checkpoint's, of 16 bits of another
-    kind, a weight is off by at most a 32nd of its scale.
+    It uses scales, and scales times zeros, as bfloat16. A checkpoint's 16-bit scales of another type are
+    rounded, which changes a weight by at most a 32nd of its scale.
     """
 
     def __init__(self, weight: IntegerWeight, numbers_at_once: int = NUMBERS_AT_ONCE) -> None:
@@ -152,7 +151,9 @@ class Int4Matrix:
         return product if addend is None else product + addend
 
     def columns(self, indices: Tensor) -> Tensor:
-        """Made block by block, as a head's whole product would take gigabytes."""
+        """Return the weight's columns (in, len(indices)), block by block,
+        because a whole head takes gigabytes.
+        """
         one_hot = self._narrow(torch.eye(self._num_inputs))
         found, blocks = torch.empty(self._num_inputs, len(indices)), indices // _INT4_BLOCK
         for block in blocks.unique().tolist():
@@ -169,19 +170,19 @@ class Int4Matrix:
         return rows.bfloat16() if self._order is None else rows.bfloat16().index_select(1, self._order)
 
     def to(self, device: torch.device) -> Int4Matrix:
-        """Raises ConfigError, as the matrix is packed for its device."""
+        """Raise ConfigError: the matrix is packed for its device."""
         raise only_here(device)
 
 
 def _packed(values: Tensor) -> Tensor:
-    """Some of a matrix's outputs (out, in) as the 4-bit kernel wants them."""
+    """Pack some of a matrix's outputs (out, in) for the 4-bit kernel."""
     spare = (0, 0, 0, -len(values) % _INT4_COLUMNS)
     return torch._convert_weight_to_int4pack_for_cpu(F.pad(values.int() + 8, spare, value=8), 1)
 
 
 @dataclass(frozen=True)
 class JoinedMatrix:
-    """Matrices of the same rows side by side, which are not packed alike."""
+    """Matrices of the same rows, concatenated, that are packed differently."""
 
     parts: tuple[Matrix, ...]
 
@@ -207,7 +208,7 @@ class JoinedMatrix:
 
 @dataclass(frozen=True)
 class ForeignMatrix:
-    """Projections that torchao has quantized, as its own modules multiply; with biases."""
+    """Projections quantized by torchao, multiplied by its own modules, biases included."""
 
     projections: tuple[Any, ...]
     num_inputs: int
@@ -234,7 +235,7 @@ class ForeignMatrix:
 
 
 def only_here(device: torch.device) -> ConfigError:
-    """For what is packed and asked to move to a device of another kind."""
+    """Return the error for a packed matrix that is to move to another kind of device."""
     return ConfigError(
         f"device={device}: int8 and int4 are multiplied on a CPU or an NVIDIA GPU, packed for one; "
         "use precision=bf16, which an AWQ or GPTQ checkpoint may have too, or a checkpoint that torchao has "
@@ -243,6 +244,6 @@ def only_here(device: torch.device) -> ConfigError:
 
 
 def _dtype_of(projection: Any) -> torch.dtype:
-    """What rows a quantized projection takes: its bias's or its scales' type."""
+    """Return the row type of a quantized projection: that of its bias or its scales."""
     tensors = [*projection.parameters(), *projection.buffers()]
     return next((one.dtype for one in tensors if one.is_floating_point()), torch.float32)

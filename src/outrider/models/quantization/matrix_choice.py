@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which matrix a weight becomes: whole, or packed to integers for the device that is to multiply by it."""
+"""Chooses the matrix for a weight: unpacked, or packed to integers for the device that multiplies it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Packer = Callable[["Tensor | IntegerWeight", Precision], Matrix]
 
 
 def pack_exactly(weight: Tensor | IntegerWeight, precision: Precision) -> Matrix:
-    """As `pack`, for float32 arithmetic."""
+    """Do `pack` for float32 arithmetic."""
     weight = _as_packed(weight, precision)
     if isinstance(weight, IntegerWeight):
         return ExactMatrix(weight)
@@ -46,15 +46,15 @@ PACKED: dict[str, dict[int, Callable[[IntegerWeight, torch.device], Matrix]]] = 
     },
     "cuda": {8: TiledInt8Matrix.of, 4: TiledInt4Matrix.of},
 }
-"""By kind of device and bits a weight: what multiplies there."""
+"""The packed matrices, by kind of device and bits per weight."""
 
 
 def pack(weight: Tensor | IntegerWeight, precision: Precision, place: torch.device | None = None) -> Matrix:
-    """A Linear's weight (out, in) made ready to multiply by. int4 needs `in` a multiple of INT4_GROUP.
+    """Prepare a Linear's weight (out, in) for products. int4 needs `in` to be a multiple of INT4_GROUP.
 
-    Integers of a checkpoint stay what they are at int4, and are made whole at any other precision. Integers
-    are packed for `place`, in its memory where that is a GPU's, or for where the weight lies; what stays
-    whole is not moved.
+    A checkpoint's integers are kept at int4, and dequantized at any other precision. Integers are packed
+    for `place`, on a GPU in its memory, or by default for the weight's device; unpacked weights are not
+    moved.
     """
     weight = _as_packed(weight, precision)
     if isinstance(weight, IntegerWeight):
@@ -64,14 +64,14 @@ def pack(weight: Tensor | IntegerWeight, precision: Precision, place: torch.devi
         return PACKED[place.type][weight.bits](weight, place)
     if precision == "fp32":
         return DenseMatrix(weight.detach().float().t().contiguous())
-    # A CPU without products of bfloat16 takes ten to forty times as long where these lie input by input.
+    # A CPU without bfloat16 products takes ten to forty times as long if these are ordered by input.
     on_cpu = place is None or place.type == "cpu"
     whole = weight.detach().bfloat16().t()
     return DenseMatrix(whole if on_cpu else whole.contiguous())
 
 
 def _as_packed(weight: Tensor | IntegerWeight, precision: Precision) -> Tensor | IntegerWeight:
-    """Integers where the precision is one of integers."""
+    """Return integers if the precision is one of integers, else numbers."""
     if isinstance(weight, IntegerWeight):
         if weight.bits == 4 and precision == "int4":
             return weight
@@ -80,7 +80,7 @@ def _as_packed(weight: Tensor | IntegerWeight, precision: Precision) -> Tensor |
 
 
 def pack_stored(weights: Sequence[Tensor | IntegerWeight], precision: Precision, packer: Packer) -> Matrix:
-    """Weights of the same rows as a quantized checkpoint has them; what it has left whole stays so."""
+    """Pack weights of the same rows from a quantized checkpoint; unquantized ones stay unquantized."""
     whole = [weight for weight in weights if isinstance(weight, Tensor)]
     if len(whole) == len(weights):
         return packer(side_by_side(whole), "bf16" if precision in ("int8", "int4") else precision)

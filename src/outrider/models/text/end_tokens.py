@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which tokens end a model's texts, as transformers' `generate` takes them.
+"""The tokens that end a model's texts, determined like transformers' `generate`.
 
-`generation_config.json` names one or several; where it names none `config.json` does, in its text part for a
-model of several parts, and else the tokenizer.
+`generation_config.json` names one or several. If it names none, `config.json` does, for a model of several
+parts in its text part; else the tokenizer does.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ KEY = "eos_token_id"
 
 
 def read_end_ids(folder: Path, vocab_size: int, otherwise: Iterable[int]) -> frozenset[int]:
-    """The end tokens of a model folder; `otherwise` are the tokenizer's own.
+    """Return the end tokens of a model folder; `otherwise` are the tokenizer's own.
 
-    Raises ModelError where they are no token ids, or none is in the vocabulary.
+    Raises ModelError if they are not token ids, or none is in the vocabulary.
     """
     for path in (folder / GENERATION_FILE, folder / CONFIG_FILE):
         content = read_json(path) if path.exists() else {}

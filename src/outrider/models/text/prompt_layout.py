@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A prompt as the rows that the language half reads."""
+"""Lays out a prompt as the rows that the language half reads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from outrider.models.text.tokenizer import IMAGE_TOKEN, QwenTokenizer
 
 
 class PromptReader(Protocol):
-    """What reads prompts: a tokenizer, room for `max_length` tokens, and a vision tower if it sees."""
+    """A reader of prompts: a tokenizer, room for `max_length` tokens, and a vision tower if it sees."""
 
     name: str
     tokenizer: QwenTokenizer
@@ -31,7 +31,7 @@ class PromptReader(Protocol):
 
 @dataclass(frozen=True)
 class PromptLayout:
-    """A prompt as rows: ids and positions (3, L) with the image's tokens expanded, its features between."""
+    """A prompt as rows: ids and positions (3, L) with the image's tokens expanded, and its features."""
 
     token_ids: tuple[int, ...]
     positions: Tensor
@@ -40,35 +40,37 @@ class PromptLayout:
 
     @property
     def length(self) -> int:
-        """Returns the number of rows, image tokens included."""
+        """The number of rows, image tokens included."""
         return len(self.token_ids)
 
     @property
     def image_end(self) -> int:
-        """Returns the index of the first row after the image."""
+        """The index of the first row after the image."""
         return self.head_length + (0 if self.features is None else len(self.features.tokens))
 
     def deep_rows(self) -> list[Tensor]:
-        """What is added to all rows (L, hidden) after each of the first layers: 0 but to the image's."""
+        """Return what is added to all rows (L, hidden) after each of the first layers;
+        0 outside the image.
+        """
         after = self.length - self.image_end
         deep = () if self.features is None else self.features.deep
         return [F.pad(one, (0, 0, self.head_length, after)) for one in deep]
 
     @property
     def rope_delta(self) -> int:
-        """Returns what is added to a row's index to give its position, past the prompt."""
+        """What is added to a row's index after the prompt to get its position."""
         return int(self.positions.max()) + 1 - self.length
 
 
 def lay_out(model: PromptReader, prompt: Prompt) -> PromptLayout:
-    """As `lay_out_parts`, in one piece."""
+    """Do `lay_out_parts` in one part."""
     return finish(lay_out_parts(model, prompt))
 
 
 def lay_out_parts(model: PromptReader, prompt: Prompt) -> Generator[None, None, PromptLayout]:
-    """The frame is encoded in parts, between which others may have their turn.
+    """Lay out a prompt. The frame is encoded in parts, between which other work may run.
 
-    Raises FrameError for a bad JPEG, ConfigError for a prompt of a form or length that cannot be run.
+    Raises FrameError for a bad JPEG, ConfigError for a prompt whose form or length cannot be run.
     """
     vision, image_id = model.vision, model.tokenizer.image_id
     if vision is None and IMAGE_TOKEN in prompt.text:
@@ -91,7 +93,7 @@ def lay_out_parts(model: PromptReader, prompt: Prompt) -> Generator[None, None, 
 
 
 def require_room(num_tokens: int, max_length: int) -> None:
-    """Raises RoomError where so many tokens do not fit."""
+    """Raise RoomError if `num_tokens` tokens do not fit."""
     if num_tokens > max_length:
         raise RoomError(
             f"{num_tokens} tokens do not fit a cache of max_length {max_length}: shorten the instruction or "

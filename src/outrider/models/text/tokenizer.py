@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text to ids and back with a checkpoint's own byte-level BPE, which transformers reads.
+"""Converts text to ids and back with a checkpoint's own byte-level BPE, read by transformers.
 
-What a file was saved with beside its vocabulary (truncation, padding, a post-processor) is for training: it
-does not touch a prompt here.
+Settings saved with a vocabulary (truncation, padding, a post-processor) are for training; they do not
+affect a prompt here.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class QwenTokenizer:
     """Implements `core.ports.Tokenizer`. Special tokens are parsed in `encode` and left out by `decode`."""
 
     def __init__(self, backend: tokenizers.Tokenizer, end_ids: frozenset[int]) -> None:
-        """`image_id`: the token that stands for a picture, where the vocabulary has one."""
+        """`image_id`: the token that stands for a picture, if the vocabulary has one."""
         vocabulary = backend.get_vocab(with_added_tokens=True)
         backend.no_truncation()
         backend.no_padding()
@@ -51,9 +51,10 @@ class QwenTokenizer:
         return list(self._backend.encode(text, add_special_tokens=False).ids)
 
     def encode_prompt(self, text: str) -> list[int]:
-        """As `encode`, but of the file's control tokens those of a prompt's form alone are markup.
+        """Return the ids of a prompt, in which only the control tokens of a prompt's form are markup.
 
-        Any other, however it is spelled, stands in what a person, a document or a sign has said: as words.
+        Any other control token, however it is spelled, comes from a person, a document or a sign: it
+        becomes words.
         """
         ids: list[int] = []
         for part in self._markup.split(text):
@@ -68,25 +69,31 @@ class QwenTokenizer:
         return found
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        """Holds back a character whose last bytes have not come yet, so that a growing text only extends."""
+        """Return the text of ids; an incomplete last character is held back,
+        so that a growing text only extends.
+        """
         return self._backend.decode(list(token_ids), skip_special_tokens=True).rstrip(INCOMPLETE_CHARACTER)
 
     @cached_property
     def _markup(self) -> re.Pattern[str]:
-        """A prompt's markup, with what its file counts to a token of it."""
+        """An expression for a prompt's markup, with the blanks that belong to a token
+        according to its file.
+        """
         added = {one.content: one for one in self._backend.get_added_tokens_decoder().values()}
         return re.compile(f"({'|'.join(_spelled(name, added.get(name)) for name in MARKUP)})")
 
     @cached_property
     def _words(self) -> tokenizers.Tokenizer:
-        """The same vocabulary and rules without a token that is cut out of a text beforehand."""
+        """The same vocabulary and rules, but without tokens that are cut out of a text first."""
         content = json.loads(self._backend.to_str())
         content["added_tokens"] = []
         return tokenizers.Tokenizer.from_str(json.dumps(content))
 
     @cached_property
     def fingerprint(self) -> str:
-        """Equal for tokenizers that give every token the same id: what a draft and its target must share."""
+        """A hash that is equal for tokenizers with the same token ids;
+        a draft and its target must share it.
+        """
         pairs = sorted(
             (index, token) for token, index in self._backend.get_vocab(with_added_tokens=True).items()
         )
@@ -94,7 +101,7 @@ class QwenTokenizer:
 
 
 def _spelled(name: str, token: tokenizers.AddedToken | None) -> str:
-    """How a token is found in a text: with the blanks before and after it, or as a whole word alone."""
+    """Return an expression for a token in a text: with the blanks around it, or only as a whole word."""
     found = re.escape(name)
     if token is None:
         return found
@@ -104,7 +111,7 @@ def _spelled(name: str, token: tokenizers.AddedToken | None) -> str:
 
 
 def load_tokenizer(model_folder: Path, tokenizer_folder: Path | None = None) -> QwenTokenizer:
-    """The tokenizer in `tokenizer_folder`, else in the model's GGUF file or folder, else in `tokenizer/`.
+    """Load the tokenizer from `tokenizer_folder`, else the model's GGUF file or folder, else `tokenizer/`.
 
     Its end tokens are the model's. Raises ModelError.
     """
@@ -147,9 +154,9 @@ def _with_ends(backend: tokenizers.Tokenizer, model_folder: Path, own: Iterable[
 
 
 def check_markup(folder: Path, tokenizer: QwenTokenizer, image_id: int | None) -> None:
-    """Raises ModelError where a token lacks that prompts are written with, or is another to the model.
+    """Raise ModelError if a token of a prompt's form is missing, or the model has another id for it.
 
-    `image_id`: the model's token for a picture; None for one that reads none.
+    `image_id`: the model's token for a picture; None for a model without vision.
     """
     wanted = MARKUP_OF_TURNS if image_id is None else MARKUP
     missing = next((name for name in wanted if tokenizer.id_of(name) is None), None)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a whole sentence comes to: a stop, which nothing refuses; a plan; or a refusal."""
+"""Turns a whole sentence into a stop, which nothing refuses, into a plan, or into a refusal."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stop words written otherwise: "st0p", "stooop", "s t o p", "stopstop", "stopitnow", "Not-Halt"."""
+"""Stop words in other spellings: "st0p", "stooop", "s t o p", "stopstop", "stopitnow", "Not-Halt"."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from outrider.core.language.words.stop_phrases import of_all, stop_phrases
 _MOST_LETTERS = 40
 _NO_LETTER = re.compile(r"[\W_]+")
 _LOOK_ALIKE = str.maketrans("01345@$7орсстаеѕορτα", "oleasastopsctaesopta")
-"""Digits, signs and letters of other alphabets for the Latin letters that they look like."""
+"""Digits, signs and letters of other alphabets, and the Latin letters that they look like."""
 _SIGNS = dict.fromkeys(map(ord, "🛑✋⛔"), " stop ") | {
     first + at: chr(ord("a") + at) for first in (0x1F130, 0x1F150, 0x1F170) for at in range(26)
 }
-"""Signs that order a stop, and letters in squares and circles, which are no letters to others."""
+"""Signs that order a stop, and letters in squares and circles, which do not count as letters otherwise."""
 _SMALL_CAPITALS = dict(zip(map(ord, "ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢ"), "abcdefghijklmnoprstuvwyz", strict=True))
 _CHUNK = re.compile(r"[\w@$]+")
 # A word spelt letter by letter: "s t o p", "s.t.o.p.".
@@ -31,11 +31,13 @@ _EMERGENCY = re.compile(
     r"(?:[ -]?(?:knopf|schalter|taster?))?(?!\w)|(?:^|(?<=[,.;!?]))\s*not\s+(?:halt|stopp|aus|bremse)(?!\w)",
     re.I,
 )
-"""German words for an emergency stop, whose "Not" is no negation: "Not-Halt", "Notbremse"."""
+"""German words for an emergency stop, in which "Not" is not a negation: "Not-Halt", "Notbremse"."""
 
 
 def unveiled(sentence: str) -> str:
-    """A sentence with its stop words as they are meant: "st0p", "stooop", "s t o p", "stopstop" are one."""
+    """Return a sentence with its stop words spelt normally: "st0p", "stooop", "s t o p",
+    "stopstop" are "stop".
+    """
     sentence = sentence.translate(_SIGNS | _SMALL_CAPITALS)
     sentence = _EMERGENCY.sub(" nothalt ", _SCRIPTS_MEET.sub(" ", sentence))
     sentence = _SPELT.sub(lambda spelt: _as_meant(spelt[0], re.sub(r"[\W_]", "", spelt[0])), sentence)
@@ -43,18 +45,18 @@ def unveiled(sentence: str) -> str:
 
 
 def undrawn(sentence: str) -> str:
-    """A sentence whose letters are drawn out no longer: "waaait" is "wait"."""
+    """Return a sentence with repeated letters reduced to one: "waaait" becomes "wait"."""
     return _LONG_DRAWN.sub(r"\1", sentence)
 
 
 def is_written_as_one(book: Phrasebook, sentence: str) -> bool:
-    """Whether the letters of a sentence are orders to stop and polite words, wherever its spaces are."""
+    """Return whether a sentence's letters form orders to stop and polite words, wherever its spaces are."""
     letters = _NO_LETTER.sub("", plain(sentence))
     return len(letters) <= _MOST_LETTERS and _orders_as_one(book).fullmatch(letters) is not None
 
 
 def _as_meant(said: str, letters: str) -> str:
-    """The stop word that letters are, more or less, or the negation of "nooo"; else what was said."""
+    """Return the stop word that the letters stand for, or the negation of "nooo"; else what was said."""
     letters = plain(letters).translate(_LOOK_ALIKE)
     drawn, letters = letters, undrawn(letters)
     if letters != drawn and letters in of_all("negations"):
@@ -65,13 +67,13 @@ def _as_meant(said: str, letters: str) -> str:
 
 @cache
 def _repeated() -> re.Pattern[str]:
-    """Returns an expression for a stop word of letters, once or several times."""
+    """Return an expression for a stop word in letters, once or several times."""
     return re.compile(rf"({'|'.join(sorted(map(re.escape, stop_words()), key=len, reverse=True))})+")
 
 
 @cache
 def _orders_as_one(book: Phrasebook) -> re.Pattern[str]:
-    """Returns an expression for orders to stop among polite words, without what is no letter or digit."""
+    """Return an expression for orders to stop among polite words, in letters and digits only."""
     others = (*book.spoken("correction"), *book.spoken("negations"))
     told = [joined(book.tokens(said)) for said in others]
     expressions = [SLOT_NAME.sub("?:", one) for one in stop_phrases(book).expressions]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a sentence to a plan, or to a refusal that says what to do. Pure: nothing moves, nothing is looked up.
+"""Turns a sentence into a plan, or a refusal that says what to do. Pure: nothing moves or is looked up.
 
-The command line, the console, the navigator and agents all go through `plan_of`. It decides what is refused;
-`refusals` says why. "Did you mean" comes of `Reading.respelt`.
+The command line, the console, the navigator and agents all use `plan_of`. It decides what is refused;
+`refusals` says why. "Did you mean" comes from `Reading.respelt`.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ from outrider.core.language.words.signs import visible
 
 
 def plan_of(sentence: str, vocabulary: Vocabulary | None, knows: Callable[[str], bool] | None = None) -> Plan:
-    """The plan of a sentence. `vocabulary` is that of a model made for few words; None is a general model.
+    """Return the plan of a sentence.
 
-    `knows`: whether the robot can go to a thing by its memory. A stop is never refused. Raises
-    InstructionError, with `meant` where another sentence was probably meant, before anything moves.
+    `vocabulary` is that of a model made for few words; None: a general model.
+    `knows`: whether the robot's memory has a thing to go to. A stop is never refused. Raises
+    InstructionError before anything moves, with `meant` if another sentence was probably meant.
     """
     sentence = visible(sentence)
     if says_to_stop(sentence):
@@ -54,10 +55,10 @@ def plan_of(sentence: str, vocabulary: Vocabulary | None, knows: Callable[[str],
 
 
 def _one_by_one(likely: Sequence[Reading], readings: Sequence[Reading]) -> Iterator[Plan | None]:
-    """What the sentence comes to as it stands, then with its spelling mended, language by language.
+    """Yield the plans of the sentence as it is, then with its spelling corrected, language by language.
 
-    One that is an order, but for its thing or for what was wrong with it, is mended in its own language
-    alone, and to no question.
+    An order whose thing is unknown, or that has a problem, is corrected only in its own language, and never
+    to a question.
     """
     yield from (reading.plan() for reading in likely)
     if begins_with_a_stop(likely[0].sentence):
@@ -73,7 +74,7 @@ def _one_by_one(likely: Sequence[Reading], readings: Sequence[Reading]) -> Itera
 
 
 def _check_form(sentence: str) -> None:
-    """Raises InstructionError for what is no plain line of words."""
+    """Raise InstructionError unless the sentence is one plain line of words."""
     if len(sentence) > MOST_READ:
         raise too_long(len(sentence), "characters", MOST_CHARACTERS)
     if any(unicodedata.category(character) == "Cc" for character in sentence.strip()):
@@ -83,9 +84,9 @@ def _check_form(sentence: str) -> None:
 
 
 def brief(sentence: str) -> str:
-    """The steps of a sentence in short, as they may be written down for ever: nothing that concerns memory.
+    """Return the steps of a sentence in short, to be kept forever: without anything about memory.
 
-    Of a sentence that is no plan without a model's words only its length: it may tell a secret.
+    If the sentence is not a plan for a general model, return only its length, because it may hold a secret.
     """
     try:
         steps = plan_of(sentence, None).steps

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stop words with slips of the keyboard, and those glued to another word: "sotp", "stpo", "chairstop"."""
+"""Misspelt stop words, and those attached to another word: "sotp", "stpo", "chairstop"."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from outrider.core.language.words.stop_phrases import between_signs, of_all, wit
 
 _KEYBOARDS = {"de": "qwertzuiop asdfghjkl yxcvbnm", "fr": "azertyuiop qsdfghjklm wxcvbn"}
 _QWERTY = "qwertyuiop asdfghjkl zxcvbnm"
-_STAGGER = (0.0, 0.25, 0.75)  # how far each row of keys stands to the right of the first, in keys
+_STAGGER = (0.0, 0.25, 0.75)  # how far each row of keys is to the right of the first, in keys
 _LEAST_SLIPPED, _LEAST_GLUED = 4, 3
 
 
 def slips(reading: Reading) -> bool:
-    """Whether a word of no language is a stop word misspelt, or at the end of a clause ends in one.
+    """Return whether an unknown word is a misspelt stop word, or ends a clause and ends in one.
 
-    Where a clause begins or ends that is any slip of the keyboard; elsewhere two neighbouring letters
-    swapped, or a key beside the right one.
+    At the start or end of a clause any typing error counts; elsewhere only two swapped neighbouring
+    letters, or a key next to the right one.
     """
     book, words = reading.book, [token.word for token in reading.tokens]
     strange = {word for word in words if word.isalpha()} - _known()
@@ -39,26 +39,26 @@ def slips(reading: Reading) -> bool:
 
 
 def respelt(reading: Reading) -> str:
-    """The sentence with each word of no language as the nearest one, which may be a negation."""
+    """Return the sentence with each unknown word replaced by the nearest one, which may be a negation."""
     return " ".join(_nearest(reading.book, token.word) for token in reading.tokens)
 
 
 @cache
 def _known() -> frozenset[str]:
-    """The words of all languages, and those that are much like a stop word and none."""
+    """Return the words of all languages, and those that only look like stop words."""
     lexicons = (phrasebook(language).lexicon for language in LANGUAGES)
     return frozenset().union(*lexicons, *map(of_all, ("no_stops", "negations", "statements")))
 
 
 @cache
 def _meant(book: Phrasebook) -> frozenset[str]:
-    """The stop words that a slip may be meant for."""
+    """Return the stop words that a misspelt word may be meant for."""
     words = book.words("stop_words") | phrasebook("en").words("stop_words")
     return frozenset(word for word in words if word.isascii() and len(word) >= _LEAST_SLIPPED)
 
 
 def _is_key_missed(book: Phrasebook, word: str) -> bool:
-    """Whether a word is a stop word with two letters swapped, or one of a key beside the right one."""
+    """Return whether a word is a stop word with two letters swapped, or one key next to the right one."""
     beside = _keys_beside(book.language)
     return any(
         _is_swapped(word, stop) or (len(wrong := _wrong(word, stop)) == 1 and wrong <= beside)
@@ -67,7 +67,7 @@ def _is_key_missed(book: Phrasebook, word: str) -> bool:
 
 
 def _is_slip(book: Phrasebook, word: str) -> bool:
-    """Whether a word is a stop word with one letter more or less, in disorder, or with the hand shifted."""
+    """Return whether a word is a stop word with a letter added, lost, or out of order, or a shifted hand."""
     keys = _KEYBOARDS.get(book.language, _QWERTY)
     right, left = set(itertools.pairwise(keys)), set(itertools.pairwise(keys[::-1]))
     return any(
@@ -79,13 +79,13 @@ def _is_slip(book: Phrasebook, word: str) -> bool:
 
 
 def _wrong(word: str, stop: str) -> set[tuple[str, str]]:
-    """The letters that differ between words of one length, each with the right one."""
+    """Return the differing letters of two words of the same length, each with the right one."""
     return {(a, b) for a, b in zip(word, stop, strict=False) if a != b and len(word) == len(stop)}
 
 
 @cache
 def _keys_beside(language: str) -> frozenset[tuple[str, str]]:
-    """Pairs of letters whose keys touch, on the keyboard of a language."""
+    """Return the pairs of letters whose keys touch on the keyboard of a language."""
     rows = _KEYBOARDS.get(language, _QWERTY).split()
     at = {key: (x + _STAGGER[y], y) for y, row in enumerate(rows) for x, key in enumerate(row)}
     return frozenset(
@@ -94,14 +94,14 @@ def _keys_beside(language: str) -> frozenset[tuple[str, str]]:
 
 
 def _ends_in_a_stop(book: Phrasebook, word: str) -> bool:
-    """Whether a word is a known one with a stop word glued to it, such as "chairstop"."""
+    """Return whether a word is a known one with a stop word attached, such as "chairstop"."""
     parts = (word.removesuffix(stop) for stop in _meant(book))
     return any(len(part) >= _LEAST_GLUED and part in _glued_to() for part in parts if part != word)
 
 
 @cache
 def _glued_to() -> frozenset[str]:
-    """Words that a stop may be glued to: no negation, which would deny it."""
+    """Return the words that a stop may be attached to; no negations, which would deny it."""
     books = [phrasebook(language) for language in LANGUAGES]
     things = {part for book in books for _, word in book.translations.values() for part in word.split()}
     things.update(word for book in books for word in book.things.values())

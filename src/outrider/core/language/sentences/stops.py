@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a sentence orders a stop, which nothing refuses, delays or gates.
+"""Decides whether a sentence orders a stop, which nothing refuses, delays or gates.
 
-A needless stop does less harm than a missed one: of two ways to read a sentence, the stop counts.
+A needless stop does less harm than a missed one: if a sentence can be read in two ways, the stop counts.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ from outrider.core.language.words.stop_phrases import (
 )
 
 LEFT_BY_A_STOP = "after a stop nothing else is done: say the rest anew"
-DENIAL_REACH = 2  # words between a negation and a stop word that it may deny: "do not ever stop"
+DENIAL_REACH = 2  # words allowed between a negation and the stop word that it denies: "do not ever stop"
 _MOST_MENDED = 8
-_MOST_AFTER = 4  # words after a stop phrase that may make it something else: "for a sec", "ahead of you"
+_MOST_AFTER = 4  # words after a stop phrase that may change its meaning: "for a sec", "ahead of you"
 _WORD = re.compile(r"[^\W\d_\u4e00-\u9fff]+(?:'[^\W\d_]+)*")
 _CUT_AT_BEGIN, _CUT_AT_END = re.compile(r"^\S{1,20}\s"), re.compile(r"\s\S{1,20}$")
 
 
 def read_phrases() -> None:
-    """Read the phrases of all languages, so that no stop waits for them: as a plan, and as what is none."""
+    """Read the phrases of all languages, so that no stop waits for it: as a plan, and as a non-plan."""
     for said in ("turn left", "-"):
         says_to_stop(said)
 
 
 def says_to_stop(sentence: str) -> bool:
-    """Whether a sentence orders a stop, in any language, however long or strange the rest of it is.
+    """Return whether a sentence orders a stop, in any language, however long or strange the rest of it is.
 
-    A sentence that is a plan in any language is one if it begins with a stop, has one that no word such as
-    "then" makes its last step or that is to be now, or is a question that ends in one. In any other a stop
-    word or stop phrase counts that no negation denies; so does a misspelt one, and a sentence whose letters
-    are an order to stop: "stopitnow", "dont move"; and one that orders it without words such as "even":
-    "don't even move". Of what is far longer than a sentence both ends are read, and the rest is looked at for
-    stop words alone.
+    A sentence that is a plan in some language orders one in these cases: it begins with a stop; it has one
+    that no word such as "then" makes its last step, or that is to happen now; it is a question that ends in
+    one. Any other sentence orders one if it has a stop word or stop phrase that no negation denies, a
+    misspelt one, or letters that form one: "stopitnow", "dont move". Words that only add emphasis are
+    ignored: "don't even move". In a text much longer than a sentence, both ends are read, and the rest is
+    searched for stop words.
     """
     sentence = visible(sentence)
     if len(sentence) > MOST_READ:
@@ -64,7 +64,7 @@ def _says_to_stop(sentence: str) -> bool:
     readings = [Reading(phrasebook(language), sentence, None, knows_nothing) for language in LANGUAGES]
     plans = (plan for reading in readings if (plan := _steps(reading)))
     plan = next(plans, None)
-    if plan:  # what is quick to tell comes first: the other languages' plans take most of the time
+    if plan:  # cheap checks come first: the plans of the other languages take most of the time
         return (
             says_stop(plan)
             or any(_bursts_out(one.book, [token.word for token in one.tokens]) for one in readings)
@@ -75,7 +75,7 @@ def _says_to_stop(sentence: str) -> bool:
     if any(map(_breaks_in, readings)):
         return True
     found = [list(_stops(reading.book, joined(reading.tokens))) for reading in readings]
-    # A language's own words alone show its negations whole: "don't" is two words to others.
+    # Only a language's own words show its negations whole: "don't" is two words in others.
     if any(found):
         return all(any(stops) for stops in found if stops)
     if any(is_written_as_one(reading.book, sentence) for reading in readings):
@@ -84,7 +84,7 @@ def _says_to_stop(sentence: str) -> bool:
 
 
 def left_by_a_stop(sentence: str) -> str:
-    """What is to be told of the rest of a sentence that orders a stop; empty where it says nothing else."""
+    """Return a note about the rest of a sentence that orders a stop; empty if it says nothing else."""
     return "" if _is_only_a_stop(sentence) else LEFT_BY_A_STOP
 
 
@@ -98,13 +98,13 @@ def _is_only_a_stop(sentence: str) -> bool:
 
 
 def _ends(sentence: str) -> tuple[str, str]:
-    """The first and last characters of a text, as many as a sentence may have, without words cut apart."""
+    """Return the beginning and the end of a text, as long as a sentence may be, cut between words."""
     first, last = sentence[:MOST_CHARACTERS], sentence[-MOST_CHARACTERS:]
     return _CUT_AT_END.sub("", first), _CUT_AT_BEGIN.sub("", last)
 
 
 def _holds_a_stop_word(text: str) -> bool:
-    """Whether a stop word that no negation denies is in a text, however long: it is gone through once."""
+    """Return whether a text of any length has a stop word that no negation denies, in one pass."""
     letters = plain(text)
     words = _WORD.findall(letters)
     if any(
@@ -117,21 +117,21 @@ def _holds_a_stop_word(text: str) -> bool:
 
 
 def begins_with_a_stop(sentence: str) -> bool:
-    """Whether the first word of a sentence that tells something is a stop word, in any language."""
+    """Return whether the first significant word of a sentence is a stop word, in any language."""
     return any(words[0] in stop_words() for _, words in _told(sentence))
 
 
 def begins_to_stand(sentence: str) -> bool:
-    """Whether a sentence begins with a stop word or with to wait: "wait! what are you doing?".
+    """Return whether a sentence begins with a stop word or an order to wait: "wait! what are you doing?".
 
-    To somebody whose robot moves that is a stop, though to one that stands it may be a step of a plan.
+    While the robot moves, a person means a stop by it; while it stands, it may be a step of a plan.
     """
     told = _told(undrawn(sentence))
     return any(words[0] in stop_words() or _begins_with_a_wait(book, words) for book, words in told)
 
 
 def _told(sentence: str) -> Iterator[tuple[Phrasebook, list[str]]]:
-    """The words of a sentence in each language that has any, from the first one that tells something."""
+    """Yield the words of a sentence from the first significant one, for each language that has any."""
     sentence = unveiled(visible(sentence[:MOST_READ]))
     for book in map(phrasebook, LANGUAGES):
         words = [one.word for one in book.tokens(sentence)]
@@ -150,15 +150,15 @@ def _begins_with_a_wait(book: Phrasebook, words: Sequence[str]) -> bool:
 
 
 def _steps(reading: Reading) -> tuple[Step, ...] | None:
-    """The steps of a sentence that is not too long to be a plan."""
+    """Return the steps of a sentence, unless it is too long for a plan."""
     num_words = sum(token.word not in PUNCTUATION for token in reading.tokens)
     return reading.steps(False) if num_words <= MOST_WORDS else None
 
 
 def _bursts_out(book: Phrasebook, words: Sequence[str]) -> bool:
-    """Whether a stop stands between signs of punctuation: no word such as "then" makes it a step.
+    """Return whether a stop is between punctuation signs, so that no word such as "then" makes it a step.
 
-    A word that a correction begins with, such as "no", is one where nothing comes after it.
+    A word that begins a correction, such as "no", counts if nothing follows it.
     """
     clauses = list(between_signs(words))
     orders = [clause for clause in clauses if _orders_a_stop(book, clause)]
@@ -172,7 +172,7 @@ def _bursts_out(book: Phrasebook, words: Sequence[str]) -> bool:
 
 
 def _orders_a_stop(book: Phrasebook, clause: Sequence[str]) -> bool:
-    """Whether a clause orders a stop, and else says nothing: "stop please", "i said enough rex"."""
+    """Return whether a clause only orders a stop: "stop please", "i said enough rex"."""
     opener = book.correction.match(" ".join([*clause, ""]))
     said = clause[opener[0].count(" ") :] if opener else clause
     ways = [list(clause), without_politeness(book, clause), without_calls(book, clause)]
@@ -183,7 +183,7 @@ def _orders_a_stop(book: Phrasebook, clause: Sequence[str]) -> bool:
 
 
 def _asks_and_stops(reading: Reading) -> bool:
-    """Whether the last word of a question is a stop that no negation denies: "is that a person stop?"."""
+    """Return whether a question ends in a stop word that no negation denies: "is that a person stop?"."""
     book = reading.book
     *asked, _ = no_orders(book).sub("", joined(reading.tokens)).split("? ")
     told = [without_politeness(book, words) for part in asked for words in between_signs(part.split())]
@@ -191,7 +191,9 @@ def _asks_and_stops(reading: Reading) -> bool:
 
 
 def _is_urgent(reading: Reading) -> bool:
-    """Whether the last step is to stop now, not at the end of the plan: "turn left and stop right now"."""
+    """Return whether the last step is to stop now, not at the end of the plan:
+    "turn left and stop right now".
+    """
     book, text = reading.book, joined(reading.tokens).rstrip(f"{PUNCTUATION} ") + " "
     *_, last = book.connector.split(text)
     if book.words("urgent").isdisjoint(last.split()):
@@ -200,11 +202,12 @@ def _is_urgent(reading: Reading) -> bool:
 
 
 def _breaks_in(reading: Reading) -> bool:
-    """Whether a stop phrase is after what is whole without it: "what are you doing stand still rex".
+    """Return whether a stop phrase follows a sentence complete without it:
+    "what are you doing stand still rex".
 
-    A phrase of one word breaks into an order alone: "turn left enough", but not "is that enough"; and after
-    it comes no more than a name or the like. One after a word such as "then" is a step, one after an article
-    a thing: "find the emergency stop".
+    A phrase of one word counts only after an order, "turn left enough" but not "is that enough", and if at
+    most a name or the like follows. After a word such as "then" the phrase is a step, after an article a
+    thing: "find the emergency stop".
     """
     book = reading.book
     words = without_politeness(book, [token.word for token in reading.tokens])
@@ -226,23 +229,24 @@ def _breaks_in(reading: Reading) -> bool:
 
 
 def _is_addressed(book: Phrasebook, phrase: str, after: Sequence[str]) -> bool:
-    """Whether after a phrase of one word comes but a name or the like; not after one that more may follow."""
+    """Return whether only a name or the like follows a one-word phrase; False if the phrase may go on."""
     is_whole = book.as_written(phrase) in of_all("whole_stops") and not called(book).issuperset(after)
     return not is_whole and _orders_a_stop(book, [*phrase.split(), *after])
 
 
 def _leads_on(book: Phrasebook, before: Sequence[str]) -> bool:
-    """Whether words end in an article, or in a word such as "then"."""
+    """Return whether words end in an article, or in a word such as "then"."""
     text = " ".join([*without_politeness(book, before), ""])
     parts = any(link.end() == len(text) for link in book.connector.finditer(text))
     return parts or not book.without_article(f"{before[-1]} ").strip()
 
 
 def _stops(book: Phrasebook, text: str) -> Iterator[bool]:
-    """For each stop word or phrase of a text: whether it stands, or a negation just before it denies it.
+    """Yield for each stop word or phrase of a text whether it counts, or a negation just before it denies
+    it.
 
-    A negation of something else denies nothing. A phrase of one word that is no stop word, such as "stay",
-    counts between signs of punctuation, and where a clause begins: "cancel there is a kid".
+    A negation of something else denies nothing. A phrase of one word that is not a stop word, such as
+    "stay", counts between punctuation signs and at the start of a clause: "cancel there is a kid".
     """
     text = no_orders(book).sub("", text)
     for match in stop_phrases(book).found_in(text):
@@ -258,9 +262,9 @@ def _stops(book: Phrasebook, text: str) -> Iterator[bool]:
 
 
 def _begins_a_clause(book: Phrasebook, match: re.Match[str]) -> bool:
-    """Whether a phrase of one word is the first of its clause but for names, oaths and politeness.
+    """Return whether a one-word phrase begins its clause, apart from names, oaths and politeness.
 
-    None that is something else where more follows, such as "help".
+    False for one that means something else if more follows, such as "help".
     """
     phrase, start = book.as_written(match[0]), match.start()
     before = re.split(f"[{PUNCTUATION}]", match.string[max(0, start - 80) : start])[-1].split()
@@ -269,7 +273,7 @@ def _begins_a_clause(book: Phrasebook, match: re.Match[str]) -> bool:
 
 
 def _goes_on(book: Phrasebook, match: re.Match[str]) -> bool:
-    """Whether what would be a stop alone has more after it: "don't go to the door"."""
+    """Return whether a phrase that alone would be a stop goes on: "don't go to the door"."""
     if book.as_written(match[0]) not in of_all("whole_stops"):
         return False
     after = re.split(f"[{PUNCTUATION}]", match.string[match.end() : match.end() + 80], maxsplit=1)[0]
@@ -277,9 +281,9 @@ def _goes_on(book: Phrasebook, match: re.Match[str]) -> bool:
 
 
 def _is_denied(before: Sequence[str]) -> bool:
-    """Whether the words before a stop word deny it: the last is a negation, but for words such as "ever".
+    """Return whether words before a stop word deny it: a negation comes last, or before words such as "ever".
 
-    One of two parts that is whole before it denies nothing: "n'y va pas arrête".
+    The second part of a negation denies nothing if its first part is before it: "n'y va pas arrête".
     """
     for at in range(len(before) - 1, max(-1, len(before) - DENIAL_REACH - 2), -1):
         word = before[at]
@@ -292,7 +296,7 @@ def _is_denied(before: Sequence[str]) -> bool:
 
 
 def _likely(readings: Sequence[Reading]) -> list[Reading]:
-    """The readings with the fewest strange letters."""
+    """Return the readings with the fewest letters in unknown words."""
     least = min(reading.num_strange for reading in readings)
     return [reading for reading in readings if reading.num_strange == least]
 

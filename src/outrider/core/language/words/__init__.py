@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The words and phrases of the languages, and what they mean for orders: numbers, stops, limits."""
+"""The words and phrases of the languages, and what they mean in orders: numbers, stops, limits."""

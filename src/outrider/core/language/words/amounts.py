@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers as people write and say them: digits, words and halves. What is not one plain number is none."""
+"""Numbers as people write and say them: digits, words and halves. Only one plain number counts."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from outrider.core.language.words.signs import plain
 
 _DIGITS = r"(?:\d+/\d+|[½¼¾]|\d+(?:[.,'_]\d+)*)"
 DIGITS = rf"[.,]?{_DIGITS}"
-"""An expression for a number in digits, with all that people part them by and the sign it may begin with."""
+"""An expression for a number in digits, with all separators and a sign that may begin it."""
 _DECIMAL_SIGNS = {"point": ".", "comma": ","}
 _LEADING_SIGNS = {".": r"(?<!\d)\.", ",": r"(?<!\d)\.|(?<![\w.,]),"}
-"""Where a sign begins a number, by the sign that parts decimals: a comma only after a blank."""
+"""The sign that may begin a number, by the decimal sign: a comma only after a blank."""
 _PLAIN = re.compile(r"(?=.?\d)\d*(?:([.,])\d+)?", re.ASCII)
 _THOUSANDS = re.compile(r"[1-9]\d{0,2}([.,'_])\d{3}(?:\1\d{3})*", re.ASCII)
 _AFTER_POINT = re.compile(r"[0-9]+")
@@ -25,12 +25,12 @@ _FRACTION = re.compile(r"([1-9])/([1-9]\d?)", re.ASCII)
 _FRACTIONS = {"½": "1/2", "¼": "1/4", "¾": "3/4"}
 
 _Term = tuple[float, float]
-"""What is added to a number, and what the next must be less than: 5 after "twenty", nothing after "five"."""
+"""A term of a number, and the bound that the next must be below: 5 may follow "twenty", nothing "five"."""
 
 
 @dataclass(frozen=True)
 class Token:
-    """A word, number or sign of a sentence as phrases have it, and its span in the sentence."""
+    """A word, number or sign of a sentence as phrases match it, and its span in the sentence."""
 
     word: str
     start: int
@@ -38,7 +38,9 @@ class Token:
 
 
 def written_digits(decimal_sign: str) -> str:
-    """An expression for a number in digits within a sentence: ".5" too, but no full stop and what follows."""
+    """Return an expression for a number in digits within a sentence: also ".5",
+    but not a full stop and more.
+    """
     return rf"(?:{_LEADING_SIGNS[decimal_sign]})?{_DIGITS}"
 
 
@@ -46,10 +48,11 @@ def written_digits(decimal_sign: str) -> str:
 class Numerals:
     """The number words of a language.
 
-    `joiners` stand between parts of a number ("and"), `fillers` anywhere in it; `singles` mean 1 alone ("a").
-    `points` part decimals ("point"), each with the number word that it holds before, if any. `halves` follow
-    a unit ("and a half"). `shortens`: a last digit right after a hundred or more counts tens of it or more,
-    as in Chinese: "hundred five" is 150, and "one metre five" 1.5 m; elsewhere "one metre fifty" is.
+    `joiners` are between parts of a number ("and"), `fillers` anywhere in it; `singles` mean 1 if alone
+    ("a"). `points` separate decimals ("point"), each with the number word before it that it includes, if
+    any. `halves` follow a unit ("and a half"). `shortens`: a last digit directly after a hundred or more
+    counts tens of it or more, as in Chinese: "hundred five" is 150, and "one metre five" 1.5 m; elsewhere
+    "one metre fifty" is.
     """
 
     values: Mapping[str, float]
@@ -64,15 +67,15 @@ class Numerals:
 
     @cached_property
     def words(self) -> tuple[str, ...]:
-        """Returns all words that a number is said in."""
+        """All words in which a number is said."""
         return (*self.values, *self.multipliers, *self.fillers, *self.joiners, *self.points)
 
     def read(self, tokens: Sequence[str]) -> float | None:
-        """The number of some words; None where they are not one plain number.
+        """Return the number that the words say; None if they are not one plain number.
 
-        "two and a half" is 2.5, "einen halben" and "one half" are 0.5, "one hundred and twenty" is 120. None:
-        "one two", "90 45", "five and", and 1.000 in English, which other languages write for a thousand. "two
-        point five" is 2.5.
+        "two and a half" is 2.5, "einen halben" and "one half" are 0.5, "one hundred and twenty" is 120,
+        "two point five" is 2.5. None: "one two", "90 45", "five and", and in English 1.000, which other
+        languages write for a thousand.
         """
         at = next((at for at, word in enumerate(tokens) if word in self.points), None)
         if at is not None:
@@ -91,7 +94,7 @@ class Numerals:
         return sum(value for value, _ in terms) if terms and not is_joined else None
 
     def amount(self, said: str, units: Mapping[str, float]) -> float | None:
-        """A number and its unit, if any, in the unit that counts 1; None for no plain number.
+        """Return a number and its unit, if any, in the base unit; None if it is not a plain number.
 
         "And a half" after the unit adds half a unit to a whole number, or to one unit. A number after the
         unit counts hundredths of it: "one metre fifty" is 1.5.
@@ -109,9 +112,9 @@ class Numerals:
         return (count + (0.5 if half else 0.0)) * units.get(unit, 1.0)
 
     def _with_hundredths(self, number: Sequence[str], unit: float, more: Sequence[str]) -> float | None:
-        """Returns an amount such as "one metre fifty" in units; None for no such amount.
+        """Return an amount such as "one metre fifty" in units; None if it is not one.
 
-        The last number counts hundredths of a unit; tenths where the language `shortens`.
+        The last number counts hundredths of a unit, or tenths if the language `shortens`.
         """
         count, rest = self.read(number), self.read(more)
         least, parts = (1.0, 10.0) if self.shortens else (10.0, 100.0)
@@ -120,7 +123,7 @@ class Numerals:
         return count + rest / parts if least <= rest < parts else None
 
     def parted(self, tokens: Sequence[Token], held: frozenset[str]) -> Iterator[Token]:
-        """Tokens with the words of hyphenated numbers and amounts apart: "forty-five", "90-degrees".
+        """Yield tokens with hyphenated numbers and amounts split into words: "forty-five", "90-degrees".
 
         `held`: the words of numbers and units.
         """
@@ -132,7 +135,9 @@ class Numerals:
                 yield token
 
     def _compound_parts(self, word: str) -> list[str]:
-        """The parts of a number that is written as one word around a hundred or the like; none of another."""
+        """Return the parts of a number written as one word around a hundred or the like;
+        none for other words.
+        """
         for times in (times for times in self.multipliers if times in word):
             parts = [part for part in word.partition(times) if part]
             if len(parts) > 1 and all(part in self.values or part in self.multipliers for part in parts):
@@ -140,10 +145,10 @@ class Numerals:
         return []
 
     def digits(self, said: str) -> float | None:
-        """The number of some digits; None for no plain number.
+        """Return the number that digits say; None if it is not a plain number.
 
-        Where a point parts decimals, 1,000 is a thousand and 1,5 is no number. Where a comma does, 1.000 is a
-        thousand and a point before any other number of digits parts decimals too.
+        If a point separates decimals, 1,000 is a thousand and 1,5 is not a number. If a comma does, 1.000
+        is a thousand, and a point before any other number of digits separates decimals too.
         """
         thousands = _THOUSANDS.fullmatch(said)
         if thousands and thousands[1] != self.decimal_sign:
@@ -152,7 +157,9 @@ class Numerals:
         return float(said.replace(",", ".")) if plain and plain[1] in (None, ".", self.decimal_sign) else None
 
     def _unshortened(self, tokens: Sequence[str]) -> list[str]:
-        """Words with the multiplier that is left out after a last digit: "one hundred five" means 150."""
+        """Return words with the multiplier that is omitted after a last digit:
+        "one hundred five" means 150.
+        """
         before, last = tokens[-2:-1], tokens[-1:]
         times = sum(self.multipliers.get(word, 0.0) for word in before) / 10.0
         is_digit = any(1.0 <= self.values.get(word, 0.0) < 10.0 for word in last)
@@ -160,7 +167,7 @@ class Numerals:
         return [*tokens, *left_out[:1]] if is_digit else list(tokens)
 
     def _decimal(self, whole: Sequence[str], tokens: Sequence[str]) -> float | None:
-        """The number of the words before a point, if any, and of the digits after it, one by one."""
+        """Return the number of the words before a point, if any, and of the digits after it, one by one."""
         count = self.read(whole) if whole else 0.0
         after = "".join(map(self._written, tokens))
         if (
@@ -173,12 +180,14 @@ class Numerals:
         return float(f"{count:.0f}.{after}")
 
     def _written(self, word: str) -> str:
-        """A word for a number below ten as its digit; any other as it is."""
+        """Return a word for a number below ten as its digit; any other word unchanged."""
         value = self.values.get(word, math.inf)
         return f"{value:g}" if value < 10.0 else word
 
     def _add(self, terms: list[_Term], word: str, is_joined: bool) -> bool:
-        """Adds the term that a word is, or multiplies the last by it; False where neither is a number."""
+        """Add a word as a term, or multiply the last term by it;
+        return False if the result is not a number.
+        """
         if word in self.multipliers:
             times, factor = self.multipliers[word], 1.0
             if terms and terms[-1][0] < times:
@@ -206,7 +215,7 @@ class Numerals:
         return fits
 
     def _grouped(self, tokens: Sequence[str]) -> Iterator[str]:
-        """The words, with those put together that are one number, the longest first: "quatre vingt"."""
+        """Yield the words; those that form one number are joined, the longest first: "quatre vingt"."""
         at = 0
         while at < len(tokens):
             runs = ((end, " ".join(tokens[at:end])) for end in range(len(tokens), at + 1, -1))
@@ -216,7 +225,7 @@ class Numerals:
 
 
 def _is_hyphen(tokens: Sequence[Token], units: Collection[str]) -> bool:
-    """Whether the middle one of three tokens joins digits and a unit, with no space around it."""
+    """Return whether the middle one of three tokens is a hyphen between digits and a unit, without spaces."""
     if len(tokens) < 3 or tokens[1].word != "-":
         return False
     before, sign, after = tokens
@@ -225,12 +234,14 @@ def _is_hyphen(tokens: Sequence[Token], units: Collection[str]) -> bool:
 
 
 def _unit(value: float) -> float:
-    """What a number word leaves to be said: 100 of a hundred, 10 of twenty, 1 of five, nothing of a half."""
+    """Return what may be added after a number word: below 100 for a hundred, 10 for twenty,
+    1 for five, 0 for ½.
+    """
     return next((unit for unit in (100.0, 10.0) if value > 10.0 and value % unit == 0.0), float(value >= 1.0))
 
 
 def numerals_of(data: Mapping[str, Any]) -> Numerals:
-    """The numerals of a language's file."""
+    """Return the numerals of a language's file."""
     numbers = {plain(word): float(value) for word, value in data["numbers"].items()}
     return Numerals(
         numbers | (_joined_tens(numbers, data["glue"]) if "glue" in data else {}),
@@ -246,7 +257,7 @@ def numerals_of(data: Mapping[str, Any]) -> Numerals:
 
 
 def _joined_tens(values: Mapping[str, float], glue: str) -> dict[str, float]:
-    """Number words of ones and tens that a word joins: "fünfunddreißig"."""
+    """Return the number words of ones and tens joined by a word: "fünfunddreißig"."""
     ones = [(word, value) for word, value in values.items() if 1.0 <= value < 10.0 and value % 1.0 == 0.0]
     tens = [(word, value) for word, value in values.items() if 20.0 <= value < 100.0 and value % 10.0 == 0.0]
     return {f"{one}{glue}{ten}": a + b for one, a in ones for ten, b in tens}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What no motion can heed in a language: single words, and phrases of words by what they are.
+"""Finds what no motion can obey, in one language: single words, and phrases of words by their classes.
 
 The words are those of `unheeded` in a language's file, the phrases those of `phrases/unheeded_*.yaml`.
 """
@@ -13,22 +13,22 @@ from typing import Any
 from outrider.core.language.words.amounts import DIGITS, Numerals
 
 ANYWHERE = ("negation", "condition", "order", "harm", "beyond", "takeback", "wish")
-"""Kinds of words that no order may hold."""
+"""Kinds of words that no order may have."""
 UNHEEDED = (*ANYWHERE, "amount", "order_in_ways", "limit_in_ways", "task")
-"""Kinds that no way in words may hold."""
+"""Kinds that no way in words may have."""
 IN_NAMES = (*ANYWHERE, "amount", "task", "run_on")
-"""Kinds that no free name of a thing may hold."""
+"""Kinds that no free name of a thing may have."""
 NEVER = r"(?!)"
-"""An expression that fits nothing."""
+"""An expression that matches nothing."""
 _CLASS = re.compile(r"\{([a-z_]+)\}")
 SLOT_NAME = re.compile(r"\?P<\w+>")
-"""An expression for what makes a slot of a part of an expression."""
+"""An expression for the syntax that makes a slot of a part of an expression."""
 
 AnyOf = Callable[[Iterable[str]], str]
 
 
 def classes(data: Mapping[str, Any], numerals: Numerals, any_of: AnyOf) -> dict[str, str]:
-    """Returns expressions for the words that phrases name by what they are, such as a being."""
+    """Return expressions for the classes of words that phrases name, such as a being."""
     held = data["unheeded"]
     own = {
         "article": any_of(data["articles"]),
@@ -46,7 +46,10 @@ def classes(data: Mapping[str, Any], numerals: Numerals, any_of: AnyOf) -> dict[
 
 
 class Heeding:
-    """Finds what no motion can heed. `any_of` and `expression` make expressions of words and of a phrase."""
+    """Finds what no motion can obey.
+
+    `any_of` and `expression` make expressions from words and from a phrase.
+    """
 
     def __init__(
         self, data: Mapping[str, Any], numerals: Numerals, any_of: AnyOf, expression: Callable[[str], str]
@@ -69,7 +72,7 @@ class Heeding:
         }
 
     def first(self, text: str, kinds: Iterable[str], others: Iterable[Heeding]) -> tuple[str, str] | None:
-        """The first kind of which something is in a text, and the words; None for nothing.
+        """Return the first kind that occurs in a text, and its words; None if none does.
 
         `others`: those of other languages, whose kinds of `ANYWHERE` count too.
         """
@@ -85,7 +88,10 @@ class Heeding:
         return None
 
     def _found(self, kind: str, told: str, text: str) -> str:
-        """The words of a kind in a text, which is `told` without its articles; empty for none."""
+        """Return the words of a kind in a text; `told` is the text without articles.
+
+        Empty if there are none.
+        """
         places = ((self._words.get(kind), told), (self._phrases.get(kind), text))
         matches = (pattern.search(self._written(said)) for pattern, said in places if pattern)
         return next((match[0].strip() for match in matches if match), "")

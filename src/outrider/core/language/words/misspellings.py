@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Words within slips of the keyboard of those that a sentence has, and the sentences that they make."""
+"""Corrections of misspelt words to known ones, and the sentences that they make."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ _MOST_RESPELT = 14
 
 @lru_cache(32)
 def spellings(book: Phrasebook, more: tuple[str, ...] = (), without: str = "") -> Spellings:
-    """The words of a language, and more, that a misspelt one may be; without those of one of its lists."""
+    """Return the words of a language and `more` that a misspelt word may be;
+    `without` names a list to omit.
+    """
     left_out = book.words(without) if without else frozenset[str]()
     return Spellings(sorted({*book.lexicon, *more} - left_out))
 
@@ -27,10 +29,10 @@ def mended_texts(
     more: tuple[str, ...],
     nearest: Sequence[str],
 ) -> Iterator[str]:
-    """A sentence with all strange words mended, or one other way; none that is too long.
+    """Yield a sentence with all unknown words corrected, or one other way; nothing if it is too long.
 
-    A word that the language or the model knows is what was meant, and stays. `more`: the model's words;
-    `nearest`: the trained sentence that comes nearest, tried last.
+    A word that the language or the model knows is kept. `more`: the model's words; `nearest`: the nearest
+    trained sentence, tried last.
     """
     if len(words) > _MOST_RESPELT or book.is_unspaced:
         return
@@ -43,5 +45,5 @@ def mended_texts(
 
 
 def _spaced(words: Sequence[str]) -> str:
-    """Words as a sentence, with no space before a comma."""
+    """Return words as a sentence, without a space before a comma."""
     return "".join(word if word in PUNCTUATION else f" {word}" for word in words).strip()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Phrases of one use, each a regular expression."""
+"""Groups of phrases with the same use, each phrase a regular expression."""
 
 from __future__ import annotations
 
@@ -10,36 +10,39 @@ from functools import cached_property
 from outrider.core.language.words.heeding import SLOT_NAME
 
 WORD_BEGINS = r"(?<!\S)"
-"""An expression for where a word begins."""
+"""An expression for the beginning of a word."""
 
 
 class PhraseGroup:
-    """Phrases of a language that say the same, such as all that turn to a side. Texts are `joined` words."""
+    """Phrases of a language with the same meaning, such as all turns to a side. Texts are `joined` words."""
 
     def __init__(self, name: str, expressions: Sequence[str]) -> None:
         self.name, self.expressions = name, expressions
         told = [SLOT_NAME.sub("?:", expression) for expression in expressions]
         begin = WORD_BEGINS if all(one.startswith(WORD_BEGINS) for one in told) else ""
-        # What all begin with is looked for once at each letter, not once for each phrase.
+        # A common beginning is searched for once at each letter, not once for each phrase.
         self._any = re.compile(f"{begin}(?:{'|'.join(one.removeprefix(begin) for one in told)})")
         if name == "stop":
-            _ = self._phrases  # the first stop must not wait for them to be compiled
+            _ = self._phrases  # compiled now, so that the first stop does not wait for it
 
     @cached_property
     def _phrases(self) -> list[re.Pattern[str]]:
-        """Compiled when first needed: most groups of most languages never are."""
+        """The compiled phrases.
+
+        Compiled on first use, because most groups of most languages are never used.
+        """
         return [re.compile(expression) for expression in self.expressions]
 
     def fits(self, text: str) -> bool:
-        """Whether a whole text is one of the phrases."""
+        """Return whether a whole text is one of the phrases."""
         return self._any.fullmatch(text) is not None
 
     def matches(self, text: str) -> Iterator[re.Match[str]]:
-        """Yields the match of each phrase that a whole text is, in the phrases' order."""
-        if self.fits(text):  # most texts fit none, which one expression tells at once
+        """Yield the match of each phrase that a whole text is, in the phrases' order."""
+        if self.fits(text):  # a quick test with one expression, which most texts fail
             yield from filter(None, (phrase.fullmatch(text) for phrase in self._phrases))
 
     def found_in(self, text: str) -> Iterator[re.Match[str]]:
-        """Yields all matches within a text, phrase by phrase."""
+        """Yield all matches within a text, phrase by phrase."""
         if self._any.search(text):
             yield from (match for phrase in self._phrases for match in phrase.finditer(text))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The phrases of a language, read from its file in `phrases/`, and the words of a sentence.
 
-A phrase holds words, `[optional ones]`, `(this|or that)` and slots: {thing}, {text}, {side}, {size},
+A phrase consists of words, `[optional ones]`, `(this|or that)` and slots: {thing}, {text}, {side}, {size},
 {which}, {word}, {angle}, {distance}, {seconds}, {x} and {y}. Accents and case do not count.
 """
 
@@ -24,17 +24,17 @@ from outrider.core.language.words.things import ORDER
 from outrider.core.language.words.tokens import Tokenizer
 
 LANGUAGES = ("en", "de", "fr", "es", "zh")
-"""Their order decides which one a sentence is taken for that fits several."""
+"""In order of precedence for a sentence that fits several languages."""
 _PART = re.compile(r"\{(\w+)\}|([()\[\]|])|([^\s()\[\]|{}]+)")
 _SIGNS = {"(": "(?:", "[": "(?:", "|": "|", ")": ")", "]": ")?"}
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""PyYAML's safe loader in C takes a tenth of the time; not every build of PyYAML has it."""
+"""PyYAML's safe loader in C takes a tenth of the time, but not every build of PyYAML has it."""
 _COORDINATE = rf"(?:- )?{DIGITS} "
 _MOST_THING_WORDS, _MOST_TELLING_WORDS = 10, 4
 
 
 def joined(tokens: Iterable[Token]) -> str:
-    """The words of tokens, each followed by a space; what phrases are matched against."""
+    """Return the words of tokens, each followed by a space; phrases are matched against this."""
     return "".join([f"{token.word} " for token in tokens])
 
 
@@ -65,25 +65,27 @@ class Phrasebook:
         self._named = self.translations.keys() | self.things.keys()
 
     def words(self, use: str) -> frozenset[str]:
-        """The words of a list of single words."""
+        """Return the words of a list of single words."""
         if use not in self._words:
             self._words[use] = frozenset(map(plain, self._data[use]))
         return self._words[use]
 
     def spoken(self, use: str) -> tuple[str, ...]:
-        """The entries of a list or table of words, such as the units of length, in the file's order."""
+        """Return the entries of a list or table of words, such as the units of length,
+        in the file's order.
+        """
         held = self._data[use]
         nested = isinstance(held, Mapping) and all(isinstance(words, list) for words in held.values())
         entries = [word for words in held.values() for word in words] if nested else list(held)
         return tuple(map(plain, entries))
 
     def phrases_by_group(self) -> dict[str, tuple[str, ...]]:
-        """The phrases as written, by group, in the file's order."""
+        """Return the phrases as written, by group, in the file's order."""
         return {group: tuple(map(plain, phrases)) for group, phrases in self._data["phrases"].items()}
 
     @cached_property
     def articles(self) -> frozenset[str]:
-        """Returns the articles of the language; some are several words, such as "n importe quel"."""
+        """The articles of the language; some are several words, such as "n importe quel"."""
         return self.words("articles")
 
     @cached_property
@@ -98,23 +100,25 @@ class Phrasebook:
 
     @cached_property
     def rooms(self) -> tuple[re.Pattern[str], ...]:
-        """Returns expressions for a room by the thing that stands in it."""
+        """Expressions for a room, named by a thing in it."""
         return tuple(re.compile(self._expression(phrase)) for phrase in self._data["room"])
 
     @cached_property
     def refused(self) -> re.Pattern[str]:
-        """An expression for what is understood and refused; its groups are keys of `clauses.WHY_REFUSED`."""
+        """An expression for phrases that are understood but refused;
+        its groups are keys of `clauses.WHY_REFUSED`.
+        """
         told = ((why, "|".join(map(self._told, phrases))) for why, phrases in self._data["refused"].items())
         return re.compile("|".join(f"(?P<{why}>{phrases})" for why, phrases in told))
 
     @cached_property
     def here(self) -> tuple[re.Pattern[str], ...]:
-        """Returns expressions for statements about the place where the robot stands."""
+        """Expressions for statements about the robot's own place."""
         return tuple(re.compile(self._told(phrase)) for phrase in self._data["here"])
 
     @cached_property
     def polite_before(self) -> re.Pattern[str]:
-        """Returns an expression for the words that may begin a clause and say nothing of its step."""
+        """An expression for words that may begin a clause without changing its step."""
         return re.compile(f"(?:{self._any((*self._data['polite_before'], *self._data['firsts']))})+")
 
     @cached_property
@@ -125,12 +129,12 @@ class Phrasebook:
 
     @cached_property
     def polite_after(self) -> re.Pattern[str]:
-        """Returns an expression for the polite words that may end a sentence."""
+        """An expression for polite words that may end a sentence."""
         return re.compile(f"(?:{self._any(self._data['polite_after'])})+$")
 
     @cached_property
     def request(self) -> re.Pattern[str]:
-        """Returns an expression for words that make an order of a question, such as "can you"."""
+        """An expression for words that turn a question into an order, such as "can you"."""
         return re.compile(rf"(?<!\S)(?:{self._any(self._data['requests'])})")
 
     @cached_property
@@ -140,9 +144,9 @@ class Phrasebook:
 
     @cached_property
     def stop_words(self) -> frozenset[str]:
-        """Returns the words that order a stop; in unspaced writing also the file's words that hold one.
+        """The words that order a stop; in unspaced writing also the file's words that contain one.
 
-        Words are told apart by the longest that fits: one with "停" in it would hide the stop.
+        Unspaced text is split by the longest word that fits, so a word with "停" in it would hide the stop.
         """
         told = self.words("stop_words")
         held = {w for w in self.lexicon if any(stop in w for stop in told)} if self.is_unspaced else set()
@@ -154,24 +158,24 @@ class Phrasebook:
 
     @cached_property
     def correction(self) -> re.Pattern[str]:
-        """Returns an expression for the words that begin a correction, such as "no"."""
+        """An expression for the words that begin a correction, such as "no"."""
         return re.compile(f"(?:(?:{self._any(self._data['correction'])})(?P<pause>, )?)+")
 
     @cached_property
     def opener(self) -> re.Pattern[str]:
-        """Returns an expression for one of the words that begin a correction, and the comma after it."""
+        """An expression for one of the words that begin a correction, and the comma after it."""
         return re.compile(f"(?P<said>{self._any(self._data['correction'])})(?P<pause>, )?")
 
     @cached_property
     def connector(self) -> re.Pattern[str]:
-        """What parts the steps of a plan: a word such as "then", or punctuation."""
+        """An expression for what separates the steps of a plan: a word such as "then", or punctuation."""
         signs = f"(?:[{re.escape(PUNCTUATION)}] )"
         others = f"(?!{self._any(self._data['not_then'])})" if self._data["not_then"] else ""
         return re.compile(f"(?<!\\S){signs}*{others}(?:{self._any(self._data['then'])}){signs}*|{signs}+")
 
     @cached_property
     def unmended(self) -> frozenset[str]:
-        """Words beside the lexicon that are no slip of the keyboard: those that no step heeds, and others."""
+        """Words outside the lexicon that are not misspelt, such as those that no motion can obey."""
         held = [entry for entries in self._data["unheeded"].values() for entry in entries]
         held += [part[2] for some in self._data["refused"].values() for p in some for part in _parts(p)]
         uses = (self._data.get(use, ()) for use in ("negations", "pronouns", "other_words"))
@@ -179,7 +183,7 @@ class Phrasebook:
 
     @cached_property
     def lexicon(self) -> frozenset[str]:
-        """Every word that this file holds."""
+        """Every word in this language's file."""
         phrases = [p for group in (*self._data["phrases"].values(), self._data["room"]) for p in group]
         held = [part[2] for phrase in phrases for part in _parts(phrase)]
         polite = ("polite_before", "firsts", "polite_after", "asides")
@@ -193,7 +197,7 @@ class Phrasebook:
         return frozenset((*words, *numbers, *units)) - {""}
 
     def tokens(self, sentence: str) -> list[Token]:
-        """The words, numbers and signs of a sentence; quotation marks are left out."""
+        """Return the words, numbers and signs of a sentence, without quotation marks."""
         return self._tokenizer.tokens(sentence)
 
     @cached_property
@@ -202,29 +206,29 @@ class Phrasebook:
         return Tokenizer(self.numerals, self._units, self.lexicon, kinds)
 
     def without_article(self, said: str) -> str:
-        """The words of a thing without the article that they may begin with."""
+        """Return the words of a thing without the article that may begin them."""
         match = self._article.match(said)
         return said[match.end() :] if match else said
 
     def denies(self, words: Sequence[str]) -> bool:
-        """Whether words forbid something: a negation is among them that is no part of an article."""
+        """Return whether words forbid something: they have a negation that is not part of an article."""
         return bool(self.unheeded(words, ("negation",)))
 
     def unheeded(self, words: Sequence[str], kinds: Iterable[str] = ANYWHERE) -> tuple[str, str] | None:
-        """What no motion can heed among some words: its kind, and the words; None where there is nothing.
+        """Return the kind and the words of what no motion can obey; None if there is nothing.
 
-        Those of `ANYWHERE` count in any language: what forbids in another than the rest forbids too.
+        The kinds of `ANYWHERE` count in all languages, so a prohibition in another language counts too.
         """
         others = (phrasebook(one).heeding for one in LANGUAGES if one != self.language)
         return self.heeding.first(f"{' '.join(words)} ", kinds, others)
 
     def as_written(self, said: str) -> str:
-        """Words as the language writes them: with spaces between, or without."""
+        """Return words as the language writes them: with spaces between, or without."""
         return said.replace(" ", "") if self.is_unspaced else said.strip()
 
     @cached_property
     def heeding(self) -> Heeding:
-        """Returns what finds words that no motion can heed."""
+        """The finder of words that no motion can obey."""
         return Heeding(self._data, self.numerals, self._any, self._expression)
 
     @cached_property
@@ -232,7 +236,7 @@ class Phrasebook:
         return classes(self._data, self.numerals, self._any)
 
     def without_asides(self, tokens: Sequence[Token]) -> list[Token]:
-        """Tokens without the words of politeness that may stand anywhere, such as "please"."""
+        """Return tokens without polite words that may be anywhere, such as "please"."""
         text = joined(tokens)
         spans = (match.span() for match in self._asides.finditer(text))
         aside = {
@@ -241,12 +245,12 @@ class Phrasebook:
         return [token for at, token in enumerate(tokens) if at not in aside]
 
     def key_of(self, use: str, said: str) -> str:
-        """Which key of a table of words, such as the sides, something said stands for."""
+        """Return the key of a table of words, such as the sides, that the said words belong to."""
         table: Mapping[str, Sequence[str]] = self._data[use]
         return next(key for key, words in table.items() if plain(said.strip()) in map(plain, words))
 
     def without(self, pattern: re.Pattern[str], tokens: Sequence[Token], at_end: bool = False) -> list[Token]:
-        """Tokens without the words at their beginning, or end, that an expression fits."""
+        """Return tokens without the words at their beginning, or end, that match an expression."""
         text = joined(tokens)
         match = pattern.search(text) if at_end else pattern.match(text)
         if match is None or (at_end and match.start() > 0 and text[match.start() - 1] != " "):
@@ -256,7 +260,7 @@ class Phrasebook:
         return list(tokens[match[0].count(" ") :])
 
     def grouped(self, words: Sequence[str]) -> list[str]:
-        """Words with those put together that are translated as one, the longest first: `de gauche`."""
+        """Return words with those joined that are translated as one, the longest first: `de gauche`."""
         groups, at = list[str](), 0
         while at < len(words):
             runs = (" ".join(words[at:end]) for end in range(len(words), at, -1))
@@ -265,7 +269,7 @@ class Phrasebook:
         return groups
 
     def _any(self, entries: Iterable[str]) -> str:
-        """An expression for any of some words, the longest first."""
+        """Return an expression for any of the words, the longest first."""
         words = sorted((plain(entry) for entry in entries), key=len, reverse=True)
         return "|".join("".join(f"{re.escape(w)} " for w in self._spelt(entry)) for entry in words)
 
@@ -280,7 +284,7 @@ class Phrasebook:
         return out
 
     def _told(self, phrase: str) -> str:
-        """An expression for a phrase of which nothing is taken."""
+        """Return an expression for a phrase, without slots."""
         return SLOT_NAME.sub("?:", self._expression(phrase))
 
     def _slot(self, slot: str) -> str:
@@ -303,36 +307,38 @@ class Phrasebook:
 
     @cached_property
     def _tens(self) -> str:
-        """An expression for a number in words of ten or more, as an angle may be said: "ninety"."""
+        """An expression for a number of ten or more in words, which may be an angle by itself: "ninety"."""
         counts = {**self.numerals.values, **self.numerals.multipliers}
         tens = [word for word in counts if counts[word] >= 10.0 and len(self._spelt(word)) == 1]
         return f"(?=(?:{self._number_word})*?(?:{self._any(tens)}))(?:{self._number_word})+"
 
     @cached_property
     def _number_word(self) -> str:
-        """One word of a number: were "dix sept" beside "dix" and "sept", each could be read in two ways."""
+        """An expression for one word of a number; with "dix sept" next to "dix" and
+        "sept" it would be ambiguous.
+        """
         return self._any({word for entry in self.numerals.words for word in self._spelt(entry)})
 
     def _amount(self, units: Iterable[str]) -> str:
-        """A number and its unit, and what may say that it is half a unit more: "and a half"."""
+        """Return an expression for a number, its unit, and words for half a unit more: "and a half"."""
         unit, half = f"(?:{self._any(units)})", f"(?:{self._any(self.numerals.halves) or NEVER})"
         return rf"(?:(?:{DIGITS} |{self._number_word})+{unit}{half}?|{unit}{half})"
 
 
 def _parts(phrase: str) -> Iterator[tuple[str, str, str]]:
-    """The slots, signs and words of a phrase: of each one is not empty."""
+    """Yield the slot, sign or word of each part of a phrase; the other two are empty."""
     return (match.groups(default="") for match in _PART.finditer(phrase))  # type: ignore[misc]
 
 
 @cache
 def stop_words() -> frozenset[str]:
-    """The stop words of all languages: each counts in all of them."""
+    """Return the stop words of all languages; each counts in every language."""
     return frozenset().union(*(phrasebook(language).stop_words for language in LANGUAGES))
 
 
 @lru_cache
 def phrasebook(language: str) -> Phrasebook:
-    """The phrases of a language of `LANGUAGES`."""
+    """Return the phrases of a language of `LANGUAGES`."""
     held = (
         files(__package__) / "phrases" / name for name in (f"{language}.yaml", f"unheeded_{language}.yaml")
     )

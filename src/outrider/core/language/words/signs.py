@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A text in plain letters and signs, as phrases have it: without case, accents and what shows nothing."""
+"""Text in plain letters and signs, as phrases are: without case, accents and invisible characters."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _PLAIN_SIGNS = str.maketrans(
         "⋯": ".",
     }
 )
-_FILLERS = "\u115f\u1160\u3164\uffa0"  # letters that show nothing
+_FILLERS = "\u115f\u1160\u3164\uffa0"  # invisible letters
 
 
 def plain(text: str) -> str:
-    """A text in small letters, without accents. Raised digits, fractions and the like stay as they are."""
+    """Return a text in small letters without accents. Raised digits, fractions and the like are kept."""
     if text.isascii():
         return text.lower()
     signs = text.casefold().translate(_PLAIN_SIGNS)
@@ -37,21 +37,21 @@ def plain(text: str) -> str:
 
 @lru_cache(4096)
 def _plain_letter(c: str) -> str:
-    """A letter without its accents, as what it is the same as: "ﬁ" is "fi"."""
+    """Return a letter without its accents, in its compatible form: "ﬁ" becomes "fi"."""
     parts = c if unicodedata.category(c) == "No" else unicodedata.normalize("NFKD", c)
     return "".join(part for part in parts if not unicodedata.combining(part))
 
 
 def plain_word(said: str) -> str:
-    """A word, number or sign as phrases have it: of signs that are written as one, such as "…", the first."""
+    """Return a word, number or sign as phrases are; for signs written as one, such as "…", the first."""
     word = plain(said)
     return word if word.strip(PUNCTUATION) else word[:1]
 
 
 def visible(text: str) -> str:
-    """A text with each letter and its accents as one, and without characters that show nothing.
+    """Return a text with each letter and its accents composed, and without invisible characters.
 
-    Those are format characters, such as zero-width spaces and soft hyphens, and accents on no letter.
+    These are format characters, such as zero-width spaces and soft hyphens, and accents without a letter.
     """
     if text.isascii():
         return text

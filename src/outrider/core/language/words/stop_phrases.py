@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What orders a stop in a language, and the words about it: politeness, negations, questions that urge."""
+"""The stops of a language, and the words around them: politeness, negations, urging questions."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from outrider.core.language.words.signs import PUNCTUATION
 
 @cache
 def stop_phrases(book: Phrasebook) -> PhraseGroup:
-    """Returns what orders a stop in a language; a phrase is found where a word begins."""
+    """Return the phrases that order a stop in a language; they match at the beginning of a word."""
     phrases = (phrase for group in book.groups if group.name == "stop" for phrase in group.expressions)
     words = "|".join(sorted(map(re.escape, stop_words()), key=len, reverse=True))
     return PhraseGroup("stop", [f"{WORD_BEGINS}(?:{phrase})" for phrase in (*phrases, f"(?:{words}) ")])
 
 
 def is_long(book: Phrasebook, phrase: str) -> bool:
-    """Whether a stop phrase is more than one word: few sentences hold it that are something else."""
+    """Return whether a stop phrase has several words; such a phrase rarely means anything else."""
     return len(phrase.strip() if book.is_unspaced else phrase.split()) > 1
 
 
 @cache
 def no_orders(book: Phrasebook) -> re.Pattern[str]:
-    """Returns an expression, for all languages, of what is taken out before stops are looked for.
+    """Return an expression, for all languages, for phrases to remove before stops are searched for.
 
-    These are questions that urge, such as "can't you", and phrases in which a stop word is an ordinary one,
+    These are urging questions, such as "can't you", and phrases in which a stop word is an ordinary word,
     such as the Spanish "para ti".
     """
     books = [phrasebook(language) for language in LANGUAGES]
@@ -43,21 +43,22 @@ def no_orders(book: Phrasebook) -> re.Pattern[str]:
 
 @cache
 def of_all(use: str) -> frozenset[str]:
-    """Returns the words of a list of the languages' files, of all languages together."""
+    """Return the words of one list in the files of all languages."""
     books = map(phrasebook, LANGUAGES)
     return frozenset().union(*(book.denials if use == "denials" else book.words(use) for book in books))
 
 
 @cache
 def called(book: Phrasebook) -> frozenset[str]:
-    """Returns the words that may stand around a stop and say nothing: politeness, names, oaths, sounds."""
+    """Return the words around a stop that mean nothing: politeness, names, oaths, sounds."""
     return polite_words(book) | (of_all("called") - stop_words())
 
 
 def without_calls(book: Phrasebook, words: Sequence[str], kept: AbstractSet[str] = frozenset()) -> list[str]:
-    """Words without those at their ends that say nothing, and without one strange one, such as a name.
+    """Return words without meaningless ones at their ends, and without one unknown one there, such as a
+    name.
 
-    Those of `kept` stay: the "no" of "no rex".
+    Words in `kept` are kept: the "no" of "no rex".
     """
     others = called(book) - kept
     told = _without(others, words)
@@ -68,7 +69,7 @@ def without_calls(book: Phrasebook, words: Sequence[str], kept: AbstractSet[str]
 
 
 def without_emphasis(sentence: str) -> Iterator[str]:
-    """Yields a sentence without the words of a language that only add emphasis, for each language."""
+    """Yield, for each language, a sentence without the words that only add emphasis in it."""
     for book in map(phrasebook, LANGUAGES):
         words = [token.word for token in book.tokens(sentence)]
         plain = [word for word in words if word not in book.words("emphasis")]
@@ -77,7 +78,7 @@ def without_emphasis(sentence: str) -> Iterator[str]:
 
 
 def _is_strange(word: str) -> bool:
-    """Whether a word is none of any language's file: what the robot is called, or the like."""
+    """Return whether no language's file has a word; it may be the robot's name."""
     return word.isalpha() and word not in _known()
 
 
@@ -89,13 +90,13 @@ def _known() -> frozenset[str]:
 
 @cache
 def polite_words(book: Phrasebook) -> frozenset[str]:
-    """Returns the single words of a language's politeness, and those that ask; none of them is a stop."""
+    """Return the single words of a language's politeness and questions, without stop words."""
     said = map(book.spoken, ("polite_before", "firsts", "polite_after", "asking"))
     return frozenset(word for entry in itertools.chain(*said) for word in entry.split()) - stop_words()
 
 
 def without_politeness(book: Phrasebook, words: Sequence[str]) -> list[str]:
-    """Words without those of politeness, and those that ask, at their ends."""
+    """Return words without polite and asking ones at their ends."""
     return _without(polite_words(book), words)
 
 
@@ -107,7 +108,7 @@ def _without(others: frozenset[str], words: Sequence[str]) -> list[str]:
 
 
 def between_signs(words: Sequence[str]) -> Iterator[list[str]]:
-    """Yields the runs of words between signs of punctuation."""
+    """Yield the runs of words between punctuation signs."""
     said = list[str]()
     for word in (*words, "."):
         if word not in PUNCTUATION:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an instruction asks for: a kind, and what tells it from others of its kind."""
+"""The thing that an instruction asks for: a kind, and what distinguishes it from others of its kind."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ SHAPES: tuple[tuple[str, ...], ...] = (
     ("side", "colour", "kind"),
     ("side", "kind"),
 )
-"""The slots that a thing's words fill, in the order of speech."""
+"""The combinations of slots that name a thing, in the order of speech."""
 
 
 @dataclass(frozen=True)
 class Thing:
-    """A kind; colour, size and side are empty where nothing is said of them."""
+    """A kind of thing; colour, size and side are empty if not said."""
 
     kind: str
     colour: str = ""
@@ -36,12 +36,14 @@ class Thing:
 
     @property
     def phrase(self) -> str:
-        """Returns the words, such as "small red ball"."""
+        """The words, such as "small red ball"."""
         return " ".join(getattr(self, slot) for slot in self.shape)
 
     @classmethod
     def of(cls, words: str) -> Thing:
-        """The thing that any words name: the last is its kind; what tells no size or side, its colour."""
+        """Return the thing that any words name: the last word is its kind,
+        those without size or side its colour.
+        """
         *before, kind = words.split()
         size = next((word for word in before if word in SIZES), "")
         side = next((word for word in before if word in SIDES), "")
@@ -49,10 +51,12 @@ class Thing:
 
 
 def seen_as(words: str) -> str:
-    """The words of a thing without its size and side, which no text and no memory tells."""
+    """Return the words of a thing without size and side, which neither texts nor memories contain."""
     return replace(Thing.of(words), size="", side="").phrase
 
 
 def may_be(seen: str, wanted: str) -> bool:
-    """Whether what was seen may be what is wanted: a "red chair" may be any "chair", or the "left" one."""
+    """Return whether a thing seen may be the wanted one: a "red chair" may be any "chair",
+    or the "left" one.
+    """
     return f" {seen}".endswith(f" {seen_as(wanted)}")

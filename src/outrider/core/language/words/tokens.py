@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The words, numbers and signs of a sentence."""
+"""Splits a sentence into words, numbers and signs."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _DIGRAPH = re.compile("([aou])e")
 
 
 class Tokenizer:
-    """Splits sentences of one language. `lexicon`: all words that the language's file holds.
+    """Splits sentences of one language. `lexicon`: all words in the language's file.
 
-    `kinds`: "parted" where a hyphen or an apostrophe parts words; "unspaced" where no blank does; "digraphs"
-    where "ue" may stand for "ü".
+    `kinds`: "parted" if hyphens and apostrophes separate words; "unspaced" if blanks do not; "digraphs" if
+    "ue" may be written for "ü".
     """
 
     def __init__(self, numerals: Numerals, units: Set[str], lexicon: Set[str], kinds: Set[str]) -> None:
@@ -30,7 +30,7 @@ class Tokenizer:
         self._longest = max(map(len, lexicon))
 
     def tokens(self, sentence: str) -> list[Token]:
-        """Returns the words, numbers and signs in order; quotation marks are left out."""
+        """Return the words, numbers and signs in order, without quotation marks."""
         signs = sentence.translate(_SIGNS_IN_WORDS)
         signs = _JOINT.sub(" ", signs) if "parted" in self._kinds else signs
         found = [Token(self._spelling(m[0]), m.start(), m.end()) for m in self._token.finditer(signs)]
@@ -41,7 +41,7 @@ class Tokenizer:
         return found
 
     def _spelling(self, said: str) -> str:
-        """A word in the spelling that the file has."""
+        """Return a word in the spelling of the language's file."""
         word = plain_word(said)
         if "digraphs" not in self._kinds or word in self._lexicon:
             return word
@@ -49,7 +49,7 @@ class Tokenizer:
         return with_umlauts if with_umlauts in self._lexicon else word
 
     def _segments(self, token: Token) -> Iterator[Token]:
-        """A run of unspaced writing as the longest words of the lexicon; other signs one by one."""
+        """Yield a run of unspaced writing as the longest words of the lexicon; other signs one by one."""
         start = 0
         while start < len(token.word):
             sizes = range(min(self._longest, len(token.word) - start), 0, -1)
