@@ -118,8 +118,7 @@ class RosRobotSide:
         return self._is_dark
 
     def _shows_nothing_new(self, message: Image) -> bool:
-        """Whether the picture repeats the last one though the robot has moved; checks new ones for mirrors.
-        """
+        """Whether the picture repeats the last one though the robot has moved; else checks for mirroring."""
         odometry = self._odometry_at(message.header.stamp)
         self._repeats = self._repeat_watch.is_repeated(message.data, odometry)
         if odometry is not None and not self._repeats:
