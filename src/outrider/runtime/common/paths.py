@@ -19,8 +19,7 @@ MODEL_CONFIG = "config.json"
 
 
 def models_folder(given: Path | None = None) -> Path:
-    """Returns the folder with target/, draft/ and tokenizer/: as given, else the checkout's or the
-    installed.
+    """Returns the folder with target/, draft/ and tokenizer/: given, the checkout's, or installed.
 
     Raises ConfigError that names the folders searched.
     """
