@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From verified text to safe motion; no ROS, no model, no clock of its own."""
+"""Turns verified text into safe motion, without ROS, models or a clock of its own."""

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clocks: whether the one that motions are judged by runs, when messages came on it, and another computer's
-times on it.
-"""
+"""Watches the clock that motions use, dates messages on it, and maps the stamps of another computer to it."""
 
 from __future__ import annotations
 
@@ -10,17 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-# How fast two clocks may drift apart, as NTP may slew one, and what no message that still comes is late by.
+# How fast two clocks may drift apart (NTP slews them), and the longest delay that is not a clock jump.
 DRIFT, MAX_DELAY_S = 5e-4, 5.0
-# Stamps that go back by more than this, or on by so much more or less than time, are of a clock that was set.
+# A clock was set if its stamps go back by more than BACKWARDS_S or deviate from time by CLOCK_JUMP_S.
 BACKWARDS_S, CLOCK_JUMP_S = 0.1, 1.0
-# Simulated seconds in a second at most, and what may come at once beside them.
+# The most simulated seconds per real second, and the most that may pass at once in addition.
 MAX_PACE, JUMP_S = 20.0, 1.0
-# Real seconds after which a clock stands still: three of the longest pauses seen, within these.
+# Real seconds after which a clock stands still: PAUSES times its longest pause, but within these bounds.
 STILL_S, PAUSES, LONGEST_STILL_S = 0.22, 3.0, 2.0
-# Real seconds after a jump until the clock counts again.
+# Real seconds from a jump until the clock counts again.
 SETTLE_S = 1.0
-# What a frame's stamp may be ahead of this clock, and an age that only a clock that is off gives.
+# How far a frame's stamp may be ahead of this clock, and the age from which a clock must be wrong.
 AHEAD_S, CLOCK_OFF_S = 0.5, 3600.0
 SYNCHRONISE = (
     "synchronise the clocks of the computers, give all nodes the same use_sim_time, or stamp the camera's "
@@ -31,10 +29,10 @@ NO_CLOCK = "use_sim_time is set, but nobody publishes /clock: start its source, 
 
 @dataclass(frozen=True)
 class Moment:
-    """One moment on two clocks, which are one unless time is simulated.
+    """One moment on two clocks, which are the same unless time is simulated.
 
-    `motion_s` is the clock that the robot moves by, and the age of its measurements counts on. `real_s` is
-    monotonic: silence of other processes is counted on it, for a process that hangs does so in real time.
+    `motion_s` is the clock that the robot moves by; ages of measurements are on it. `real_s` is monotonic.
+    Silence of other processes is measured on it, because a process hangs in real time.
     """
 
     motion_s: float
@@ -42,7 +40,7 @@ class Moment:
 
 
 class ClockWatch:
-    """Whether the clock of motions can be judged by: it runs, and neither jumps nor stands still."""
+    """Judges whether the clock of motions is usable: it runs, and neither jumps nor stands still."""
 
     def __init__(self) -> None:
         self._last: Moment | None = None
@@ -51,7 +49,7 @@ class ClockWatch:
         self._jump = ""
 
     def fault(self, now: Moment) -> str:
-        """What is wrong with the clock, or an empty text. Asked at every look at the clock."""
+        """Returns what is wrong with the clock, or an empty text. Call it at every reading of the clock."""
         last, self._last = self._last, now
         if last is None or last.motion_s != now.motion_s:
             self._see_pause(now.real_s - self._ran_s)
@@ -67,7 +65,7 @@ class ClockWatch:
         return ""
 
     def _see_pause(self, pause_s: float) -> None:
-        """Learn how far apart the ticks of a slow simulation lie; longer than that it was paused."""
+        """Learn the longest gap between ticks of a slow simulation; one beyond LONGEST_STILL_S is a pause."""
         if pause_s < LONGEST_STILL_S:
             self._pause_s = max(self._pause_s, pause_s)
 
@@ -79,25 +77,24 @@ class ClockWatch:
 
 
 class Arrivals:
-    """When the messages of one subscription came, on the clock of motions.
+    """Dates the messages of one subscription on the clock of motions.
 
-    No message came before the last one, whether it is handled at once or has waited, unless that clock was
-    set back.
+    Arrival times never decrease, whether messages were handled at once or waited.
     """
 
     def __init__(self) -> None:
         self._last_s = -math.inf
 
     def take(self, waits_s: Sequence[float], since: Moment, now: Moment) -> list[float]:
-        """Returns when each message that is taken `now` came, the oldest first.
+        """Returns when each message taken `now` arrived, oldest first.
 
-        `waits_s` are the real seconds for which the messages have waited, all of them since `since`. Where
-        they are not in that span or not in order, the messages count as having come evenly.
+        `waits_s` are the real seconds that each message has waited, all within the time from `since`. If
+        they lie outside that time or are out of order, the messages count as evenly spaced.
         """
         span_s, number = now.real_s - since.real_s, len(waits_s)
         if any(longer < shorter for longer, shorter in pairwise([span_s, *waits_s, 0.0])):
             waits_s = [span_s * (number - 1 - i) / number for i in range(number)]
-        # Seconds of the clock of motions in one real second: not 1 where time is simulated.
+        # Motion-clock seconds per real second: not 1 if time is simulated.
         pace = max(0.0, now.motion_s - since.motion_s) / max(1e-9, span_s)
         came_s = []
         for wait_s in waits_s:
@@ -107,13 +104,13 @@ class Arrivals:
 
 
 class ClockMapping:
-    """Stamps of a remote clock as local times: the local time of arrival less the delay beyond the shortest.
+    """Maps stamps of a remote clock to local times: the arrival, less the delay beyond the shortest one.
 
-    The shortest of `received - stamp` is the clocks' offset plus the unavoidable delay. It may grow by DRIFT
-    alone, as clocks drift apart: a delay that comes and stays remains one. What would be later than
-    MAX_DELAY_S is of a clock that was set, and begins a new mapping, as does a local clock that goes back.
-    Where time is simulated there is one clock alone: what comes before its stamp has overtaken the clock's
-    own message, and the next, which has not, is no older for that.
+    The shortest `received - stamp` is the clocks' offset plus the unavoidable delay. It may grow only by
+    DRIFT, so a delay that comes and stays is still a delay. A message that would be later than MAX_DELAY_S
+    comes from a clock that was set, and begins a new mapping. So does a local clock that goes back.
+    Simulated time has only one clock: the offset is then never negative, since a message may overtake the
+    clock's own message.
     """
 
     def __init__(self, is_simulated: bool = False) -> None:
@@ -122,7 +119,7 @@ class ClockMapping:
         self._shortest_s = math.inf
 
     def local_s(self, remote_s: float, received_s: float) -> float:
-        """When something stamped `remote_s` and received at `received_s` happened, on the local clock."""
+        """Returns the local time of an event stamped `remote_s` and received at `received_s`."""
         offset_s, elapsed_s = received_s - remote_s, received_s - self._received_s
         grown_s = self._shortest_s + self._drift * elapsed_s if elapsed_s >= 0.0 else math.inf
         if offset_s - grown_s > MAX_DELAY_S:
@@ -133,9 +130,10 @@ class ClockMapping:
 
 
 def is_clock_jump(stamped_s: float, arrived_s: float) -> bool:
-    """Whether a source's clock was set between two messages, by their stamps and their arrivals.
+    """Whether a source's clock was set between two messages, by the differences of stamps and arrivals.
 
-    Stamps that have gone on by less than the time since are late where that was long: the messages waited.
+    Stamps that advance by less than the arrivals are no jump if these are at most MAX_DELAY_S apart:
+    messages waited.
     """
     if 0.0 <= stamped_s <= arrived_s <= MAX_DELAY_S:
         return False
@@ -143,7 +141,7 @@ def is_clock_jump(stamped_s: float, arrived_s: float) -> bool:
 
 
 def clock_off(frame_age_s: float) -> str:
-    """How the clock that stamped a frame of this age differs from this one, or an empty text."""
+    """Returns how the clock that stamped a frame of this age differs from this one, or an empty text."""
     if frame_age_s < -AHEAD_S:
         return f"its frame is stamped {-frame_age_s:.1f} s ahead of this clock: {SYNCHRONISE}"
     if frame_age_s > CLOCK_OFF_S:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the base may do and how large it is. Defaults are a Unitree Go2's, on the cautious side."""
+"""What the base may do and how large it is. The defaults are a Unitree Go2's, on the cautious side."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from outrider.core.errors import ConfigError
 
 SETTLED_MPS, SETTLED_RPS = 0.02, 0.03
-"""A base that is slower than this stands."""
+"""A base slower than this counts as standing."""
 
 
 @dataclass(frozen=True)
@@ -21,13 +21,13 @@ class Footprint:
 
     @property
     def radius_m(self) -> float:
-        """Of the circle around it: what a turn in place sweeps."""
+        """The radius of the circumscribed circle: what a turn in place sweeps."""
         return math.hypot(self.half_length_m, self.half_width_m)
 
 
 @dataclass(frozen=True)
 class MotionLimits:
-    """Hard limits and tolerances of every motion; all are positive and finite, or ConfigError is raised."""
+    """Hard limits and tolerances of every motion. Raises ConfigError unless all are positive and finite."""
 
     forward_mps: float = 0.6
     lateral_mps: float = 0.3
@@ -36,7 +36,7 @@ class MotionLimits:
     yaw_acceleration_rps2: float = 3.0
     distance_tolerance_m: float = 0.01
     yaw_tolerance_rad: float = math.radians(0.8)
-    # Less than the 0.3 s within which the base must stand: the stop has a way to go.
+    # Less than the 0.3 s in which the base must stand: the stop takes time to arrive.
     stale_after_s: float = 0.27
     allowance_factor: float = 3.0
     allowance_extra_s: float = 5.0

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The composition root: puts the parts together from plain settings."""
+"""The composition root: builds the parts from plain settings and connects them."""

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leads a search on from where the models find no way out.
+"""Leads a search on when the models find no way out.
 
-The models choose doors as long as they recognise one. Where they turn in place for longer than that takes,
-the robot's map leads to the nearest floor that was out of sight so far (as to a frontier in Yamauchi, "A
-frontier-based approach for autonomous exploration", CIRA 1997, but of what the camera has seen). Where they
-turn back and forth between two things, one step ahead changes the picture. All of these steps are actions of
-the table: the pilot and the controller's checks of the scan keep them safe, not the map.
+The models choose doors as long as they recognise one. If they turn in place for longer than that takes, the
+robot's map leads to the nearest floor that was out of sight so far (like a frontier in Yamauchi, "A
+frontier-based approach for autonomous exploration", CIRA 1997, but by what the camera has seen). If they
+turn back and forth between two things, one step ahead changes the picture. All these steps are actions of
+the table. The pilot and the controller's scan checks keep them safe, not the map.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from outrider.navigation.goal.guide import Destination, Guide, move_towards
 from outrider.navigation.sensing.floor_map import FloorMap, Point
 
 LOST_AFTER_RAD = math.radians(540.0)
-"""Turning in place, one turn to search and half of one for a way out, after which the map leads."""
+"""The map leads after this much turning in place: one turn to search, half a turn to look for a way out."""
 LOOKED_AROUND_RAD = math.radians(350.0)
 BLOCKED_AFTER = 4
-"""Steps on the way that have moved nothing, after which the way is given up."""
+"""The guide's goal is dropped after this number of steps without motion."""
 UNDECIDED_AFTER = 4
-"""Turns in a row each of which takes back the one before."""
+"""A step ahead is tried after this number of turns in a row that each undo the one before."""
 SAME_SPOT_M, SAME_HEADING_RAD = 0.1, math.radians(3.0)
 REACH_M, THERE_M = 0.4, 0.5
 STEP_M, ROOM_AHEAD_M = 0.25, 0.5
@@ -35,10 +35,10 @@ REASON = "enter: going where it has not looked yet."
 
 
 class ExploringDecoder:
-    """Implements `core.ports.TextDecoder` by another one, and by a guide on the way to floor out of sight.
+    """Implements `core.ports.TextDecoder` by another decoder, and by a guide to floor out of sight.
 
-    The other decoder searches from there. It decodes every text where there is no such floor or no way to it,
-    and while it approaches a thing; the one exception is a step ahead after turns back and forth.
+    The other decoder searches from there. It also decodes every text while it approaches a thing, and if
+    there is no such floor or no way to it. The one exception is a step ahead after turns back and forth.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ExploringDecoder:
 
     @property
     def leading(self) -> bool:
-        """Whether the guide leads now."""
+        """Whether the guide leads at present."""
         return self._goal is not None
 
     def decode(
@@ -67,7 +67,7 @@ class ExploringDecoder:
         on_verified: Callable[[Verified], None] = lambda _: None,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> Decoded:
-        """Decodes by the guide while it leads, otherwise by the other decoder."""
+        """Decode by the guide while it leads, otherwise by the other decoder."""
         odometry = self._odometry()
         own = None if odometry is None else self._own_step(odometry.pose, request)
         if own is not None:
@@ -81,10 +81,10 @@ class ExploringDecoder:
         return self._decoder.decode(request, follow, cancelled)
 
     def close(self) -> None:
-        """The decoder belongs to somebody else."""
+        """Does nothing: another object owns the decoder."""
 
     def _own_step(self, pose: Pose2D, request: DecodeRequest) -> Decoded | None:
-        """Returns the next step by the map, or None where the other decoder is to choose it."""
+        """Returns the next step by the map, or None if the other decoder chooses it."""
         self._track(pose)
         if self._goal is None and self._is_lost():
             self._set_out(pose)
@@ -94,13 +94,13 @@ class ExploringDecoder:
         is_there = pose.distance_to(self._goal.x, self._goal.y) <= THERE_M
         step = None if is_there or self._gives_up() else self._next_step(self._goal, request)
         if step is None:
-            # Reached or not: it is not to be chosen again.
+            # Whether it was reached or not, do not choose it again.
             self._looked_from.append((self._goal.x, self._goal.y))
             self._goal = None
         return step
 
     def _track(self, pose: Pose2D) -> None:
-        """Count turning in place and steps that moved nothing; note where the robot has looked all around."""
+        """Count turning in place and steps without motion; note where the robot has looked all around."""
         last, self._pose = self._pose or pose, pose
         turn_rad = wrap_angle(pose.yaw - last.yaw)
         before_rad, self._last_turn_rad = self._last_turn_rad, turn_rad
@@ -123,13 +123,13 @@ class ExploringDecoder:
         return self._steps > MAX_STEPS or self._stood >= BLOCKED_AFTER
 
     def _set_out(self, pose: Pose2D) -> None:
-        """Choose where to go; where there is no place, ask again only after as long a search."""
+        """Choose where to go. If there is no such floor, ask again only after as much turning."""
         place = self._floor.place_out_of_sight(pose, [*self._looked_from, (pose.x, pose.y)])
         self._goal = None if place is None else Destination(*place, REACH_M)
         self._turned_rad, self._stood, self._steps = 0.0, 0, 0
 
     def _step_ahead(self, pose: Pose2D) -> Decoded | None:
-        """Returns a step in the phase of the models, or None where the map shows no room for it."""
+        """Returns a step ahead in the models' phase, or None if the map shows no room for it."""
         end = (pose.x + ROOM_AHEAD_M * math.cos(pose.yaw), pose.y + ROOM_AHEAD_M * math.sin(pose.yaw))
         self._swings = 0
         if self._floor.evidence_at(end) >= 0 or not self._floor.is_clear((pose.x, pose.y), end):
@@ -139,7 +139,7 @@ class ExploringDecoder:
         return Decoded(text, (), True, 0.0, 0.0, 0)
 
     def _next_step(self, goal: Destination, request: DecodeRequest) -> Decoded | None:
-        """Returns the guide's next step, or None where it has arrived or no way is left."""
+        """Returns the guide's next step, or None if it has arrived or there is no way."""
         try:
             step = Guide(self._floor, goal, self._odometry, self._table, REASON).decode(request)
         except MotionError:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leads the robot to a known place by its own map: the same actions as the models choose, without a model.
+"""Leads the robot to a known place by its own map, in the models' actions but without a model.
 
-What is sought, and that it is sought at all, stays on the robot.
+What is sought, and the search itself, stay on the robot.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BEEN_THERE_M = 1.2
 
 @dataclass(frozen=True)
 class Destination:
-    """A point to come within `reach_m` of, and to face."""
+    """A point to approach to within `reach_m`, and to face."""
 
     x: float
     y: float
@@ -35,7 +35,7 @@ class Destination:
 class Guide:
     """Implements `core.ports.TextDecoder` without decoding: each text is the next step of the way.
 
-    `decode` raises MotionError where no way is left, or odometry is missing.
+    `decode` raises MotionError if there is no way, or no odometry.
     """
 
     link_state = LinkState.LOCAL
@@ -59,7 +59,7 @@ class Guide:
         on_verified: Callable[[Verified], None] = lambda _: None,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> Decoded:
-        """Returns the next step of the way as a text. Raises MotionError without odometry."""
+        """Returns the next step of the way as a text. Raises MotionError without odometry or a way."""
         odometry = self._odometry()
         if odometry is None:
             raise MotionError("no odometry: check that something publishes odom")
@@ -68,14 +68,14 @@ class Guide:
         return Decoded(text, (), True, 0.0, 0.0, 0)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: the guide owns no resources."""
 
     def _action(self, pose: Pose2D) -> str:
         goal = (self._destination.x, self._destination.y)
         way = self._floor.way(pose, goal, self._destination.reach_m)
         if way is None:
             raise MotionError("no way leads there: clear one, or lead the robot nearer")
-        # With the place in reach the way is the cell underfoot.
+        # If the place is in reach, the way is only the robot's own cell.
         if pose.distance_to(*goal) <= self._destination.reach_m and len(way) == 1:
             bearing = pose.bearing_to(*goal)
             close = pose.distance_to(*goal) < 0.3
@@ -87,7 +87,7 @@ class Guide:
         return move_towards(self._free_ahead(pose, pose.distance_to(*point)), self._table)
 
     def _free_ahead(self, pose: Pose2D, distance_m: float) -> float:
-        """How far of a distance can be gone as the robot looks, which is not quite to where it leads."""
+        """Returns how far the robot can go along its heading, which is not quite the way's direction."""
         for metres in sorted(self._table.forward_m, reverse=True):
             end = (pose.x + metres * math.cos(pose.yaw), pose.y + metres * math.sin(pose.yaw))
             if metres <= distance_m and self._floor.is_clear((pose.x, pose.y), end):
@@ -95,7 +95,7 @@ class Guide:
         return 0.0
 
     def _aim(self, pose: Pose2D, way: list[Point]) -> Point:
-        """The farthest point of the way, within a look ahead, that a straight line leads to."""
+        """Returns the farthest point of the way, within LOOK_AHEAD_M, that a straight line leads to."""
         aim = way[0]
         for point in way:
             distance = pose.distance_to(*point)
@@ -106,11 +106,11 @@ class Guide:
 
 
 class LedDecoder:
-    """Implements `core.ports.TextDecoder`: another one, but on the way around to where a thing was seen.
+    """Implements `core.ports.TextDecoder` by another decoder, and by a guide on the way around obstacles.
 
-    As long as no straight line leads to that place over the robot's map, its guide says the steps; the
-    decoder says all others, with the sighting in its prompts. Once the robot has been there, or where no way
-    is left, the guide has nothing to say any more.
+    While no straight line on the map leads to the sighting, the guide gives the steps. The other decoder
+    gives all others, with the sighting in its prompts. The guide stops for good once the robot has been
+    there, or if there is no way.
     """
 
     def __init__(
@@ -133,18 +133,18 @@ class LedDecoder:
         on_verified: Callable[[Verified], None] = lambda _: None,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> Decoded:
-        """Decodes by the guide while the way leads around an obstacle, otherwise by the other decoder."""
+        """Decode by the guide while the way leads around an obstacle, otherwise by the other decoder."""
         odometry = self._odometry()
         self.leading = odometry is not None and self._is_behind_something(odometry.pose)
         decoder = self._guide if self.leading else self._decoder
         return decoder.decode(request, on_verified, cancelled)
 
     def forget(self) -> None:
-        """Lead there no more."""
+        """Stop leading to the sighting."""
         self._is_over = True
 
     def close(self) -> None:
-        """The decoder belongs to somebody else."""
+        """Does nothing: another object owns the decoder."""
 
     def _is_behind_something(self, pose: Pose2D) -> bool:
         here, goal = (pose.x, pose.y), (self._goal.x, self._goal.y)
@@ -156,14 +156,14 @@ class LedDecoder:
 
 
 def turn_towards(bearing_rad: float, table: ActionTable) -> str:
-    """The turn that comes nearest to facing a bearing."""
+    """Returns the turn that comes nearest to facing a bearing."""
     degrees = abs(math.degrees(bearing_rad))
     size = min(range(len(SIZES)), key=lambda index: abs(table.turn_deg[index] - degrees))
     return f"turn {'left' if bearing_rad > 0.0 else 'right'} {SIZES[size]}"
 
 
 def move_towards(distance_m: float, table: ActionTable) -> str:
-    """The longest move ahead that does not pass a distance; the shortest where all do."""
+    """Returns the longest move ahead within a distance; the shortest move if none is."""
     fitting = [
         size for size, metres in zip(SIZES, table.forward_m, strict=True) if metres <= distance_m + 0.05
     ]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the robot did, where it has already looked and what it remembers: the prompt without the picture.
+"""What the robot did, searched and remembers: the prompt's content apart from the picture.
 
-Training data and the running robot go through this one class, so the model sees the same state in both.
+Training data and the running robot both use this class, so the model sees the same state in both.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MOVED_M = 0.1
 
 
 def confirmed_turn_deg(motion: Motion, before: Pose2D | None, after: Pose2D) -> float:
-    """Degrees a turn counts for: as commanded, unless odometry shows less than half of it."""
+    """Returns the degrees that a turn counts for: as commanded, or as measured if that is less than half."""
     commanded_deg = abs(math.degrees(motion.turn_rad))
     if before is None:
         return commanded_deg
@@ -39,26 +39,26 @@ def confirmed_turn_deg(motion: Motion, before: Pose2D | None, after: Pose2D) -> 
 
 
 def measured_turn_deg(motion: Motion, before: Pose2D, after: Pose2D) -> float:
-    """Degrees that odometry shows of a turn, in its sense."""
+    """Returns the degrees that odometry shows for a turn, in its sense."""
     turned_rad = wrap_angle(after.yaw - before.yaw)
     return max(0.0, math.copysign(1.0, motion.turn_rad) * math.degrees(turned_rad))
 
 
 def confirmed_advance(before: Pose2D | None, after: Pose2D) -> bool:
-    """Whether odometry shows that a move ahead has left its place (a blocked one has not)."""
+    """Whether odometry shows that a move ahead has moved the robot (a blocked one has not)."""
     return before is None or before.distance_to(after.x, after.y) > MOVED_M
 
 
 @dataclass
 class SearchHistory:
-    """Executed steps, turning in place since the last move ahead, places searched all around, and sightings.
+    """Executed steps, turning in place since the last move ahead, searched places, and sightings.
 
-    Poses are odometry's. `start` is where the episode begins; without it the first action is taken on trust.
-    A sighting counts until the robot has been there, or has turned all around without getting on its way:
-    if nothing is found, it searches as it always does.
+    Poses are odometry's. `start` is the pose at the start; without it the first action counts as commanded.
+    A sighting counts until the robot has been there, or has turned all around without setting out for it.
+    Then the robot searches as usual.
 
-    `under_way`: actions are recorded while they may still go on, so that turns count as odometry shows them,
-    to the nearest TURN_STEP_DEG as the models know it.
+    `under_way`: actions are recorded while they may still go on. Turns then count as odometry shows them,
+    rounded to TURN_STEP_DEG as in training.
     """
 
     start: Pose2D | None = None
@@ -74,7 +74,7 @@ class SearchHistory:
 
     @property
     def turned_deg(self) -> float:
-        """Turning in place since the last move ahead that has left its place."""
+        """Degrees turned in place since the last confirmed move ahead."""
         return round(self._turned_deg / TURN_STEP_DEG) * TURN_STEP_DEG if self.under_way else self._turned_deg
 
     @property
@@ -83,11 +83,11 @@ class SearchHistory:
         return self.steps[-1].action if self.steps else ""
 
     def recall(self, sightings: Sequence[Sighting]) -> None:
-        """What memory says for this goal, the best last; in place of what it said before."""
+        """Replace the sightings by those that memory gives for this goal, best last."""
         self.sightings = list(sightings)
 
     def record_action(self, action: str, phase: str, odometry_after: Pose2D) -> None:
-        """Take over one executed action; a text outside the action table is no action and is ignored."""
+        """Record one executed action. A text outside the action table is ignored."""
         motion = self.table.motion(action, self.last_action)
         if motion is None:
             return
@@ -100,12 +100,12 @@ class SearchHistory:
         self._arrive(odometry_after)
 
     def record_foreign_motion(self, odometry_after: Pose2D) -> None:
-        """Somebody else has moved the robot: what was seen all around here is no whole turn any more."""
+        """Record that something else moved the robot. Turning in place starts again from zero."""
         self._turned_deg = 0.0
         self._arrive(odometry_after)
 
     def context(self, instruction: str, pose: Pose2D) -> PromptContext:
-        """The prompt's context for a robot standing at `pose`."""
+        """Returns the prompt's context for a robot at `pose`."""
         return PromptContext(
             instruction=instruction,
             steps=tuple(self.steps[-HISTORY_STEPS:]),
@@ -123,7 +123,7 @@ class SearchHistory:
         self.sightings = self._ahead_of(pose)
 
     def _end_full_turn(self, pose: Pose2D) -> None:
-        """Once all around is seen, the place is searched, and what memory said has led nowhere."""
+        """After a full turn: record the place as searched, and drop the sightings, which led nowhere."""
         if self.turned_deg < FULL_TURN_DEG - 1.0:
             return
         self.sightings = []
@@ -134,13 +134,13 @@ class SearchHistory:
         return [s for s in self.sightings if pose.distance_to(s.x, s.y) > HERE_M]
 
     def remembered(self, pose: Pose2D) -> tuple[tuple[float, float], ...]:
-        """The searched places that enter the prompt of a robot at `pose`, newest last."""
+        """Returns the searched places for the prompt of a robot at `pose`, newest last."""
         elsewhere = [place for place in self.searched_places if pose.distance_to(*place) > HERE_M]
         slots = min(SEARCHED_SLOTS, MEMORY_SLOTS - len(self._ahead_of(pose)[-SIGHTING_SLOTS:]))
         return tuple(elsewhere[-slots:])
 
     def _memories(self, pose: Pose2D) -> tuple[str, ...]:
-        """Searched places first: where there are too many lines, the sightings stay."""
+        """Searched places come first: if there are too many lines, the sightings are kept."""
         searched = (
             searched_place_memory(pose.bearing_to(*place), pose.distance_to(*place))
             for place in self.remembered(pose)

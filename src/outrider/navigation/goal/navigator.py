@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One goal, from its instruction to its outcome, without camera, model, clock or robot inside.
+"""The state of one goal, from its instruction to its outcome; it has no camera, model, clock or robot.
 
-Per step the owner calls `begin_step`, decodes the prompt of its context, hands every verified text to
-`on_verified` (which answers with a motion the moment the action line is complete), then `on_finished` with
-the whole text and `on_moved` once the robot stands still, in either order, until `outcome` is set.
+For each step the owner calls `begin_step`, decodes the prompt of its context, and passes every verified
+text to `on_verified`, which returns a motion as soon as the action line is complete. It then calls
+`on_finished` with the whole text and `on_moved` once the robot stands still, in either order. It repeats
+this until `outcome` is set.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class Outcome(str, Enum):
 class NavigatorSettings:
     """Bounds of one goal. `max_answer_age_s` is from the frame's stamp to the verified action.
 
-    `max_turning_deg` bounds the turns, either way, between two moves ahead: whoever turns on and on is lost.
+    `max_turning_deg` bounds the turns, in either sense, between two moves ahead: a robot that only turns is
+    lost.
     """
 
     max_steps: int = 300
@@ -49,7 +51,7 @@ class NavigatorSettings:
 
 @dataclass(frozen=True)
 class StepKey:
-    """What an answer is bound to: its goal, its step, and the stamp of the frame it was decoded from."""
+    """Identifies the step that an answer belongs to: its goal, its index, and the stamp of its frame."""
 
     goal_id: str
     index: int
@@ -85,19 +87,19 @@ class Navigator:
         self._step: _StepState | None = None
 
     def context(self, odometry: Odometry) -> PromptContext:
-        """What the next prompt is made of."""
+        """Returns the context of the next prompt."""
         return self.history.context(self.instruction, odometry.pose)
 
     def begin_step(self, frame_stamp_s: float) -> StepKey:
-        """Open a step for a frame; whatever still arrives for an earlier step is stale from now on."""
+        """Begin a step for a frame. Anything that still arrives for an earlier step is stale from now on."""
         key = StepKey(self.goal_id, self.steps_taken, frame_stamp_s)
         self._step = _StepState(key)
         return key
 
     def on_verified(self, key: StepKey, text: str, now_s: float) -> Motion | None:
-        """The motion of the step, once, as soon as its action line is verified; else None (also if stale).
+        """Returns the step's motion once, when its action line is verified; otherwise, or if stale, None.
 
-        A stop, and a text outside the action table, is a motion that stands still.
+        For a stop, and for a text outside the action table, the motion is a standstill.
         """
         step = self._current(key)
         if step is None or step.motion is not None or "\n" not in text:
@@ -109,9 +111,9 @@ class Navigator:
         return self._accept(step, split_answer(text).action)
 
     def on_finished(self, key: StepKey, text: str, now_s: float) -> Motion | None:
-        """Take the whole text; gives the motion if it came without a second line (else None).
+        """Take the whole text. Returns the motion if the text has no second line, else None.
 
-        For a text cut short before its action line, begin a new step instead: half an action is no action.
+        For a text that was cut short before the end of its action line, begin a new step instead.
         """
         step = self._current(key)
         if step is None:
@@ -123,7 +125,7 @@ class Navigator:
         return motion
 
     def on_moved(self, key: StepKey, odometry: Odometry) -> None:
-        """The robot has carried out the step's motion (or as much of it as was possible) and stands still."""
+        """Record that the robot has carried out the motion, as far as possible, and stands still."""
         step = self._current(key)
         if step is not None and step.motion is not None:
             step.moved_to = odometry.pose
@@ -131,12 +133,12 @@ class Navigator:
             self._conclude(step)
 
     def check_time(self, now_s: float) -> None:
-        """End the goal if its time is up."""
+        """End the goal if its time is over."""
         if self.outcome is None and now_s - self._started_s > self.settings.max_time_s:
             self._give_up(f"{self.settings.max_time_s:.0f} s")
 
     def cancel(self) -> None:
-        """The owner ends the goal; nothing that still arrives moves the robot."""
+        """End the goal as cancelled. Later answers move nothing."""
         if self.outcome is None:
             self._end(Outcome.CANCELLED, "cancelled")
 
@@ -157,13 +159,13 @@ class Navigator:
         return step.motion
 
     def _track(self, odometry: Odometry) -> None:
-        # Farther than any motion leads is a jump of odometry, or a person's driving.
+        # A longer distance than any motion's is a jump of odometry, or a person's driving.
         moved_m = self._pose.distance_to(odometry.pose.x, odometry.pose.y)
         self.travelled_m += min(moved_m, FARTHEST_MOTION_M)
         self._pose = odometry.pose
 
     def _conclude(self, step: _StepState) -> None:
-        """Once text and motion are both through: remember the step and judge the limits."""
+        """Once text and motion are both complete, record the step and check the bounds."""
         if step.text is None or step.moved_to is None or step.motion is None:
             return
         self.steps_taken += 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns and ways of a size that a person has named: the actions of the table, without a model."""
+"""Carries out turns and moves of a size that a person named, in actions of the table and without a model."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from outrider.core.values import Decoded, DecodeRequest, LinkState, Odometry, Po
 
 FUTILE_SHARE, FUTILE_TRIES = 0.5, 3
 TOO_FAR_SHARE = 1.6
-"""What one motion may bring, of what it was to bring, before somebody else must have moved the robot."""
+"""A part that brings more than this share of its size was moved by something else."""
 
 
 class ToldMotion:
     """Implements `core.ports.TextDecoder` without decoding: each text is the next part of one motion.
 
-    What odometry says was gone or turned counts, so that the parts add up. `decode` raises MotionError where
-    the robot makes no headway, was moved by somebody else, or has no odometry. A part that `has_failed`
-    counts as no try: its cause is told, and waited for, by whoever saw it fail.
+    Progress is measured by odometry, so that the parts add up. `decode` raises MotionError if the robot
+    makes no progress, was moved by something else, or has no odometry. A part for which `has_failed` is
+    true does not count as a futile try: the caller that saw the failure reports it and waits.
     """
 
     link_state = LinkState.LOCAL
@@ -38,7 +38,7 @@ class ToldMotion:
         self._last = 0.0
         self._futile = 0
         self.done = 0.0
-        """Metres gone or radians turned, as told."""
+        """Metres moved or radians turned so far, in the sense of the motion."""
 
     def decode(
         self,
@@ -46,7 +46,7 @@ class ToldMotion:
         on_verified: Callable[[Verified], None] = lambda _: None,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> Decoded:
-        """The next part of the motion as a text, or a stop once all of it is done."""
+        """Returns the next part of the motion as a text, or a stop once all of it is done."""
         odometry = self._odometry()
         if odometry is None:
             raise MotionError("no odometry: check that something publishes odom")
@@ -56,11 +56,11 @@ class ToldMotion:
         return Decoded(text, (), True, 0.0, 0.0, 0)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: there are no resources to close."""
 
     @property
     def words(self) -> str:
-        """How much is done, in words."""
+        """Progress in words."""
         if self._motion.forward_m:
             return f"went {self.done:.2f} of {self._motion.forward_m:g} m"
         side = "left" if self._motion.turn_rad > 0.0 else "right"
@@ -68,7 +68,7 @@ class ToldMotion:
         return f"turned {math.degrees(self.done):.0f} of {wanted:.0f} degrees {side}"
 
     def _next(self) -> str:
-        """The largest part that fits into what is left, to the nearest; a stop where none does."""
+        """Returns the largest part that fits the remainder, rounded to the nearest; a stop if none does."""
         left = self._wanted - self.done
         least = self._parts[0][1]
         fitting = [part for part in self._parts if part[1] <= left + least / 2.0]
@@ -95,7 +95,7 @@ class ToldMotion:
 
 
 def _parts(motion: Motion, table: ActionTable) -> list[tuple[str, float]]:
-    """The actions that a motion may be made of, the smallest first, with what each brings."""
+    """Returns the actions that a motion may consist of, smallest first, each with its size."""
     if motion.forward_m:
         return [(f"move forward {size}", m) for size, m in zip(SIZES, table.forward_m, strict=True)]
     side = "left" if motion.turn_rad > 0.0 else "right"
@@ -103,7 +103,7 @@ def _parts(motion: Motion, table: ActionTable) -> list[tuple[str, float]]:
 
 
 def _gained(motion: Motion, before: Pose2D, after: Pose2D) -> float:
-    """Metres along the heading, or radians in the sense of the turn."""
+    """Returns metres along the heading, or radians in the sense of the turn."""
     if motion.forward_m:
         dx, dy = after.x - before.x, after.y - before.y
         return dx * math.cos(before.yaw) + dy * math.sin(before.yaw)

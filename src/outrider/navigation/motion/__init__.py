@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From verified text to bounded velocities."""
+"""Turns verified text into bounded velocities."""

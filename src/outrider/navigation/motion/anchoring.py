@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A motion that is meant from where its frame was taken, for a robot that has moved on since. Sans-IO."""
+"""Motions planned from where the frame was taken, for a robot that has moved since. Sans-IO."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity, wrap_ang
 from outrider.navigation.limits import MotionLimits
 from outrider.navigation.motion.controller import Command
 
-# What is not worth a motion of its own.
+# A smaller remainder is not worth a motion.
 LEAST_M, LEAST_RAD = 0.03, math.radians(2.0)
-# How far a move ahead may be off the heading that its frame was taken at, to be begun without a turn first.
+# How far the heading may differ from the frame's for a move ahead to begin without a turn.
 ALIGNED_RAD = math.radians(6.0)
-# How far odometry of a robot that stands may wander, and from where a frame says nothing any more.
+# How far the odometry of a standing robot may wander (SWAY_M), and from where on a frame is useless.
 SWAY_M = 0.10
 ELSEWHERE_M, ELSEWHERE_RAD = 1.0, math.radians(90.0)
-# The momentum of the motion before that the next one can take over, and how long it is waited for.
+# The momentum that the next motion can take over, and how long to wait until a larger one has decayed.
 ROLLING_MPS, TURNING_RPS, CALM_S = 0.10, 0.20, 1.0
-# History counts a motion as done from here on.
+# The history counts a motion as done from this share on.
 LEAST_SHARE = 0.5
 
 
 class MotionExecutor(Protocol):
-    """Carries out one motion: `MotionController`, or whatever has a planner of its own."""
+    """Carries out one motion: `MotionController`, or an executor with a planner of its own."""
 
     @property
     def odometry_froze(self) -> bool:
-        """Whether the motion was ended because odometry repeats itself."""
+        """Whether the motion ended because odometry repeats itself."""
 
     def start(self, odometry: Odometry, now_s: float) -> None:
-        """Begin from where the robot is. Called once, before the first update."""
+        """Begin from the robot's current pose. Called once, before the first update."""
 
     def update(self, odometry: Odometry, scan: RangeScan | None, now_s: float) -> Command:
-        """The next command."""
+        """Returns the next command."""
 
 
 def rest_of(motion: Motion, anchor: Pose2D, pose: Pose2D) -> Motion:
-    """What is left of a motion meant from `anchor`, for a robot at `pose`; a stop where nothing is.
+    """Returns the rest of a motion planned from `anchor` for a robot at `pose`; a stop if there is none.
 
-    A robot that has turned further than meant turns back. A move ahead is never taken back.
+    A robot that has turned too far turns back. A move ahead is never undone.
     """
     if motion.turn_rad:
         rest_rad = wrap_angle(motion.turn_rad - wrap_angle(pose.yaw - anchor.yaw))
@@ -53,7 +53,7 @@ def rest_of(motion: Motion, anchor: Pose2D, pose: Pose2D) -> Motion:
 
 
 def seconds_left(motion: Motion, anchor: Pose2D, pose: Pose2D, limits: MotionLimits) -> float:
-    """How long the rest takes at full speed; for ever before half of the motion is done."""
+    """Returns how long the rest takes at full speed; infinite before half of the motion is done."""
     rest = rest_of(motion, anchor, pose)
     part, whole = (rest.turn_rad, motion.turn_rad) if motion.turn_rad else (rest.forward_m, motion.forward_m)
     if abs(part) > (1.0 - LEAST_SHARE) * abs(whole):
@@ -68,10 +68,10 @@ def executor_from(
     was_moving: bool,
     make: Callable[[Motion], MotionExecutor],
 ) -> MotionExecutor | str:
-    """What carries out a motion meant from `anchor`, where its frame was taken, or why nothing does.
+    """Returns the executor for a motion planned from `anchor` (the frame's pose), or why there is none.
 
-    `pose`: where the robot is. `was_moving`: by a motion, since the frame. One that stood and was moved by
-    others goes where the frame showed too, unless it was taken elsewhere.
+    `pose` is the robot's. `was_moving`: a motion has moved the robot since the frame. A robot that stood
+    and was moved by something else still goes where the frame showed, unless it is now far away.
     """
     if was_moving:
         if anchor is None:
@@ -85,11 +85,11 @@ def executor_from(
 
 
 class AnchoredMotion:
-    """Implements `MotionExecutor`: the rest of a motion that is meant from `anchor`.
+    """Implements `MotionExecutor`: the rest of a motion planned from `anchor`.
 
-    A move ahead goes the way that the frame showed: a robot that has turned since first turns back. What is
-    left is reckoned once the momentum of another kind of motion is gone, and carried out by an executor like
-    any other motion, with all of its checks.
+    A move ahead goes along the frame's heading: a robot that has turned since first turns back. The rest is
+    computed once the momentum of another kind of motion has decayed. An executor carries it out like any
+    other motion, with all of its checks.
     """
 
     def __init__(self, motion: Motion, anchor: Pose2D, make: Callable[[Motion], MotionExecutor]) -> None:
@@ -99,15 +99,15 @@ class AnchoredMotion:
 
     @property
     def odometry_froze(self) -> bool:
-        """Whether that ended it."""
+        """Whether the motion ended because odometry repeats itself."""
         return self._running is not None and self._running.odometry_froze
 
     def start(self, odometry: Odometry, now_s: float) -> None:
-        """Begin from where the robot is."""
+        """Begin from the robot's current pose."""
         self._begun_s = now_s
 
     def update(self, odometry: Odometry, scan: RangeScan | None, now_s: float) -> Command:
-        """The next command; a standstill while momentum is waited for."""
+        """Returns the next command; a standstill while momentum decays."""
         if self._running is None:
             part = self._next_part(odometry.pose)
             if part.is_stop:
@@ -125,13 +125,13 @@ class AnchoredMotion:
     def _next_part(self, pose: Pose2D) -> Motion:
         rest = rest_of(self._motion, self._anchor, pose)
         askew_rad = wrap_angle(self._anchor.yaw - pose.yaw)
-        # Once: what a turn has not mended, another would not.
+        # Turn once only: a second turn would not help where the first did not.
         self._aligns = rest.forward_m > 0.0 and abs(askew_rad) > ALIGNED_RAD and not self._aligns
         return Motion(turn_rad=askew_rad) if self._aligns else rest
 
 
 def _flows_into(motion: Motion, velocity: Velocity) -> bool:
-    """Whether the robot's momentum is of the motion's own kind, or next to none."""
+    """Whether the robot's momentum is of the motion's own kind, or negligible."""
     if motion.turn_rad:
         return math.hypot(velocity.vx, velocity.vy) < ROLLING_MPS
     return abs(velocity.wz) < TURNING_RPS

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Carries out one bounded motion: closed loop on odometry, around and short of what the scan shows.
+"""Carries out one bounded motion in closed loop on odometry, around and short of what the scan shows.
 
 Sans-IO: the owner calls `update` at 10 Hz or more with the newest measurements and applies the velocity.
 """
@@ -27,7 +27,7 @@ from outrider.navigation.sensing.clearance import (
 from outrider.navigation.sensing.coverage import EVERYWHERE, blind_fault, coverage, seen_part
 
 NOTHING_SEEN = scan_points(RangeScan((), 0.0, 0.0, 0.0))
-# How late a base follows: ahead a little more is allowed for, as no move ahead is taken back.
+# How late a base follows. The value for moves is a little high: no move ahead is undone.
 BASE_LAG_S, TURN_LAG_S = 0.28, 0.25
 STUCK_AFTER_S = 1.0
 PROGRESS_M, PROGRESS_RAD = 0.01, math.radians(1.0)
@@ -36,17 +36,17 @@ SIDE_STEP_GAIN = 2.0
 HEADING_GAIN, HEADING_RPS = 2.0, 0.5
 CREEP_MPS, CREEP_RPS = 0.04, 0.10
 PUSH_MPS = 0.30
-# What odometry must report at least to contradict a pose that stands still.
+# The least speed by odometry that contradicts a pose that does not change.
 MOVING_MPS, MOVING_RPS = 0.10, 0.20
 ALMOST, LEAST_STEP_S = 0.05, 0.02
 
 
 @dataclass(frozen=True)
 class Command:
-    """What the base is to do until the next update. When `done`, the velocity is zero.
+    """What the base does until the next update. When `done`, the velocity is zero.
 
-    `error` says why the motion was aborted. A motion that ended short of an obstacle is `blocked`, no error;
-    `note` tells how far it came.
+    `error` says why the motion was aborted. A motion that ended short of an obstacle is `blocked`, which is
+    no error; `note` says how far it came.
     """
 
     velocity: Velocity = field(default_factory=Velocity)
@@ -57,14 +57,15 @@ class Command:
 
 
 class OdometryRepeats:
-    """Since when odometry repeats itself under way: a motion that follows another goes on from there."""
+    """Measures for how long odometry has repeated itself, across motions that follow each other."""
 
     def __init__(self) -> None:
         self._first, self._since_s = Odometry(Pose2D(0.0, 0.0, 0.0), STANDSTILL, -math.inf), math.inf
 
     def exceed(self, odometry: Odometry, now_s: float, limit_s: float, stands: bool) -> bool:
-        """Whether messages have repeated the same values for longer than `limit_s`. While the robot `stands`
-        as commanded, repetitions do not count.
+        """Whether messages have repeated the same values for longer than `limit_s`.
+
+        Repetitions do not count while the robot `stands` as commanded.
         """
         changed = (odometry.pose, odometry.velocity) != (self._first.pose, self._first.velocity)
         if changed or stands or now_s < self._since_s:
@@ -74,7 +75,7 @@ class OdometryRepeats:
 
 
 class MotionController:
-    """One motion from start to end. A stop never yields any velocity but zero."""
+    """Carries out one motion from start to end. A stop never yields a velocity other than zero."""
 
     def __init__(
         self,
@@ -84,8 +85,8 @@ class MotionController:
         period_s: float = 0.0,
         repeats: OdometryRepeats | None = None,
     ) -> None:
-        """`period_s` between updates: a measurement that would be stale at the next one is stale now.
-        `repeats` is shared by motions that follow each other.
+        """`period_s` is the time between updates: measurements that would be stale at the next one are
+        stale now. `repeats` is shared by motions that follow each other.
         """
         self.motion = motion
         self.odometry_froze = False
@@ -97,7 +98,7 @@ class MotionController:
         self._end: Command | None = None
 
     def start(self, odometry: Odometry, now_s: float) -> None:
-        """Begin from where the robot is, at the speed that it has. Call once, before the first update."""
+        """Begin from the robot's current pose, at its current speed. Call once, before the first update."""
         self._start = self._last_pose = odometry.pose
         self._turned_rad = 0.0
         self._updated_s = self._progress_s = now_s
@@ -107,7 +108,10 @@ class MotionController:
         self._deadline_s = now_s + self._allowance_s()
 
     def update(self, odometry: Odometry, scan: RangeScan | None, now_s: float) -> Command:
-        """The next command. `scan` is None only for a base without a range sensor: it then avoids nothing."""
+        """Returns the next command.
+
+        `scan` is None only for a base without a range sensor, which then avoids nothing.
+        """
         if self._start is None:
             raise RuntimeError("MotionController.update called before start")
         if self._end is None:
@@ -126,7 +130,7 @@ class MotionController:
         return self._end
 
     def _momentum(self, velocity: Velocity) -> Velocity:
-        """The speed of the motion's own kind and sense, within the limits, that need not be gained anew."""
+        """Returns the current speed in the sense of the motion, within the limits, to start the ramp from."""
         if self.motion.forward_m:
             return Velocity(vx=min(self.limits.forward_mps, max(0.0, velocity.vx)))
         sense = math.copysign(1.0, self.motion.turn_rad)
@@ -138,7 +142,7 @@ class MotionController:
         return nominal_s * self.limits.allowance_factor + self.limits.allowance_extra_s
 
     def _fault(self, odometry: Odometry, scan: RangeScan | None, now_s: float) -> Command | None:
-        """The command that ends the motion before anything moves, or None."""
+        """Returns the command that ends the motion before anything moves, or None."""
         if self.motion.is_stop:
             return Command(done=True)
         unusable = measurement_fault(odometry, scan, now_s, self.limits.stale_after_s - self._period_s)
@@ -157,7 +161,7 @@ class MotionController:
         return None
 
     def _out_of_bounds(self, odometry: Odometry) -> Command | None:
-        """The command that ends a motion which went further or elsewhere than commanded, or None."""
+        """Returns the command that ends a motion which left its bounds, or None."""
         ahead_m, aside_m = self._along()
         exceeded = self._bounds.exceeded(ahead_m, aside_m, self._turned_rad)
         exceeded = exceeded or speed_exceeded(odometry.velocity, self.limits)
@@ -173,15 +177,15 @@ class MotionController:
         return self._give_up()
 
     def _is_frozen(self, odometry: Odometry, now_s: float) -> bool:
-        """Whether message after message repeats the last one, bit for bit, for too long under way.
+        """Whether consecutive messages under way have been identical, bit for bit, for too long.
 
-        A change is seen up to a period after it came. One message that grows old is no repetition.
+        A change is noticed up to one period late. A single message that grows old is no repetition.
         """
         limit_s = self.limits.stale_after_s - 2 * self._period_s
         return self._repeats.exceed(odometry, now_s, limit_s, self._commanded == STANDSTILL)
 
     def _measure(self, odometry: Odometry, now_s: float) -> None:
-        """Progress since the start, and when there last was any."""
+        """Update the progress since the start, and the time of the last progress."""
         pose = odometry.pose
         self._turned_rad += wrap_angle(pose.yaw - self._last_pose.yaw)
         self._last_pose = pose
@@ -196,13 +200,13 @@ class MotionController:
             self._best, self._progress_s = effort, now_s
 
     def _progress(self) -> float:
-        """Metres along the starting heading, or radians in the sense of the turn."""
+        """Returns metres along the starting heading, or radians in the sense of the turn."""
         if self.motion.forward_m:
             return self._along()[0]
         return math.copysign(1.0, self.motion.turn_rad) * self._turned_rad
 
     def _along(self) -> tuple[float, float]:
-        """The pose's offset from the start, ahead and to the left of the starting heading."""
+        """Returns the pose's offset from the start, ahead and to the left of the starting heading."""
         assert self._start is not None
         dx, dy = self._last_pose.x - self._start.x, self._last_pose.y - self._start.y
         cos, sin = math.cos(self._start.yaw), math.sin(self._start.yaw)
@@ -217,7 +221,7 @@ class MotionController:
         return self._updated_s - self._progress_s > STUCK_AFTER_S
 
     def _give_up(self) -> Command:
-        """The end of a motion that makes no progress: blocked, unless next to nothing is missing."""
+        """Returns the end of a motion without progress: blocked, unless almost all of it is done."""
         total = self.motion.forward_m or abs(self.motion.turn_rad)
         if abs(total - self._progress()) < ALMOST * total:
             return Command(done=True)
@@ -225,7 +229,7 @@ class MotionController:
 
     def _advance(self, odometry: Odometry, points: Points) -> Command:
         remaining_m = self.motion.forward_m - self._progress()
-        # Whatever the frame of the source's twist.
+        # The speed does not depend on the frame of the odometry's twist.
         speed_mps = math.hypot(odometry.velocity.vx, odometry.velocity.vy)
         if remaining_m < self.limits.distance_tolerance_m:
             return self._settle(speed_mps, SETTLED_MPS)
@@ -265,11 +269,11 @@ class MotionController:
         return Command(done=speed < settled or self._stuck())
 
     def _braking_speed(self, ahead: float, acceleration: float, creep: float) -> float:
-        """The speed from which the rest can be braked at half the acceleration limit; never below a creep."""
+        """Returns the speed that can be braked at half the acceleration limit; at least `creep`."""
         return max(creep, math.sqrt(max(0.0, ahead) * acceleration))
 
     def _ramp(self, wanted: float, last: float, acceleration: float, top: float) -> float:
-        """Speed up within the acceleration limit from what was last commanded; slowing down is immediate."""
+        """Accelerate from the last command within the limit; slow down immediately."""
         return min(wanted, top, max(0.0, last) + acceleration * max(self._step_s, LEAST_STEP_S))
 
     def _command(self, wanted: Velocity, points: Points) -> Command:
@@ -278,7 +282,7 @@ class MotionController:
 
 
 def measurement_fault(odometry: Odometry, scan: RangeScan | None, now_s: float, max_age_s: float) -> str:
-    """Why nothing may move by these measurements, or an empty text."""
+    """Returns why these measurements do not allow motion, or an empty text."""
     if not odometry.is_finite:
         return "odometry is not a number: check the odometry source"
     if scan and not (measures(scan) and math.isfinite(scan.angle_min) and math.isfinite(scan.angle_step)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Carrying out a motion on a robot whose clock advances by driving: simulation, evaluation and tests."""
+"""Carries out a motion on a robot whose clock advances as it drives: simulation, evaluation and tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def carry_out(
     limits: MotionLimits | None = None,
     on_tick: Callable[[], None] = lambda: None,
 ) -> Command:
-    """Drive until the motion has ended; the last command says how. `on_tick` is called after each period."""
+    """Drive until the motion has ended. Returns the last command. `on_tick` is called after each period."""
     controller = MotionController(motion, limits)
     odometry = robot.odometry()
     controller.start(odometry, odometry.stamp_s)

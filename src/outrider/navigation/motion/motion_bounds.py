@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where one motion may take the robot: by odometry, by what was commanded, and by the one against the other.
+"""Bounds of one motion: by odometry, by the commands, and by comparing the two.
 
-Odometry that lies is in bounds for ever; what was commanded, integrated over time, is not. Sans-IO.
+False odometry may stay within its bounds for ever; the commands integrated over time do not. Sans-IO.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from outrider.core.language.actions import Motion
 from outrider.core.values import Pose2D, Velocity
 from outrider.navigation.limits import MotionLimits
 
-# Beyond what was commanded, in any direction.
+# How far the robot may go beyond the command, in any direction.
 OVER_M, OVER_RAD = 0.12, math.radians(10.0)
 ASIDE_M, HEADING_RAD = 0.20, math.radians(20.0)
-# How much more may be commanded than covered: a base slips, follows late, and starts from rest.
+# How much more may be commanded than covered: a base slips, lags, and starts from rest.
 SLIP, LAG_M, LAG_RAD = 1.25, 0.15, math.radians(12.0)
 # How much more may be covered than commanded so far: a base has momentum.
 AHEAD_M, AHEAD_RAD = 0.25, math.radians(20.0)
-# What a base that sways on its legs may be faster by.
+# How much faster a base that sways on its legs may appear.
 OVER_MPS, OVER_RPS = 0.05, 0.3
-# How long a base obeys a command that nobody repeats.
+# How long a base obeys a command that is not repeated.
 HELD_S = 0.3
 
 
 class MotionBounds:
-    """Follows one motion. Offsets are from its start, ahead and to the left of its heading there."""
+    """Follows one motion. Offsets are from its start, ahead and to the left of its starting heading."""
 
     def __init__(self, motion: Motion, start: Pose2D, now_s: float) -> None:
         self._motion, self._start = motion, start
@@ -35,7 +35,10 @@ class MotionBounds:
         self._told_m = self._told_rad = 0.0
 
     def advance(self, told: Velocity, turned_rad: float, now_s: float) -> None:
-        """Add what was commanded until now. By odometry: the velocity `told`, and what it has turned by."""
+        """Integrate the command until now.
+
+        `told` and `turned_rad` are the velocity and the angle turned by odometry.
+        """
         elapsed_s = min(HELD_S, max(0.0, now_s - self._now_s))
         self._now_s = now_s
         cos, sin = math.cos(turned_rad), math.sin(turned_rad)
@@ -50,7 +53,7 @@ class MotionBounds:
         self._velocity = velocity
 
     def exceeded(self, ahead_m: float, aside_m: float, turned_rad: float) -> str:
-        """Which bound the robot is beyond by odometry, or an empty text."""
+        """Returns the bound that the robot has exceeded by odometry, or an empty text."""
         if self._motion.turn_rad:
             return self._turn_exceeded(
                 math.hypot(ahead_m - self._ahead_m, aside_m - self._aside_m), turned_rad
@@ -72,7 +75,7 @@ class MotionBounds:
         return self._ahead_m > SLIP * max(0.0, ahead_m) + LAG_M
 
     def lags(self, ahead_m: float, aside_m: float, turned_rad: float) -> bool:
-        """Whether odometry's pose shows far less of a motion than its velocity does."""
+        """Whether odometry's pose shows far less motion than its velocity does."""
         if self._motion.turn_rad:
             return self._told_rad > SLIP * abs(turned_rad) + LAG_RAD
         return self._told_m > SLIP * math.hypot(ahead_m, aside_m) + LAG_M
@@ -89,7 +92,7 @@ class MotionBounds:
 
 
 def speed_exceeded(velocity: Velocity, limits: MotionLimits) -> str:
-    """How the base is faster by odometry than any command, or an empty text."""
+    """Returns how the base is faster by odometry than any command, or an empty text."""
     mps = math.hypot(velocity.vx, velocity.vy)
     if mps > SLIP * math.hypot(limits.forward_mps, limits.lateral_mps) + OVER_MPS:
         return f"moves at {mps:.2f} m/s, at most {limits.forward_mps:.2f} commanded"
@@ -99,7 +102,7 @@ def speed_exceeded(velocity: Velocity, limits: MotionLimits) -> str:
 
 
 def _heading_exceeded(turned_rad: float, commanded_rad: float) -> str:
-    """Whether a move ahead has left its heading, or was steered as if it had."""
+    """Returns how a move ahead left its heading, by odometry or by the commands, or an empty text."""
     if abs(turned_rad) > HEADING_RAD:
         return f"turned {math.degrees(abs(turned_rad)):.0f} deg while moving ahead"
     if abs(commanded_rad) > HEADING_RAD + OVER_RAD:

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From verified text to velocities: one motion at a time, each for one text, and a stop for everything else.
+"""Turns verified text into velocities: one motion at a time, each for one text; anything else is a stop.
 
-Who may move the robot, from the highest: the emergency stop, the joystick, the text. The base stands after:
+Priority, highest first: the emergency stop, the joystick, the text. The base stops after:
 
 | an emergency stop              | at once |
 | a joystick that asks for zero  | at the next tick |
 | a joystick that falls silent   | after `joystick_s` |
 | a text that is withdrawn       | at the next tick |
 
-Sans-IO: the owner hands in texts and measurements, calls `tick` at 20 to 50 Hz and sends what it returns.
+Sans-IO: the owner passes texts and measurements, calls `tick` at 20 to 50 Hz and sends what it returns.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from outrider.navigation.motion.stopping import Stopping
 from outrider.navigation.sensing.frozen_scan import FrozenScan
 from outrider.navigation.sensing.odometry_track import OdometryTrack
 
-# Real seconds of the longest motion in a simulation that runs at a tenth of real time, with room.
+# Longer than the longest motion takes in real seconds when a simulation runs at a tenth of real time.
 MAX_MOTION_REAL_S = 240.0
 TAKEN_OVER = "a newer text took over"
 STILL_FROZEN = "odometry still repeats itself: check its source, then give the goal again"
@@ -38,11 +38,11 @@ STILL_FROZEN = "odometry still repeats itself: check its source, then give the g
 
 @dataclass(frozen=True)
 class PilotSettings:
-    """Real seconds of silence that stop the robot: the navigator's, and the joystick's, which gives it back.
+    """Bounds in seconds. `silence_s` and `joystick_s`: real seconds of silence that stop the robot.
 
-    From a frame older than `max_frame_age_s`, or than the last hand or emergency stop on the robot, nothing
-    moves. A text waits `base_patience_s` for a base in trouble. `period_s` is the time between ticks: what
-    would be too late at the next one ends now, so that no limit is ever exceeded.
+    A text moves nothing if its frame is older than `max_frame_age_s`, or than the last driving by hand or
+    emergency stop. A text waits up to `base_patience_s` for a base in trouble. `period_s` is the time
+    between ticks: a limit that would pass before the next tick counts as reached, so none is ever exceeded.
     """
 
     silence_s: float = 0.3
@@ -66,9 +66,9 @@ class _Running:
 
 
 class Pilot:
-    """Starts at most one motion for each (session, step), ends it, and reports how.
+    """Starts at most one motion for each (session, step), ends it, and reports how it ended.
 
-    `make_executor` gives what carries out a motion; by default a controller that makes velocities of it.
+    `make_executor` makes the executor of a motion; the default is a controller that computes velocities.
     """
 
     def __init__(
@@ -101,22 +101,20 @@ class Pilot:
 
     @property
     def motion(self) -> Motion | None:
-        """What is being carried out."""
+        """The motion that is being carried out, if any."""
         return self._running.motion if self._running else None
 
     @property
     def drivers(self) -> tuple[str, ...]:
-        """Who drives by hand. While there are two, the robot stands."""
+        """The drivers by hand. While there are two, the robot stands."""
         return tuple(self._hands)
 
     def start(self, now: Moment) -> None:
-        """Count no frame from before this moment, or from before the clock of motions runs: how much of its
-        motion is done already is not known.
-        """
+        """Ignore frames from before now, or before the motion clock runs: motions may be partly done."""
         self._started_s = now.motion_s if now.motion_s > 0.0 else None
 
     def on_text(self, text: StepText, now: Moment) -> None:
-        """Take a text or its repetition; begins or ends a motion, which the next `tick` carries out."""
+        """Take a text or its repetition. It may begin or end a motion, which the next `tick` carries out."""
         self.clock_fault = self._clock_watch.fault(now)
         running = self._running.text if self._running else None
         if running and text.session_id == running.session_id and text.step >= running.step:
@@ -138,9 +136,7 @@ class Pilot:
             self._report(text, Ending.STOPPED, reason)
 
     def on_base(self, trouble: str, now: Moment) -> None:
-        """What keeps the base from moving, if anything: a motion fails, and a text waits for a while, in
-        which it is repeated, for the base to be ready.
-        """
+        """Set what keeps the base from moving. It fails a running motion; a new text waits for a while."""
         if trouble and not self._trouble:
             self._trouble_s = now.real_s
         self._trouble = trouble
@@ -149,20 +145,20 @@ class Pilot:
             self._finish(Ending.FAILED, trouble, now)
 
     def on_joystick(self, velocity: Velocity, now: Moment, driver: str = "joystick") -> None:
-        """A person drives: ends any motion; no text moves the robot until the joystick has fallen silent.
+        """Take a person's velocity; it ends any motion. Texts move nothing until the joystick is silent.
 
-        Of two drivers at once neither does: nobody would know whose word the robot goes by.
+        While two drivers send velocities the robot stands: neither has priority.
         """
         if self.emergency:
             return
         self._finish(Ending.OVERRIDDEN, "the joystick took over", now)
-        # Half a period more than the wait for the next tick: the base acts on a command a moment after it.
+        # Half a period more than the wait for the next tick: the base acts on a command slightly later.
         patience_s = self.settings.joystick_s - 1.5 * self.settings.period_s
         hand = self._hands.setdefault(driver, Deadman(patience_s))
         hand.feed(clamp(velocity, self.settings.limits), now.real_s)
 
     def on_emergency_stop(self, engaged: bool, now: Moment) -> None:
-        """Engaged: whatever moves stops, and nothing starts until it is released."""
+        """Take the state of the emergency stop. While it is engaged the robot stands and nothing starts."""
         if engaged or self.emergency:
             self._emergency_s = now.motion_s
         self.emergency = engaged
@@ -172,7 +168,7 @@ class Pilot:
             self.stopping.order(now)
 
     def stop(self, reason: str, now: Moment) -> None:
-        """End any motion and stop the base, moving or not."""
+        """End any motion and stop the base, whether it moves or not."""
         self._hands.clear()
         self._finish(Ending.STOPPED, reason, now)
         self.stopping.order(now)
@@ -180,14 +176,12 @@ class Pilot:
     def tick(
         self, odometry: Odometry | None, scan: RangeScan | None, now: Moment, missing: str = ""
     ) -> Drive:
-        """What to send now. The measurements' stamps are on the clock of motions; `missing` says why there is
-        none of one.
-        """
+        """Returns what to send now. Stamps are on the motion clock; `missing` explains a None."""
         self.clock_fault = self._clock_watch.fault(now)
         if self._started_s is None and now.motion_s > 0.0:
             self._started_s = now.motion_s
         if odometry is None:
-            self._track, self._frozen_scan = OdometryTrack(), FrozenScan()  # poses are of another frame then
+            self._track, self._frozen_scan = OdometryTrack(), FrozenScan()  # later poses are in another frame
         else:
             self._track.take(odometry)
         velocity = self._advance(odometry, scan, now, missing) if self._running else self._by_hand(now)
@@ -197,13 +191,13 @@ class Pilot:
         return Drive(velocity, end, self.stopping.take_order())
 
     def _waits_for_base(self, text: StepText, now: Moment) -> bool:
-        """Only what moves the robot waits: a stop, and what is no action, counts at once."""
+        """Only a motion waits. A stop, and a text that is no action, takes effect at once."""
         motion = self._motion(text)
         moves = motion is not None and not motion.is_stop
         return moves and bool(self._trouble) and now.real_s - self._trouble_s < self.settings.base_patience_s
 
     def _by_hand(self, now: Moment) -> Velocity | None:
-        """What the only driver asks for; None where there is none, which begins with a stop."""
+        """Returns the only driver's velocity; a standstill for two; None once all are silent."""
         if not self._hands:
             return None
         self._driven_s = now.motion_s
@@ -227,7 +221,7 @@ class Pilot:
         self._report(text, *(refusal or (Ending.DONE, "")))
 
     def _move(self, text: StepText, motion: Motion, now: Moment) -> None:
-        """Begin a motion, from the pose of its frame where the robot has moved, or was moved, since."""
+        """Begin a motion, planned from the pose of its frame if the robot has moved or was moved since."""
         anchor = self._track.pose_at(now.motion_s - text.frame_age_s)
         was_moving = self._is_from_before(self._moved_s, text, now)
         executor = executor_from(motion, anchor, self._track.newest, was_moving, self._make_executor)
@@ -239,17 +233,17 @@ class Pilot:
             self._judged_session = text.session_id
             self._frozen_scan.begin_goal()
         if self._running and self._running.text.session_id == text.session_id:
-            self._end(Ending.STOPPED, TAKEN_OVER, now)  # without a stop: the robot goes on
+            self._end(Ending.STOPPED, TAKEN_OVER, now)  # without a stop: the robot keeps moving
         else:
             self._finish(Ending.STOPPED, TAKEN_OVER, now)
         self._heard_s = now.real_s
         self._running = _Running(text, motion, executor, now)
 
     def _refusal(self, text: StepText, motion: Motion | None, now: Moment) -> tuple[Ending, str] | None:
-        """Why a text moves nothing, if so."""
+        """Returns why a text moves nothing, or None."""
         if self.emergency:
             return Ending.EMERGENCY_STOP, "emergency stop is engaged"
-        # By a clock that is off all has happened since its frame, or nothing.
+        # With a wrong clock the frame's age means nothing.
         off = clock_off(text.frame_age_s)
         if (self.clock_fault or off) and not self._hands:
             return Ending.FAILED, self.clock_fault or f"discarded: {off}"
@@ -270,23 +264,23 @@ class Pilot:
         return None
 
     def _is_from_before(self, moment_s: float, text: StepText, now: Moment) -> bool:
-        """Whether the text's frame is older than a moment; a clock that went back since does not tell."""
+        """Whether the text's frame is older than a moment; False if the clock went back since."""
         return 0.0 <= now.motion_s - moment_s < text.frame_age_s
 
     def _previous(self) -> tuple[str, str]:
-        """Session and action of the motion that runs, or of the last one."""
+        """Session and action of the running motion, or of the last one."""
         running = self._running.text if self._running else None
         return (running.session_id, running.action) if running else self._last_action
 
     def _motion(self, text: StepText) -> Motion | None:
-        """The text's motion, given the last action of its session."""
+        """Returns the text's motion, given the last action of its session."""
         session_id, previous = self._previous()
         return self.settings.table.motion(text.action, previous if session_id == text.session_id else "")
 
     def _advance(
         self, odometry: Odometry | None, scan: RangeScan | None, now: Moment, missing: str
     ) -> Velocity | None:
-        """One step of the running motion; None once it has ended."""
+        """Advance the running motion. Returns its velocity; None once it has ended."""
         running = self._running
         assert running is not None
         fault = self._fault(odometry, scan, now, missing)
@@ -310,7 +304,7 @@ class Pilot:
         return clamp(command.velocity, self.settings.limits)
 
     def _fault(self, odometry: Odometry | None, scan: RangeScan | None, now: Moment, missing: str) -> str:
-        """Why nothing may move now, or an empty text."""
+        """Returns why nothing may move now, or an empty text."""
         silent_s = now.real_s - self._heard_s
         if silent_s > self.settings.silence_s - self.settings.period_s:
             return f"no sign of life from the navigator for {silent_s:.2f} s"
@@ -343,7 +337,7 @@ class Pilot:
         self._report(running.text, ending, message, distance_m, turned_rad, duration_s)
 
     def _report(self, text: StepText, ending: Ending, message: str = "", *measures: float) -> None:
-        # What the joystick took over counts as not done, here as in the search's history.
+        # A motion that the joystick ended counts as not done, as in the search's history.
         if ending is not Ending.OVERRIDDEN and self.settings.table.motion(text.action) is not None:
             self._last_action = (text.session_id, text.action)
         self._ends.append(MotionEnd(text.session_id, text.step, text.action, ending, message, *measures))

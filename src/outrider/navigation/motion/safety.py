@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last things a velocity passes before it reaches the base: limits, and a deadman."""
+"""The last checks of a velocity before it reaches the base: limits, and a deadman."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from outrider.navigation.limits import MotionLimits
 
 
 def clamp(velocity: Velocity, limits: MotionLimits) -> Velocity:
-    """The velocity within the limits; a stop where any part of it is not a finite number."""
+    """Returns the velocity within the limits; a stop if any component is not finite."""
     if not all(math.isfinite(part) for part in (velocity.vx, velocity.vy, velocity.wz)):
         return STANDSTILL
     return Velocity(
@@ -25,7 +25,7 @@ def _clip(value: float, bound: float) -> float:
 
 
 class Deadman:
-    """Lets a velocity through only for `timeout_s` after it was given. Times are monotonic seconds."""
+    """Passes a velocity on for at most `timeout_s` after it was given. Times are monotonic seconds."""
 
     def __init__(self, timeout_s: float = 0.3) -> None:
         self.timeout_s = timeout_s
@@ -38,9 +38,9 @@ class Deadman:
         self._fed_s = now_s
 
     def expired(self, now_s: float) -> bool:
-        """Whether the last command is too old to go by (true before the first)."""
+        """Whether the last command is older than the timeout (true before the first)."""
         return not 0.0 <= now_s - self._fed_s <= self.timeout_s
 
     def velocity(self, now_s: float) -> Velocity:
-        """What the base is to do now: the last command, or a stop once it has expired."""
+        """Returns the last command, or a stop once it has expired."""
         return STANDSTILL if self.expired(now_s) else self._velocity

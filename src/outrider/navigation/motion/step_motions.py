@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a pilot takes, and what it gives: texts of steps in, velocities and the ends of motions out."""
+"""A pilot's inputs and outputs: texts of steps in, velocities and ends of motions out."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Ending(Enum):
 
 @dataclass(frozen=True)
 class StepText:
-    """What is verified of one step's text.
+    """The verified part of one step's text.
 
-    `complete` means that `action` is final; `withdrawn` that nothing of the step may move the robot any more,
-    for the reason in `text`. While `link_lost` nothing moves; once it is back, a complete action may begin.
+    `complete`: `action` is final. `withdrawn`: nothing of the step may move the robot any more, for the
+    reason in `text`. While `link_lost` nothing moves; once the link is back, a complete action may begin.
     """
 
     session_id: str
@@ -41,13 +41,13 @@ class StepText:
 
     @property
     def key(self) -> tuple[str, int]:
-        """What tells steps apart: the session and the number in it."""
+        """Identifies the step: its session and its number there."""
         return self.session_id, self.step
 
 
 @dataclass(frozen=True)
 class MotionEnd:
-    """The report that is due for every complete action, exactly once."""
+    """The report of a complete action. Each action gets exactly one."""
 
     session_id: str
     step: int
@@ -61,9 +61,9 @@ class MotionEnd:
 
 @dataclass(frozen=True)
 class Drive:
-    """What to send now: a velocity (None: nothing, the base is not ours), and a report if one is due.
+    """What to send now: a velocity (None: send nothing, the base is free), and a report if one is due.
 
-    `stop` asks for a stop by every way the base knows, beside the zero velocity.
+    `stop` asks for a stop in every way that the base knows, in addition to the zero velocity.
     """
 
     velocity: Velocity | None = None
@@ -72,9 +72,9 @@ class Drive:
 
 
 class StepLedger:
-    """Which steps may still begin: each at most once, in order, and none that was withdrawn.
+    """Decides which steps may still begin: each at most once, in order, and none that was withdrawn.
 
-    It knows of every complete action whether it has a report, though camera or link failed before it began.
+    It also ensures a report for a complete action whose camera or link failed before it began.
     """
 
     def __init__(self) -> None:
@@ -83,20 +83,20 @@ class StepLedger:
         self._withdrawn: StepText | None = None
 
     def is_new(self, text: StepText) -> bool:
-        """Whether neither the step nor a later one of its session has begun or was withdrawn."""
+        """Whether neither this step nor a later one of its session has begun or was withdrawn."""
         last = self._last
         return last is None or last.session_id != text.session_id or text.step > last.step
 
     def begin(self, text: StepText) -> None:
-        """The step begins: its motion is reported when that ends."""
+        """Record that the step begins. Its motion is reported when it ends."""
         self._last, self._waiting, self._withdrawn = text, None, None
 
     def wait(self, text: StepText) -> None:
-        """The step's action is complete and may not begin yet; the text is repeated."""
+        """Record that the step's action is complete but may not begin yet. The text will be repeated."""
         self._waiting = text
 
     def withdraw(self, text: StepText) -> StepText | None:
-        """The step never begins; returns what waited, whose report is due now."""
+        """Record that the step never begins. Returns its waiting text, whose report is due now, if any."""
         waiting, self._last, self._waiting = self._waiting, text, None
         if waiting is not None and waiting.key == text.key:
             return waiting
@@ -104,7 +104,7 @@ class StepLedger:
         return None
 
     def why_withdrawn(self, text: StepText) -> str | None:
-        """The reason why a step whose action is complete only now will not begin; told once, else None."""
+        """Returns, once, why a step withdrawn before its action was complete does not begin; else None."""
         withdrawn = self._withdrawn
         if withdrawn is None or withdrawn.key != text.key:
             return None
@@ -113,7 +113,7 @@ class StepLedger:
 
 
 def ending_of(command: Command) -> Ending:
-    """How a motion ended whose last command this is."""
+    """Returns how a motion ended, from its last command."""
     if command.error:
         return Ending.FAILED
     return Ending.BLOCKED if command.blocked else Ending.DONE

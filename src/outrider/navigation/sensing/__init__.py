@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether sensors tell the truth, and what they say about the surroundings."""
+"""Checks sensors for faults and describes the surroundings from their measurements."""

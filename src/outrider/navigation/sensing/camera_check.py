@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the camera shows what the robot does: pictures that follow its turning, to the right side.
+"""Checks that the camera's pictures follow the robot's turning, and to the correct side.
 
-Turning left moves the scene to the right in the picture. A camera that is mirrored, or upside down, shows the
-opposite, and every "left" of the models would be a right. A camera that has died inside its driver may go on
-with the last picture under new stamps, and a lens may be covered. Sans-IO: the owner hands in pictures with
+Turning left moves the scene to the right in the picture. A camera that is mirrored or upside down shows the
+opposite, and every "left" of the models would be a right. A camera that has died inside its driver may
+repeat the last picture under new stamps, and a lens may be covered. Sans-IO: the owner passes pictures with
 odometry's pose.
 """
 
@@ -40,34 +40,34 @@ FOCAL_PX = GO2_FRONT_CAMERA.scaled_to(WIDTH_PX, HEIGHT_PX).focal_px
 TURN_RAD = (math.radians(2.5), math.radians(14.0))
 STEP_M = 0.05
 RESPONSE = 0.15
-# How much of the highest peak any other may have, and how far apart (pixels) they are two.
+# How high a second peak may be, as a share of the highest, and how far apart (pixels) two peaks must be.
 RIVAL, APART_PX = 0.6, 3
 TOLERANCE, SLACK_PX = 0.4, 1.0
 VOTES, NEEDED, UNMOVED_VOTES = 12, 4, 6
-# How much a picture must differ (of 255) from its own blur over so many columns, to be more than a wall, its
-# level edges, and the lens's own shading: those look the same to a robot that turns.
+# The least difference (of 255) between a picture and its horizontal blur. A wall, its level edges and the
+# lens's shading have less: they look the same while the robot turns.
 TEXTURE, BLUR_PX = 3.0, 15
 LOOKED_AT_BYTES = 1_000_000
 COLOUR_BYTES, BLACK = 4, 24
-# Of a picture, what a lamp behind a lens cap, or dead pixels, may light.
+# The percentage of a black picture that a lamp behind a lens cap, or dead pixels, may light.
 LIT_PERCENT = 1.0
 MOVED_M, MOVED_RAD = 0.02, math.radians(0.7)
-# No wall stays one colour, bit for bit, for so long.
+# Over a motion this long no wall keeps one colour, bit for bit.
 PLAIN_M, PLAIN_RAD = 1.0, math.radians(60.0)
 
 
 class RepeatWatch:
-    """Tells a picture that merely repeats the last one while the robot has moved."""
+    """Detects a picture that only repeats the last one although the robot has moved."""
 
     def __init__(self) -> None:
         self._digest: int | None = None
         self._pose: Pose2D | None = None
 
     def is_repeated(self, picture: bytes | array[int], odometry: Odometry | None) -> bool:
-        """Whether it is, bit for bit, the last one, while the robot moves or is no longer where that came.
+        """Whether a picture is identical to the last one while the robot moves or has moved since.
 
-        Of a large picture every so many bytes are looked at. One of a single colour, a wall near by, stays
-        the same while the robot moves a little. Black is no colour: so look many dead cameras.
+        A large picture is sampled at intervals. A picture of a single colour, such as a near wall, may stay
+        the same over a small motion. Black does not count as a colour: many dead cameras give it.
         """
         content = np.frombuffer(picture, np.uint8)
         content = content[:: 1 + content.size // LOOKED_AT_BYTES]
@@ -82,20 +82,20 @@ class RepeatWatch:
 
 
 def is_black(rgb: np.ndarray[Any, Any]) -> bool:
-    """Whether a picture, uint8 (H, W, 3), shows nothing: all but LIT_PERCENT of it is black, noise aside."""
+    """Whether a picture, uint8 (H, W, 3), is black: all of it but LIT_PERCENT, apart from noise."""
     small = cv2.resize(rgb, (WIDTH_PX, HEIGHT_PX), interpolation=cv2.INTER_AREA)
     return bool(np.percentile(small.max(axis=2), 100.0 - LIT_PERCENT) <= BLACK)
 
 
 class MirrorCheck:
-    """Compares the picture's motion with odometry's turning, and counts votes: for the camera, against it,
-    and that it shows no turn.
+    """Compares the picture's motion with odometry's turning, and counts votes.
 
-    A turn votes only as it goes on in one sense: a picture that comes late shows what was before it.
+    A vote is for the camera, against it, or that the picture shows no turn. A turn votes only if the one
+    before had the same sense: a late picture shows what was before it.
     """
 
     def __init__(self, focal_share: float = FOCAL_PX / WIDTH_PX) -> None:
-        """`focal_share`: the focal length in widths of the picture."""
+        """`focal_share` is the focal length in picture widths."""
         self._focal_px = focal_share * WIDTH_PX
         self._last: tuple[np.ndarray[Any, Any], Pose2D] | None = None
         self._turned_rad = 0.0
@@ -104,28 +104,31 @@ class MirrorCheck:
 
     @property
     def mirrored(self) -> bool:
-        """Whether enough votes say that the picture is mirrored."""
+        """Whether the votes show that the picture is mirrored."""
         return -sum(self._votes) >= NEEDED
 
     @property
     def unmoved(self) -> bool:
-        """Whether picture after picture shows no turn, though the robot turns."""
+        """Whether the pictures show no turn although the robot turns."""
         return self._votes.count(0) >= UNMOVED_VOTES and not self._votes.count(1)
 
     @property
     def fault(self) -> str:
-        """Why the pictures may move nothing, or an empty text."""
+        """Why the pictures must not move the robot, or an empty text."""
         if self.mirrored:
             return MIRRORED
         return UNMOVED if self.unmoved else ""
 
     @property
     def votes(self) -> tuple[int, int]:
-        """For a camera that is right, and against it, of the newest comparisons."""
+        """The numbers of newest votes for the camera and against it."""
         return self._votes.count(1), self._votes.count(-1)
 
     def see(self, picture: Callable[[], np.ndarray[Any, Any]], pose: Pose2D) -> None:
-        """A picture and where the robot was when it came. `picture` gives it, uint8 (H, W, 3), if needed."""
+        """Take the pose of a picture.
+
+        `picture` returns the picture, uint8 (H, W, 3); it is called only if needed.
+        """
         if self._last is None:
             self._last = _small_grey(picture()), pose
             return
@@ -155,9 +158,10 @@ class MirrorCheck:
 
 
 def _rival_share(before: np.ndarray[Any, Any], now: np.ndarray[Any, Any]) -> float:
-    """How high the second peak of two pictures' phase correlation is, as a share of the first: 1 for stripes.
+    """Returns the second peak of two pictures' phase correlation as a share of the first: 1 for stripes.
 
-    Kuglin & Hines 1975: the inverse transform of the normalised cross power. In (H, W), float32, windowed.
+    Kuglin & Hines 1975: the inverse transform of the normalised cross power. Inputs are (H, W), float32,
+    windowed.
     """
     cross = np.fft.rfft2(now) * np.conj(np.fft.rfft2(before))
     surface = np.fft.irfft2(cross / (np.abs(cross) + 1e-9), s=now.shape)
@@ -175,7 +179,7 @@ def _has_texture(grey: np.ndarray[Any, Any]) -> bool:
 
 
 def _is_plain(content: np.ndarray[Any, Any]) -> bool:
-    """Whether a picture's bytes hold no more values than one colour has, and that is not black."""
+    """Whether a picture's bytes have no more values than a single colour has, and it is not black."""
     seen = np.flatnonzero(np.bincount(content, minlength=256))
     return 0 < len(seen) <= COLOUR_BYTES and int(seen[-1]) > BLACK
 

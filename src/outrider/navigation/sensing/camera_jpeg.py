@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A camera picture as the JPEG that both models see."""
+"""Converts a camera picture to the JPEG that both models see."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from outrider.core.sensors.camera import JPEG_QUALITY, MODEL_IMAGE_HEIGHT, MODEL
 
 
 def model_jpeg(rgb: np.ndarray[Any, Any]) -> bytes:
-    """A camera picture, uint8 (H, W, 3) RGB, as the JPEG that both models will see.
+    """Returns a camera picture, uint8 (H, W, 3) RGB, as the JPEG that both models see.
 
     Raises FrameError for any other array.
     """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Room around a rectangular body among the points of a planar scan. Pure functions, body frame, metres.
+"""Free room around a rectangular body in a planar scan. Pure functions, body frame, metres.
 
-Points are float arrays (N, 2): x ahead, y left of the body's middle.
+Points are float arrays (N, 2): x ahead, y to the left, from the body's middle.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ _SCALES = (1.0, 0.5, 0.2)
 
 
 NEAREST_M = 0.05
-"""What is nearer than this was not measured."""
+"""A smaller range is no measurement."""
 
 
 def measures(scan: RangeScan) -> bool:
-    """Whether any ray measured something: a hit, or, as infinity (REP 117), that nothing is within reach."""
+    """Whether any ray measured something: a hit, or infinity (REP 117), which means nothing within reach."""
     return any(range_m > NEAREST_M for range_m in scan.ranges)
 
 
 def hit_points(scan: RangeScan, reach_m: float = math.inf) -> tuple[Points, Points]:
-    """Points (N, 2) on the base that a scan shows within reach, and the indices (N,) of their rays.
+    """Returns a scan's hits (N, 2) within reach, in the base frame, and the indices (N,) of their rays.
 
-    What is too near to be measured counts as far as it may be; infinite and invalid ranges are no points.
+    A range of -inf (too near to measure) counts as `range_min`. Infinite and invalid ranges give no points.
     """
     ranges = np.asarray(scan.ranges, dtype=float)
     ranges = np.where(np.isneginf(ranges), scan.range_min, ranges)
@@ -50,19 +50,19 @@ def hit_points(scan: RangeScan, reach_m: float = math.inf) -> tuple[Points, Poin
 
 
 def is_own(points: Points, body: Footprint) -> Points:
-    """Which points (N,) lie within the body itself, its nose and tail excepted: the legs, not an obstacle."""
+    """Returns which points (N,) are the body's own, such as its legs; nose and tail excepted."""
     inside = np.abs(points) < (_FRONT_SHARE * body.half_length_m, body.half_width_m)
     return np.asarray(inside.all(axis=1))
 
 
 def scan_points(scan: RangeScan, body: Footprint | None = None, reach_m: float = 2.5) -> Points:
-    """The obstacles (N, 2) that a scan shows within reach, without the body's own parts."""
+    """Returns the obstacles (N, 2) that a scan shows within reach, without the body's own parts."""
     points, _ = hit_points(scan, reach_m)
     return points[~is_own(points, body or Footprint())]
 
 
 def free_ahead(points: Points, body: Footprint) -> float:
-    """How far the body can go straight ahead with its margins; inf if free."""
+    """Returns how far the body can go straight ahead with its margins; infinite if the way is free."""
     reach = body.half_width_m + SIDE_MARGIN_M
     ahead = (points[:, 0] > body.half_length_m * _FRONT_SHARE) & (np.abs(points[:, 1]) < reach)
     nearest = float(np.min(points[ahead, 0], initial=math.inf))
@@ -70,7 +70,7 @@ def free_ahead(points: Points, body: Footprint) -> float:
 
 
 def side_room(points: Points, body: Footprint) -> tuple[float, float]:
-    """How far the body can shift to its right (as a negative number) and to its left, at most a side step."""
+    """Returns how far the body can shift right (negative) and left, at most MAX_SIDE_STEP_M."""
     beside = np.abs(points[:, 0]) < body.half_length_m + SIDE_MARGIN_M
     y = points[beside, 1]
     edge = body.half_width_m + SIDE_MARGIN_M
@@ -80,9 +80,9 @@ def side_room(points: Points, body: Footprint) -> tuple[float, float]:
 
 
 def best_side_step(points: Points, body: Footprint, ahead_m: float, window: tuple[float, float]) -> float:
-    """The shift (left positive) from which `ahead_m` metres are freest and most comfortable.
+    """Returns the shift (left positive) from which `ahead_m` metres ahead are freest and most comfortable.
 
-    `window` bounds the shift beyond the room beside the body. Small shifts win where they do not matter.
+    `window` bounds the shift in addition to the room at the sides. A smaller shift wins between equals.
     """
     right, left = side_room(points, body)
     low, high = min(0.0, max(right, window[0])), max(0.0, min(left, window[1]))
@@ -91,7 +91,7 @@ def best_side_step(points: Points, body: Footprint, ahead_m: float, window: tupl
 
 
 def _offset_costs(points: Points, body: Footprint, offsets: Points, ahead_m: float) -> Points:
-    """Cost (K,) of going ahead from each of K offsets: metres missing first, comfort next, the shift last."""
+    """Returns the cost (K,) of going ahead from K offsets: missing metres, then comfort, then the shift."""
     aside = np.abs(points[None, :, 1] - offsets[:, None]) - body.half_width_m
     x = points[:, 0]
     in_way = (x > body.half_length_m * _FRONT_SHARE) & (aside < SIDE_MARGIN_M)
@@ -103,13 +103,13 @@ def _offset_costs(points: Points, body: Footprint, offsets: Points, ahead_m: flo
 
 
 def gaps(points: Points, body: Footprint) -> Points:
-    """Distance (N,) of each point from the body's edge; 0 inside."""
+    """Returns the distance (N,) of each point from the body's edge; 0 inside."""
     outside = np.maximum(np.abs(points) - (body.half_length_m, body.half_width_m), 0.0)
     return np.hypot(outside[:, 0], outside[:, 1])
 
 
 def push_away(points: Points, body: Footprint) -> tuple[float, float]:
-    """Direction (x, y) and strength in [0, 1] of getting clear of what a turn in place would sweep."""
+    """Returns the direction (x, y), of length 0 to 1, away from points that a turn in place would hit."""
     reach = body.radius_m + CONTACT_MARGIN_M
     distances = np.hypot(points[:, 0], points[:, 1])
     near = distances < reach
@@ -122,9 +122,10 @@ def push_away(points: Points, body: Footprint) -> tuple[float, float]:
 
 
 def safe_velocity(velocity: Velocity, points: Points, body: Footprint) -> Velocity:
-    """The velocity, or as much of it as brings the body no closer than the contact margin to any point.
+    """Returns the velocity, or a part of it that brings the body within the contact margin of no point.
 
-    Tried in turn: the whole scaled down, without its forward part, without its turn, the turn alone, a stop.
+    It tries in this order: all of it scaled down, without the forward part, without the turn, the turn
+    alone, and a stop.
     """
     if len(points) == 0:
         return velocity
@@ -144,7 +145,7 @@ def safe_velocity(velocity: Velocity, points: Points, body: Footprint) -> Veloci
 
 
 def _keeps_clear(velocity: Velocity, points: Points, body: Footprint, now: Points) -> bool:
-    """No point comes within the contact margin, except such as are there already and do not come nearer."""
+    """Whether no point comes within the contact margin, except those inside it that do not come nearer."""
     for horizon_s in _HORIZONS_S:
         yaw = velocity.wz * horizon_s
         shifted = points - (velocity.vx * horizon_s, velocity.vy * horizon_s)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a scan covers enough to move: no motion goes into a sector about which it says nothing. Pure.
+"""Decides where a scan covers enough to move: no motion enters a sector without measurements. Pure.
 
 A move ahead needs rays over the corridor that the body sweeps. A turn or a side step needs them from ahead
-to abeam on its side, so that a lidar which sees the half circle ahead suffices: what lies behind abeam is not
-asked for. Backing needs them behind. Bearings are of the base's axes, seen from the lidar, left positive.
+to abeam on its side, so a lidar that sees the half circle ahead suffices; nothing behind abeam is needed.
+Moving backwards needs them behind. Bearings are relative to the base's axes, seen from the lidar, left
+positive.
 """
 
 from __future__ import annotations
@@ -24,18 +25,18 @@ from outrider.navigation.sensing.clearance import (
     is_own,
 )
 
-# Between two rays that tell something: 7 degrees, or one step and a half of a coarser scan.
+# The largest gap between two valid rays: MAX_GAP_RAD, or MAX_STEPS steps of a coarser scan.
 MAX_GAP_RAD, MAX_STEPS = math.radians(7.0), 1.5
-# How much may be missing at the edge of what the lidar sees, at least.
+# The least that may be missing at the edge of the lidar's field of view.
 EDGE_RAD = math.radians(2.0)
 ABEAM_RAD = math.pi / 2
-# A lidar at the very nose looks at its own corridor from this far behind it.
+# A lidar at the very nose sees its own corridor from at least this far behind it.
 LEAST_AHEAD_M = 0.05
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """Which ways the scan lets the base move."""
+    """The directions in which the scan lets the base move."""
 
     ahead: bool = True
     behind: bool = True
@@ -47,7 +48,7 @@ EVERYWHERE = Coverage()
 
 
 def coverage(scan: RangeScan, body: Footprint) -> Coverage:
-    """Where the scan has rays that tell what is there, or that nothing is."""
+    """Returns the directions in which the scan has rays that hit something or are free."""
     bearings = telling_bearings(scan, body)
     least_rad = MAX_STEPS * abs(scan.angle_step)
     gap_rad, edge_rad = max(MAX_GAP_RAD, least_rad), max(EDGE_RAD, least_rad)
@@ -64,17 +65,17 @@ def coverage(scan: RangeScan, body: Footprint) -> Coverage:
 
 
 def telling_bearings(scan: RangeScan, body: Footprint) -> Points:
-    """Bearings (N,) of the rays that meet something outside the body, or nothing within reach."""
+    """Returns bearings (N,) of the rays that hit something outside the body, or nothing within reach."""
     ranges = np.asarray(scan.ranges, dtype=float)
     points, hits = hit_points(scan)
-    # Of what is too near nobody knows how near it is.
+    # A range of -inf is too near to measure, and does not count.
     measured = hits[~is_own(points, body) & np.isfinite(ranges[hits])]
     telling = np.concatenate([measured, np.flatnonzero(np.isposinf(ranges))])
     return np.asarray(scan.mount.yaw + scan.angle_min + telling * scan.angle_step)
 
 
 def blind_fault(motion: Motion, covered: Coverage) -> str:
-    """Why the scan does not let a motion go on, or an empty text."""
+    """Returns why the scan does not let a motion go on, or an empty text."""
     if motion.forward_m:
         return "" if covered.ahead else _blind("ahead")
     if motion.turn_rad:
@@ -83,7 +84,7 @@ def blind_fault(motion: Motion, covered: Coverage) -> str:
 
 
 def seen_part(velocity: Velocity, covered: Coverage) -> Velocity:
-    """The velocity without its parts that go where the scan says nothing."""
+    """Returns the velocity without its components into sectors that the scan does not cover."""
     return Velocity(
         _where(velocity.vx, covered.ahead, covered.behind),
         _where(velocity.vy, covered.left, covered.right),
@@ -106,7 +107,7 @@ def _where(speed: float, positive: bool, negative: bool) -> float:
 
 
 def _corridor(scan: RangeScan, body: Footprint, sense: float) -> tuple[float, float]:
-    """The bearings of the corridor beyond the nose (`sense` 1) or the tail (-1), as seen from the lidar."""
+    """Returns the lidar's bearings of the corridor beyond the nose (`sense` 1) or the tail (-1)."""
     half_m = body.half_width_m + SIDE_MARGIN_M
     ahead_m = max(LEAST_AHEAD_M, body.half_length_m + FRONT_MARGIN_M - sense * scan.mount.x)
     edges = (math.atan2(sense * (y - scan.mount.y), ahead_m) for y in (-half_m, half_m))
@@ -116,7 +117,7 @@ def _corridor(scan: RangeScan, body: Footprint, sense: float) -> tuple[float, fl
 
 
 def _covers(bearings: Points, low_rad: float, high_rad: float, gap_rad: float, edge_rad: float) -> bool:
-    """Whether bearings (N,) leave no larger gap in a sector, and reach to its edges."""
+    """Whether bearings (N,) reach both edges of a sector and leave no gap larger than `gap_rad` in it."""
     middle = (low_rad + high_rad) / 2.0
     off = np.sort(np.remainder(bearings - middle + math.pi, math.tau) - math.pi)
     half = (high_rad - low_rad) / 2.0

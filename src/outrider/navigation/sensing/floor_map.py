@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the floor is free, from scans and odometry, and the way from here to there over it.
+"""Maps the free floor from scans and odometry, and finds ways over it.
 
-For going to a place that is known already; the models look for what is not. Cells nobody has looked at count
-as free but dear, so a way is always tried, and what turns out to be a wall is gone around (the freespace
-assumption of Koenig and Likhachev, "D* Lite", AAAI 2002; here A* is simply run anew on a small grid).
+It is for places that are known already; the models search for others. Cells never seen count as free but
+expensive. So a way is always tried, and a wall that appears on it is bypassed (the freespace assumption of
+Koenig and Likhachev, "D* Lite", AAAI 2002; here A* simply runs again on a small grid).
 """
 
 from __future__ import annotations
@@ -28,10 +28,13 @@ BODY_RADIUS_M = 0.30
 COMFORT_M = 0.55
 CROWDED_COST, UNKNOWN_COST = 3.0, 1.0
 SIGHT_M = 4.0
-"""How far a thing is recognised in the camera's picture."""
+"""How far away the camera's picture still shows what a thing is."""
 OUT_OF_SIGHT_M = (0.8, 0.3)
-"""How far beyond what was in sight a place is to lie; nearer to it only where none lies as far."""
-# What no base that a text drives exceeds from scan to scan.
+"""How far a place must be beyond what was in sight.
+
+The second value applies if none is as far as the first.
+"""
+# The most that a base driven by texts moves from scan to scan.
 FASTEST_MPS, FASTEST_RPS, SLACK_M, SLACK_RAD = 0.8, 1.2, 0.25, math.radians(15.0)
 _CELLS = round(2 * HALF_EXTENT_M / CELL_M)
 _STEPS_M = np.arange(0.0, MAX_RANGE_M, CELL_M * 0.7)
@@ -41,9 +44,9 @@ Cell = tuple[int, int]
 
 
 class FloorMap:
-    """A square of 32 m around the first pose, in the frame of odometry. Thread-safe.
+    """A square map of 32 m around the first pose, in odometry's frame. Thread-safe.
 
-    Evidence per cell: above zero occupied, below zero free, zero unknown.
+    Evidence per cell: positive is occupied, negative is free, zero is unknown.
     """
 
     def __init__(self) -> None:
@@ -52,12 +55,12 @@ class FloorMap:
         self._lock = threading.Lock()
         self._last: tuple[Pose2D, float] | None = None
         self.num_breaks = 0
-        """How often odometry has jumped: places that were known before are not places of this map."""
+        """How often odometry has jumped. Places known before a jump are not places of this map."""
 
     def see(self, pose: Pose2D, scan: RangeScan) -> None:
-        """Take in a scan made at a pose of the base. A range of -inf is too near (REP 117), not free.
+        """Add a scan made at a pose of the base. A range of -inf is too near (REP 117), not free.
 
-        Where the robot cannot have come from the last pose, the map begins anew.
+        If the robot cannot have come from the last pose, the map starts anew.
         """
         self._begin_anew_after_a_break(pose, scan.stamp_s)
         ranges, lidar = np.asarray(scan.ranges, dtype=float), pose.compose(scan.mount)
@@ -87,7 +90,7 @@ class FloorMap:
                 self.num_breaks += 1
 
     def way(self, start: Pose2D, goal: Point, reach_m: float) -> list[Point] | None:
-        """The cheapest way to within `reach_m` of a goal, `start` not included; None where all are blocked.
+        """Returns the cheapest way, without `start`, to within `reach_m` of a goal; None if blocked.
 
         It ends where a straight line leads on to the goal.
         """
@@ -108,9 +111,9 @@ class FloorMap:
         return None if cells is None else [_point(origin, cell) for cell in cells]
 
     def place_out_of_sight(self, start: Pose2D, looked_from: Sequence[Point]) -> Point | None:
-        """Returns the place on known floor with the shortest way that is in sight from none of these points.
+        """Returns the nearest place by way on known floor that is in sight from none of `looked_from`.
 
-        From each of them the robot has looked all around. None where all known floor was in sight.
+        The robot has looked all around from each of these points. None if all known floor was in sight.
         """
         with self._lock:
             evidence, origin = self._evidence.copy(), self._origin
@@ -122,7 +125,7 @@ class FloorMap:
                 in_sight |= _in_sight(occupied, cell)
         beyond_m = cv2.distanceTransform((~in_sight).astype(np.uint8), cv2.DIST_L2, 3) * CELL_M
         first = _cell(origin, (start.x, start.y))
-        known = _closed(evidence < 0) & ~occupied  # far off there are gaps between the rays
+        known = _closed(evidence < 0) & ~occupied  # the rays leave gaps at a distance
         costs = np.where(known, _costs(evidence, first), np.inf)
         for least_m in OUT_OF_SIGHT_M:
             unseen = np.isfinite(costs) & (beyond_m >= least_m)
@@ -132,7 +135,7 @@ class FloorMap:
         return None
 
     def evidence_at(self, point: Point) -> int:
-        """Returns the evidence of a point's cell; 0 beyond the map."""
+        """Returns the evidence of a point's cell; 0 outside the map."""
         with self._lock:
             if self._origin is None or not all(map(math.isfinite, point)):
                 return 0
@@ -140,8 +143,9 @@ class FloorMap:
             return int(self._evidence[cell]) if _inside(cell) else 0
 
     def is_clear(self, start: Point, end: Point) -> bool:
-        """Whether the body can go straight from one point to another, as far as is known: true where nothing
-        was seen, so that who moves asks the scan too.
+        """Whether the body can go straight from one point to another, as far as the map shows.
+
+        It is true for unseen floor, so a moving robot must check the scan too.
         """
         with self._lock:
             evidence, origin = self._evidence.copy(), self._origin
@@ -159,12 +163,12 @@ class FloorMap:
 
 
 def _costs(evidence: np.ndarray[Any, Any], start: Cell) -> np.ndarray[Any, Any]:
-    """What a cell costs to cross: 1 where free and roomy, inf where the body does not fit."""
+    """Returns the cost of crossing each cell: 1 if free and roomy, infinite if the body does not fit."""
     free = (evidence <= 0).astype(np.uint8)
     room_m = cv2.distanceTransform(free, cv2.DIST_L2, 3) * CELL_M
     costs = 1.0 + UNKNOWN_COST * (evidence == 0) + CROWDED_COST * np.clip(1.0 - room_m / COMFORT_M, 0.0, 1.0)
     costs[room_m < BODY_RADIUS_M] = np.inf
-    # Where the robot stands it fits, whatever the scan makes of it.
+    # The robot fits at its own position, whatever the scan shows there.
     x, y = start
     nook = costs[max(0, x - 2) : x + 3, max(0, y - 2) : y + 3]
     nook[np.isinf(nook)] = 1.0 + CROWDED_COST
@@ -177,9 +181,9 @@ def _search(
     is_reached: Callable[[Cell], bool],
     least_rest: Callable[[Cell], float],
 ) -> list[Cell] | None:
-    """Returns the cheapest way to a cell that `is_reached`, by A*.
+    """Returns the cheapest way by A* to a cell for which `is_reached` is true.
 
-    `least_rest` is its heuristic: never more than what the way on from a cell costs.
+    `least_rest` is the heuristic: it must never exceed the true cost from a cell.
     """
     queue: list[tuple[float, float, Cell]] = [(0.0, 0.0, start)]
     best: dict[Cell, float] = {start: 0.0}
@@ -200,7 +204,7 @@ def _search(
 
 
 def _in_sight(occupied: np.ndarray[Any, Any], cell: Cell) -> np.ndarray[Any, Any]:
-    """The cells that a straight line of at most `SIGHT_M` joins with this one."""
+    """Returns the cells that a straight line of at most `SIGHT_M` joins with this one."""
     angles = np.linspace(0.0, 2.0 * math.pi, 720, endpoint=False)
     steps = np.arange(0.0, SIGHT_M / CELL_M, 0.7)
     rays = np.stack([np.cos(angles), np.sin(angles)])[:, :, None] * steps
@@ -212,7 +216,7 @@ def _in_sight(occupied: np.ndarray[Any, Any], cell: Cell) -> np.ndarray[Any, Any
 
 
 def _closed(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The cells without gaps of one or two between them."""
+    """Closes gaps of one or two cells."""
     closed = cv2.morphologyEx(cells.astype(np.uint8), cv2.MORPH_CLOSE, np.ones((3, 3), np.uint8))
     return np.asarray(closed, dtype=bool)
 
@@ -225,7 +229,10 @@ def _trace(parents: dict[Cell, Cell], end: Cell) -> list[Cell]:
 
 
 def _sees(occupied: np.ndarray[Any, Any], cell: Cell, goal: Cell) -> bool:
-    """Whether nothing stands between; what stands at the goal is the goal, or holds it."""
+    """Whether the line is free.
+
+    Obstacles within 0.5 m of the goal do not count: they are the goal or hold it.
+    """
     return not any(occupied[c] and math.dist(c, goal) > 0.5 / CELL_M for c in _line(cell, goal))
 
 

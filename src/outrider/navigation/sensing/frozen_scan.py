@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a scan shows what the robot does: it is not frozen, not mirrored and not turned. Sans-IO."""
+"""Checks that a scan follows the robot's motion: it is not frozen, mirrored or turned. Sans-IO."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from outrider.navigation.sensing.clearance import Points, hit_points
 from outrider.navigation.sensing.mirrored_scan import MIRRORED, TURNED, MirroredScan, TurnedScan
 from outrider.navigation.sensing.odometry_track import OdometryTrack
 
-# How far, across their surface, points must have moved, and how many, for a repeated scan to be a frozen one.
+# A repeated scan is frozen if MOVED_POINTS points must have moved by MOVED_M across their surface.
 MOVED_M, MOVED_POINTS, NEIGHBOURS_M = 0.01, 3, 0.5
-# The same for a part of it: of so many rays, no such share reads the same, bit for bit, by chance.
+# A part is frozen if, of PART_POINTS moved rays, more than PART_SHARE are the same, bit for bit.
 PART_MOVED_M, PART_POINTS, PART_SHARE = 0.05, 20, 0.2
-# How long a part counts as frozen before it is looked at anew: the robot may have slipped on the spot.
+# How long a part counts as frozen before a new comparison: the robot may have slipped on the spot.
 PART_S = 3.0
 # Some drivers send each sweep twice.
 REPEATED_S = 0.1
@@ -24,11 +24,11 @@ FROZEN = "the scan repeats itself while the robot moves: restart the lidar's dri
 
 
 class FrozenScan:
-    """Tells a scan that repeats itself, bit for bit, though the robot's motion must have changed it.
+    """Detects a scan that repeats itself, bit for bit, although the robot's motion must have changed it.
 
-    Walls along the way, and free space, stay as they are: they contradict nothing. Nor does odometry that is
-    newer than the scan: the robot may have moved since. Where the scan is newer, its pose is known once
-    odometry has caught up.
+    Walls along the way and free space do not change, so they are no evidence. Nor is odometry that is newer
+    than the scan: the robot may have moved since. The pose of a newer scan is known once odometry has
+    caught up.
     """
 
     def __init__(self) -> None:
@@ -39,11 +39,11 @@ class FrozenScan:
         self._unjudged: RangeScan | None = None
 
     def begin_goal(self) -> None:
-        """What was held against the lidar's mounting may have been mended."""
+        """Drop the votes against the lidar's mounting: it may have been corrected."""
         self._mirrored, self._turned = MirroredScan(), TurnedScan()
 
     def fault(self, scan: RangeScan, odometry: Odometry) -> str:
-        """Why nothing may move by this scan, or an empty text. Asked at every use of a scan."""
+        """Returns why nothing may move by this scan, or an empty text. Call it at every use of a scan."""
         if self.sees(scan, odometry):
             return FROZEN
         if self._mirrored.is_mirrored:
@@ -51,7 +51,7 @@ class FrozenScan:
         return TURNED if self._turned.is_turned else ""
 
     def sees(self, scan: RangeScan, odometry: Odometry) -> bool:
-        """Whether this scan is a frozen one. Asked at every use of a scan."""
+        """Whether this scan is frozen. Call it at every use of a scan."""
         self._track.take(odometry)
         if self._first is None or not _is_same(self._first, scan):
             self._first, self._before = scan, None
@@ -66,7 +66,7 @@ class FrozenScan:
         return len(_moved_rays(scan, self._before, pose, MOVED_M)) >= MOVED_POINTS
 
     def _judge_part(self, scan: RangeScan, odometry: Odometry) -> None:
-        """Once odometry has caught up with a scan: where it was made must be known well."""
+        """Check a scan for the other faults, once odometry has caught up: its pose must be known well."""
         self._unjudged = self._unjudged or scan
         if self._unjudged.stamp_s <= odometry.stamp_s:
             pose = self._track.pose_at(self._unjudged.stamp_s)
@@ -78,9 +78,9 @@ class FrozenScan:
 
 
 class _FrozenPart:
-    """Compares scans with an earlier one, as soon as the robot has moved far enough since.
+    """Compares scans with an earlier one, once the robot has moved far enough since.
 
-    A driver that merges scans keeps the part of a lidar which has died.
+    A driver that merges scans may keep the part of a lidar that has died.
     """
 
     def __init__(self) -> None:
@@ -89,11 +89,11 @@ class _FrozenPart:
 
     @property
     def is_frozen(self) -> bool:
-        """Whether a part of the last scan was of an earlier one."""
+        """Whether a part of the last scan repeated an earlier one."""
         return self._since_s is not None
 
     def see(self, scan: RangeScan, pose: Pose2D) -> None:
-        """Take a scan and the pose that it was made at."""
+        """Take a scan and its pose."""
         then = self._then
         if self._since_s is not None and not 0.0 <= scan.stamp_s - self._since_s <= PART_S:
             then = None
@@ -116,7 +116,7 @@ def _is_same(first: RangeScan, scan: RangeScan) -> bool:
 
 
 def _moved_rays(scan: RangeScan, before: Pose2D, now: Pose2D, least_m: float) -> Points:
-    """The rays (N,) whose points the robot's motion has moved by more than that across their surface."""
+    """Returns the rays (N,) whose points the motion moves by more than `least_m` across their surface."""
     points, rays = hit_points(scan)
     if len(points) < 2:
         return rays[:0]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MAX_GAP = 64
-"""Messages of one publisher that may be missing between two of its messages; more is another publisher."""
+"""The most messages of one publisher that may be lost in a row. A larger gap means another publisher."""
 
 
 @dataclass
@@ -16,11 +16,11 @@ class _Source:
 
 
 class HandSources:
-    """Separates the publishers of one topic by the numbers that each gives to its own messages.
+    """Separates the publishers of one topic by the sequence numbers that each gives to its messages.
 
-    A publisher counts its messages, and they come in order. A number that does not go on from a source's
-    last one is therefore another's. A source counts for `silence_s` after its last message, so that one whose
-    process died counts no longer, whatever the middleware still says of it.
+    A publisher's messages come in order. A number that does not continue a source's last one is therefore
+    from another. A source counts for `silence_s` after its last message. So a publisher whose process died
+    stops counting, even if the middleware still lists it.
     """
 
     def __init__(self, silence_s: float) -> None:
@@ -28,7 +28,7 @@ class HandSources:
         self._sources: list[_Source] = []
 
     def take(self, number: int, now_s: float) -> int:
-        """The number of publishers, given the sequence number of a message that has come."""
+        """Returns the number of publishers, given the sequence number of a new message."""
         self._sources = [s for s in self._sources if now_s - s.last_s <= self._silence_s]
         origin = max(
             (s for s in self._sources if s.number < number <= s.number + MAX_GAP),

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a scan turns and moves as the robot does. Sans-IO.
+"""Checks that a scan turns and moves as the robot does. Sans-IO.
 
-Where a lidar hangs upside down and tf does not say so, the scan turns the other way, and all that is on its
-left is on the right. Where tf has another yaw than the lidar, what the robot goes towards comes nearer on its
-side or behind it.
+If a lidar hangs upside down and tf does not say so, its scan turns the other way, and left and right are
+swapped. If tf has a wrong yaw for the lidar, obstacles ahead seem to approach from the side or from behind.
 """
 
 from __future__ import annotations
@@ -24,23 +23,23 @@ TURNED = (
     "the scan is turned: it moves another way than the robot goes; give the lidar's yaw in tf, or check "
     "odometry, then give the goal again"
 )
-# Turns and steps between two scans that are compared, at least so many rays of which measured something.
+# Turns and steps between two compared scans, and the least number of rays with a measurement in both.
 TURN_RAD, TURN_STEPS, STEP_M = (math.radians(8.0), math.radians(25.0)), 2.0, 0.08
 LEAST_RAYS = 30
-# How much scans of the same surroundings differ, and others more than that, in metres.
+# Medians in metres: matching scans differ by less than ALIKE_M, others by UNLIKE times more plus UNLIKE_M.
 ALIKE_M, UNLIKE, UNLIKE_M = 0.08, 3.0, 0.06
 VOTES, NEEDED = 12, 4
-# Ways, as long and as straight as that, between two scans that are compared, by how much a scan must show
-# that the robot has moved, and how many votes of them are needed.
+# The length and straightness of the way between two compared scans, how much of a motion a scan must show,
+# and the number of votes against its yaw.
 WAY_M, STRAIGHT_RAD, UNMOVED_M, WAYS_NEEDED = (0.2, 1.0), math.radians(15.0), 0.02, 3
-# The yaws that are held against that of tf, and how many points are compared at most.
+# The yaws that are compared with tf's, and the most points that are compared.
 YAWS_RAD, MOST_POINTS = np.radians(np.arange(0.0, 360.0, 15.0)), 720
 
 
 class MirroredScan:
-    """Compares scans before and after a turn on the spot, and counts votes for the scan and against it.
+    """Compares scans before and after a turn on the spot, and counts votes for and against the scan.
 
-    A turn votes only as it goes on in one sense: a scan that comes late shows what was before it.
+    A turn votes only if the one before had the same sense: a late scan shows what was before it.
     """
 
     def __init__(self) -> None:
@@ -50,11 +49,11 @@ class MirroredScan:
 
     @property
     def is_mirrored(self) -> bool:
-        """Whether enough votes say that the scan is mirrored."""
+        """Whether the votes show that the scan is mirrored."""
         return -sum(self._votes) >= NEEDED
 
     def see(self, scan: RangeScan, pose: Pose2D) -> None:
-        """Take a scan and the pose that it was made at."""
+        """Take a scan and its pose."""
         if self._then is None or len(self._then[0].ranges) != len(scan.ranges):
             self._then, self._turned_rad = (scan, pose), 0.0
             return
@@ -76,7 +75,7 @@ class MirroredScan:
 
 
 def _difference_m(before: RangeScan, now: RangeScan, steps: int) -> float:
-    """The median difference of a scan's ranges from those so many rays on in the one before; NaN of few."""
+    """Returns the median difference between a scan and the one before, shifted by `steps`; NaN if few."""
     first, last = max(0, -steps), len(now.ranges) - max(0, steps)
     with np.errstate(invalid="ignore"):
         off_m = np.abs(np.subtract(now.ranges[first:last], before.ranges[first + steps : last + steps]))
@@ -85,7 +84,7 @@ def _difference_m(before: RangeScan, now: RangeScan, steps: int) -> float:
 
 
 class TurnedScan:
-    """Compares scans before and after a way, and counts votes for the lidar's yaw in tf and against it."""
+    """Compares scans before and after a straight way, and votes for or against the lidar's yaw in tf."""
 
     def __init__(self) -> None:
         self._then: tuple[RangeScan, Pose2D] | None = None
@@ -93,11 +92,11 @@ class TurnedScan:
 
     @property
     def is_turned(self) -> bool:
-        """Whether enough votes say that the scan is turned."""
+        """Whether the votes show that the scan is turned."""
         return -sum(self._votes) >= WAYS_NEEDED
 
     def see(self, scan: RangeScan, pose: Pose2D) -> None:
-        """Take a scan and the pose that it was made at."""
+        """Take a scan and its pose."""
         if self._then is None or self._then[1].is_beyond(pose, WAY_M[1], STRAIGHT_RAD):
             self._then = scan, pose
         elif self._then[1].is_beyond(pose, WAY_M[0], math.inf):
@@ -112,7 +111,7 @@ class TurnedScan:
         offs_m = [_off_m(_turned(points - way, -turned_rad), now) for way in ways_m]
         unmoved_m, least_m = _off_m(_turned(points, -turned_rad), now), min(offs_m)
         if np.isnan([unmoved_m, *offs_m]).any() or unmoved_m < least_m + UNMOVED_M:
-            return  # a robot that slips, or walls along its way
+            return  # the robot slips, or moves along walls
         if least_m < ALIKE_M and offs_m[0] > UNLIKE * least_m + UNLIKE_M:
             self._votes.append(-1)
         elif offs_m[0] < ALIKE_M and max(offs_m) > UNLIKE * offs_m[0] + UNLIKE_M:
@@ -125,10 +124,10 @@ def _turned(points: Points, radians: float) -> Points:
 
 
 def _off_m(points: Points, scan: RangeScan) -> float:
-    """The median difference of a scan's ranges from points (N, 2) on the base; NaN of few."""
+    """Returns the median difference between a scan's ranges and points (N, 2) on the base; NaN if few."""
     x, y = _turned(points - (scan.mount.x, scan.mount.y), -scan.mount.yaw).T
     rays = np.round((np.arctan2(y, x) - scan.angle_min) / scan.angle_step).astype(int)
-    rays %= round(math.tau / abs(scan.angle_step))  # some scans hold a whole circle, and one ray more
+    rays %= round(math.tau / abs(scan.angle_step))  # some scans hold a whole circle and one more ray
     seen = rays < len(scan.ranges)
     with np.errstate(invalid="ignore"):
         off_m = np.abs(np.hypot(x, y)[seen] - np.asarray(scan.ranges)[rays[seen]])

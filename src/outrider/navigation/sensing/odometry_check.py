@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether what an odometry source sends is a pose: decided here, for every node that goes by odometry.
+"""Checks that an odometry source sends valid poses, for every node that uses odometry.
 
-Sans-IO: the owner hands in each sample with the time of its arrival. What is no pose is missing, and `fault`
-says why.
+Sans-IO: the owner passes each sample with the time of its arrival. An invalid sample counts as missing, and
+`fault` says why.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from outrider.core.values import STANDSTILL, Odometry, Pose2D, Velocity, wrap_an
 from outrider.navigation.clocks import BACKWARDS_S, ClockMapping, is_clock_jump
 from outrider.navigation.sensing.odometry_track import Speedometer
 
-# Of the squared norm, as tf2 has it.
+# Tolerance of the squared norm, as in tf2.
 UNIT_TOLERANCE = 0.01
 MAX_TILT_RAD = math.radians(45.0)
 MAX_COORDINATE_M = 100_000.0
-# Faster than any base that a text drives, and slower than any jump that matters.
+# Faster than any base that texts drive, and slower than any jump that matters.
 MAX_MPS, MAX_RPS = 2.0, 3.0
 SLACK_M, SLACK_RAD = 0.05, math.radians(8.0)
 # Twists beyond these are in other units.
 ABSURD_MPS, ABSURD_RPS = 6.0, 12.0
-# After a longer silence the next sample is a new beginning.
+# After a longer silence the next sample may be anywhere.
 SILENCE_S = 0.5
 STILL_S = 0.2
-# Of poses, over which a speed is reckoned where the source gives none.
+# The span of poses from which a velocity is computed if the source gives none.
 SPEED_S = 0.2
-# Without a fault for this long, odometry counts again.
+# Odometry counts again after this time without a fault.
 SETTLE_S = 1.0
 DEFAULT_FRAME = "odom"
 FIXED_FRAME_WORDS = frozenset({"odom"})
@@ -38,8 +38,9 @@ BASE_FRAME_WORDS = frozenset({"base", "body", "trunk"})
 
 @dataclass(frozen=True)
 class OdometrySample:
-    """Odometry as it came. The quaternion is ordered x, y, z, w; `stamp_s` is of the source's own clock, 0
-    where the source does not stamp.
+    """Odometry as received.
+
+    The quaternion is ordered x, y, z, w. `stamp_s` is on the source's own clock, 0 if it does not stamp.
     """
 
     position: tuple[float, float, float]
@@ -65,12 +66,11 @@ class _Seen:
 
 
 class OdometryCheck:
-    """Makes `Odometry` of samples. `fault` says why there is none at the moment, and is empty while there is.
+    """Makes `Odometry` from samples. `fault` says why there is none now, and is empty otherwise.
 
-    A fault lasts for SETTLE_S after the last sample that had one: a source that has jumped counts again once
-    it goes on from its new place, and two sources that take turns never do. A source that has never given a
-    velocity but 0 is taken to give none: then it is that of its poses. `is_simulated`: owner and source have
-    one clock.
+    A fault lasts for SETTLE_S after the last faulty sample. So a source that has jumped counts again once
+    it continues from its new pose, and two alternating sources never count. If a source has only ever given
+    zero velocity, it is computed from the poses. `is_simulated`: owner and source share one clock.
     """
 
     def __init__(self, is_simulated: bool = False) -> None:
@@ -83,7 +83,10 @@ class OdometryCheck:
         self._speed = Speedometer(SPEED_S)
 
     def take(self, sample: OdometrySample, received_s: float) -> Odometry | None:
-        """The sample as odometry stamped on the owner's clock, or None. `received_s` is its arrival there."""
+        """Returns the sample as odometry stamped on the owner's clock, or None.
+
+        `received_s` is its arrival there.
+        """
         fault = sample_fault(sample)
         if not fault:
             fault = self._break(sample, received_s)
@@ -108,7 +111,7 @@ class OdometryCheck:
         self._last = _Seen(sample, received_s, received_s if changed or not last else last.stamp_changed_s)
 
     def _break(self, sample: OdometrySample, received_s: float) -> str:
-        """Why the sample does not go on from the last one, or an empty text."""
+        """Returns why the sample does not continue from the last one, or an empty text."""
         if self._last is None:
             return ""
         frames = (sample.frame_id, sample.child_frame_id)
@@ -126,7 +129,7 @@ class OdometryCheck:
         return fault or self._jump(sample.pose, max(stamped_s, arrived_s))
 
     def _clock_fault(self, stamped_s: float, arrived_s: float, received_s: float) -> str:
-        """What is wrong with the stamps, given seconds since the last sample by them and by its arrival."""
+        """Returns what is wrong with the stamps, given seconds since the last sample by stamp and arrival."""
         assert self._last is not None
         if stamped_s == 0.0 and received_s - self._last.stamp_changed_s > STILL_S:
             return "odometry's stamps stand still: restart its source"
@@ -139,7 +142,7 @@ class OdometryCheck:
         return ""
 
     def _jump(self, pose: Pose2D, elapsed_s: float) -> str:
-        """How the pose is out of reach of the last one, if it is."""
+        """Returns how the pose is out of reach from the last one, or an empty text."""
         assert self._last is not None
         before = self._last.sample.pose
         if elapsed_s > SILENCE_S:
@@ -155,7 +158,7 @@ class OdometryCheck:
 
 
 def sample_fault(sample: OdometrySample) -> str:
-    """Why a sample by itself is no pose, or an empty text."""
+    """Returns why a sample is invalid by itself, or an empty text."""
     velocity = sample.velocity
     speeds = (velocity.vx, velocity.vy, velocity.wz)
     if not all(map(math.isfinite, (*sample.position, *sample.quaternion, *speeds))):
@@ -172,7 +175,7 @@ def sample_fault(sample: OdometrySample) -> str:
 
 
 def _tilt_fault(quaternion: tuple[float, float, float, float]) -> str:
-    """Whether the body's vertical is not that of the floor, as an optical frame's or a wrong order gives."""
+    """Returns how far the body is tilted, as with an optical frame or a wrong order, or an empty text."""
     x, y, _, _ = quaternion
     tilt_rad = math.acos(max(-1.0, min(1.0, 1.0 - 2.0 * (x * x + y * y))))
     if tilt_rad <= MAX_TILT_RAD:
@@ -184,7 +187,7 @@ def _tilt_fault(quaternion: tuple[float, float, float, float]) -> str:
 
 
 def _frame_fault(sample: OdometrySample) -> str:
-    """Whether its frames are not those of the base in odometry; an empty name counts as the right one."""
+    """Returns why its frames are not the base's in odometry, or an empty text; an empty name is accepted."""
     if sample.frame_id and not FIXED_FRAME_WORDS & _words(sample.frame_id):
         return f"odometry is in the frame {sample.frame_id!r}: its source must publish in odom"
     if sample.child_frame_id and not BASE_FRAME_WORDS & _words(sample.child_frame_id):
@@ -193,5 +196,5 @@ def _frame_fault(sample: OdometrySample) -> str:
 
 
 def _words(frame_id: str) -> set[str]:
-    """The words of a frame's own name, without a prefix such as `robot1/`."""
+    """Returns the words of a frame's own name, without a prefix such as `robot1/`."""
     return set(re.split(r"[_\W]+|\d+", frame_id.rpartition("/")[2].lower()))

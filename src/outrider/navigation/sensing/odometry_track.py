@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the robot was: odometry of the last while, to be asked for the moment of a picture, and its speed."""
+"""Keeps recent odometry, for the pose at the moment of a picture, and computes velocities from poses."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from outrider.core.values import STANDSTILL, Odometry, Pose2D, Velocity, wrap_an
 
 KEPT = 4000
 PERIOD_S = 0.01
-# Between two measurements no farther apart the robot moves evenly; past the last it has not moved far.
+# Poses are interpolated over gaps up to GAP_S, and taken as constant up to BEYOND_S outside the track.
 GAP_S, BEYOND_S = 0.5, 0.1
 
 
 class OdometryTrack:
-    """The last KEPT measurements, thinned out to one for each PERIOD_S. Times are the owner's."""
+    """Keeps the last KEPT measurements, at most one per PERIOD_S. Times are the owner's."""
 
     def __init__(self) -> None:
         self._track: deque[Odometry] = deque(maxlen=KEPT)
 
     def take(self, odometry: Odometry) -> None:
-        """A new measurement. One after a gap begins a new track, for its source may have begun anew, and so
-        does one from before the last: the clock went back.
+        """Add a measurement. After a gap, or if the clock went back, a new track begins.
+
+        The source may have started anew.
         """
         if self._track and abs(odometry.stamp_s - self._track[-1].stamp_s) > GAP_S:
             self._track.clear()
@@ -32,11 +33,11 @@ class OdometryTrack:
 
     @property
     def newest(self) -> Pose2D | None:
-        """The last pose; None where there is none yet."""
+        """The last pose; None before the first."""
         return self._track[-1].pose if self._track else None
 
     def pose_at(self, time_s: float) -> Pose2D | None:
-        """The pose at a time, between the measurements before and after it; None where nothing tells it."""
+        """Returns the pose at a time, interpolated between two measurements; None if it is not known."""
         index = bisect_left(self._track, time_s, key=lambda odometry: odometry.stamp_s)
         before = self._track[index - 1] if index > 0 else None
         after = self._track[index] if index < len(self._track) else None
@@ -54,8 +55,9 @@ def _between(before: Odometry, after: Odometry, time_s: float) -> Pose2D:
 
 
 class Speedometer:
-    """Body velocity from the poses of the last `window_s`: 0 as long as they span less than a quarter of it,
-    and after a gap.
+    """Computes the body's velocity from the poses of the last `window_s`.
+
+    It is 0 after a gap, and while the poses span less than a quarter of the window.
     """
 
     def __init__(self, window_s: float) -> None:
@@ -63,11 +65,14 @@ class Speedometer:
         self._poses: deque[tuple[float, Pose2D]] = deque()
 
     def forget(self) -> None:
-        """Reckon from no pose before now."""
+        """Drop all poses up to now."""
         self._poses.clear()
 
     def velocity(self, pose: Pose2D, time_s: float) -> Velocity:
-        """That at a pose, in the robot's own frame; of several of one time the first is kept."""
+        """Returns the velocity at a pose, in the robot's own frame.
+
+        The first of several poses at one time counts.
+        """
         poses = self._poses
         if poses and not 0.0 <= time_s - poses[-1][0] <= GAP_S:
             poses.clear()

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether what a lidar's driver sends is a scan of the robot's surroundings: decided here, for every node.
+"""Checks that a lidar's driver sends valid scans of the surroundings, for every node.
 
-Sans-IO: the owner hands in each scan with the time of its arrival. What is no scan is missing, and `fault`
-says why. Ranges leave here by one convention: NaN tells nothing, -inf is too near, inf is free (REP 117).
+Sans-IO: the owner passes each scan with the time of its arrival. An invalid scan counts as missing, and
+`fault` says why. Ranges are converted to one convention: NaN is no measurement, -inf is too near, inf is
+free (REP 117).
 """
 
 from __future__ import annotations
@@ -20,25 +21,25 @@ from outrider.navigation.sensing.clearance import NEAREST_M
 from outrider.navigation.sensing.scan_reference import ScanReference
 from outrider.navigation.sensing.transforms import Matrix, TransformTree
 
-# Rays by which the length may differ from what the angles say: drivers round.
+# By how many rays the length may differ from the angles: drivers round.
 LENGTH_TOLERANCE = 2.0
 MAX_STEP_RAD = 0.2
 LEAST_REACH_M = 1.0
 MAX_TILT_RAD = math.radians(10.0)
 MAX_MOUNT_M = 2.0
-# How far a lidar's place may lie from that of the scan before, and how fast one turns that is turned.
+# How far the lidar may move between two scans, and how fast a turning lidar turns.
 JUMP_M, JUMP_RAD, MAX_PAN_RPS = 0.2, math.radians(15.0), 3.0
 JUMPED = "the place of the lidar's frame {!r} in tf jumps: let one publisher alone give it"
 STILL_S = 0.2
-# Of range_max, past which no lidar measures, and how many numbers there may stand for nothing found.
+# Ranges beyond FAR_BEYOND * range_max are none, and at most FEW distinct values of them may mean "free".
 FAR_BEYOND, FEW = 1.5, 3
-# Without a fault for this long, scans count again.
+# Scans count again after this time without a fault.
 SETTLE_S = 1.0
 
 
 @dataclass(frozen=True)
 class ScanSample:
-    """A scan as it came. `stamp_s` is of the source's own clock, 0 where the source does not stamp."""
+    """A scan as received. `stamp_s` is on the source's own clock, 0 if it does not stamp."""
 
     ranges: Any
     angle_min: float
@@ -51,10 +52,10 @@ class ScanSample:
 
 
 class ScanCheck:
-    """Makes `RangeScan`s of samples. `fault` says why there is none now, and is empty while there is one.
+    """Makes `RangeScan`s from samples. `fault` says why there is none now, and is empty otherwise.
 
-    A fault of a sample lasts for SETTLE_S after the last that had one; a lack of its transform, which
-    `lacks_transform` tells, until there is one. `is_simulated`: owner and source have one clock.
+    A sample's fault lasts for SETTLE_S after the last faulty sample. A missing transform, which sets
+    `lacks_transform`, lasts until there is one. `is_simulated`: owner and source share one clock.
     """
 
     def __init__(self, transforms: TransformTree, base_frame: str, is_simulated: bool = False) -> None:
@@ -70,7 +71,10 @@ class ScanCheck:
         self._mount: tuple[str, Pose2D, bool, float] | None = None
 
     def take(self, sample: ScanSample, received_s: float) -> RangeScan | None:
-        """The sample as a scan stamped on the owner's clock, or None. `received_s` is its arrival there."""
+        """Returns the sample as a scan stamped on the owner's clock, or None.
+
+        `received_s` is its arrival there.
+        """
         fault = sample_fault(sample) or self._break(sample, received_s) or self._change(sample, received_s)
         if fault:
             self._lasting, self._fault_s = fault, received_s
@@ -92,8 +96,9 @@ class ScanCheck:
         return self._placed(sample, mount, flipped, received_s)
 
     def _has_jumped(self, frame: str, mount: Pose2D, flipped: bool, made_s: float) -> bool:
-        """Whether the lidar is not where it was at the last scan of its frame, a faulty one too, nor can have
-        been moved from there. `made_s`: by the stamps, as scans may arrive in bursts.
+        """Whether the lidar is out of reach of where it was at the last scan of its frame.
+
+        A faulty scan counts too. `made_s` is by the stamps, since scans may arrive in bursts.
         """
         now = frame, mount, flipped, made_s
         (was_frame, before, was_flipped, before_s), self._mount = self._mount or now, now
@@ -115,7 +120,7 @@ class ScanCheck:
         return self._reference.fault(geometry, told_by(sample), received_s)
 
     def _break(self, sample: ScanSample, received_s: float) -> str:
-        """Why the sample does not go on from the last one, or an empty text."""
+        """Returns why the sample does not continue from the last one, or an empty text."""
         last, self._last = self._last, (sample, received_s)
         if last is None or last[0].stamp_s != sample.stamp_s or not sample.stamp_s:
             self._stamp_changed_s = received_s
@@ -142,7 +147,7 @@ class ScanCheck:
 
 
 def sample_fault(sample: ScanSample) -> str:
-    """Why a sample by itself is no scan, or an empty text."""
+    """Returns why a sample is invalid by itself, or an empty text."""
     number, step = len(sample.ranges), sample.angle_step
     if not sample.frame_id.strip("/"):
         return "the scan names no frame: set frame_id in the lidar's driver"
@@ -178,14 +183,17 @@ def _reach_fault(sample: ScanSample) -> str:
 
 
 def _is_in_other_units(sample: ScanSample) -> bool:
-    """Whether half of the ranges are far beyond the reach, and differ: "free" would be one number."""
+    """Whether over half of the ranges are far beyond range_max and differ: "free" would be one number."""
     ranges = np.asarray(sample.ranges, dtype=float)
     beyond = ranges[np.isfinite(ranges) & (ranges > FAR_BEYOND * sample.range_max)]
     return len(beyond) > len(ranges) / 2 and len(np.unique(beyond)) > FEW
 
 
 def told_by(sample: ScanSample) -> Matrix:
-    """Ranges (N,) by the convention of `RangeScan`: a 0, or what no sensor measures, tells nothing."""
+    """Returns ranges (N,) in `RangeScan`'s convention.
+
+    A 0, or a range nearer than any sensor's, becomes NaN.
+    """
     ranges = np.asarray(sample.ranges, dtype=float)
     with np.errstate(invalid="ignore"):
         nothing = (ranges <= NEAREST_M) & ~np.isneginf(ranges)
@@ -195,9 +203,9 @@ def told_by(sample: ScanSample) -> Matrix:
 
 
 def planar(matrix: Matrix, frame_id: str) -> tuple[Pose2D, bool]:
-    """Where a lidar stands on the base, and whether it hangs upside down, its scans then running clockwise.
+    """Returns a lidar's pose on the base, and whether it is upside down, so that its scans run clockwise.
 
-    Raises TransformError where it is tilted or far from the robot.
+    Raises TransformError if it is tilted or far from the robot.
     """
     upright, place = float(matrix[2, 2]), matrix[:3, 3]
     tilt_rad = math.acos(min(1.0, abs(upright)))

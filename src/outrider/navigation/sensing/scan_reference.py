@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a scan is of the same lidar, and of the same surroundings, as those before it. Sans-IO.
+"""Checks that a scan is from the same lidar and surroundings as those before it. Sans-IO.
 
-A lidar stays where it is mounted, and what stands all around a robot does not vanish from one scan to the
-next: a driver that says so is broken, and its free space is none.
+A lidar stays where it is mounted, and obstacles all around a robot do not vanish from one scan to the next.
+A driver that reports this is broken, and its free space is not free.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import numpy as np
 
 from outrider.navigation.sensing.transforms import Matrix
 
-# What angles of drivers that round, or vary their number of rays, differ by beside an increment; and reaches.
+# Tolerances for drivers that round or vary their rays: of angles (besides one increment), and of the reach.
 ANGLE_RAD, REACH_SHARE = 0.1, 0.1
-# Of all rays that hit something at least, and of these, that turn free at once, for so many scans: lidars
-# that scatter their rays see less in some.
+# A scan is lost if at least SURROUNDED of its rays hit something and VANISHED of these turn free at once.
+# Lidars that scatter their rays see less in some scans, so LOST_SCANS in a row make a fault.
 SURROUNDED, VANISHED, LOST_SCANS = 0.25, 0.3, 2
-# After a longer silence the lidar may have been started anew, elsewhere.
+# After a longer silence the lidar may have been restarted elsewhere.
 RESTART_S = 2.0
 Geometry = tuple[float, float, float, float]
 
 
 class ScanReference:
-    """What scans are held against: the geometry of the first, and how much the last good ones saw."""
+    """The reference for scans: the geometry of the first, and the share of hits in the last good ones."""
 
     def __init__(self) -> None:
         self._geometry: Geometry | None = None
@@ -32,10 +32,10 @@ class ScanReference:
         self._taken_s = -math.inf
 
     def fault(self, geometry: Geometry, told: Matrix, received_s: float) -> str:
-        """Why a scan is not of what the last ones were of, or an empty text; it lasts until one is again.
+        """Returns why a scan does not match the last ones, or an empty text; lasts until one matches.
 
-        `geometry`: first and last angle, increment and range_max. `told`: its ranges (N,), by the convention
-        of `RangeScan`.
+        `geometry` is first and last angle, increment and range_max. `told` are the ranges (N,), in
+        `RangeScan`'s convention.
         """
         if not 0.0 <= received_s - self._taken_s <= RESTART_S:
             self._geometry, self._hits, self._num_lost = geometry, 0.0, 0

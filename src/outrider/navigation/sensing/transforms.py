@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tree of coordinate frames over time, as tf has it: static and moving transforms in, lookups out.
+"""A tree of coordinate frames over time, like tf: static and moving transforms in, lookups out.
 
-A transform is a 4x4 float matrix that takes points of the child frame into the parent frame; metres. Sans-IO.
+A transform is a 4x4 float matrix that takes points of the child frame to the parent frame, in metres.
+Sans-IO.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ Vector = tuple[float, float, float]
 Quaternion = tuple[float, float, float, float]
 
 KEPT_S = 2.0
-# How far before the oldest or after the newest of a moving transform a lookup may lie.
+# How far outside the times of a moving transform a lookup may be.
 MAX_EXTRAPOLATION_S = 0.2
 UNIT_TOLERANCE = 0.01
 
 
 @dataclass(frozen=True)
 class StampedTransform:
-    """Where `child` is in `parent`; the quaternion is ordered x, y, z, w. Static ones hold at any time."""
+    """The pose of `child` in `parent`. The quaternion is ordered x, y, z, w. Static ones hold at any time."""
 
     parent: str
     child: str
@@ -38,21 +39,21 @@ class StampedTransform:
 
     @property
     def is_finite(self) -> bool:
-        """Whether it is a translation and a rotation: all numbers, with a unit quaternion."""
+        """Whether it is a valid translation and rotation: finite numbers, and a unit quaternion."""
         numbers = (*self.translation, *self.quaternion, self.stamp_s)
         norm = sum(part * part for part in self.quaternion)
         return all(map(math.isfinite, numbers)) and abs(norm - 1.0) < UNIT_TOLERANCE
 
 
 class TransformTree:
-    """Keeps the newest KEPT_S of every transform. A leading slash of a frame's name does not count."""
+    """Keeps the newest KEPT_S of every transform. A leading slash in a frame's name does not count."""
 
     def __init__(self) -> None:
         self._edges: dict[str, list[StampedTransform]] = {}
         self._unsound: set[str] = set()
 
     def put(self, transform: StampedTransform) -> None:
-        """Add a transform; a new parent replaces the old one. One that is no transform is left out."""
+        """Add a transform. A new parent replaces the old one. An invalid transform is ignored."""
         child = _name(transform.child)
         if not transform.is_finite:
             self._unsound.add(child)
@@ -67,20 +68,20 @@ class TransformTree:
             self._edges[child] = [*(one for one in kept if one.stamp_s >= oldest_s), transform]
 
     def lookup(self, target: str, source: str, stamp_s: float = 0.0) -> Matrix:
-        """The matrix that takes points of `source` into `target` at a time; 0 where it is not known.
+        """Returns the matrix that takes points of `source` to `target` at a time; 0 means an unknown time.
 
-        Raises TransformError, with what to do, where tf does not connect them or not at that time.
+        Raises TransformError, with a remedy, if tf does not connect the frames, or not at that time.
         """
         down, up = self._way_between(_name(target), _name(source))
         return np.asarray(np.linalg.inv(self._along(down, stamp_s)) @ self._along(up, stamp_s))
 
     def moves(self, target: str, source: str) -> bool:
-        """Whether two frames move against each other. Raises TransformError where none connect them."""
+        """Whether two frames move relative to each other. Raises TransformError if nothing connects them."""
         down, up = self._way_between(_name(target), _name(source))
         return not all(self._edges[child][-1].static for child in (*down, *up))
 
     def _way_between(self, target: str, source: str) -> tuple[list[str], list[str]]:
-        """The frames below the nearest common ancestor, from each of the two upwards."""
+        """Returns the frames below the nearest common ancestor, from each of the two upwards."""
         down, up = self._way_up(target), self._way_up(source)
         common = next((frame for frame in up if frame in down), None)
         if common is None:
@@ -88,7 +89,7 @@ class TransformTree:
         return down[: down.index(common)], up[: up.index(common)]
 
     def _way_up(self, frame: str) -> list[str]:
-        """The frame and its ancestors; a loop ends where it closes."""
+        """Returns the frame and its ancestors; a loop ends where it closes."""
         way = [frame]
         while way[-1] in self._edges:
             parent = _name(self._edges[way[-1]][-1].parent)
@@ -114,12 +115,12 @@ class TransformTree:
 
 
 def _is_new_source(newest: StampedTransform, transform: StampedTransform) -> bool:
-    """Whether what was kept no longer counts: another parent, or a clock that was set back."""
+    """Whether the kept transforms no longer count: another parent, or a clock that was set back."""
     return newest.parent != transform.parent or transform.stamp_s < newest.stamp_s - KEPT_S
 
 
 def _at(kept: list[StampedTransform], stamp_s: float) -> Matrix:
-    """The transform at a time, between two stamps interpolated."""
+    """Returns the transform at a time, interpolated between two stamps."""
     newest = kept[-1]
     if newest.static:
         return _matrix(newest.translation, newest.quaternion)

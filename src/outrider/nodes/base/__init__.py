@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commanding a base: the action node and the ways to command."""
+"""Commands a base: the action node and the interfaces of bases."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The action node: verified text in, bounded velocities and reports out, and a stop for all else."""
+"""The action node: turns verified text into bounded velocities and reports; anything else is a stop."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ from outrider.nodes.common.twist_input import TwistInput
 from outrider.runtime.node_graph.stop_record import StopRecord
 
 STOP_REPEATS = 5
-# Between ticks once nobody has asked for a motion for a while; whether a simulated clock runs takes more.
+# Periods of ticks after IDLE_AFTER_S without a motion. A simulated clock must be watched more often.
 IDLE_PERIOD_S, SIMULATED_IDLE_PERIOD_S, IDLE_AFTER_S = 0.5, 0.07, 1.0
 HAND_TOPICS = ("cmd_vel_joy", "cmd_vel_console")
 PEOPLE_TOPICS = ("e_stop", *HAND_TOPICS)
-# Messages of the emergency stop that may be under way on one subscription and received on another.
+# How many emergency stops are remembered, since each may arrive on several subscriptions.
 REMEMBERED_STOPS = 64
-# How long the last report may take to those who listen; the base has been stopped by then.
+# How long to wait until subscribers have received the last report. The base stands by then.
 REPORT_TAKEN = Duration(seconds=0.3)
 
 
 class ActionNode(OutriderNode):
-    """Hosts a `Pilot`. It alone commands the base, and only while it is active."""
+    """Hosts a `Pilot`. Only this node commands the base, and only while it is active."""
 
     spec_name = "action"
     pilot: Pilot
@@ -83,11 +83,11 @@ class ActionNode(OutriderNode):
         self.keep(server, self.destroy_service)
 
     def _open_hands(self) -> None:
-        """What people give, from publishers of every QoS.
+        """Subscribe to the velocities and stops of people, from publishers with any QoS.
 
-        A velocity is live: one that is lost is followed by the next, and one sent again would be too late.
-        A stop must not be lost, so that it is read reliably too, and what is latched with it. These two may
-        engage alone: an old release, or one that comes late, must not undo the stop of another.
+        A lost velocity is replaced by the next one. A stop must not be lost, so it is also read as reliable
+        and latched. These two subscriptions can only engage: an old or late release must not undo another
+        stop.
         """
         self._sources = {topic: HandSources(self.value("joystick_s")) for topic in HAND_TOPICS}
         for topic in HAND_TOPICS:
@@ -95,14 +95,14 @@ class ActionNode(OutriderNode):
         self._stops: deque[tuple[int, int | None]] = deque(maxlen=REMEMBERED_STOPS)
         self.subscription(Bool, "e_stop", self._on_e_stop, qos.FROM_ANY)
         for profile in (qos.EVENTS, qos.ALL_LATCHED):
-            # Beside the one that takes from all: publishers whose QoS does not fit these are no fault.
+            # In addition to the one that fits all publishers: a QoS that does not fit these is no fault.
             sure = self.create_subscription(
                 Bool, "e_stop", self._on_sure_e_stop, profile, event_callbacks=qos.without_events()
             )
             self.keep(sure, self.destroy_subscription)
 
     def pilot_settings(self) -> PilotSettings:
-        """What the parameters ask for."""
+        """Returns the settings that the parameters ask for."""
         return PilotSettings(
             silence_s=self.value("deadman_s"),
             joystick_s=self.value("joystick_s"),
@@ -135,7 +135,7 @@ class ActionNode(OutriderNode):
         if end is not None:
             self._report(end)
         self._base.close()
-        # The process may end now, and what has not been taken by then is lost.
+        # The process may end now, and a report not received by then is lost.
         self._reports.wait_for_all_acked(REPORT_TAKEN)
 
     def cleanup(self) -> None:
@@ -196,7 +196,10 @@ class ActionNode(OutriderNode):
         self._scan = self._scans.take(message, came_s)
 
     def _on_hand(self, topic: str, message: Twist, info: dict[str, Any]) -> None:
-        """A topic that two publish counts as two drivers. Nobody drives where a stop may not be received."""
+        """Take a velocity; two publishers of a topic count as two drivers.
+
+        Ignored if a stop might not arrive.
+        """
         if not self._active or self.watch.fault(*PEOPLE_TOPICS):
             return
         self._be_quick()
@@ -207,8 +210,10 @@ class ActionNode(OutriderNode):
             self.get_logger().warning(_hands_warning(self.pilot.drivers), throttle_duration_sec=1.0)
 
     def _are_several(self, topic: str, info: dict[str, Any]) -> bool:
-        """By the numbers of their messages; where ROS (Humble) or the middleware gives none, as the graph has
-        it, in which one that died counts for some seconds more.
+        """Whether a topic has several publishers, by the sequence numbers of their messages.
+
+        Without numbers (ROS Humble, some middleware) by the graph, where a dead one counts for some
+        seconds.
         """
         number = info.get("publication_sequence_number")
         if number is None:
@@ -221,7 +226,7 @@ class ActionNode(OutriderNode):
         self._on_sure_e_stop(message, info)
 
     def _on_sure_e_stop(self, message: Bool, info: dict[str, Any]) -> None:
-        """Engage, once for each message, however many subscriptions it comes by."""
+        """Engage once per message, even if it comes on several subscriptions."""
         key = info.get("source_timestamp", 0), info.get("publication_sequence_number")
         if message.data and (not key[0] or key not in self._stops):
             self._stops.append(key)
@@ -246,7 +251,10 @@ class ActionNode(OutriderNode):
             self._keep_stop(engaged)
 
     def _keep_stop(self, engaged: bool) -> None:
-        """For the process that follows if this one dies. The stop itself does not depend on it."""
+        """Save the stop for the next process, in case this one dies.
+
+        The stop itself does not depend on it.
+        """
         try:
             self._stop_record.keep(engaged)
         except (ConfigError, OSError) as error:
@@ -267,14 +275,14 @@ class ActionNode(OutriderNode):
             raise
 
     def _be_quick(self) -> None:
-        """Wait for every measurement, and tick at the commands' rate."""
+        """Wake for every measurement, and tick at the rate of the commands."""
         self._asked_s = time.monotonic()
         self._sensors.read()
         self._sensors.is_open = True
         pace(self._ticking, 1.0 / self.value("rate_hz"))
 
     def _pace(self, drive: Drive) -> None:
-        """Tick and measure less often once nothing has been going on for a while."""
+        """Tick and measure less often after some idle time."""
         assert self._base is not None
         if drive != Drive() or self.pilot.is_moving or self.pilot.drivers or not self._base.is_idle:
             self._be_quick()
@@ -283,7 +291,7 @@ class ActionNode(OutriderNode):
             pace(self._ticking, SIMULATED_IDLE_PERIOD_S if self.is_simulated else IDLE_PERIOD_S)
 
     def _trouble(self) -> str:
-        """Why no text may move the base now, or an empty text."""
+        """Returns why no text may move the base now, or an empty text."""
         assert self._base is not None
         return self.watch.fault() or self._base.trouble()
 
@@ -297,7 +305,7 @@ class ActionNode(OutriderNode):
             self._report(drive.end)
 
     def _stop_base(self) -> None:
-        """Now, and more than once: a single message may be lost."""
+        """Stop the base now. Several messages are sent, since one may be lost."""
         for _ in range(STOP_REPEATS):
             if self._base is not None:
                 self._base.stop()
@@ -309,7 +317,7 @@ class ActionNode(OutriderNode):
 
 
 def _hands_warning(drivers: tuple[str, ...]) -> str:
-    """Who drives by hand; an empty text where nobody does."""
+    """Returns a warning of who drives by hand, or an empty text."""
     if len(drivers) > 1:
         return f"two drivers at once ({', '.join(drivers)}): the robot stands until one of them lets go"
     return f"driven by hand on {drivers[0]}: texts move nothing" if drivers else ""

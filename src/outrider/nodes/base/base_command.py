@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ways to command a base: Twist (stamped or not) on cmd_vel, the Go2's sport API, nav2, or the log."""
+"""Interfaces to a base: Twist (stamped or not) on cmd_vel, the Go2's sport API, nav2, or the log only."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from outrider.runtime.node_graph.node_specs import COMMAND_INTERFACES
 
 
 class BaseCommand(Protocol):
-    """Velocities out; `stop` is sent beside the zero velocity, by whatever else the base listens to.
+    """Sends velocities to a base. `stop` is sent in addition to the zero velocity, in the base's own way.
 
-    `start` and `close` frame the time in which the base is ours; `tick` is called at the commands' rate, and
-    less often while the base `is_idle`. `refused` and `overdue` count commands that the base turned down, and
-    that it left unanswered.
+    `start` and `close` enclose the time in which this node commands the base. `tick` is called at the rate
+    of the commands, and less often while the base `is_idle`. `refused` counts commands that the base
+    refused, `overdue` those that it did not answer.
     """
 
     refused: int
@@ -37,61 +37,65 @@ class BaseCommand(Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether `tick` has nothing to carry on, so that it may be called less often."""
+        """Whether `tick` has nothing to do, so that it may be called less often."""
 
     @property
     def make_executor(self) -> Callable[[Motion], MotionExecutor] | None:
-        """What carries out whole motions by itself; None where velocities are wanted."""
+        """Makes an executor of whole motions; None if the base takes velocities."""
 
     def start(self) -> None:
-        """Prepares the base for velocities."""
+        """Prepare the base for velocities."""
 
     def tick(self, held: bool = False) -> None:
-        """Does what is due between velocities, such as deadlines of calls; nothing that moves the base while
-        the emergency stop has it `held`.
+        """Do what is due between velocities, such as deadlines of calls.
+
+        While the emergency stop is engaged (`held`) it does nothing that moves the base.
         """
 
     def send(self, velocity: Velocity) -> None:
-        """Sends a velocity to the base."""
+        """Send a velocity to the base."""
 
     def stop(self) -> None:
-        """Stops the base."""
+        """Stop the base."""
 
     def close(self) -> None:
-        """Releases what the command holds."""
+        """Release the resources of the interface."""
 
     def trouble(self) -> str:
-        """Why no text may move the base now, or an empty text. A person may drive it while `is_ready`."""
+        """Returns why no text may move the base now, or an empty text.
+
+        A person may drive while `is_ready`.
+        """
 
     def warning(self) -> str:
-        """What is wrong with the base, or an empty text."""
+        """Returns what is wrong with the base, or an empty text."""
 
 
 class _Unanswered:
-    """A base that is commanded without an answer: nothing to prepare, to wait for, or to give back."""
+    """A base that gives no answers: there is nothing to prepare, to wait for, or to release."""
 
     refused = overdue = 0
     is_ready = is_idle = True
     make_executor = None
 
     def start(self) -> None:
-        """Ready as it is."""
+        """Does nothing: the base is always ready."""
 
     def tick(self, held: bool = False) -> None:
-        """Nothing is due."""
+        """Does nothing: no deadlines."""
 
     def trouble(self) -> str:
         return ""
 
     def close(self) -> None:
-        """Nothing was taken."""
+        """Does nothing: there is nothing to release."""
 
     def warning(self) -> str:
         return ""
 
 
 class TwistCommand(_Unanswered):
-    """geometry_msgs/Twist on cmd_vel, stamped if asked; a stop is the zero velocity."""
+    """geometry_msgs/Twist on cmd_vel, stamped if configured; a stop is the zero velocity."""
 
     def __init__(self, node: OutriderNode, stamped: bool) -> None:
         self._node, self._stamped = node, stamped
@@ -120,7 +124,7 @@ class TwistCommand(_Unanswered):
 
 
 class DryRunCommand(_Unanswered):
-    """Every change of the velocity goes to the log, and nothing to the base."""
+    """Logs every change of the velocity and sends nothing to the base."""
 
     def __init__(self, node: OutriderNode) -> None:
         self._log = node.get_logger()
@@ -152,10 +156,10 @@ def open_base_command(
     clock: Callable[[], float] = time.monotonic,
     min_battery_percent: int = 0,
 ) -> BaseCommand:
-    """The command of a `command_interface` parameter; ConfigError for one that is unknown.
+    """Returns the interface for a `command_interface` parameter; ConfigError if it is unknown.
 
-    `clock` gives the seconds in which a robot's answers are due. With a battery under `min_battery_percent` a
-    Go2 is not moved.
+    `clock` gives the seconds for a robot's deadlines. A Go2 whose battery is below `min_battery_percent` is
+    not moved.
     """
     if avoid_obstacles and interface != "sport":
         raise ConfigError(f"robot_avoidance=true needs command_interface=sport, not {interface!r}")

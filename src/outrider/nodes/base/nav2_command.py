@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motions as goals of nav2's `NavigateToPose`, cancelled the moment anything stops the robot.
+"""Motions as goals of nav2's `NavigateToPose`, cancelled as soon as anything stops the robot.
 
-nav2 plans and commands the base; the pilot still decides what may move, and watches odometry and scan. A goal
-that is not wanted any more counts as driving, and is cancelled again and again until nav2 says that it has
-ended.
+nav2 plans and commands the base. The pilot still decides what may move, and watches odometry and scan. A
+goal that is no longer wanted counts as driving. It is cancelled repeatedly until nav2 reports its end.
 """
 
 from __future__ import annotations
@@ -35,17 +34,17 @@ from outrider.nodes.common.node import OutriderNode
 
 PLANNING_S = 10.0
 LEAST_SHARE = 0.5
-# What nav2 may go beyond a motion on its way around things.
+# How far nav2 may go beyond a motion to bypass obstacles.
 DETOUR_M, DETOUR_RAD = 0.5, math.radians(45.0)
-# How often a cancellation is repeated, how long an end waits for its answer, and how long a goal that nav2
-# does not know, or that nobody serves, holds the base. One that nav2 has not answered is cancelled on: more
-# rarely, down to once a second, as its answer may have been lost; and at once when that comes.
+# The period of repeated cancellations; how long `close` waits for them; and how long a goal holds the base
+# if nav2 does not know it or is gone. A goal that nav2 has not answered is cancelled less and less often,
+# down to once a second: its answer may be lost. When the answer comes, it is cancelled at once.
 REPEAT_S, LAST_WAIT_S, UNKNOWN_S = 0.1, 2.0, 3.0
 CALLBACKS = 6
 
 
 class Nav2Command:
-    """One goal at a time. While none drives, velocities (a joystick's, and zeros) go to `cmd_vel`."""
+    """Sends one goal at a time. While none drives, velocities (a joystick's, and zeros) go to `cmd_vel`."""
 
     refused = overdue = 0
     is_ready = True
@@ -59,24 +58,24 @@ class Nav2Command:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no goal is running or being cancelled that may drive."""
+        """Whether no goal is running, and none that may drive is being cancelled."""
         return self._goal is None and not self._is_held
 
     @property
     def _is_held(self) -> bool:
-        """Whether a goal that is not wanted any more may drive."""
+        """Whether a goal that is no longer wanted may still drive."""
         now_s = time.monotonic()
         return any(goal.may_drive(now_s) for goal in self._unwanted)
 
     def make_executor(self, motion: Motion) -> Nav2Motion:
-        """Returns the executor that carries out a motion by a goal of nav2."""
+        """Returns the executor that carries out a motion as a goal of nav2."""
         return Nav2Motion(motion, self, self._limits)
 
     def start(self) -> None:
-        """Ready as it is."""
+        """Does nothing: the base is always ready."""
 
     def tick(self, held: bool = False) -> None:
-        """Take nav2's answers; hold the base and cancel again while anything unwanted drives."""
+        """Take nav2's answers. Hold the base and cancel again while an unwanted goal may drive."""
         if self._goal is not None or self._unwanted:
             self._wire.take()
         self._enforce()
@@ -84,7 +83,7 @@ class Nav2Command:
             self._twist.stop()
 
     def close(self) -> None:
-        """Wait until nav2 has taken the cancellation, at most `LAST_WAIT_S`: else the robot drives on."""
+        """Wait up to `LAST_WAIT_S` until nav2 accepts the cancellation; otherwise the robot drives on."""
         deadline_s = time.monotonic() + LAST_WAIT_S
         while any(not goal.gives_way for goal in self._unwanted) and time.monotonic() < deadline_s:
             self._wire.take(timeout_s=0.01)
@@ -101,12 +100,12 @@ class Nav2Command:
         return "nav2 has not ended a cancelled goal yet: the base is held" if self._is_held else ""
 
     def send(self, velocity: Velocity) -> None:
-        """Not while nav2 drives: two sources of velocities would fight."""
+        """Send a velocity, but not while nav2 drives: two sources would conflict."""
         if self.is_idle:
             self._twist.send(velocity)
 
     def stop(self) -> None:
-        """Never gated: cancel, and zero beside it."""
+        """Cancel the goal and send zero. This is never delayed or refused."""
         if self._goal is not None:
             self._unwanted.append(self._goal)
             self._goal = None
@@ -114,7 +113,7 @@ class Nav2Command:
         self._twist.stop()
 
     def go_to(self, pose: Pose2D, frame_id: str) -> _Goal:
-        """Begin to go to a pose in odometry's frame."""
+        """Start to drive to a pose in odometry's frame."""
         self.stop()
         target = PoseStamped(header=convert.header(self._node.get_clock().now().to_msg(), frame_id))
         target.pose = convert.pose_message(pose)
@@ -129,7 +128,7 @@ class Nav2Command:
 
 
 class _Wire:
-    """The action's client on a node of its own, so that its answers can be waited for within a callback."""
+    """The action's client on a node of its own, so that a callback can wait for its answers."""
 
     def __init__(self, node: OutriderNode) -> None:
         rename = ["--ros-args", "-r", f"__node:={node.get_name()}_nav2"]
@@ -142,7 +141,7 @@ class _Wire:
         self._executor.add_node(self._node)
 
     def take(self, timeout_s: float = 0.0) -> None:
-        """Handle what has come, or comes within a time."""
+        """Handle answers that have come, or that come within `timeout_s`."""
         for index in range(CALLBACKS):
             self._executor.spin_once(timeout_sec=0.0 if index else timeout_s)
 
@@ -153,13 +152,15 @@ class _Wire:
 
 
 class _Goal:
-    """A goal from sending to result; `outcome` is None until then. Its id is ours: it can be cancelled
-    before it is accepted."""
+    """A goal, from sending to its result; `outcome` is None until then.
+
+    Its id is chosen here, so it can be cancelled before it is accepted.
+    """
 
     def __init__(self, client: Any, goal: Any) -> None:
         self.outcome: int | None = None
         self.message = ""
-        # Whether nav2 has taken a cancellation of it.
+        # Whether nav2 has accepted a cancellation of it, or it has ended.
         self.gives_way = False
         self._is_answered = self._is_unknown = False
         self._unwanted_s: float | None = None
@@ -170,7 +171,7 @@ class _Goal:
         client.send_goal_async(goal, goal_uuid=identity).add_done_callback(self._on_answer)
 
     def cancel(self, now_s: float) -> None:
-        """Ask for it, unless that was done a moment ago."""
+        """Request cancellation, unless it was requested a moment ago."""
         self._unwanted_s = now_s if self._unwanted_s is None else self._unwanted_s
         is_lost = self._is_unknown and not self._is_answered
         waited_share = (now_s - self._unwanted_s) / UNKNOWN_S if is_lost else 0.0
@@ -180,15 +181,16 @@ class _Goal:
             asked.add_done_callback(partial(self._on_cancel_answer, was_answered=self._is_answered))
 
     def may_drive(self, now_s: float) -> bool:
-        """Whether nothing shows that it drives no more: its result came, or nav2 has not known of it for a
-        while, or is gone.
+        """Whether it may still drive: it has no result, and nav2 still knows it.
+
+        It counts as gone if nav2 has not known it, or was gone, UNKNOWN_S after it became unwanted.
         """
         waited_s = now_s - self._unwanted_s if self._unwanted_s is not None else 0.0
         is_lost = self._is_unknown or not self._client.server_is_ready()
         return self.outcome is None and not (waited_s > UNKNOWN_S and is_lost)
 
     def has_ended(self, now_s: float) -> bool:
-        """Whether it never drives again; one that nav2 may accept yet, however late, has not ended."""
+        """Whether it will never drive again. A goal that nav2 may still accept has not ended."""
         may_come = not self._is_answered and self._client.server_is_ready()
         return not self.may_drive(now_s) and (self.outcome is not None or not may_come)
 
@@ -201,7 +203,7 @@ class _Goal:
 
     def _on_cancel_answer(self, future: Any, was_answered: bool) -> None:
         code = future.result().return_code
-        # Unknown is also one that had not reached it yet: what was asked before it was accepted says nothing.
+        # A goal that has not arrived is unknown too: a request before its acceptance proves nothing.
         is_unknown = code == CancelGoal.Response.ERROR_UNKNOWN_GOAL_ID
         self._is_unknown = is_unknown and was_answered == self._is_answered
         self.gives_way = self.gives_way or code == CancelGoal.Response.ERROR_NONE
@@ -210,19 +212,19 @@ class _Goal:
 
     def _on_result(self, future: Any) -> None:
         answer = future.result()
-        # Humble's result has no code, and only some have a text.
+        # In Humble a result has no code. Only some versions have a text.
         code, text = getattr(answer.result, "error_code", 0), getattr(answer.result, "error_msg", "")
         self._end(answer.status, text or f"error code {code}")
 
     def _end(self, outcome: int, message: str) -> None:
-        """What came first counts."""
+        """The first outcome counts."""
         if self.outcome is not None:
             return
         self.outcome, self.message, self.gives_way = outcome, message, True
 
 
 class Nav2Motion:
-    """Implements `anchoring.MotionExecutor`: its commands hold no velocity, only how the goal stands."""
+    """Implements `anchoring.MotionExecutor`. Its commands have no velocity, only the goal's state."""
 
     odometry_froze = False
 
@@ -231,7 +233,7 @@ class Nav2Motion:
         self._arrived_s = math.inf
 
     def start(self, odometry: Odometry, now_s: float) -> None:
-        """Sends the motion's end as a goal, unless nav2 cannot take one."""
+        """Send the motion's end pose as a goal, unless nav2 cannot take one."""
         self._start = odometry.pose
         nominal_s = abs(self._motion.forward_m) / self._limits.forward_mps
         nominal_s += abs(self._motion.turn_rad) / self._limits.yaw_rps
@@ -241,7 +243,7 @@ class Nav2Motion:
             self._goal = self._nav2.go_to(target_of(odometry.pose, self._motion), odometry.frame_id)
 
     def update(self, odometry: Odometry, scan: RangeScan | None, now_s: float) -> Command:
-        """Returns whether the motion has ended, and how; cancels it on a fault."""
+        """Returns whether the motion has ended, and how; a fault ends it."""
         fault = self._unusable or measurement_fault(odometry, scan, now_s, self._limits.stale_after_s)
         fault = fault or (blind_fault(self._motion, coverage(scan, Footprint())) if scan else "")
         if not fault and now_s > self._deadline_s:
@@ -257,7 +259,7 @@ class Nav2Motion:
         return self._arrived(odometry, now_s)
 
     def _arrived(self, odometry: Odometry, now_s: float) -> Command:
-        """The end, once the base stands still; one on legs may sway for as long as it stands."""
+        """Returns the end once the base stands still, or after STUCK_AFTER_S: a base on legs may sway."""
         self._arrived_s = min(self._arrived_s, now_s)
         sways = odometry.velocity.exceeds(SETTLED_MPS, SETTLED_RPS)
         if sways and now_s - self._arrived_s <= STUCK_AFTER_S:
@@ -270,14 +272,14 @@ class Nav2Motion:
 
 
 def target_of(start: Pose2D, motion: Motion) -> Pose2D:
-    """Where a motion ends."""
+    """Returns the end pose of a motion."""
     x = start.x + motion.forward_m * math.cos(start.yaw)
     y = start.y + motion.forward_m * math.sin(start.yaw)
     return Pose2D(x, y, wrap_angle(start.yaw + motion.turn_rad))
 
 
 def beyond(start: Pose2D, now: Pose2D, motion: Motion) -> str:
-    """How nav2 went farther than a detour takes it, or an empty text."""
+    """Returns how nav2 went beyond a motion and its detour, or an empty text."""
     moved_m, turned_rad = start.distance_to(now.x, now.y), abs(wrap_angle(now.yaw - start.yaw))
     if moved_m > motion.forward_m + DETOUR_M:
         return f"nav2 moved {moved_m:.2f} m, {motion.forward_m:.2f} m asked for"
@@ -288,7 +290,7 @@ def beyond(start: Pose2D, now: Pose2D, motion: Motion) -> str:
 
 
 def covered_share(start: Pose2D, now: Pose2D, motion: Motion) -> float:
-    """How much of a motion lies behind."""
+    """Returns the share of a motion that is done."""
     if motion.turn_rad:
         return wrap_angle(now.yaw - start.yaw) / motion.turn_rad
     ahead_m = (now.x - start.x) * math.cos(start.yaw) + (now.y - start.y) * math.sin(start.yaw)

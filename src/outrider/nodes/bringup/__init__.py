@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starting the graph, and judging what runs."""
+"""Starts the graph, and checks a running one."""

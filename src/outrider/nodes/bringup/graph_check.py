@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints a judgement of the running ROS graph as JSON: the part of `outrider doctor` that needs ROS."""
+"""Prints checks of the running ROS graph as JSON: the part of `outrider doctor` that needs ROS."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Looker:
         self._read: set[str] = set()
 
     def meet(self) -> None:
-        """Read diagnostics and tf under whatever names they have, and the simulated clock."""
+        """Read diagnostics and tf under any topic name, and the simulated clock."""
         for topic, types in self._node.get_topic_names_and_types():
             if type_of(DiagnosticArray) in types:
                 self._listen(DiagnosticArray, topic, self._on_diagnostics)
@@ -60,7 +60,7 @@ class Looker:
                 self._listen(Clock, topic, self._on_clock)
 
     def watch_inputs(self) -> None:
-        """Read what our nodes read and is stamped."""
+        """Read the stamped topics that Outrider's nodes read."""
         view = self.view()
         for node in view.nodes:
             for type_name, message in STAMPED.items():
@@ -79,9 +79,9 @@ class Looker:
         if topic in self._read:
             return
         self._read.add(topic)
-        # Static transforms are latched, and best-effort readers of them come too late.
+        # Static transforms are latched; a best-effort subscription would miss them.
         profiles = [qos.ALL_LATCHED, qos.FROM_ANY] if message is TFMessage else [qos.FROM_ANY]
-        with contextlib.suppress(rclpy_implementation.RCLError):  # of another type, as the checks will tell
+        with contextlib.suppress(rclpy_implementation.RCLError):  # of another type, which the checks report
             for profile in profiles:
                 self._node.create_subscription(
                     message, topic, callback, profile, event_callbacks=qos.without_events()
@@ -106,7 +106,7 @@ class Looker:
         self._frames[topic] = message.header.frame_id
 
     def _now_s(self) -> float:
-        """On the clock that our nodes go by."""
+        """Returns the time on the clock that Outrider's nodes use."""
         simulated = any(node.values.get("use_sim_time") == "True" for node in self._nodes.values())
         if simulated and self._clock_s is not None:
             return self._clock_s
@@ -126,7 +126,10 @@ class Looker:
 
 
 def _mismatches(publishers: Iterable[Any], readers: Iterable[Any]) -> Iterable[Mismatch]:
-    """Pairs that never meet; a node that reads a topic in several ways is deaf only if all are."""
+    """Yields pairs whose QoS does not match.
+
+    A node with several subscriptions to a topic is reported only if none of them matches.
+    """
     publishers, readers = list(publishers), list(readers)
     for publisher in publishers:
         verdicts: dict[str, list[str]] = {}
@@ -140,7 +143,7 @@ def _mismatches(publishers: Iterable[Any], readers: Iterable[Any]) -> Iterable[M
 
 
 def take_view(node: Node, look_s: float = LOOK_S, meet_s: float = MEET_S) -> GraphView:
-    """Watch the graph for a while: first who is there, then what they publish."""
+    """Watch the graph for `meet_s` to find the nodes, then for `look_s` to see what they publish."""
     looker = Looker(node)
     _spin(node, meet_s, looker.meet)
     looker.watch_inputs()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The graph as a launch description: arguments, nodes, parameters all come from `graphs` and `node_specs`."""
+"""The graph as a launch description; arguments, nodes and parameters come from `graphs` and `node_specs`."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ def no_companions(parameters: Parameters, namespace: str, renamed: Renamed) -> l
 
 
 def describe(graph: Graph, companions: Companions = no_companions) -> LaunchDescription:
-    """Every argument of the graph, unset by default so that the parameter files decide, and its nodes.
+    """Returns a description of the graph's nodes and arguments.
 
-    `companions` gives what else is started, for the parameters of all nodes, their namespace, and the other
-    names of their topics.
+    An unset argument leaves the value of the parameter files. `companions` returns further launch actions,
+    given all parameters, the namespace and the topic remappings.
     """
     base = read_parameter_file(config_file(graph.parameter_file))
     helps = {name: argument_help(graph, name, base) for name in graph.arguments}
@@ -97,7 +97,7 @@ def _start(
     own_tf = has_own_tf([*context.launch_configurations.get("ros_remaps", []), *renamed])
     defaults = apart(graph, namespace, own_tf, f"tcp://127.0.0.1:{free_port()}")
     parameters = graph_parameters(graph, laid_over(defaults, base), given)
-    # Without an instruction the robot waits for goals from elsewhere.
+    # Without an instruction there is no mission: the robot waits for goals from elsewhere.
     names = [name for name in wanted_nodes(graph, parameters) if name != "mission" or "instruction" in given]
     nodes = {name: _node(name, namespace, parameters[name], renamed) for name in names}
     followed = {name: _follow(NODES[name], node) for name, node in nodes.items()}
@@ -115,7 +115,10 @@ def _start(
 
 
 def _leaving_report(report: Path, instruction: str, strategy: str) -> RegisterEventHandler:
-    """What leaves a report where the launch ends before there is one; the mission's own would replace it."""
+    """Returns a handler that leaves a report if the launch ends without one.
+
+    The mission's own replaces it.
+    """
 
     def leave(_event: Shutdown, _context: LaunchContext) -> None:
         leave_report(report, "ended before the mission left a report", instruction, strategy, {})
@@ -124,10 +127,13 @@ def _leaving_report(report: Path, instruction: str, strategy: str) -> RegisterEv
 
 
 def _watch(report: Path, others: Sequence[Any]) -> TimerAction:
-    """What stops the others once there is a report of this run. Raises ConfigError where none can be."""
+    """Returns a timer that stops the others once this run has a report.
+
+    Raises ConfigError if none can be written.
+    """
     make_folder(report.parent)
     with writing_to(report):
-        report.unlink(missing_ok=True)  # that of an earlier run must not pass for this one's
+        report.unlink(missing_ok=True)  # a report of an earlier run must not count as this one's
     processes = [one for one in others if isinstance(one, ExecuteProcess)]
     handlers = [one.event_handler for one in others if isinstance(one, RegisterEventHandler)]
     ends = [handler for handler in handlers if isinstance(handler, OnProcessExit)]
@@ -135,8 +141,9 @@ def _watch(report: Path, others: Sequence[Any]) -> TimerAction:
 
 
 def _follow(spec: NodeSpec, node: Node) -> RegisterEventHandler:
-    """What the end of a node's process entails: of the mission's and the simulation's, that of all; of
-    another, that it is not started again where that is not allowed.
+    """Returns a handler for the end of a node's process.
+
+    The end of the mission or the simulation ends the launch. Another node may be kept from restarting.
     """
     if spec in (MISSION, SIMULATION):
         return _ending_all(node, f"the {spec.name} has ended")
@@ -151,13 +158,13 @@ def _follow(spec: NodeSpec, node: Node) -> RegisterEventHandler:
 
 
 def _ending_all(process: ExecuteProcess, reason: str) -> RegisterEventHandler:
-    """What ends the whole launch when a process has ended."""
+    """Returns a handler that ends the launch when a process has ended."""
     shutdown = EmitEvent(event=Shutdown(reason=reason))
     return RegisterEventHandler(OnProcessExit(target_action=process, on_exit=[shutdown]))
 
 
 def _namespace(context: LaunchContext) -> str:
-    """The given namespace, within that of the group that this launch file is included in."""
+    """Returns the given namespace, inside the namespace of an including launch file's group."""
     given = checked_namespace(LaunchConfiguration(NAMESPACE).perform(context))
     group = context.launch_configurations.get("ros_namespace")
     if not group:
@@ -166,7 +173,7 @@ def _namespace(context: LaunchContext) -> str:
 
 
 def remappings(text: str) -> list[tuple[str, str]]:
-    """The pairs of `scan=/lidar/scan odom=/robot/odom`. Raises ConfigError for another form."""
+    """Returns the pairs of `scan=/lidar/scan odom=/robot/odom`. Raises ConfigError for any other form."""
     pairs = [re.fullmatch(rf"({_NAME})=({_NAME})", word) for word in text.split()]
     if not all(pairs):
         raise ConfigError(f"{REMAP}:={text!r} must read 'scan=/lidar/scan odom=/robot/odom'")
@@ -189,11 +196,11 @@ def _node(name: str, namespace: str, parameters: dict[str, Any], renamed: Rename
 
 
 def gazebo_processes(parameters: Parameters, namespace: str, renamed: Renamed = ()) -> list[Any]:
-    """Gazebo with a world made for the arguments, and its bridge. The world's folder goes with the launch.
+    """Returns the actions that start Gazebo, with a world made for the arguments, and its bridge.
 
-    Each launch has its own part of Gazebo's transport: nothing mixes with the topics of another Gazebo.
-    The end of either ends the launch: without the bridge nothing can tell the base to stand. Neither outlives
-    a launch that is killed.
+    The world's folder is deleted with the launch. Each launch has its own partition of Gazebo's transport,
+    so its topics do not mix with another Gazebo's. The end of either process ends the launch: without the
+    bridge the base cannot be told to stop. Neither outlives a launch that is killed.
     """
     check_installed(str(parameters["gazebo"]["release"]))
     folder = tempfile.TemporaryDirectory(prefix="outrider_gazebo_")

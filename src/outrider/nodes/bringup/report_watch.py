@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a launch does once its goal has ended: it stops all but the mission, which draws pictures yet."""
+"""Stops all processes of a launch once its goal has ended, except the mission, which draws pictures."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ LOOK_S = 0.3
 
 
 class ReportWatch:
-    """Looks for the report of a run, which is written as soon as its goal has ended."""
+    """Polls for the report of a run, which is written as soon as its goal has ended."""
 
     def __init__(
         self, report: Path, processes: Sequence[ExecuteProcess], handlers: Sequence[EventHandler]
     ) -> None:
-        """`processes` are stopped then, and `handlers`, of their ends, are taken away before."""
+        """When there is a report, `handlers` (of the processes' ends) are removed and `processes` stopped."""
         self._report, self._processes, self._handlers = report, processes, handlers
 
     def action(self) -> TimerAction:
-        """Looks every LOOK_S, until there is a report or the launch ends."""
+        """Returns a timer that polls every LOOK_S, until there is a report or the launch ends."""
         return TimerAction(period=LOOK_S, actions=[OpaqueFunction(function=self._look)])
 
     def _look(self, _context: LaunchContext) -> list[Any]:

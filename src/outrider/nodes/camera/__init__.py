@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures from devices, files, streams, topics and the Go2."""
+"""Pictures from devices, files, streams, topics and the Go2's camera."""

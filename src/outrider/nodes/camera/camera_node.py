@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The camera: a device, a file, a stream, another topic or the Go2's own, as camera/image_raw."""
+"""The camera node: publishes a device, a file, a stream, another topic or the Go2's camera."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PICTURES = "camera/image_raw"
 
 
 class CameraNode(OutriderNode):
-    """Publishes with the sensor QoS; after a picture that cannot be read, the next one is tried."""
+    """Publishes camera/image_raw with the sensor QoS. If a picture cannot be read, it tries the next one."""
 
     spec_name = "camera"
     look_period_s = 0.5
@@ -95,7 +95,10 @@ class CameraNode(OutriderNode):
             self._relay(lambda: convert.rgb_of(message), message.header.stamp)
 
     def _relay(self, read: Callable[[], Picture], stamp: convert.Time | None = None) -> None:
-        """Publish what `read` gives, stamped now by default; one that cannot be read is only warned of."""
+        """Publish the picture from `read`, stamped now by default.
+
+        A picture that cannot be read gives a warning.
+        """
         try:
             picture, self._trouble = read(), ""
             self._publish(picture, stamp or self.get_clock().now().to_msg())
@@ -111,7 +114,7 @@ class CameraNode(OutriderNode):
         reference = CameraModel(GO2_FRONT_CAMERA.width, GO2_FRONT_CAMERA.height, self.value("focal_px"))
         camera = reference.scaled_to(width, height)
         frame = self.frame(self.value("frame_id"))
-        self._published += 1  # first: whoever has the picture finds that there is one
+        self._published += 1  # first: a subscriber that has the picture finds it counted
         self._images.publish(convert.image_message(rgb, stamp, frame))
         self._infos.publish(convert.camera_info_message(camera, stamp, frame))
 

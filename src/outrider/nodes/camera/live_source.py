@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cameras that do not wait to be asked: a device, and the RTP stream of the Go2's front camera."""
+"""Cameras that send pictures all the time: a device, and the RTP stream of the Go2's front camera."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ OPEN_MS, _READ_MS = 5000, 500
 _RETRY_S = 0.5
 _WAIT_S = 0.5
 _END_S = (OPEN_MS + _READ_MS) / 1e3
-# What joins a group on a given interface came with FFmpeg 5; older ones take any.
+# The option that joins a group on a given interface came with FFmpeg 5. Older versions use any interface.
 _FIRST_AVFORMAT = 59
 _SIOCGIFADDR = 0x8915
 _FFMPEG_OPTIONS = "OPENCV_FFMPEG_CAPTURE_OPTIONS"
 
 
 class LiveSource:
-    """The picture that a camera takes when asked. A thread of its own takes every one from the driver, whose
-    queue would give old ones, and hands on those that are wanted. Opened anew when it gives nothing, as when
-    it is unplugged for a while.
+    """Returns the picture that a camera takes at the time of a request.
 
-    `name` and `advice` are for errors. Raises FrameError where it gives nothing at first.
+    A thread grabs every picture from the driver, whose queue would give old ones, and passes on those that
+    are requested. The camera is opened again if it gives nothing, for example when it was unplugged. `name`
+    and `advice` are for errors. Raises FrameError if it gives nothing at first.
     """
 
     def __init__(self, open_capture: Callable[[], cv2.VideoCapture], name: str, advice: str) -> None:
@@ -50,7 +50,7 @@ class LiveSource:
         self._thread.start()
 
     def read(self) -> Picture:
-        """The next picture; waits for it a little."""
+        """Returns the next picture; waits briefly for it. Raises FrameError."""
         with self._changed:
             self._newest, self._wanted = None, True
             self._changed.wait_for(lambda: self._newest is not None, _WAIT_S)
@@ -60,13 +60,13 @@ class LiveSource:
         return rgb_of_opencv(pixels)
 
     def close(self) -> None:
-        """Ends the thread, which frees the camera; at once, but for one that OpenCV waits for."""
+        """End the thread, which frees the camera. It waits only for a running call of OpenCV."""
         self._closing.set()
         self._thread.join(_END_S)
 
     def _run(self, capture: cv2.VideoCapture) -> None:
         while not self._closing.is_set():
-            # Some backends raise what others report.
+            # Some backends raise an error where others return False.
             with contextlib.suppress(cv2.error):
                 if capture.grab():
                     self._hand_over(capture)
@@ -93,7 +93,7 @@ class LiveSource:
             capture = self._open_capture()
         except (OSError, cv2.error) as error:
             raise FrameError(f"{self._name} cannot be opened: {error}") from error
-        if not capture.grab():  # a stream can be opened before anything comes
+        if not capture.grab():  # a stream can be opened before any picture comes
             capture.release()
             raise FrameError(f"{self._name} gives no picture: {self._advice}")
         self._trouble = f"{self._name} gives no picture"
@@ -101,16 +101,16 @@ class LiveSource:
 
 
 def open_device(device: int) -> LiveSource:
-    """A camera of this machine by its number."""
+    """Opens a camera of this machine by its number."""
     return LiveSource(
         lambda: cv2.VideoCapture(device), f"camera device {device}", "check the parameters source and device"
     )
 
 
 def open_rtp(interface: str, port: int = RTP_PORT, open_ms: int = OPEN_MS) -> LiveSource:
-    """The Go2's camera stream on a network interface, decoded by OpenCV's FFmpeg.
+    """Opens the Go2's camera stream on a network interface; OpenCV's FFmpeg decodes it.
 
-    Raises FrameError where nothing comes within `open_ms` milliseconds.
+    Raises FrameError if no picture comes within `open_ms` milliseconds.
     """
     _check_ffmpeg()
     address = interface_address(interface)
@@ -122,7 +122,7 @@ def open_rtp(interface: str, port: int = RTP_PORT, open_ms: int = OPEN_MS) -> Li
 
 
 def interface_address(interface: str) -> str:
-    """The IPv4 address of a network interface; FrameError where there is none of that name."""
+    """Returns the IPv4 address of a network interface; FrameError if there is none."""
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         request = struct.pack("256s", interface.encode()[:15])
         return socket.inet_ntoa(fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, request)[20:24])
@@ -151,7 +151,7 @@ def _open_stream(address: str, port: int, open_ms: int) -> cv2.VideoCapture:
 
 
 def session_description(port: int) -> str:
-    """What the robot's stream is, in SDP (RFC 8866): the robot itself announces nothing."""
+    """Returns the description of the robot's stream in SDP (RFC 8866): the robot announces none."""
     return (
         f"v=0\no=- 0 0 IN IP4 {RTP_GROUP}\ns=Go2\nc=IN IP4 {RTP_GROUP}\nt=0 0\n"
         f"m=video {port} RTP/AVP 96\na=rtpmap:96 H264/90000\n"
@@ -160,7 +160,7 @@ def session_description(port: int) -> str:
 
 @contextlib.contextmanager
 def _ffmpeg_options(options: str) -> Iterator[None]:
-    """OpenCV hands options to FFmpeg by the environment alone, read while a capture is opened."""
+    """Set FFmpeg's options while a capture is opened: OpenCV reads them only from the environment."""
     before = os.environ.get(_FFMPEG_OPTIONS)
     os.environ[_FFMPEG_OPTIONS] = options
     try:

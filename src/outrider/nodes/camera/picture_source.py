@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the camera node gets its pictures from: the port, and files of pictures and videos."""
+"""Where the camera node gets pictures from: the interface of sources, and picture and video files."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _JPEG_SUFFIXES = frozenset({".jpg", ".jpeg"})
 
 
 class PictureSource(Protocol):
-    """Pictures are uint8 (H, W, 3) RGB."""
+    """A source of pictures, uint8 (H, W, 3) RGB."""
 
     def read(self) -> Picture:
-        """The next picture; FrameError where there is none now, and a later call may succeed."""
+        """Returns the next picture. Raises FrameError if there is none now; a later call may succeed."""
 
     def close(self) -> None:
-        """Releases the device or file."""
+        """Release the device or file."""
 
 
 class StillSource:
-    """The same picture again and again, from the file as it is at the time."""
+    """Gives the same picture again and again, from the file's current content."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -51,18 +51,18 @@ class StillSource:
         return self._picture
 
     def close(self) -> None:
-        """Nothing is open between pictures."""
+        """Does nothing: no file is open between pictures."""
 
 
 class VideoSource:
-    """The pictures of a video file one by one, and from its start again after its end."""
+    """Gives the pictures of a video file one by one, and starts again after its end."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._capture = self._open()
 
     def read(self) -> Picture:
-        """Returns the next picture, from the start again after the end. Raises FrameError."""
+        """Returns the next picture; starts again after the end. Raises FrameError."""
         read, pixels = self._capture.read()
         if not read:
             self._capture.release()
@@ -73,7 +73,7 @@ class VideoSource:
         return rgb_of_opencv(pixels)
 
     def close(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         self._capture.release()
 
     def _open(self) -> cv2.VideoCapture:
@@ -84,7 +84,7 @@ class VideoSource:
 
 
 def open_file(path: str) -> PictureSource:
-    """A picture or video file of which a first picture could be read; FrameError where there is none."""
+    """Opens a picture or video file and reads a first picture. Raises FrameError if there is none."""
     file = Path(path)
     if not file.is_file():
         raise FrameError(f"there is no picture or video file {path!r}: set the parameter path")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A camera's topic in the form in which it is published: raw, or compressed beside it or as the topic."""
+"""A camera's topic in its published form: raw, or compressed on the topic itself or on its sub-topic."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ TRANSPORTS = ("theora", "ffmpeg", "foxglove", "zstd", "compressedDepth")
 
 @dataclass(frozen=True)
 class Form:
-    """A topic and the type that it is published with."""
+    """A topic and the type with which it is published."""
 
     topic: str
     type_name: str
 
 
 def readable_form(topic: str, published: Mapping[str, Iterable[str]]) -> Form | None:
-    """What to subscribe to for the pictures of a topic, of what is published; raw before compressed."""
+    """Returns the form in which the pictures of a topic can be read, raw before compressed, if any."""
     candidates = (
         Form(topic, RAW_TYPE),
         Form(topic, COMPRESSED_TYPE),
@@ -37,7 +37,7 @@ def readable_form(topic: str, published: Mapping[str, Iterable[str]]) -> Form | 
 
 
 def unreadable_form(topic: str, published: Mapping[str, Iterable[str]]) -> str:
-    """Why what is published of a topic's pictures cannot be read, and what to do; empty where nothing is."""
+    """Returns why the pictures of a topic cannot be read, with a remedy; empty if nothing is published."""
     last = topic.rpartition("/")[2]
     if last in TRANSPORTS and published.get(topic):
         return _unreadable(topic, last, published[topic])
@@ -56,7 +56,7 @@ def _unreadable(name: str, transport: str, kinds: Iterable[str]) -> str:
 
 
 class PictureTopic:
-    """Subscribes to the form that is published, as long as it is; `look` follows a change.
+    """Subscribes to the form that is published; `look` follows a change of form.
 
     The topic `own`, on which the node publishes these pictures, is never read.
     """
@@ -68,7 +68,7 @@ class PictureTopic:
         self._subscription: Any = None
 
     def look(self) -> None:
-        """Subscribe to what is published now, where that is another form than before."""
+        """Subscribe to the form that is published now, if it differs from the last one."""
         if self._form is not None and self._form.type_name in self._kinds(self._form.topic):
             return
         form = readable_form(self._name, self._published())
@@ -81,13 +81,13 @@ class PictureTopic:
         )
 
     def close(self) -> None:
-        """Ends the subscription. Closing twice does no harm."""
+        """End the subscription. Closing twice does no harm."""
         if self._subscription is not None:
             self._node.drop(self._subscription)
             self._subscription = self._form = None
 
     def why_silent(self) -> str:
-        """Why no picture may have come, and what to do."""
+        """Returns why no picture may have come, with a remedy."""
         published = self._published()
         form = readable_form(self._name, published)
         if form is not None:
@@ -101,7 +101,7 @@ class PictureTopic:
         return unreadable or self._node.why_silent(self._topic, self._other_kind(published), "set topic:={1}")
 
     def _other_kind(self, published: Mapping[str, Iterable[str]]) -> type:
-        """The kind of pictures that others publish."""
+        """Returns the message type of pictures that other nodes publish."""
         kinds = {kind for names in published.values() for kind in names}
         return CompressedImage if COMPRESSED_TYPE in kinds and RAW_TYPE not in kinds else Image
 
@@ -110,7 +110,7 @@ class PictureTopic:
         return self._node.resolve_topic_name(self._topic)
 
     def _published(self) -> dict[str, list[str]]:
-        """The types of each topic, of those that another node publishes."""
+        """Returns the types of each topic that another node publishes."""
         names = (name for name, _ in self._node.get_topic_names_and_types())
         return {name: kinds for name in names if name != self._own and (kinds := self._kinds(name))}
 

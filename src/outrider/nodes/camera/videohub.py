@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Go2's front camera by its videohub service: one JPEG for each request."""
+"""Reads the Go2's front camera by its videohub service: one JPEG for each request."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from outrider.nodes.go2 import go2_api
 from outrider.nodes.go2.go2_client import Answer, ServiceClient
 
 DEADLINE_S = 1.0
-# A request is repeated when no answer has come in twice the time of the last one, and no earlier than this.
+# A request is repeated after twice the last answer's time, but no earlier than this.
 LEAST_PATIENCE_S = 0.08
 
 
 class Videohub:
-    """Asks for one picture at a time, and anew where none comes soon: a request or its answer may be lost.
+    """Requests one picture at a time, and again if none comes soon: a request or its answer may be lost.
 
-    A picture counts from its request, so that it never seems too young.
+    A picture is stamped with its request, so that it never seems too young.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Videohub:
         self._due = False
 
     def ask(self) -> None:
-        """Ask for a picture; while one is on its way, as soon as it has come."""
+        """Request a picture. While a request is pending, the next one follows its answer."""
         self._calls.expire()
         if self._asked_s is not None and self._calls.clock() - self._asked_s < self._patience_s:
             self._due = True
@@ -50,7 +50,7 @@ class Videohub:
         self._calls.call(go2_api.GET_IMAGE_SAMPLE, "", DEADLINE_S, lambda answer: self._take(answer, stamp))
 
     def _take(self, answer: Answer, asked: Time) -> None:
-        """A late answer too is a picture, and says how long the robot takes."""
+        """Relay the picture of an answer. A late answer counts too, and shows how long the robot takes."""
         self._relay(lambda: _picture_of(answer), asked)
         if answer.code is None:
             return

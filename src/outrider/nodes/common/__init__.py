@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every node shares."""
+"""Code shared by all nodes."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ROS messages to core values and back; nothing else."""
+"""Converts ROS messages to core values and back."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from outrider.navigation.sensing.transforms import StampedTransform
 from outrider.nodes.common.picture_encodings import RawPicture, decode_compressed, decode_raw
 
 BASE_HEIGHT_M = 0.30
-# Of x, y, z, roll, pitch and yaw: of a walk of some metres, on a floor that counts as level.
+# Standard deviations of x, y, z, roll, pitch and yaw after a walk of some metres on a level floor.
 POSE_STDDEV = (0.05, 0.05, 0.02, 0.05, 0.05, 0.05)
-# Of their rates; the body's own up and down and tilt are given as zero.
+# Standard deviations of their rates. The body's vertical speed and tilt rates are given as zero.
 TWIST_STDDEV = (0.05, 0.05, 0.1, 0.2, 0.2, 0.05)
 OPTICAL_ROTATION = (-0.5, 0.5, -0.5, 0.5)
 
 
 def time_of(seconds: float) -> Time:
-    """A stamp of seconds since the epoch of its clock."""
+    """Returns a stamp from seconds since the epoch of its clock."""
     nanoseconds = round(seconds * 1e9)
     return Time(sec=nanoseconds // 1_000_000_000, nanosec=nanoseconds % 1_000_000_000)
 
@@ -83,7 +83,7 @@ def twist_message(velocity: Velocity) -> Twist:
 
 
 def odometry_sample(message: OdometryMsg) -> OdometrySample:
-    """Odometry as it came; `OdometryCheck` says whether it is any."""
+    """Returns odometry as received; `OdometryCheck` decides whether it is valid."""
     position, q = message.pose.pose.position, message.pose.pose.orientation
     return OdometrySample(
         (position.x, position.y, position.z),
@@ -96,7 +96,7 @@ def odometry_sample(message: OdometryMsg) -> OdometrySample:
 
 
 def odometry_message(odometry: Odometry, stamp: Time, prefix: str = "") -> OdometryMsg:
-    """Odometry of base_link, at the height that it has in tf; `prefix` stands before its frames."""
+    """Returns odometry of base_link as a message, at its height in tf. `prefix` precedes its frames."""
     message = OdometryMsg(header=header(stamp, f"{prefix}odom"), child_frame_id=f"{prefix}base_link")
     message.pose.pose = pose_message(odometry.pose)
     message.pose.pose.position.z = BASE_HEIGHT_M
@@ -107,13 +107,13 @@ def odometry_message(odometry: Odometry, stamp: Time, prefix: str = "") -> Odome
 
 
 def covariance(stddev: tuple[float, ...]) -> list[float]:
-    """The matrix of independent errors, row by row."""
+    """Returns the covariance matrix of independent errors, row by row."""
     size = len(stddev)
     return [stddev[row] ** 2 if row == column else 0.0 for row in range(size) for column in range(size)]
 
 
 def scan_sample(message: LaserScan) -> ScanSample:
-    """A scan as it came; `ScanCheck` says whether it is any."""
+    """Returns a scan as received; `ScanCheck` decides whether it is valid."""
     return ScanSample(
         message.ranges,
         message.angle_min,
@@ -127,7 +127,7 @@ def scan_sample(message: LaserScan) -> ScanSample:
 
 
 def stamped_transforms(message: TFMessage, static: bool) -> list[StampedTransform]:
-    """The transforms of a message on /tf or, `static`, on /tf_static."""
+    """Returns the transforms of a message on /tf or, if `static`, on /tf_static."""
     found = []
     for one in message.transforms:
         place, q = one.transform.translation, one.transform.rotation
@@ -151,9 +151,9 @@ def scan_message(scan: RangeScan, stamp: Time, range_max_m: float, frame_id: str
 
 
 def image_message(rgb: np.ndarray[Any, Any], stamp: Time, frame_id: str) -> Image:
-    """uint8 (H, W, 3) RGB as an image message."""
+    """Returns uint8 (H, W, 3) RGB as an image message."""
     height, width, _ = rgb.shape
-    # An array is taken as it is; bytes would be checked one by one.
+    # An array is stored as it is; bytes would be checked one by one.
     data = array("B", np.ascontiguousarray(rgb).tobytes())
     return Image(
         header=header(stamp, frame_id), height=height, width=width, encoding="rgb8", step=width * 3, data=data
@@ -161,8 +161,9 @@ def image_message(rgb: np.ndarray[Any, Any], stamp: Time, frame_id: str) -> Imag
 
 
 def rgb_of(message: Image | CompressedImage) -> np.ndarray[Any, Any]:
-    """A picture, raw or compressed, as uint8 (H, W, 3) RGB; FrameError, with what to do, for one that cannot
-    be read.
+    """Returns a raw or compressed picture as uint8 (H, W, 3) RGB.
+
+    Raises FrameError, with a remedy, if it cannot be read.
     """
     if isinstance(message, CompressedImage):
         return decode_compressed(message.format, bytes(message.data))
@@ -172,7 +173,7 @@ def rgb_of(message: Image | CompressedImage) -> np.ndarray[Any, Any]:
 
 
 def camera_info_message(camera: CameraModel, stamp: Time, frame_id: str) -> CameraInfo:
-    """A pinhole without distortion."""
+    """Returns the message of a pinhole camera without distortion."""
     f, cx, cy = camera.focal_px, camera.width / 2.0, camera.height / 2.0
     return CameraInfo(
         header=header(stamp, frame_id),
@@ -187,7 +188,7 @@ def camera_info_message(camera: CameraModel, stamp: Time, frame_id: str) -> Came
 
 
 def lens_of(message: CameraInfo) -> CameraModel | None:
-    """The camera of a message as a pinhole; None for one that is not calibrated."""
+    """Returns the camera of a message as a pinhole; None if it is not calibrated."""
     focal_px = float(message.k[0])
     if not (message.width > 0 and message.height > 0 and 0.0 < focal_px < math.inf):
         return None
@@ -204,17 +205,17 @@ def transform(parent: str, child: str, stamp: Time, pose: Pose2D, height_m: floa
 
 
 def base_transform(pose: Pose2D, stamp: Time, prefix: str = "") -> TransformStamped:
-    """odom->base_link: what `odometry_message` says, for tf."""
+    """Returns odom->base_link for tf, consistent with `odometry_message`."""
     return transform(f"{prefix}odom", f"{prefix}base_link", stamp, pose, BASE_HEIGHT_M)
 
 
 def map_transform(stamp: Time, prefix: str = "") -> TransformStamped:
-    """map->odom, for a robot whose odometry does not drift or that has no map."""
+    """Returns map->odom for a robot without a map, or whose odometry does not drift."""
     return transform(f"{prefix}map", f"{prefix}odom", stamp, Pose2D(0.0, 0.0, 0.0))
 
 
 def static_transforms(stamp: Time, prefix: str = "") -> list[TransformStamped]:
-    """The camera on the base; optical frames look along z (REP-103)."""
+    """Returns the camera's transforms on the base. Optical frames look along z (REP-103)."""
     base, camera, optical = (f"{prefix}{n}" for n in ("base_link", "camera_link", "camera_optical_frame"))
     camera_height_m = CAMERA_HEIGHT_M - BASE_HEIGHT_M
     turned = transform(camera, optical, stamp, Pose2D(0.0, 0.0, 0.0))
@@ -224,6 +225,6 @@ def static_transforms(stamp: Time, prefix: str = "") -> list[TransformStamped]:
 
 
 def lidar_transform(stamp: Time, prefix: str = "") -> TransformStamped:
-    """Where the simulated lidar is on the base."""
+    """Returns the transform of the simulated lidar on the base."""
     frames = f"{prefix}base_link", f"{prefix}{LIDAR_FRAME}"
     return transform(*frames, stamp, Pose2D(0.0, 0.0, 0.0), LIDAR_HEIGHT_M - BASE_HEIGHT_M)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node's parameters as ROS declares them."""
+"""Declares a node's parameters in ROS."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from outrider.runtime.node_graph.parameters import NodeSpec, Parameter, Value, i
 
 
 def ros_parameters(values: Mapping[str, Value] | None) -> list[RosParameter]:
-    """Overrides as ROS takes them."""
+    """Returns overrides in ROS's type."""
     return [RosParameter(name, value=value) for name, value in (values or {}).items()]
 
 
 def declare_parameters(node: Node, spec: NodeSpec) -> dict[str, Value]:
     """Declare a node's parameters with descriptions and ranges.
 
-    The node must have been made with `automatically_declare_parameters_from_overrides=True`: only so does ROS
-    tell which names were given. ConfigError for wrong values and unknown names.
+    The node must have been made with `automatically_declare_parameters_from_overrides=True`: ROS then tells
+    which names were given. Raises ConfigError for wrong values and unknown names.
     """
     given = {
         name: parameter.value
@@ -43,7 +43,7 @@ def declare_parameters(node: Node, spec: NodeSpec) -> dict[str, Value]:
 
 
 def topic_name(name: str, parameter: str) -> str:
-    """A topic's name as a parameter gives it. Raises ConfigError where ROS takes no such name."""
+    """Returns a topic's name from a parameter. Raises ConfigError if ROS does not accept it."""
     try:
         validate_topic_name(name)
         validate_full_topic_name(expand_topic_name(name, "node", "/"))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Subscriptions that wake no executor while nothing depends on the moment that a message comes.
+"""Subscriptions that do not wake the executor while the time of arrival does not matter.
 
-A message that wakes rclpy's executor costs many times what reading it from the queue does: the executor
+A message that wakes rclpy's executor costs many times as much as reading it from the queue: the executor
 builds its whole wait set anew.
 """
 
@@ -19,15 +19,15 @@ from outrider.navigation.clocks import Arrivals, Moment
 from outrider.nodes.common.node import OutriderNode
 
 OnMessage = Callable[[Any, float], None]
-"""Takes a message and when it came, in seconds of the node's `now_s`: never before the last of its topic."""
+"""Takes a message and its arrival in seconds of the node's `now_s`, never before the topic's last one."""
 Taken = tuple[Any, dict[str, Any]]
-"""A message, and what the middleware says of it."""
+"""A message, and the middleware's information about it."""
 
 
 class Gate(CallbackGroup):
     """Subscriptions of a node, in its default group. The executor waits for them only while `is_open`.
 
-    Call `read` from the default group's callbacks: often while the gate is closed, and when it opens.
+    Call `read` from callbacks of the default group: often while the gate is closed, and when it opens.
     """
 
     def __init__(self, node: OutriderNode) -> None:
@@ -48,19 +48,19 @@ class Gate(CallbackGroup):
         self._hands[entity] = hand_on
 
     def read(self) -> None:
-        """Call back for every message that waits, topic by topic, the oldest first."""
+        """Call back for every waiting message, topic by topic, oldest first."""
         since, self._read_at = self._read_at, self._now()
         for entity, hand_on in list(self._hands.items()):
             hand_on(_taken(entity), since)
 
     def discard(self) -> None:
-        """Drop what waits."""
+        """Drop all waiting messages."""
         self._read_at = self._now()
         for entity in list(self._hands):
             _taken(entity)
 
     def _hand_on(self, callback: OnMessage, arrivals: Arrivals, taken: list[Taken], since: Moment) -> None:
-        """Call back for messages that came after `since`, each with the moment of its arrival."""
+        """Call back for messages that came after `since`, each with its time of arrival."""
         now, system_ns = self._now(), time.time_ns()
         waits_s = [(system_ns - int(info.get("received_timestamp") or 0)) * 1e-9 for _, info in taken]
         for (message, _), came_s in zip(taken, arrivals.take(waits_s, since, now), strict=True):
@@ -69,10 +69,10 @@ class Gate(CallbackGroup):
     def _now(self) -> Moment:
         return Moment(self._node.now_s(), time.monotonic())
 
-    # What rclpy's executors ask of a group.
+    # The interface that rclpy's executors need from a group.
 
     def add_entity(self, entity: Any) -> None:
-        """Adds a subscription to this group and to the node's."""
+        """Add a subscription to this group and to the node's."""
         super().add_entity(entity)
         self._inner.add_entity(entity)
 
@@ -81,16 +81,16 @@ class Gate(CallbackGroup):
         return self.is_open and bool(self._inner.can_execute(entity))
 
     def beginning_execution(self, entity: Any) -> bool:
-        """Claims the node's group for a callback; False while the gate is closed."""
+        """Claim the node's group for a callback; False while the gate is closed."""
         return self.is_open and bool(self._inner.beginning_execution(entity))
 
     def ending_execution(self, entity: Any) -> None:
-        """Releases the node's group."""
+        """Release the node's group."""
         self._inner.ending_execution(entity)
 
 
 def _taken(entity: Any) -> list[Taken]:
-    """What waits in a subscription's queue, and no more: one that fills faster does not hold the reader."""
+    """Returns a subscription's waiting messages, at most its depth, so that a fast one does not block."""
     messages: list[Taken] = []
     try:
         with entity.handle:

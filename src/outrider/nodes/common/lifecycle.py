@@ -15,21 +15,21 @@ from rclpy.parameter import Parameter
 
 
 class AnsweringNode(LifecycleNode):
-    """Refuses what rclpy's own node ends its process for: a transition that its state does not have, and a
-    parameter of a type that there is not.
+    """Refuses requests for which rclpy's node would end its process.
 
-    rclpy (issue 1209, from Humble on) raises from the service's callback. All transitions, of services and
-    of this process, go through the one private method that is replaced here.
+    These are transitions that the state does not have, and parameters of an unknown type. rclpy (issue
+    1209, from Humble on) raises from the service's callback. All transitions, of services and of this
+    process, go through the one private method that is replaced here.
     """
 
     def create_service(self, srv_type: Any, srv_name: str, callback: Any, **more: Any) -> Any:
-        """As rclpy does; of its own services, those that set parameters take any type."""
+        """Create a service as rclpy does. Its services that set parameters accept any type here."""
         if srv_type in (SetParameters, SetParametersAtomically):
             callback = partial(_with_known_types, callback)
         return super().create_service(srv_type, srv_name, callback, **more)
 
     def stop_acting(self) -> None:
-        """Leave the robot standing; safe to call in any state."""
+        """Stop the robot; safe to call in any state."""
 
     def _LifecycleNodeMixin__change_state(self, transition_id: int) -> TransitionCallbackReturn:
         state = self._state_machine.current_state[1]
@@ -52,7 +52,7 @@ _KNOWN_TYPES = frozenset(kind.value for kind in Parameter.Type)
 
 
 def _with_known_types(callback: Callable[[Any, Any], Any], request: Any, response: Any) -> Any:
-    """A value of an unknown type is read as none at all, which rclpy refuses."""
+    """Treat a value of an unknown type as not set, which rclpy refuses."""
     for parameter in request.parameters:
         if parameter.value.type not in _KNOWN_TYPES:
             parameter.value.type = ParameterType.PARAMETER_NOT_SET

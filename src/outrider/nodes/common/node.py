@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every node shares: declared parameters, guarded transitions, diagnostics, and an orderly end."""
+"""The base class of every node: parameters, guarded transitions, diagnostics, and an orderly end."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ DIAGNOSTICS_PERIOD_S = 1.0
 PERSISTENT_PERIODS = 3
 IDLE = frozenset({"", "inactive", "unconfigured", "not serving"})
 REMAP = "remap with -r {0}:={1}, or at the launch with remap:={0}={1}"
-# What the bridge says to the node `gazebo`, which publishes it anew: no other node goes by it.
+# The prefix of messages from the bridge to the node `gazebo`, which republishes them. No other node reads it.
 BRIDGED = "gazebo/"
 
 
 class OutriderNode(AnsweringNode):
-    """A lifecycle node: subclasses set `spec_name`, override what follows it.
+    """A lifecycle node. Subclasses set `spec_name` and override the methods from `configure` to `heed`.
 
-    An OutriderError in a transition becomes a logged FAILURE; any other exception is logged with its trace
-    and becomes an ERROR. What `configure` made through `keep` is destroyed on cleanup.
+    An OutriderError in a transition becomes a logged FAILURE. Any other exception is logged with its trace
+    and becomes an ERROR. Entities that `configure` passed to `keep` are destroyed on cleanup.
     """
 
     spec_name: str
@@ -61,7 +61,7 @@ class OutriderNode(AnsweringNode):
         self._active_period = object()
         events = quality.without_events(of_publisher=True)
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10, event_callbacks=events)
-        # Of real time: that a simulated clock does not run is a diagnosis too.
+        # In real time: a simulated clock that does not run must be diagnosed too.
         self._steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.create_timer(DIAGNOSTICS_PERIOD_S, self._publish_diagnostics, clock=self._steady)
         self.create_timer(self.look_period_s, self.watch.look, clock=self._steady)
@@ -69,26 +69,26 @@ class OutriderNode(AnsweringNode):
         self.failure = ""
         self._starting = False
         self.on_loaded: Callable[[], None] = lambda: None
-        """Called once all that the node acts with is loaded, before it acts: for the owner of the process."""
+        """Called once all resources are loaded, before the node acts. The owner of the process may set it."""
 
     def configure(self) -> None:
-        """Make resources; raise OutriderError where that is impossible."""
+        """Make resources; raise OutriderError if that is impossible."""
 
     def activate(self) -> None:
-        """Begin to act."""
+        """Start to act."""
 
     def deactivate(self) -> None:
-        """Stop acting. Must leave the robot standing; also called at shutdown."""
+        """Stop acting. It must leave the robot standing; it is also called at shutdown."""
 
     def cleanup(self) -> None:
-        """Free what `configure` made beyond the kept entities, or has made before it failed."""
+        """Free what `configure` made besides the kept entities, even if it failed halfway."""
 
     def health(self) -> tuple[str, dict[str, object]]:
-        """A warning (empty when all is well) and values for /diagnostics."""
+        """Returns a warning (empty if all is well) and values for /diagnostics."""
         return "", {}
 
     def heed(self, changed: Mapping[str, Value]) -> None:
-        """Act at once on live parameters that are about to hold; raise ConfigError to refuse all of them."""
+        """Apply live parameters at once, before they are set. Raise ConfigError to refuse all of them."""
 
     def value(self, name: str) -> Any:
         """Returns the value of a parameter."""
@@ -96,20 +96,20 @@ class OutriderNode(AnsweringNode):
 
     @property
     def frame_prefix(self) -> str:
-        """What stands before the names of this robot's tf frames."""
+        """The prefix of this robot's tf frames."""
         return str(self.value("frame_prefix"))
 
     def frame(self, name: str) -> str:
-        """A tf frame of this robot, such as base_link."""
+        """Returns the name of a tf frame of this robot, such as base_link."""
         return self.frame_prefix + name
 
     def go2_topic(self, name: str) -> str:
-        """A topic of the Go2's firmware, which is absolute, where this robot has it."""
+        """Returns a topic of the Go2's firmware, which is absolute, with this robot's prefix."""
         return topic_name(str(self.value("go2_prefix")) + name, "go2_prefix")
 
     @property
     def is_simulated(self) -> bool:
-        """Whether time is simulated: this node's clock is then that of every stamp."""
+        """Whether time is simulated. The node's clock is then that of every stamp."""
         return bool(self.get_parameter("use_sim_time").value)
 
     @property
@@ -118,7 +118,7 @@ class OutriderNode(AnsweringNode):
         return self.is_simulated and self.now_s() <= 0.0
 
     def now_s(self) -> float:
-        """Seconds for durations: the simulation's where time is simulated, else monotonic."""
+        """Returns seconds for durations: simulated if time is simulated, else monotonic."""
         if self.is_simulated:
             return self.get_clock().now().nanoseconds * 1e-9
         return time.monotonic()
@@ -143,14 +143,14 @@ class OutriderNode(AnsweringNode):
         alone: bool = False,
         **more: Any,
     ) -> Any:
-        """A subscription until cleanup; read `alone`, several publishers of its topic are a fault."""
+        """Subscribe until cleanup. With `alone`, several publishers of the topic are a fault."""
         more = {"event_callbacks": quality.without_events(), **more}
         entity = self.create_subscription(message, topic, callback, qos, **more)
         self.watch.add(entity, topic, alone)
         return self.keep(entity, self.destroy_subscription)
 
     def why_silent(self, topic: str, message: type, remedy: str = REMAP) -> str:
-        """Why nothing may have come on a topic, and what to do; `remedy` where it has another name."""
+        """Returns why a topic may be silent, with a remedy; `remedy` is for a topic of another name."""
         name = self.resolve_topic_name(topic)
         if self._is_published(name):
             return (
@@ -167,7 +167,7 @@ class OutriderNode(AnsweringNode):
         return f"nobody publishes {name}, but {', '.join(others)}: {remedy.format(topic, others[0])}"
 
     def _is_published(self, name: str) -> bool:
-        """By another than this node."""
+        """Whether a node other than this one publishes it."""
         own = self.get_name(), self.get_namespace()
         ends = self.get_publishers_info_by_topic(name)
         return any((end.node_name, end.node_namespace) != own for end in ends)
@@ -185,14 +185,14 @@ class OutriderNode(AnsweringNode):
             destroy(kept)
 
     def active_timer(self, period_s: float, callback: Callable[[], None], **more: Any) -> Any:
-        """A timer that lives until deactivation, of real time: no clock that is set back holds it up."""
+        """Returns a timer in real time, which a clock that is set back does not stop, until deactivation."""
         active_period = self._active_period
 
         def call() -> None:
             if self._active_period is active_period:
                 callback()
             else:
-                # By itself, here: cancelled by another thread, it could be one that is about to be called.
+                # Cancel it in its own callback: another thread could cancel it just before it is called.
                 timer.cancel()
 
         timer = self.create_timer(period_s, call, **{"clock": self._steady, **more})
@@ -200,16 +200,14 @@ class OutriderNode(AnsweringNode):
         return timer
 
     def living_timer(self, period_s: float, callback: Callable[[], None]) -> list[Any]:
-        """An active one for what others take for a sign of life; on a simulated clock that is faster than
-        real time, it comes as often.
-        """
+        """Returns active timers for heartbeats; on a simulated clock they tick in its time too."""
         timers = [self.active_timer(period_s, callback)]
         if self.is_simulated:
             timers.append(self.active_timer(period_s, callback, clock=self.get_clock()))
         return timers
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Runs `configure`; frees everything again where it fails."""
+        """Run `configure`; free everything again if it fails."""
         self._configured = True
         outcome = self._guarded(self.configure)
         if outcome is not TransitionCallbackReturn.SUCCESS:
@@ -217,7 +215,7 @@ class OutriderNode(AnsweringNode):
         return outcome
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Runs `activate`; stops acting again where it fails."""
+        """Run `activate`; stop acting again if it fails."""
         self.on_loaded()
         outcome = self._guarded(self.activate)
         if outcome is TransitionCallbackReturn.SUCCESS:
@@ -226,24 +224,24 @@ class OutriderNode(AnsweringNode):
         return outcome
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Runs `stop_acting`, then deactivates the publishers."""
+        """Run `stop_acting`, then deactivate the publishers."""
         outcome = self._guarded(self.stop_acting)
         return super().on_deactivate(state) if outcome is TransitionCallbackReturn.SUCCESS else outcome
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Frees what `configure` has made."""
+        """Free what `configure` has made."""
         return self._guarded(self._free)
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Ends the node from any state."""
+        """End the node from any state."""
         return self._guarded(self.end)
 
     def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Ends the node after a transition that failed."""
+        """End the node after a transition that failed."""
         return self._guarded(self.end)
 
     def start(self) -> None:
-        """Configure and activate if `autostart` says so; OutriderError where a transition fails."""
+        """Configure and activate if `autostart` says so. Raises OutriderError if a transition fails."""
         if not self.value("autostart"):
             return
         self._starting = True
@@ -253,12 +251,12 @@ class OutriderNode(AnsweringNode):
         self._starting = False
 
     def end(self) -> None:
-        """Stop acting and free everything; safe to call in any state and twice."""
+        """Stop acting and free everything; safe to call in any state, and twice."""
         self.stop_acting()
         self._free()
 
     def stop_acting(self) -> None:
-        """End the active timers and deactivate; safe to call in any state and twice."""
+        """End the active timers and deactivate; safe to call in any state, and twice."""
         self._active_period = object()
         for timer in self._active_timers:
             self.keep(timer, self.destroy_timer)
@@ -271,7 +269,7 @@ class OutriderNode(AnsweringNode):
         self._configured = False
 
     def _judge_parameters(self, changed: list[RosParameter]) -> SetParametersResult:
-        """Refuse what is no value, and what would be said to hold and would not."""
+        """Refuse invalid values, and values that would not take effect in the present state."""
         specs = {parameter.name: parameter for parameter in self.spec.parameters}
         values: dict[str, Value] = {}
         for parameter in changed:
@@ -302,7 +300,7 @@ class OutriderNode(AnsweringNode):
             step()
         except OutriderError as error:
             self.failure = str(error)
-            if not self._starting:  # else whoever started it is told
+            if not self._starting:  # while starting, the caller reports it
                 self.get_logger().error(self.failure)
             return TransitionCallbackReturn.FAILURE
         except Exception as error:
@@ -328,12 +326,12 @@ class OutriderNode(AnsweringNode):
         self._diagnostics.publish(array)
 
     def _who(self) -> dict[str, object]:
-        """By which whoever reads diagnostics finds the node in the graph, whatever its name and namespace."""
+        """Returns values that identify the node in the graph, whatever its name and namespace."""
         name = node_name(self.get_name(), self.get_namespace())
         return {"node": name, "use_sim_time": self.is_simulated}
 
     def _log_persistent(self, warning: str) -> None:
-        """In the log too, once, what has stood in the diagnostics for a while; figures in it may change."""
+        """Log, once, a warning that stays in the diagnostics for a while. Its digits may change."""
         kind = re.sub(r"\d", "", warning)
         self._times_warned = self._times_warned + 1 if kind == self._last_warning else 1
         self._last_warning = kind
@@ -342,7 +340,7 @@ class OutriderNode(AnsweringNode):
 
 
 def pace(timers: Iterable[Any], period_s: float) -> None:
-    """Give timers another period, which begins now. Call it from a callback of their group."""
+    """Set another period for timers, which begins now. Call it from a callback of their group."""
     period_ns = round(period_s * 1e9)
     for timer in timers:
         if timer.timer_period_ns != period_ns:

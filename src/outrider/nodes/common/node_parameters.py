@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of another node, asked for once."""
+"""Reads parameters of another node, once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rclpy.node import Node
 
 
 class NodeParameters:
-    """Texts that another node has as parameters: `values`, by name, once it has answered."""
+    """Text parameters of another node: `values`, by name, once it has answered."""
 
     def __init__(self, owner: Node, node: str, names: Sequence[str]) -> None:
         """`node` is a name in the owner's namespace."""
@@ -20,7 +20,7 @@ class NodeParameters:
         self._client = owner.create_client(GetParameters, f"{node}/get_parameters")
 
     def look(self) -> None:
-        """Ask once the node can be asked; the answer comes while the owner spins."""
+        """Request the values once the node is available. The answer comes while the owner spins."""
         if not self._is_asked and self._client.service_is_ready():
             self._is_asked = True
             asked = self._client.call_async(GetParameters.Request(names=list(self._names)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures as cameras send them, raw or compressed, as uint8 (H, W, 3) RGB; pure.
+"""Converts cameras' pictures, raw or compressed, to uint8 (H, W, 3) RGB; pure.
 
 To add an encoding: `LAYOUTS` here, `colour_cases` in tests/ros/test_pictures.py, docs/how-to/camera.md.
 """
@@ -24,13 +24,13 @@ CONVERT = (
     "let image_proc or `ros2 run image_transport republish` give rgb8, or set the driver's pixel format to it"
 )
 _PNG, _PNG_END = b"\x89PNG\r\n\x1a\n", b"\0\0\0\0IEND\xaeB`\x82"
-"""How a PNG begins, and its last chunk with its checksum."""
+"""The first bytes of a PNG, and its last chunk with its checksum."""
 _VIDEO = ("h264", "h265", "hevc", "av1", "vp8", "vp9", "theora", "ffmpeg", "mpeg4")
 
 
 @dataclass(frozen=True)
 class RawPicture:
-    """A picture by the fields of a sensor_msgs/Image."""
+    """A picture with the fields of a sensor_msgs/Image."""
 
     encoding: str
     width: int
@@ -42,8 +42,10 @@ class RawPicture:
 
 @dataclass(frozen=True)
 class _Layout:
-    """How an encoding lies in memory. `lines` are rows of bytes for each row of pixels, as planes follow one
-    another; `even` says that its colours belong to two pixels.
+    """The memory layout of an encoding.
+
+    `lines` is the number of byte rows per pixel row, where planes follow each other. `even`: a colour
+    belongs to two pixels.
     """
 
     to_rgb: Callable[[Picture], Picture]
@@ -58,7 +60,7 @@ class _Layout:
 
 
 def _by(code: int) -> Callable[[Picture], Picture]:
-    """OpenCV's conversion to RGB by its code."""
+    """Returns OpenCV's conversion to RGB by its code."""
     return lambda pixels: cv2.cvtColor(pixels, code)
 
 
@@ -67,19 +69,19 @@ def _as_it_is(pixels: Picture) -> Picture:
 
 
 def _semi_planar(code: int) -> Callable[[Picture], Picture]:
-    """One plane of brightness above one of colours, of half the resolution."""
+    """Returns the conversion of a brightness plane followed by a colour plane of half the resolution."""
     return lambda planes: cv2.cvtColor(np.ascontiguousarray(planes[:, :, 0]), code)
 
 
 def _nv24_to_rgb(lines: Picture) -> Picture:
-    """Colours of the full resolution: every second one is as good as those of nv12."""
+    """Convert colours of full resolution. Every second one is used, as in nv12."""
     height, width = lines.shape[0] // 3, lines.shape[1]
     colours = lines[height:].reshape(height, width, 2)[::2, ::2].reshape(height // 2, width, 1)
     return cv2.cvtColor(np.concatenate([lines[:height], colours]), cv2.COLOR_YUV2RGB_NV12)
 
 
 def _stretched(values: Picture) -> Picture:
-    """Grey from the least value to the greatest, for a unit that is not known; 0 stays "nothing measured"."""
+    """Returns grey from the least value to the greatest, for an unknown unit; 0 remains "not measured"."""
     measured = values[values > 0].astype(np.float32)
     if not measured.size:
         return np.zeros((*values.shape[:2], 3), np.uint8)
@@ -94,7 +96,7 @@ _COLOURS = {
     "bgr": (3, _by(cv2.COLOR_BGR2RGB)),
     "rgba": (4, _by(cv2.COLOR_RGBA2RGB)),
     "bgra": (4, _by(cv2.COLOR_BGRA2RGB)),
-    # OpenCV names its Bayer patterns by the second row and column.
+    # OpenCV names its Bayer patterns after the second row and column.
     "bayer_rggb": (1, _by(cv2.COLOR_BayerBG2RGB)),
     "bayer_bggr": (1, _by(cv2.COLOR_BayerRG2RGB)),
     "bayer_gbrg": (1, _by(cv2.COLOR_BayerGR2RGB)),
@@ -108,7 +110,7 @@ LAYOUTS = {
         for name, (channels, to_rgb) in _COLOURS.items()
         for bits in (8, 16)
     },
-    # OpenCV's own names say nothing of colours, which OpenCV keeps as BGR. 16UC1 is what depth cameras send.
+    # OpenCV's own names do not name colours; OpenCV keeps BGR. Depth cameras send 16UC1.
     "8uc1": _Layout(_by(cv2.COLOR_GRAY2RGB)),
     "8uc3": _Layout(_by(cv2.COLOR_BGR2RGB), 3),
     "8uc4": _Layout(_by(cv2.COLOR_BGRA2RGB), 4),
@@ -127,11 +129,11 @@ LAYOUTS = {
 
 
 def decode_raw(picture: RawPicture) -> Picture:
-    """The pixels of a raw picture. FrameError, with what to do, for one that is empty, does not fit its own
-    fields, or has an encoding that cannot be shown.
+    """Returns the pixels of a raw picture.
 
-    16-bit colours are scaled from their full range; 16UC1, which is depth or heat, from its least value to
-    its greatest. A name in upper case is the same encoding.
+    Raises FrameError, with a remedy, if it is empty, does not fit its own fields, or has an encoding that
+    cannot be shown. 16-bit colours are scaled from their full range; 16UC1, which is depth or heat, from
+    its least value to its greatest. A name in upper case is the same encoding.
     """
     if not picture.data.size or not picture.width or not picture.height:
         raise FrameError("the camera's picture is empty: check the driver, if this goes on")
@@ -148,7 +150,7 @@ def decode_raw(picture: RawPicture) -> Picture:
 
 
 def _pixels(picture: RawPicture, layout: _Layout) -> Picture:
-    """The rows without their padding, as (lines, width, channels)."""
+    """Returns the rows without their padding, as (lines, width, channels)."""
     row_bytes = picture.width * layout.pixel_bytes
     step, lines = picture.step or row_bytes, int(picture.height * layout.lines)
     whole = not layout.even or (picture.width % 2 == 0 and (layout.lines == 1 or picture.height % 2 == 0))
@@ -177,9 +179,10 @@ def _unreadable(encoding: str) -> str:
 
 
 def decode_compressed(encoding: str, data: bytes) -> Picture:
-    """The pixels of a CompressedImage; `encoding` is its format, as `jpeg` or `rgb8; jpeg compressed bgr8`.
+    """Returns the pixels of a CompressedImage.
 
-    FrameError, with what to do, for anything but a whole JPEG or PNG.
+    `encoding` is its format, such as `jpeg` or `rgb8; jpeg compressed bgr8`. Raises FrameError, with a
+    remedy, for anything but a whole JPEG or PNG.
     """
     if not data:
         raise FrameError("the camera's compressed picture is empty: check the driver, if this goes on")
@@ -187,7 +190,7 @@ def decode_compressed(encoding: str, data: bytes) -> Picture:
     if not (is_jpeg or is_png):
         raise FrameError(_undecodable(encoding))
     picture = decode_picture(data, is_jpeg)
-    # image_transport says so of a file whose first channel is red where viewers expect blue.
+    # image_transport's name for a file whose first channel is red where viewers expect blue.
     return np.ascontiguousarray(picture[:, :, ::-1]) if "compressed rgb" in encoding.lower() else picture
 
 
@@ -201,7 +204,7 @@ def _undecodable(encoding: str) -> str:
 
 
 def republish(transport: str) -> str:
-    """What turns a transport into a raw topic."""
+    """Returns how to convert a transport to a raw topic."""
     return (
         f"run `ros2 run image_transport republish --ros-args -p in_transport:={transport} "
         "-p out_transport:=raw` and set topic to its output"
@@ -209,7 +212,7 @@ def republish(transport: str) -> str:
 
 
 def decode_picture(data: bytes, is_jpeg: bool) -> Picture:
-    """The pixels of an encoded picture; FrameError for a damaged one."""
+    """Returns the pixels of an encoded picture. Raises FrameError if it is damaged."""
     if is_jpeg:
         jpeg_size(data)
     elif data.startswith(_PNG):
@@ -224,7 +227,7 @@ def decode_picture(data: bytes, is_jpeg: bool) -> Picture:
 
 
 def _check_png(data: bytes) -> None:
-    """FrameError for a PNG that is cut short, or claims sides that a few bytes cannot fill."""
+    """Raise FrameError for a PNG that is truncated, or claims sides that a few bytes cannot fill."""
     width, height = int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
     if _PNG_END not in data:
         raise FrameError(
@@ -235,7 +238,7 @@ def _check_png(data: bytes) -> None:
 
 
 def rgb_of_opencv(pixels: Picture) -> Picture:
-    """A picture as OpenCV gives it, grey, BGR or BGRA; FrameError for any other array."""
+    """Returns a picture of OpenCV (grey, BGR or BGRA) as RGB. Raises FrameError for any other array."""
     channels = 1 if pixels.ndim == 2 else pixels.shape[-1]
     code = {1: cv2.COLOR_GRAY2RGB, 3: cv2.COLOR_BGR2RGB, 4: cv2.COLOR_BGRA2RGB}.get(channels)
     if code is None or pixels.dtype != np.uint8 or not pixels.size or pixels.ndim > 3:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a node's process ends: what asks it to, and an end that no thread of it can hold up."""
+"""Ends a node's process: what requests it, and an end that no thread of it can delay."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from collections.abc import Iterator
 
 from outrider.runtime.common.ending_signals import on_ending_signals, when_parent_ends
 
-# What the interpreter ends with after an exception that nobody caught.
+# The interpreter's exit status after an uncaught exception.
 BROKEN = 1
-# For the orderly end of a process whose parent is gone; nobody else would kill it.
+# The time for an orderly end when the parent process is gone; nothing else would kill this process.
 ORPHAN_S = 15.0
 
 _SIGEV_THREAD = 2
@@ -25,7 +25,7 @@ _NS_PER_S = 10**9
 
 
 class _Notice(ctypes.Structure):
-    """Linux's `struct sigevent` of 64 bytes: what happens when a timer ends."""
+    """Linux's `struct sigevent` of 64 bytes: the action when a timer ends."""
 
     _fields_ = (
         ("argument", ctypes.c_long),
@@ -49,11 +49,11 @@ class _Times(ctypes.Structure):
 
 
 class Ending:
-    """Sets `asked` when this process is to end: for a signal, an exception that a thread did not catch, or
-    the end of the process it belongs to. To be made in the main thread, once.
+    """Sets `asked` when this process should end. Make one, in the main thread.
 
-    What no thread can raise further (`sys.unraisablehook`: destructors, callbacks from C) is printed by
-    Python and ends nothing: no command to the robot comes from there.
+    The causes are a signal, an uncaught exception in a thread, and the end of the process that it belongs
+    to. Exceptions that no thread can raise (`sys.unraisablehook`: destructors, callbacks from C) are
+    printed by Python and end nothing: they send no command to the robot.
     """
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class Ending:
 
     @contextlib.contextmanager
     def interrupting(self) -> Iterator[None]:
-        """Inside, what asks for the end raises KeyboardInterrupt, once; also if it did before."""
+        """Inside, a request to end raises KeyboardInterrupt, once; also a request from before."""
         self._interrupts = True
         try:
             if self.asked.is_set():
@@ -97,17 +97,17 @@ class Ending:
         self._ask()
 
     def _ask(self) -> None:
-        """As from outside: the main thread may be in the middle of loading a model."""
+        """Send the signal as another process would: the main thread may be loading a model."""
         self.asked.set()
         os.kill(os.getpid(), signal.SIGTERM)
 
 
 def end_process_after(delay_s: float, status: int) -> None:
-    """Exit with `status` in `delay_s` seconds, where the process has not ended by then.
+    """Exit with `status` after `delay_s` seconds, if the process has not ended by then.
 
-    A call into C that keeps the interpreter to itself would hold up every thread and signal handler of
-    Python. The C library's timer needs none of it: it calls `_exit(status)` from a thread of its own.
-    Raises OSError where the system gives no timer.
+    A call into C that holds the interpreter blocks every thread and signal handler of Python. The C
+    library's timer needs neither: it calls `_exit(status)` from its own thread. Raises OSError if the
+    system gives no timer.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     notice = _Notice(status, 0, _SIGEV_THREAD, ctypes.cast(libc._exit, ctypes.c_void_p))

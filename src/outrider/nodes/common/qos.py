@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The quality of service of every topic, in one place."""
+"""The quality of service of all topics."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ LATEST_SENSOR = QoSProfile(
 SENSOR = QoSProfile(depth=5, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.BEST_EFFORT)
 COMMAND = QoSProfile(depth=1, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.RELIABLE)
 EVENTS = QoSProfile(depth=20, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.RELIABLE)
-# What has come since the queue was last read, where that is done at least once a second.
+# Keeps what comes between two reads of the queue, which happen at least once a second.
 RECENT_SENSOR = QoSProfile(
     depth=60, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.BEST_EFFORT
 )
-# Takes from every publisher, whatever its QoS; what is lost on the way does not come again.
+# Fits every publisher's QoS. Lost messages are not sent again.
 FROM_ANY = QoSProfile(depth=20, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.BEST_EFFORT)
 LATCHED = QoSProfile(
     depth=1,
@@ -25,7 +25,7 @@ LATCHED = QoSProfile(
     reliability=ReliabilityPolicy.RELIABLE,
     durability=DurabilityPolicy.TRANSIENT_LOCAL,
 )
-# Of several latched publishers, not of the last alone.
+# Keeps the messages of several latched publishers, not only the last one's.
 ALL_LATCHED = QoSProfile(
     depth=20,
     history=HistoryPolicy.KEEP_LAST,
@@ -35,9 +35,9 @@ ALL_LATCHED = QoSProfile(
 
 
 def without_events(of_publisher: bool = False) -> Any:
-    """Event callbacks of a subscription, or publisher, that does not log others whose QoS does not fit.
+    """Returns event callbacks for a subscription or publisher that do not log incompatible QoS.
 
-    Each event makes every wait of the executor dearer; who does not fit, `TopicWatch` finds.
+    Each event makes every wait of the executor slower. `TopicWatch` finds incompatible QoS instead.
     """
     try:
         from rclpy import event_handler as events

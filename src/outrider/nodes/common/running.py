@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node's process: how it begins, spins, and ends in time."""
+"""Runs a node's process: starts it, spins it, and ends it in time."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ from outrider.runtime.common.process_memory import keep_loaded
 
 SPIN_TIMEOUT_S = 0.1
 LEAVE_S = 5.0
-# What rcl says of an entity, such as an action server, that is destroyed between two looks at it.
+# rcl's message if an entity, such as an action server, is destroyed while the executor waits for it.
 GONE = "pointer is invalid"
-# What rcl says where the folder of the log files cannot be made.
+# rcl's message if the folder of the log files cannot be made.
 NO_LOG = "Failed to create log directory"
 SHUTDOWN_POLL_S = 0.005
 
-# A thread that drafts must not keep the sign of life waiting: every call into DDS gives the interpreter
-# away, and gets it back only after this time.
+# A drafting thread must not delay the heartbeat: each call into DDS releases the interpreter, and gets it
+# back only after this time.
 sys.setswitchinterval(0.0005)
 
 
 class ThreadedExecutor(MultiThreadedExecutor):
-    """One whose `shutdown` waits for the callbacks under way; rclpy's own takes away what they need."""
+    """An executor whose `shutdown` waits for running callbacks; rclpy's own removes what they need."""
 
     def shutdown(self, timeout_sec: float = math.inf) -> bool:
-        """Waits for running callbacks, at most `timeout_sec`, and shuts down."""
+        """Wait for running callbacks, at most `timeout_sec`, and shut down."""
         deadline_s = time.monotonic() + timeout_sec
         while not all(task.done() for task in self._futures) and time.monotonic() < deadline_s:
             time.sleep(SHUTDOWN_POLL_S)
@@ -53,9 +53,9 @@ class ThreadedExecutor(MultiThreadedExecutor):
 
 
 def init_ros(args: list[str] | None = None) -> None:
-    """rclpy with signals left to the caller. Raises ConfigError for arguments that ROS does not take.
+    """Initialise rclpy and leave signals to the caller. Raises ConfigError for wrong ROS arguments.
 
-    The log file that ROS opens here is private; no thread runs yet that the process's umask is shared with.
+    The log file that ROS opens here is private. No other thread runs yet that would share the umask.
     """
     before = os.umask(OTHERS)
     try:
@@ -73,11 +73,10 @@ def run_node(
     args: list[str] | None = None,
     make_executor: Callable[[], Any] = SingleThreadedExecutor,
 ) -> int:
-    """Run a node until it is asked to end (`Ending` says by what); 0 then, 2 where it could not start (the
-    reason is on stderr).
+    """Run a node until it is asked to end; see `Ending`. Returns 0, or 2 if it could not start.
 
-    Signals are ours, not ROS's, which would close the context before the robot has been told to stop.
-    One that comes while a model is loaded does not wait for it.
+    The reason is on stderr then. Signals are handled here, not by ROS, which would close the context before
+    the robot has been told to stop. A signal during the loading of a model takes effect at once.
     """
     ending, status = Ending(), BROKEN
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
@@ -105,25 +104,27 @@ def run_node(
 
 
 def leave_ros(status: int, node: Node | None = None) -> None:
-    """Say goodbye to the graph, as the last act of a process that ends with this status.
+    """Leave the graph, as the last act of a process that ends with this status.
 
-    Fast DDS can wait for ever in C++ when a participant leaves just when others appear (its issue 6513), and
-    no Python runs then: a timer of the C library ends the process, whose robot stands already.
+    Fast DDS can wait for ever in C++ when a participant leaves just as others appear (its issue 6513), and
+    no Python runs then. So a timer of the C library ends the process; the robot already stands.
     """
     sys.stdout.flush()
     sys.stderr.flush()
-    with contextlib.suppress(OSError, AttributeError):  # without a timer it takes as long as it takes
+    with contextlib.suppress(OSError, AttributeError):  # without a timer there is no bound
         end_process_after(LEAVE_S, status)
     if node is not None:
         node.destroy_node()
     rclpy.try_shutdown()
-    # The interpreter would take the models' libraries apart object by object, for seconds.
+    # The interpreter would free the models' libraries object by object, for seconds.
     gc.freeze()
 
 
 def spin_once(executor: Any, timeout_s: float) -> None:
-    """Run what is ready. Another thread may destroy an entity just when the executor begins to wait for it:
-    the next call waits for what is left.
+    """Run the callbacks that are ready.
+
+    Another thread may destroy an entity just as the executor starts to wait for it. The next call then
+    waits for the others.
     """
     try:
         executor.spin_once(timeout_sec=timeout_s)
@@ -135,7 +136,7 @@ def spin_once(executor: Any, timeout_s: float) -> None:
 
 
 def spin_until(node: OutriderNode, executor: Any, stopping: threading.Event) -> None:
-    """Spin until asked to stop; the robot stands and no callback runs when this returns."""
+    """Spin until asked to stop. When this returns, the robot stands and no callback runs."""
     executor.add_node(node)
     try:
         while not stopping.is_set() and rclpy.ok():
@@ -143,6 +144,6 @@ def spin_until(node: OutriderNode, executor: Any, stopping: threading.Event) -> 
     except ExternalShutdownException:
         pass
     finally:
-        # First this: the executor waits for its callbacks, and a goal's worker ends only once deactivated.
+        # First stop acting: the executor waits for its callbacks, and a goal's worker ends only after that.
         node.stop_acting()
         executor.shutdown(timeout_sec=1.0)

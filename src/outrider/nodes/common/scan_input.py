@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A lidar's scans for every node that goes by them: checked, and with the lidar's place from tf."""
+"""A lidar's scans for all nodes that use them: checked, and with the lidar's pose from tf."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ TF, TF_STATIC = "/tf", "/tf_static"
 
 
 class ScanInput:
-    """Judges scans for a node; make it while the node configures. `fault` says why there is none now.
+    """Checks scans for a node; make it in `configure`. `fault` says why there is none now.
 
-    /tf, which is busy on many robots, is subscribed to only while scans need more than /tf_static.
+    /tf is busy on many robots, so it is subscribed to only while scans need more than /tf_static.
     """
 
     def __init__(self, node: OutriderNode) -> None:
@@ -39,13 +39,13 @@ class ScanInput:
         return self._check.fault
 
     def take(self, message: LaserScan, came_s: float) -> RangeScan | None:
-        """A message that came at `came_s` as a scan on the base, or None where it is not to be gone by."""
+        """Returns a message that came at `came_s` as a scan on the base, or None if it is not usable."""
         scan = self._check.take(convert.scan_sample(message), came_s)
         self._follow(self._check.lacks_transform or self._moves(message.header.frame_id))
         return scan
 
     def _moves(self, frame: str) -> bool:
-        """Whether the lidar's place is known to move."""
+        """Whether the lidar is known to move on the base."""
         try:
             return self._moving is not None and self._transforms.moves(self._base_frame, frame)
         except TransformError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens in a step, as messages and back: its text, its motion, its decoding rounds."""
+"""Converts a step's text, motion and decoding rounds to messages and back."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ _ROUND_FIELDS = tuple(
 
 
 def text_message(update: StepUpdate, link: LinkState, header: Header) -> VerifiedText:
-    """The header's stamp is the frame's."""
+    """Returns an update as a message. The header's stamp is the frame's."""
     fields = {name: getattr(update, name) for name in _TEXT_FIELDS}
     return VerifiedText(header=header, state=update.state.value, link_state=link.value, **fields)
 
 
 def prompt_message(update: StepUpdate, request: DecodeRequest, header: Header) -> StepPrompt:
-    """The header's stamp is the frame's."""
+    """Returns a step's prompt as a message. The header's stamp is the frame's."""
     return StepPrompt(
         header=header,
         session_id=update.session_id,
@@ -59,32 +59,32 @@ def prompt_message(update: StepUpdate, request: DecodeRequest, header: Header) -
 
 
 def update_of(message: VerifiedText) -> StepUpdate:
-    """Without its frame, which stays with the navigator."""
+    """Returns the update of a message, without its frame, which only the navigator has."""
     fields = {name: getattr(message, name) for name in _TEXT_FIELDS}
     return StepUpdate(state=StepState(message.state), **fields)
 
 
 @dataclass
 class Trace:
-    """What became of one step's tokens since the last message about it."""
+    """The fates of one step's tokens since the last message about it."""
 
     first: int
     tokens: list[tuple[str, TokenFate]] = field(default_factory=list)
 
     def add(self, newer: tuple[tuple[str, TokenFate], ...]) -> None:
-        """What was ahead before is judged now, or is ahead again."""
+        """Add newer tokens. They include the tokens that were ahead before, with a verdict or ahead again."""
         self.tokens = [token for token in self.tokens if token[1] is not TokenFate.AHEAD]
         self.tokens.extend(newer)
 
 
 class Traces:
-    """Collects what became of tokens between two messages: verdicts come faster than people read."""
+    """Collects the fates of tokens between two messages, since verdicts come faster than people can read."""
 
     def __init__(self) -> None:
         self._waiting: dict[tuple[str, int], tuple[StepUpdate, Trace]] = {}
 
     def add(self, update: StepUpdate) -> None:
-        """Take the trace of an update, if it has one."""
+        """Add the trace of an update, if it has one."""
         if not update.trace:
             return
         key = update.session_id, update.step
@@ -94,7 +94,7 @@ class Traces:
         self._waiting[key] = (update, trace)
 
     def take(self) -> Iterator[tuple[StepUpdate, Trace]]:
-        """All that waits, and nothing of it again."""
+        """Yields and removes all that was collected."""
         while self._waiting:
             yield self._waiting.pop(next(iter(self._waiting)))
 
@@ -112,7 +112,7 @@ def tokens_message(update: StepUpdate, trace: Trace, header: Header) -> DecodedT
 
 
 def tokens_of(message: DecodedTokens) -> list[tuple[str, TokenFate]]:
-    """The words and fates of a message; none of a fate that another version knows."""
+    """Returns the words and fates of a message, without fates that this version does not know."""
     known = {fate.value for fate in TokenFate}
     pairs = zip(message.pieces, message.fates, strict=False)
     return [(piece, TokenFate(fate)) for piece, fate in pairs if fate in known]
@@ -148,7 +148,7 @@ def end_of(message: MotionReport) -> MotionEnd:
 def round_message(
     update: StepUpdate, strategy: str, link: LinkState, stats: RoundStats, header: Header
 ) -> SpeculationStats:
-    """One round of a finished text."""
+    """Returns one round of a finished text as a message."""
     fields = {name: getattr(stats, name) for name in _ROUND_FIELDS}
     return SpeculationStats(
         header=header,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who else is at a node's topics: other types, several publishers instead of one, QoS that does not fit."""
+"""Watches the other ends of a node's topics: wrong types, several publishers, incompatible QoS."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from outrider.runtime.diagnosis.topic_health import (
 )
 
 LOOK_PERIOD_S = 0.25
-"""How often a node looks at who is at its topics."""
+"""How often a node checks its topics."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class _Watched:
 
 
 class TopicWatch:
-    """Judges the other ends of a node's publishers and subscriptions.
+    """Checks the other ends of a node's publishers and subscriptions.
 
-    `add` each of them, `look` from time to time, and ask `fault` what is wrong: publishers of another type
-    than the node reads or publishes, and bases that read velocities of another type. QoS is a fault where
-    nobody's fits, since a tool that looks on with its own harms nobody.
+    `add` each of them, call `look` periodically, and read `fault`. Faults are publishers of another type
+    than the node reads or publishes, and bases that read velocities of another type. QoS is a fault only if
+    no other end is compatible, since an observing tool with its own QoS does no harm.
     """
 
     def __init__(self, node: Node) -> None:
@@ -50,9 +50,10 @@ class TopicWatch:
         self._also: list[Callable[[], None]] = []
 
     def add(self, entity: Any, topic: str, alone: bool = False, of_others: bool = False) -> None:
-        """Watch a publisher or subscription. `topic` is its name before remappings, by which `fault` knows
-        it; what is read `alone` may have one publisher only, and what is read `of_others` none in this node,
-        which is judged at once.
+        """Watch a publisher or subscription.
+
+        `topic` is its name before remappings, which `fault` uses. With `alone` a subscription may have one
+        publisher only. With `of_others` none may be in this node, which is checked at once.
         """
         is_publisher = hasattr(entity, "publish")
         type_name = type_of(entity.msg_type)
@@ -63,18 +64,18 @@ class TopicWatch:
             self._faults[topic] = echo
 
     def remove(self, entity: Any) -> None:
-        """Watch it no more; safe for one that was never added."""
+        """Stop watching it; safe for one that was never added."""
         watched = self._watched.pop(entity, None)
         if watched is not None:
             self._faults = {topic: text for topic, text in self._faults.items() if topic != watched.topic}
 
     def also(self, look: Callable[[], None]) -> Callable[[], None]:
-        """Call this at every look as well; what it returns ends that."""
+        """Call `look` at every check too. Returns a function that ends this."""
         self._also.append(look)
         return lambda: self._also.remove(look)
 
     def look(self) -> None:
-        """Judge all topics anew."""
+        """Check all topics anew."""
         faults: dict[str, str] = {}
         for watched in list(self._watched.values()):
             fault = self._judge(watched)
@@ -85,14 +86,15 @@ class TopicWatch:
             look()
 
     def fault(self, *topics: str) -> str:
-        """What is wrong with the first of these topics that is not well (none given: of all), as of the last
-        look; an empty text where all are.
+        """Returns the first fault of these topics at the last check; empty if none.
+
+        Without topics it covers all.
         """
         faults = self._faults
         return next((faults[topic] for topic in topics or faults if topic in faults), "")
 
     def _echo(self, watched: _Watched) -> str:
-        """Whether the node would go by what it publishes itself; an empty text where it does not."""
+        """Returns a fault if the node would read what it publishes itself, or an empty text."""
         own = any(one.is_publisher and one.name == watched.name for one in self._watched.values())
         if not (watched.of_others and own):
             return ""
@@ -115,12 +117,12 @@ class TopicWatch:
 
 
 def endpoint_of(info: Any) -> Endpoint:
-    """An rclpy `TopicEndpointInfo` without ROS."""
+    """Returns an rclpy `TopicEndpointInfo` as a type without ROS."""
     return Endpoint(node_name(info.node_name, info.node_namespace), info.topic_type)
 
 
 def type_of(message: type) -> str:
-    """A message type's name, as the graph has it: `geometry_msgs/msg/Twist`."""
+    """Returns a message type's name as in the graph: `geometry_msgs/msg/Twist`."""
     return f"{message.__module__.partition('.')[0]}/msg/{message.__name__}"
 
 
@@ -129,7 +131,7 @@ def _endpoints(infos: Iterable[Any]) -> list[Endpoint]:
 
 
 def _explicit(profile: QoSProfile) -> QoSProfile:
-    """A profile of ours as the graph shows it: what it leaves open has no limit."""
+    """Returns a profile as the graph shows it: unset values mean no limit."""
     return QoSProfile(
         depth=profile.depth,
         reliability=profile.reliability,
@@ -141,7 +143,7 @@ def _explicit(profile: QoSProfile) -> QoSProfile:
 
 
 def _misfit(watched: _Watched, others: list[Any]) -> str:
-    """Why nobody's QoS fits; an empty text where somebody's does, or nobody is there."""
+    """Returns why no other end's QoS is compatible; empty if one is, or if there is none."""
     reasons = []
     for other in others:
         offered, wanted = (watched.qos, other.qos_profile)[:: 1 if watched.is_publisher else -1]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A topic of velocities, read as Twist or TwistStamped, whichever is published."""
+"""Reads a topic of velocities as Twist or TwistStamped, whichever is published."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ TYPES = {type_of(message): message for message in (Twist, TwistStamped)}
 class TwistInput:
     """Calls back with (twist, message info). It lives until the node's cleanup.
 
-    A participant of DDS has one type for each name, so that one subscription alone can be there: it changes
-    its type when only the other is published. While both are, it stays, and the node's watch names the other.
+    A DDS participant has one type for each topic, so there is a single subscription. It changes its type
+    when only the other type is published. If both are, it stays, and the node's watch reports the other.
     """
 
     def __init__(
@@ -63,6 +63,6 @@ class TwistInput:
             self._type = TYPES[wanted.pop()]
             self._unsubscribe()
         if self._subscription is None:
-            # The executor may hold the old one, and with it the old type, a little longer.
+            # The executor may hold the old subscription, and its type, a little longer.
             with contextlib.suppress(rclpy_implementation.RCLError):
                 self._subscribe()

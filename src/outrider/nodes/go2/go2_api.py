@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Go2's request/response services on the wire: topics, api ids, JSON parameters and error codes.
+"""The Go2's request/response services: topics, API ids, JSON parameters and error codes.
 
 Source of ids and codes: unitree_sdk2 and unitree_ros2 (`rpc/internal`, `sport_api`, `obstacles_avoid_api`,
 `video_api`).
@@ -23,9 +23,9 @@ BALANCE_STAND, STOP_MOVE, STAND_UP, MOVE = 1002, 1003, 1004, 1008
 AVOID_SWITCH_SET, AVOID_SWITCH_GET, AVOID_MOVE, AVOID_USE_API = 1001, 1002, 1003, 1004
 GET_IMAGE_SAMPLE = 1001
 SWITCHER_CHECK, SWITCHER_SELECT, SWITCHER_RELEASE, SWITCHER_GET_SILENT = 1001, 1002, 1003, 1005
-# Ids up to this are of the services themselves: version and lease.
+# Ids up to this belong to the service framework: version and lease.
 _LAST_INTERNAL = 102
-# What only asks, of each service.
+# The calls of each service that only read.
 _QUESTIONS = {
     SPORT: frozenset({1024, 1025, 1026, 1034, 2055}),
     OBSTACLES_AVOID: frozenset({AVOID_SWITCH_GET}),
@@ -78,27 +78,27 @@ def response_topic(service: str) -> str:
 
 
 def name_of(service: str, api_id: int) -> str:
-    """A call as the SDK names it, such as `sport Move`."""
+    """Returns a call's name as in the SDK, such as `sport Move`."""
     return f"{service} {_NAMES.get((service, api_id), api_id)}"
 
 
 def is_question(service: str, api_id: int) -> bool:
-    """Whether a call only asks, and changes nothing of what the robot does."""
+    """Whether a call only reads, and does not change the robot's behaviour."""
     return api_id <= _LAST_INTERNAL or api_id in _QUESTIONS.get(service, ())
 
 
 def explain(code: int) -> str:
-    """An error code in plain words."""
+    """Returns an error code in plain words."""
     return f"{_WORDS.get(code, 'an error that is not documented')} (code {code})"
 
 
 def move_parameter(velocity: Velocity) -> str:
-    """The JSON of the sport service's Move: m/s ahead and to the left, rad/s to the left."""
+    """Returns the JSON of the sport service's Move: m/s ahead and to the left, rad/s to the left."""
     return json.dumps({"x": velocity.vx, "y": velocity.vy, "z": velocity.wz})
 
 
 def avoid_move_parameter(velocity: Velocity) -> str:
-    """The JSON of obstacles_avoid's Move, which names the yaw rate otherwise; mode 0 is a velocity."""
+    """Returns the JSON of obstacles_avoid's Move, with its name for the yaw rate; mode 0 is a velocity."""
     return json.dumps({"x": velocity.vx, "y": velocity.vy, "yaw": velocity.wz, "mode": 0})
 
 
@@ -113,7 +113,7 @@ def use_api_parameter(enable: bool) -> str:
 
 
 def request(request_id: int, api_id: int, parameter: str = "") -> Any:
-    """A request that wants an answer."""
+    """Returns a request that wants an answer."""
     message = Request(parameter=parameter)
     message.header.identity.id = request_id
     message.header.identity.api_id = api_id
@@ -121,32 +121,32 @@ def request(request_id: int, api_id: int, parameter: str = "") -> Any:
 
 
 def response(message: Any, code: int, data: str = "", binary: bytes = b"") -> Any:
-    """The answer to a request, carrying its identity."""
+    """Returns the answer to a request, with its identity."""
     answer = Response(data=data)
     answer.header.identity = message.header.identity
     answer.header.status.code = code
-    # unitree_ros2 declares int8 or uint8 by version; an array is taken as it is, bytes one by one.
+    # unitree_ros2 declares int8 or uint8 by version. An array is stored as it is, bytes one by one.
     answer.binary = array(answer.binary.typecode, binary)
     return answer
 
 
 def binary_of(answer: Any) -> bytes:
-    """The bytes that an answer carries."""
+    """Returns the binary data of an answer."""
     return bytes(answer.binary.tobytes())
 
 
 def enabled_of(text: str) -> bool:
-    """The flag of `{"enable": bool}`; ConfigError for anything else."""
+    """Returns the flag of `{"enable": bool}`; ConfigError for anything else."""
     return _flag(text, "enable")
 
 
 def use_api_of(text: str) -> bool:
-    """The flag of `use_api_parameter`; ConfigError for anything else."""
+    """Returns the flag of `use_api_parameter`; ConfigError for anything else."""
     return _flag(text, "is_remote_commands_from_api")
 
 
 def velocity_of(text: str, yaw_name: str = "z") -> Velocity:
-    """The velocity in a Move's JSON; ConfigError unless it holds finite numbers."""
+    """Returns the velocity in a Move's JSON; ConfigError unless it holds finite numbers."""
     content = _object(text)
     try:
         parts = [float(content[name]) for name in ("x", "y", yaw_name)]

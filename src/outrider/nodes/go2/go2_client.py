@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of one Go2 service: requests with ids of their own out, responses matched to them, deadlines kept."""
+"""Calls one Go2 service: sends requests with its own ids, matches responses, and keeps deadlines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ POLL_S = 0.005
 
 @dataclass(frozen=True)
 class Answer:
-    """How a call ended: its code, 0 for done, or None where the deadline passed without one."""
+    """The result of a call. Its code is 0 for success, and None if the deadline passed without an answer."""
 
     api_id: int
     code: int | None
@@ -41,8 +41,10 @@ class _Open:
 
 
 class ServiceClient:
-    """Not thread-safe. The robot keeps one unread request, so an answer also settles every older call, but
-    those that must be answered themselves.
+    """A client of one service. Not thread-safe.
+
+    The robot keeps only one unread request. So an answer also settles every older call, except those with
+    `must_answer`.
     """
 
     def __init__(
@@ -62,7 +64,7 @@ class ServiceClient:
         self._open: dict[int, _Open] = {}
 
     def is_connected(self) -> bool:
-        """Whether somebody hears the requests and somebody answers."""
+        """Whether there is a subscriber for requests and a publisher of responses."""
         return self._is_connected()
 
     def call(
@@ -73,14 +75,14 @@ class ServiceClient:
         then: Callable[[Answer], None],
         must_answer: bool = False,
     ) -> None:
-        """Send now; `then` is called once at most: with the answer, or by `expire` after the deadline."""
+        """Send now. `then` is called at most once: with the answer, or by `expire` after the deadline."""
         request_id, now_s = self._next_id, self.clock()
         self._next_id += 1
         self._open[request_id] = _Open(api_id, now_s, now_s + deadline_s, then, must_answer)
         self._publish(go2_api.request(request_id, api_id, parameter))
 
     def on_response(self, message: Any) -> None:
-        """Take a response; those to other programs' requests are not ours."""
+        """Take a response; responses to other programs' requests are ignored."""
         identity = message.header.identity
         call = self._open.get(identity.id)
         if call is None or call.api_id != identity.api_id:
@@ -99,7 +101,7 @@ class ServiceClient:
         return bool(self._first_id <= request.header.identity.id < self._next_id)
 
     def expire(self) -> None:
-        """End the calls that are overdue."""
+        """End the calls whose deadline has passed."""
         now_s = self.clock()
         overdue = [number for number, call in self._open.items() if now_s > call.due_s]
         for number in overdue:
@@ -108,7 +110,7 @@ class ServiceClient:
                 call.then(Answer(call.api_id, None))
 
     def settle(self, timeout_s: float) -> None:
-        """Block until no call is open: for use where no executor brings the responses any more."""
+        """Block until no call is open. It is for use when no executor takes the responses any more."""
         deadline_s = self.clock() + timeout_s
         while self._open and self.clock() < deadline_s:
             message = self._poll()
@@ -126,7 +128,7 @@ class ServiceClient:
 def open_service(
     node: OutriderNode, service: str, clock: Callable[[], float] = time.monotonic
 ) -> ServiceClient:
-    """A client of a service, with its topics on a node."""
+    """Returns a client of a service, with its topics on a node."""
     answers = node.go2_topic(go2_api.response_topic(service))
     requests = node.go2_topic(go2_api.request_topic(service))
     publisher = node.publisher(go2_api.Request, requests, qos.EVENTS)
@@ -144,7 +146,7 @@ def open_service(
         publisher.publish,
         is_connected,
         clock,
-        # Ids must not repeat those of a run before, whose answers may still be on their way.
+        # Ids must not repeat those of an earlier run, whose answers may still arrive.
         first_id=time.monotonic_ns(),
         poll=poll,
         topic=requests,

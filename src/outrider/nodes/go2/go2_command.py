@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commanding a Go2: it stands up first, moves while its answers come, and stops when they do not."""
+"""Commands a Go2: makes it stand up, moves it while it answers, and stops it when it does not."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from outrider.nodes.go2.go2_condition import Go2Condition
 START_DEADLINE_S = 5.0
 COMMAND_DEADLINE_S = 0.5
 GIVE_BACK_S = 0.3
-# The robot takes requests one at a time: a second one within this time may overwrite the first.
+# The robot takes one request at a time: a second one within this time may overwrite the first.
 GAP_S = 0.02
 STAND_UP_S = 1.5
-# How long after its service was found the state of the robot is waited for before it is told to stand up.
+# How long after the service is found to wait for the robot's state before the command to stand up.
 STATE_PATIENCE_S = 1.0
 RETRY_S = 1.0
 STOP_RETRY_S = 0.1
@@ -29,7 +29,7 @@ REPEAT_S = 30.0
 
 @dataclass(frozen=True)
 class _Step:
-    """A call of the way to readiness, the time to give it once answered, and what its answer is for."""
+    """A call on the way to readiness, the time to wait after its answer, and what to do with the answer."""
 
     calls: ServiceClient
     api_id: int
@@ -39,14 +39,14 @@ class _Step:
 
 
 class Go2Command:
-    """The sport service, and the obstacle avoidance service where asked. Not thread-safe.
+    """Commands the sport service, and the obstacle avoidance service if configured. Not thread-safe.
 
     `tick` is called at the rate of the commands. Before the robot stands, and in doubt (a Move or StopMove
-    unanswered or refused), no velocity is sent: only StopMove, until one is answered. Nor is one while the
-    robot's `condition` has a fault. A damped robot is not told to stand up: a person may have damped it
-    because something went wrong. With `avoidance` the velocities go through the robot's own obstacle
-    avoidance, which `close` leaves as `start` found it; what another program took is taken anew once that is
-    quiet.
+    was refused or not answered), only StopMove is sent, until one is answered. No velocity is sent either
+    while the robot's `condition` has a fault. A damped robot gets no command to stand up: a person may have
+    damped it because something went wrong. With `avoidance` velocities go through the robot's own obstacle
+    avoidance. `close` restores its state from before `start`. If another program took it, it is taken back
+    once that program is quiet.
     """
 
     make_executor = None
@@ -77,11 +77,11 @@ class Go2Command:
 
     @property
     def is_idle(self) -> bool:
-        """Whether the robot stands and no request is open or due."""
+        """Whether the robot stands still and no request is open or due."""
         return not (self._moving or self._stop_due or self._waiting or self._doubt)
 
     def start(self) -> None:
-        """Begin to make the robot ready; `tick` carries it on."""
+        """Start to make the robot ready; `tick` continues it."""
         self._steps = [
             _Step(self._sport, go2_api.STAND_UP, settle_s=STAND_UP_S),
             _Step(self._sport, go2_api.BALANCE_STAND),
@@ -91,7 +91,7 @@ class Go2Command:
         self._met_s = self._clock()
 
     def _avoidance_steps(self) -> list[_Step]:
-        """What takes the obstacle avoidance, where velocities go through it."""
+        """Returns the calls that take the obstacle avoidance, if velocities go through it."""
         if self._avoidance is None:
             return []
         return [
@@ -101,7 +101,7 @@ class Go2Command:
         ]
 
     def tick(self, held: bool = False) -> None:
-        """Keep the deadlines, go on standing up unless `held`, repeat a stop in doubt."""
+        """Check deadlines, continue to stand up unless `held`, and repeat a stop in doubt."""
         for calls in (self._sport, self._avoidance):
             if calls is not None:
                 calls.expire()
@@ -119,17 +119,17 @@ class Go2Command:
             self.stop()
 
     def send(self, velocity: Velocity) -> None:
-        """A velocity; StopMove for zero, since a Move of zero would keep the Go2 stepping."""
+        """Send a velocity. Zero is sent as StopMove, since a Move of zero would keep the Go2 stepping."""
         if velocity == Velocity():
             self.stop()
         elif self.is_ready:
             self._move(velocity)
 
     def stop(self) -> None:
-        """Never gated: sent whatever else is under way.
+        """Stop the robot. This is never refused, whatever else is under way.
 
-        Over a request of the start that the robot may not have read yet it is sent with the next tick:
-        nothing moves before the start is through.
+        If the robot may not have read a request of the start yet, the stop follows with the next tick:
+        nothing moves before the start is complete.
         """
         self._stop_due = bool(self._steps) and self._clock() - self._begun_s < GAP_S
         if not self._stop_due:
@@ -146,7 +146,7 @@ class Go2Command:
         self._command(self._sport, go2_api.STOP_MOVE, "", self._on_stop)
 
     def close(self) -> None:
-        """Give the obstacle avoidance back as it was found. Blocks for three times GIVE_BACK_S at most."""
+        """Restore the obstacle avoidance's state. Blocks for at most three times GIVE_BACK_S."""
         if self._stop_due:
             self._send_stop()
         if self._avoidance is None or self._avoided_before is None:
@@ -167,7 +167,7 @@ class Go2Command:
             self._complain(self._avoidance, answer)
 
     def warning(self) -> str:
-        """What is wrong now, or was a moment ago; an empty text where nothing is."""
+        """Returns what is or was recently wrong, or an empty text."""
         fault = self._condition.fault()
         if fault:
             return fault
@@ -179,13 +179,13 @@ class Go2Command:
         return self._condition.warning()
 
     def trouble(self) -> str:
-        """Why no text may move the robot now. A low battery leaves it to a person's hand."""
+        """Returns why no text may move the robot now. A person may still drive it with a low battery."""
         if not self.is_ready:
             return self.warning() or "the base is not ready"
         return self._condition.battery_fault()
 
     def _stays_down(self) -> bool:
-        """Whether the robot is not to be told to stand: it is damped, or may yet say that it is."""
+        """Whether to send no command to stand up: the robot is damped, or its state is not known yet."""
         calls = self._steps[0].calls
         if calls is not self._sport:
             return False
@@ -215,7 +215,7 @@ class Go2Command:
 
     def _end(self, step: _Step, answer: Answer) -> None:
         if not self._steps or self._steps[0] is not step:
-            return  # of a start before the last one
+            return  # belongs to an earlier start
         self._waiting = False
         self._next_s = self._clock() + RETRY_S
         if not answer.is_ok:
@@ -256,7 +256,7 @@ class Go2Command:
             self._doubt_robot(calls, answer)
 
     def _doubt_robot(self, calls: ServiceClient, answer: Answer) -> None:
-        """The robot may or may not be moving: stop it, until it says that it has."""
+        """The robot may be moving or not. Stop it until it confirms."""
         self._complain(calls, answer)
         if not self._doubt:
             self._doubt, self._next_s = True, self._clock()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What keeps a Go2 from moving as commanded: its posture, its battery, and other programs; pure.
 
-Source of the states: unitree_sdk2 and unitree_ros2 (`SportModeState`). Older firmware tells the state by
-`mode`, newer by `error_code`, which is no error.
+Source of the states: unitree_sdk2 and unitree_ros2 (`SportModeState`). Older firmware gives the state in
+`mode`, newer in `error_code`, which is no error.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 STATE_TOPIC, SLOW_STATE_TOPIC, LOW_STATE_TOPIC = "/sportmodestate", "/lf/sportmodestate", "/lf/lowstate"
 LOW_BATTERY_PERCENT = 15
-# How long nobody else may command before this program does again.
+# How long other programs must be quiet before this one commands again.
 OTHERS_S = 1.0
 MODES = (
     "idle",
@@ -56,35 +56,38 @@ _BY_CODE = {
     2006: _LYING,
     1007: _SITTING,
     1091: _POSING,
-    # Greets, stretches or dances, jumps, pounces, rolls over; handstand, flips, walks upright.
+    # Greetings, stretching and dances, jumps, pounces, rolls; handstand, flips, upright walking.
     **dict.fromkeys((1006, 1008, 1009, 2004, 2011, 2012, 2013, 2014, 2017), _PERFORMS),
 }
 
 
 def mode_name(mode: int) -> str:
-    """A SportModeState's mode in words."""
+    """Returns the name of a SportModeState's mode."""
     return MODES[mode] if mode < len(MODES) else f"mode {mode}"
 
 
 def posture_fault(mode: int, error_code: int) -> str:
-    """Why a robot in this state does not walk, and what to do; empty where it may."""
+    """Returns why a robot in this state does not walk, with a remedy; empty if it may."""
     return _BY_MODE.get(mode) or _BY_CODE.get(error_code, "")
 
 
 def battery_warning(percent: int | None) -> str:
-    """A battery that should be charged soon; empty for a better one, and one that is not known."""
+    """Returns a warning for a low battery; empty for a better one, or if its charge is not known."""
     low = percent is not None and percent < LOW_BATTERY_PERCENT
     return f"the battery is at {percent} percent: charge it" if low else ""
 
 
 class Go2Condition:
-    """The newest state that the robot has sent. A state that it never sent keeps nothing from moving."""
+    """The newest state that the robot has sent. A robot that never sends its state may move."""
 
     def __init__(self, min_battery_percent: int = 0, clock: Callable[[], float] = time.monotonic) -> None:
         self._min_battery_percent, self._clock = min_battery_percent, clock
         self._posture = self._others = ""
         self.is_known = self.is_damped = False
-        """Whether the robot has told its state, and that its joints are soft, as after the remote's L2+B."""
+        """`is_known`: the robot has sent its state.
+
+        `is_damped`: its joints are soft, as after the remote's L2+B.
+        """
         self._battery_percent: int | None = None
         self._others_s = -math.inf
 
@@ -94,29 +97,29 @@ class Go2Condition:
         self.is_damped = _DAMPED in (_BY_MODE.get(mode), _BY_CODE.get(error_code))
 
     def on_battery(self, percent: int) -> None:
-        """Records the charge of the battery in per cent."""
+        """Record the charge of the battery in per cent."""
         self._battery_percent = percent
 
     def on_other_program(self, call: str) -> None:
-        """Another program has called what moves the robot, or decides who does."""
+        """Record another program's call that moves the robot, or decides which program does."""
         self._others, self._others_s = call, self._clock()
 
     def others(self) -> str:
-        """Which other program's call was seen a moment ago; an empty text where none was."""
+        """Returns which other program's call was seen within OTHERS_S; empty if none was."""
         if self._clock() - self._others_s >= OTHERS_S:
             return ""
         return f"another program commands the robot ({self._others}): close the app or the other controller"
 
     def fault(self) -> str:
-        """Why nothing can move the robot now, and what to do; empty where it can move."""
+        """Returns why nothing can move the robot now, with a remedy; empty if it can move."""
         return self.others() or self._posture
 
     def warning(self) -> str:
-        """What is wrong, though the robot may move."""
+        """Returns what is wrong although the robot may move."""
         return self.battery_fault() or battery_warning(self._battery_percent)
 
     def battery_fault(self) -> str:
-        """Why no text may move the robot: its battery. A person may still drive it to its charger."""
+        """Returns why the battery lets no text move the robot. A person may still drive it to its charger."""
         percent = self._battery_percent
         if percent is None or percent >= self._min_battery_percent:
             return ""

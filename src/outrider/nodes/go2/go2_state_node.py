@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Go2's own state as ROS has it: odometry and tf from /sportmodestate, the battery from /lf/lowstate."""
+"""Publishes the Go2's state: odometry and tf from /sportmodestate, the battery from /lf/lowstate."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from outrider.nodes.go2.go2_condition import (
 )
 
 MAX_RATE_HZ = 50.0
-# Of odometry once the robot has stood for a while, and the speeds below which it stands.
+# The period of odometry after the robot has stood for STANDING_S, and the speeds below which it stands.
 STANDING_PERIOD_S, STANDING_S = 1.0 / 15.0, 1.0
 STILL_MPS, STILL_RPS = 0.02, 0.05
 SILENCE_S = 0.5
@@ -37,7 +37,7 @@ SPEED_WINDOW_S = 0.1
 
 
 def sample_of(state: Any) -> OdometrySample:
-    """The pose of a SportModeState, whose quaternion is ordered w, x, y, z, and its rate of turning."""
+    """Returns the pose of a SportModeState, whose quaternion is ordered w, x, y, z, and its yaw rate."""
     w, x, y, z = map(float, state.imu_state.quaternion)
     position = (float(state.position[0]), float(state.position[1]), float(state.position[2]))
     stamp_s = state.stamp.sec + state.stamp.nanosec * 1e-9
@@ -45,7 +45,7 @@ def sample_of(state: Any) -> OdometrySample:
 
 
 class Go2StateNode(OutriderNode):
-    """A state whose stamp does not advance is frozen and goes no further, so that odometry becomes stale."""
+    """Drops a state whose stamp does not advance: it is frozen, and odometry must become stale."""
 
     spec_name = "go2_state"
     look_period_s = 0.5
@@ -116,7 +116,7 @@ class Go2StateNode(OutriderNode):
         return self._posture or battery_warning(self._battery_percent)
 
     def _read(self) -> None:
-        """Read the newest state; wait for every one while the robot moves."""
+        """Read the newest state. While the robot moves, wait for every one."""
         self._states.read()
         self._states.is_open = time.monotonic() - self._moved_s < STANDING_S
 
@@ -128,11 +128,11 @@ class Go2StateNode(OutriderNode):
             return
         self._stamp_s, self._heard_s = stamp_s, time.monotonic()
         if self._active and self._gives_odometry:
-            # A firmware that does not stamp leaves the time of arrival.
+            # Firmware without stamps leaves only the time of arrival.
             self._publish_odometry(message, stamp_s or came_s, came_s)
 
     def _publish_odometry(self, message: Any, robot_s: float, came_s: float) -> None:
-        """At MAX_RATE_HZ at most, of the robot's 500: stamped by this computer's clock."""
+        """Publish at most MAX_RATE_HZ of the robot's 500 Hz, stamped by this computer's clock."""
         measured = self._check.take(sample_of(message), came_s)
         if measured is None:
             self.get_logger().warning(self._check.fault, throttle_duration_sec=1.0)
@@ -155,7 +155,7 @@ class Go2StateNode(OutriderNode):
         if not self._active:
             return
         state = BatteryState(voltage=message.power_v, current=message.bms_state.current / 1000.0)
-        # By the message's own convention, what is not measured.
+        # NaN by the message's convention: not measured.
         state.temperature = state.charge = state.capacity = state.design_capacity = math.nan
         state.header.stamp = self.get_clock().now().to_msg()
         state.percentage, state.present = self._battery_percent / 100.0, True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Go2's condition as its topics tell it: state, battery, and the requests of other programs."""
+"""Follows a Go2's condition on its topics: state, battery, and the requests of other programs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from outrider.nodes.go2.go2_condition import LOW_STATE_TOPIC, SLOW_STATE_TOPIC, 
 
 
 def watch_go2(node: OutriderNode, condition: Go2Condition, moved_through: ServiceClient) -> None:
-    """Keep a condition up to date; `moved_through` is the service that this program's velocities go to.
+    """Keep a condition up to date. `moved_through` is the service that takes this program's velocities.
 
-    The obstacle avoidance itself commands the sport service, so that only one of both can be watched.
+    The obstacle avoidance itself commands the sport service, so only one of the two can be watched.
     """
     _watch_state(node, condition)
     for service in (moved_through.service, go2_api.MOTION_SWITCHER):
@@ -42,7 +42,7 @@ def _watch_state(node: OutriderNode, condition: Go2Condition) -> None:
         condition.on_state(int(message.mode), int(message.error_code))
 
     def on_slow_state(message: Any) -> None:
-        """Where the robot gives a few states a second, all 500 of them are only work."""
+        """Drop the fast topic: if the robot sends a few states a second, its 500 Hz only cost time."""
         while fast:
             node.drop(fast.pop())
         on_state(message)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Go2's side of its services around a simulation: sport, obstacle avoidance, camera, state."""
+"""The Go2's side of its services, for a simulation: sport, obstacle avoidance, camera, state."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STANDING = (go2_api.STOP_MOVE, go2_api.STAND_UP, go2_api.BALANCE_STAND)
 
 
 class Refused(Exception):
-    """The service answers with this code."""
+    """The service answers with this error code."""
 
     def __init__(self, code: int) -> None:
         super().__init__(go2_api.explain(code))
@@ -30,9 +30,9 @@ class Refused(Exception):
 
 
 class SimulatedGo2:
-    """Answers requests; `drive` takes the velocities asked for, `take_jpeg` gives the front camera's.
+    """Answers requests. `drive` takes the requested velocities, `take_jpeg` gives the camera's picture.
 
-    In a given `mode` it answers every Move and stands; `move_code` is the answer.
+    With a `mode` set it answers every Move but stands still. `move_code` is the code of the answer.
     """
 
     def __init__(
@@ -49,14 +49,14 @@ class SimulatedGo2:
         self._open_state()
 
     def publish_state(self, odometry: Odometry) -> None:
-        """The pose and velocity, stamped with the robot's own clock: the simulation's."""
+        """Publish pose and velocity, stamped by the robot's own clock, which is the simulation's."""
         if self._state_type is not None and self._states.get_subscription_count():
             message = state_message(self._state_type, odometry)
             message.mode = message.mode if self.mode is None else self.mode
             self._states.publish(message)
 
     def publish_battery(self) -> None:
-        """Publishes the battery's charge, if anybody subscribes."""
+        """Publish the battery's charge, if there is a subscriber."""
         if self._low_state_type is not None and self._low_states.get_subscription_count():
             message = self._low_state_type()
             message.bms_state.soc = self.battery_percent
@@ -132,7 +132,7 @@ class SimulatedGo2:
 
 
 def state_message(state_type: Callable[[], Any], odometry: Odometry) -> Any:
-    """A SportModeState of an odometry; the stamp is the odometry's own time, the quaternion w, x, y, z."""
+    """Returns odometry as a SportModeState, with odometry's own stamp and the quaternion as w, x, y, z."""
     pose, velocity = odometry.pose, odometry.velocity
     message = state_type()
     stamp = convert.time_of(odometry.stamp_s)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The navigator, what it serves, and who asks it."""
+"""The navigator, the memory, and the clients that send goals."""

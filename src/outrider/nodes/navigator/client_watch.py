@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether anybody is still there who could have sent the goal that runs, and could cancel it."""
+"""Watches whether a client is still there that could cancel the running goal."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from outrider.nodes.common import qos
 from outrider.nodes.common.node import OutriderNode
 from outrider.runtime.mission.sender_signs import SenderSigns
 
-# One look may fall between the end of a client and the beginning of another.
+# A single look may fall between the end of one client and the start of another.
 LOOKS = 4
 NO_CLIENT = "the goal was cancelled: no action client is left, neither who sent it nor another"
 NO_SENDER = "the goal was cancelled: the program that sent it, such as the console, has gone or hangs"
 
 
 class ClientWatch:
-    """Watches the sender of the goal that runs.
+    """Watches the sender of the running goal.
 
-    Our own say that they are there: see `GoalSigns`. Of others a request does not say who sent it, so that
-    all clients count together, by their subscriptions of the action's feedback: they are gone once none of
-    them is left. Where none was ever found, as for a goal sent by `ros2 service call`, none can be missed.
-    DDS forgets a client that ends in order at once, and one that was killed within some 20 s.
+    Outrider's clients send heartbeats (`GoalSigns`). The goal of another client does not name its sender.
+    So all clients count together, by their subscriptions to the action's feedback: they have gone once
+    there is no subscription. If there was never one, as for a goal sent by `ros2 service call`, none is
+    missed. DDS drops a client that ends in order at once, and one that was killed within about 20 s.
     """
 
     def __init__(self, node: OutriderNode, action: str) -> None:
@@ -32,18 +32,18 @@ class ClientWatch:
         node.subscription(UUID, "goal_sender", self._on_sign, qos.EVENTS)
 
     def begin(self, goal_id: UUID) -> None:
-        """This goal runs from now on."""
+        """Watch the sender of this goal from now on."""
         self._signs.begin(bytes(goal_id.uuid))
         self._seen, self._missed = False, 0
         self._watches = True
 
     def end(self) -> None:
-        """No goal runs."""
+        """Stop watching: no goal runs."""
         self._watches = False
         self._signs.end()
 
     def look(self) -> str:
-        """Look anew, every LOOK_PERIOD_S; why nobody could cancel the goal that runs, or nothing."""
+        """Look again, every LOOK_PERIOD_S. Returns why nobody could cancel the running goal, or nothing."""
         if not self._watches:
             return ""
         if self._signs.are_missed():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How an accepted goal begins, also one that is cancelled at that moment, and one that never does."""
+"""Starts an accepted goal, even one that is cancelled at that moment, and drops one that never starts."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Any
 from rclpy.impl.implementation_singleton import rclpy_implementation
 
 LOST_LOOKS = 20
-"""A goal that has not begun by then never will: between its acceptance and its begin nothing waits."""
+"""A goal that has not started after this number of looks never will: nothing delays the start."""
 
 
 def begin(goal: Any) -> None:
-    """Have it carried out. A cancelled one is begun too: whoever carries it out ends it as cancelled.
+    """Start the goal. A cancelled goal is started too; its executor ends it as cancelled.
 
-    rclpy looks whether a goal is cancelled before it lets it begin, and fails where the cancel comes between.
+    rclpy checks for a cancellation before it lets a goal start, and fails if the cancellation comes in
+    between.
     """
     try:
         goal.execute()
@@ -26,10 +27,10 @@ def begin(goal: Any) -> None:
 
 
 class GoalSlot:
-    """Taken for one goal, from its acceptance until it has ended. For any thread.
+    """Taken for one goal, from its acceptance until it has ended. Thread-safe.
 
-    rclpy drops an accepted goal whose client has gone before it could be answered, and tells nobody: `look`,
-    now and then, gives the slot back, or no other goal would ever be taken.
+    rclpy silently drops an accepted goal whose client has gone before the answer. A regular call of `look`
+    frees the slot then; otherwise no other goal would ever be accepted.
     """
 
     def __init__(self) -> None:
@@ -38,7 +39,7 @@ class GoalSlot:
         self.is_taken = False
 
     def take(self) -> bool:
-        """Whether it was free."""
+        """Take the slot. Returns whether it was free."""
         with self._lock:
             was_free, self.is_taken = not self.is_taken, True
             if was_free:
@@ -46,17 +47,17 @@ class GoalSlot:
             return was_free
 
     def begin(self) -> None:
-        """The goal is carried out now."""
+        """Record that the goal has started."""
         with self._lock:
             self._looks_left, self.is_taken = 0, True
 
     def give_back(self) -> None:
-        """The goal has ended."""
+        """Free the slot: the goal has ended."""
         with self._lock:
             self._looks_left, self.is_taken = 0, False
 
     def look(self) -> None:
-        """Give it back where its goal was dropped."""
+        """Free the slot if its goal was dropped."""
         with self._lock:
             if self._looks_left > 0:
                 self._looks_left -= 1

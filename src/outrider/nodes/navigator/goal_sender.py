@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A person's commands to the navigator, one at a time, and the news of how each ended."""
+"""Sends a person's commands to the navigator, one at a time, and reports how each ended."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Unsent:
 
 @dataclass(eq=False)
 class Sent:
-    """A command that the navigator has; `seen_s` is when there last was one."""
+    """A command that was sent to the navigator. `seen_s` is when there last was one."""
 
     on_end: Callable[[GoalEnd], None]
     seen_s: float
@@ -40,14 +40,14 @@ class Sent:
 
 
 class GoalSender:
-    """Called from any thread; `look` now and then, from the node's. What it opens is kept by the node.
+    """Sends commands from any thread. The node's thread calls `look` regularly.
 
-    Goals are sent from the node's thread: to an answer that comes while another thread sends, rclpy's client
-    knows no goal yet.
+    The node keeps the entities. Goals are sent from the node's thread: if an answer comes while another
+    thread sends, rclpy's client does not know the goal yet.
     """
 
     def __init__(self, node: OutriderNode, closed: str) -> None:
-        """`closed` is why it sends nothing until it is opened."""
+        """`closed` is the reason to send nothing until `open`."""
         self._node, self._closed = node, closed
         self._unsent: Unsent | None = None
         self._sent: Sent | None = None
@@ -64,12 +64,12 @@ class GoalSender:
         node.keep(self._hurry, node.destroy_guard_condition)
 
     def open(self) -> None:
-        """Permits goals to be sent again."""
+        """Allow goals to be sent."""
         with self._lock:
             self._closed = ""
 
     def close(self, reason: str) -> None:
-        """Send nothing from now on; a command that still waits ends with the reason."""
+        """Send nothing from now on. A command that still waits ends with the reason."""
         with self._lock:
             self._closed = reason
             unsent, self._unsent = self._unsent, None
@@ -77,7 +77,7 @@ class GoalSender:
             unsent.on_end(GoalEnd(False, reason))
 
     def send(self, instruction: str, on_end: Callable[[GoalEnd], None]) -> None:
-        """`on_end` is called once, from any thread. Nothing else may be sent before that."""
+        """Send a command. `on_end` is called once, from any thread; send nothing else before that."""
         with self._lock:
             closed = self._closed
             if not closed:
@@ -88,7 +88,7 @@ class GoalSender:
             self._hurry.trigger()
 
     def cancel(self) -> None:
-        """Whoever gave it: an empty request means all goals."""
+        """Cancel all goals, whichever client sent them: an empty request means all."""
         with self._lock:
             unsent, self._unsent = self._unsent, None
             self._cancelled += 1
@@ -98,12 +98,12 @@ class GoalSender:
             self._cancels.call_async(CancelGoal.Request())
 
     def look(self) -> None:
-        """Send what waits once a navigator listens, and miss one that has gone."""
+        """Send the waiting command once there is a navigator, and notice if the navigator has gone."""
         self._send_unsent()
         self._watch_navigator()
 
     def _send_unsent(self) -> None:
-        """A navigator that has just started may take a moment to be found."""
+        """Send the waiting command if the navigator is ready: a new one takes a moment to be found."""
         with self._lock:
             ready = self._goals.server_is_ready() and self._signs.are_heard
             unsent = self._unsent
@@ -119,7 +119,7 @@ class GoalSender:
         answer.add_done_callback(lambda future: self._on_answer(future.result(), sent, cancelled))
 
     def _end(self, sent: Sent, end: GoalEnd) -> None:
-        """Once, whatever is heard of it later."""
+        """End a command once; later news of it is ignored."""
         with self._lock:
             if self._sent is not sent:
                 return
@@ -128,7 +128,7 @@ class GoalSender:
         sent.on_end(end)
 
     def _watch_navigator(self) -> None:
-        """One that dies ends no goal: it is missed here."""
+        """End the command if the navigator has died: it would never end it."""
         sent = self._sent
         if sent is None:
             return
@@ -150,5 +150,5 @@ class GoalSender:
 
         handle.get_result_async().add_done_callback(on_result)
         if cancelled != self._cancelled:
-            # Between its sending and its acceptance, when the navigator did not know it yet.
+            # Cancelled between sending and acceptance, when the navigator did not know the goal yet.
             handle.cancel_goal_async()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tells the navigator that whoever sent a goal is still there, and could cancel it."""
+"""Heartbeats that show the navigator that a goal's sender is still there and could cancel it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from outrider.runtime.mission.sender_signs import SIGN_PERIOD_S
 
 
 class GoalSigns:
-    """Says the id of the goal that is held, by real time and from the node's own thread: a process that is
-    gone, frozen or stuck says nothing. The node's owner destroys `publisher` and `timer`.
+    """Publishes the id of the current goal, in real time and from the node's own thread.
+
+    A process that has gone, is frozen or is stuck sends nothing. The node's owner destroys `publisher` and
+    `timer`.
     """
 
     def __init__(self, node: Node) -> None:
@@ -29,18 +31,18 @@ class GoalSigns:
 
     @property
     def are_heard(self) -> bool:
-        """Whether a navigator listens."""
+        """Whether there is a navigator that subscribes."""
         return bool(self.publisher.get_subscription_count())
 
     def hold(self) -> UUID:
-        """The id for a goal that is sent now; said at once, so that it comes no later than the goal."""
+        """Returns the id for a new goal, published at once so that it arrives no later than the goal."""
         self._goal = UUID(uuid=list(uuid.uuid4().bytes))
         self._say()
         self.timer.reset()
         return self._goal
 
     def release(self) -> None:
-        """The goal has ended."""
+        """Stop the heartbeats: the goal has ended."""
         self._goal = None
         self.timer.cancel()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The robot's memory as services, and what it remembers by itself of what the texts say was seen."""
+"""The robot's memory as services; it also records by itself what the texts report as seen."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DEFAULT_RADIUS_M = 3.0
 
 
 class MemoryNode(OutriderNode):
-    """Owns the store's bounds. The navigator has the same store open: what one writes the other reads."""
+    """Owns the store's bounds. The navigator has the same store open: each reads what the other writes."""
 
     spec_name = "memory"
     look_period_s = 0.5
@@ -75,7 +75,7 @@ class MemoryNode(OutriderNode):
         return self._warning or self._odometry_check.fault, {**values, "home": self._home}
 
     def _guarded_answer(self, answer: Callable[[Any, Any], None]) -> Callable[[Any, Any], Any]:
-        """A service that says why where it fails."""
+        """Returns a service callback that reports the reason if it fails."""
 
         def serve(request: Any, response: Any) -> Any:
             try:
@@ -129,7 +129,7 @@ class MemoryNode(OutriderNode):
         try:
             thumbnail = self._thumbnail() if finished else b""
             pose = self._pose_of_picture(message.header.stamp)
-            # Beside its beginning: until a text is there, the state may still be that of the one before.
+            # Only with text: at the start of a text the link state may still be that of the text before.
             alone = bool(message.text) and message.link_state == LinkState.LOCAL.value
             self._observer.on_text(step, message.text, finished, pose, time.time(), thumbnail, alone)
             self._warning = ""
@@ -138,7 +138,7 @@ class MemoryNode(OutriderNode):
             self.get_logger().error(self._warning, throttle_duration_sec=10.0)
 
     def _pose_of_picture(self, stamp: convert.Time) -> Pose2D | None:
-        """Where the robot was when a text's picture was taken; the newest pose for one without a stamp."""
+        """Returns the robot's pose when a text's picture was taken; without a stamp, the newest pose."""
         if stamp == convert.Time():
             return self._pose
         age_s = self.get_clock().now().nanoseconds * 1e-9 - convert.seconds_of(stamp)

@@ -61,14 +61,14 @@ SHOWN_PARAMETERS = ("link_profile", "drafters", "draft_model")
 
 
 class MissionNode(Node):
-    """Listens to everything a report needs; `run` drives one goal from start to verdict."""
+    """Subscribes to everything that a report needs. `run` sends one goal and judges the run."""
 
     def __init__(self, overrides: Mapping[str, Value] | None = None) -> None:
         super().__init__(
             MISSION.name,
             parameter_overrides=ros_parameters(overrides),
             automatically_declare_parameters_from_overrides=True,
-            start_parameter_services=False,  # they are read now alone
+            start_parameter_services=False,  # parameters are read once, here
         )
         self._values = declare_parameters(self, MISSION)
         out, animation = (str(self._values[name]) for name in ("out", "animation"))
@@ -98,10 +98,9 @@ class MissionNode(Node):
         self.create_subscription(Image, "camera/image_raw", self._on_image, qos.LATEST_SENSOR)
 
     def run(self, view: LiveView, stopping: threading.Event) -> int:
-        """0 where the goal was reached, 1 where not, STOPPED once asked to end; LinkError where no navigator
-        answers.
+        """Returns 0 if the goal was reached, 1 if not, STOPPED if asked to end. Raises LinkError.
 
-        However it ends, it leaves a report; the video is `film`'s, afterwards.
+        It always leaves a report. `film` makes the video afterwards.
         """
         view.say(f"told to: {self._values['instruction']} (waiting for the nodes)")
         try:
@@ -122,7 +121,7 @@ class MissionNode(Node):
         return 0 if judgement.verdict.is_reached else 1
 
     def film(self, stopped: Callable[[], bool]) -> None:
-        """Draw the pictures of a run that had a goal; `stopped` breaks the video off."""
+        """Draw the pictures of a run that had a goal; `stopped` aborts the video."""
         if self._record is None or self._started_s is None or not self._values["out"]:
             return
         animation = Path(str(self._values["animation"])) if self._values["animation"] else None
@@ -130,7 +129,7 @@ class MissionNode(Node):
         write_pictures(self._record, folder, stopped, video, animation)
 
     def _report(self, view: LiveView, result: GoalResult, duration_s: float | None = None) -> Judgement:
-        """Judge the run, write what was recorded where a folder is given, and print both."""
+        """Judge the run, write the record if a folder is given, and print both."""
         home = self._home()
         judgement = self._recorder.judge(result, home)
         spent_s = self._time_s() if duration_s is None else duration_s
@@ -144,7 +143,7 @@ class MissionNode(Node):
         return judgement
 
     def _conditions(self) -> dict[str, Any]:
-        """What the run's figures depend on, as far as the graph says it."""
+        """Returns the conditions that the run's figures depend on, as far as the graph shows them."""
         truth = self._truth_message
         settings = self._navigator.values
         return {
@@ -160,7 +159,7 @@ class MissionNode(Node):
         }
 
     def _wait_for_navigator(self, view: LiveView, stopping: threading.Event) -> bool:
-        """Whether it listens; False once asked to stop. What the nodes say of themselves is shown."""
+        """Whether the navigator is ready; False once asked to stop. Shows the nodes' states meanwhile."""
         said_s, limit_s = 0.0, float(self._values["server_wait_s"])
         while not stopping.is_set():
             now_s = self._stages.elapsed_s()
@@ -187,7 +186,7 @@ class MissionNode(Node):
     def _drive_goal(self, view: LiveView, stopping: threading.Event) -> GoalResult:
         goal = Navigate.Goal(instruction=str(self._values["instruction"]))
         answer = self._goals.send_goal_async(goal, goal_uuid=self._signs.hold())
-        # Asked to stop before the answer it is waited for all the same: the robot may be told to go already.
+        # Wait for the answer even if asked to stop before it: the robot may already move.
         handle = self._wait(answer, view, stopping, ANSWER_S)
         handle = handle or self._wait(answer, view, threading.Event(), CANCEL_TIMEOUT_S)
         if handle is None:
@@ -200,11 +199,11 @@ class MissionNode(Node):
         try:
             return self._await_end(handle, view, stopping)
         except BaseException:
-            handle.cancel_goal_async()  # nobody else would, and the robot would go on
+            handle.cancel_goal_async()  # otherwise the robot would drive on
             raise
 
     def _await_end(self, handle: Any, view: LiveView, stopping: threading.Event) -> GoalResult:
-        """How an accepted goal ended; it is cancelled once asked to stop, or out of time."""
+        """Returns how an accepted goal ended. It is cancelled if asked to stop, or after the time limit."""
         outcome, limit_s = handle.get_result_async(), float(self._values["time_limit_s"])
         clock = Patience(lambda: self.get_clock().now().nanoseconds * 1e-9).spent_s
         finished = self._wait(outcome, view, stopping, limit_s, clock)
@@ -219,7 +218,7 @@ class MissionNode(Node):
         return with_reason(result, stopping.is_set(), limit_s)
 
     def _silence(self) -> str:
-        """Why nothing comes from the navigator that has the goal."""
+        """Returns why the navigator that has the goal is silent."""
         if self._server is not None and self._server.is_replaced():
             return "was started again and has lost the goal"
         return "did not confirm the cancellation" if self._goals.server_is_ready() else "has gone"
@@ -227,7 +226,7 @@ class MissionNode(Node):
     def _wait(
         self, future: Any, view: LiveView, stopping: threading.Event, limit_s: float, clock: Clock = REAL
     ) -> Any:
-        """The future's result, or None once stopped, out of time, or without a navigator to come back."""
+        """Returns the future's result; None once stopped, out of time, or without the goal's navigator."""
         seen_s, deadline_s = time.monotonic(), clock() + limit_s
         while not future.done():
             if self._server is not None and self._server.is_replaced():
@@ -243,7 +242,7 @@ class MissionNode(Node):
         return future.result()
 
     def _look_once_more(self) -> None:
-        """Hear what is under way; in turns too, for a process that stood still has all of it waiting."""
+        """Take messages still under way; count turns too, as a stalled process has many waiting."""
         deadline_s = time.monotonic() + LAST_LOOK_S
         turns = round(LAST_LOOK_S / LOOK_TURN_S)
         while turns > 0 or time.monotonic() < deadline_s:
@@ -278,7 +277,7 @@ class MissionNode(Node):
                 self._on_network(next((one.value for one in status.values if one.key == "emulated"), ""))
 
     def _on_network(self, name: str) -> None:
-        """The network that is emulated now: the first is that of the goal's begin, others came under way."""
+        """Record the emulated network: the first is that of the goal's start, later ones are switches."""
         if self._started_s is None:
             self._networks.clear()
         if name and self._networks[-1:] != [name]:
@@ -289,7 +288,7 @@ class MissionNode(Node):
         self._recorder.on_text(step_messages.update_of(message), message.link_state, self._time_s())
 
     def _on_plan(self, message: PlanProgress) -> None:
-        """Of this goal alone: one that has ended before anything was heard of this one is an earlier one."""
+        """Take this goal's plan. A plan that ended before any news of this goal is an earlier one's."""
         if message.running or self._recorder.progress.steps:
             self._recorder.on_progress(step_messages.progress_of(message))
 
@@ -330,7 +329,7 @@ def _broken_off(reason: str) -> GoalResult:
 
 
 def main() -> int:
-    """Runs one goal and makes its film; returns the exit status."""
+    """Run one goal and make its video; returns the exit status."""
     ending, status = Ending(), BROKEN
     try:
         init_ros()

@@ -61,7 +61,7 @@ from outrider.runtime.wiring.robot_pair import Edge, open_edge
 
 HEARTBEAT_PERIOD_S, IDLE_HEARTBEAT_PERIOD_S = 0.05, 1.0
 IDLE_LOOK_PERIOD_S = 0.5
-# How long a goal's begin waits for the sensors to be read; that takes some milliseconds.
+# How long a goal's start waits until the sensors have been read, which takes some milliseconds.
 FIRST_READING_S = 0.5
 THREADS = 4
 HEED_PERIOD_S = 1.0
@@ -72,7 +72,7 @@ E_STOPPED = "the emergency stop was engaged"
 
 
 class NavigatorNode(OutriderNode):
-    """One goal at a time, in a worker thread of the executor; this class only connects it to ROS."""
+    """Runs one goal at a time, in a worker thread of the executor. This class only connects it to ROS."""
 
     spec_name = "navigator"
 
@@ -123,21 +123,21 @@ class NavigatorNode(OutriderNode):
         self._standing = Standing(self._robot, self._goal_comes.trigger)
 
     def open_edge(self) -> Edge:
-        """Draft model and link, from the parameters; tests replace it."""
+        """Returns draft model and link, from the parameters; tests replace it."""
         return open_edge(edge_settings(self.value))
 
     def open_recollection(self) -> Recollection | None:
-        """The memory, from the parameters; tests replace it."""
+        """Returns the memory, from the parameters; tests replace it."""
         return open_recollection(self.value, self.get_namespace())
 
     def _mindful(self, decoder: TextDecoder) -> TextDecoder:
-        """The decoder, without texts of what is forgotten."""
+        """Returns the decoder, wrapped so that it drops the texts of forgotten records."""
         if self._recollection is None or not isinstance(decoder, LinkedDecoder):
             return decoder
         return MindfulDecoder(decoder, self._recollection.memory)
 
     def _heed_forgetting(self) -> None:
-        """Between goals too, nothing of what is forgotten stays with the decoder."""
+        """Drop the decoder's texts of forgotten records, also between goals."""
         if not isinstance(self._decoder, MindfulDecoder) or not self._decoding.acquire(blocking=False):
             return
         try:
@@ -148,8 +148,7 @@ class NavigatorNode(OutriderNode):
             self._decoding.release()
 
     def _read_sensors(self) -> None:
-        """Read what the sensors gave; wait for them, and give signs of life, only while a goal runs or
-        a stop is watched."""
+        """Read the sensors. Wait for them and send heartbeats only while a goal runs or a stop is watched."""
         self._sensors.read()
         self._sensors.is_open = self._busy.is_taken or self._standing.is_watched
         if self._sensors.is_open:
@@ -158,7 +157,7 @@ class NavigatorNode(OutriderNode):
         pace(self._looks, LOOK_PERIOD_S if self._sensors.is_open else IDLE_LOOK_PERIOD_S)
 
     def _on_scan(self, message: LaserScan, came_s: float) -> None:
-        """A few scans a second make the robot's own map; those of fast turns would smear it."""
+        """Add some scans a second to the robot's map. Scans during fast turns would smear it."""
         odometry = self._robot.odometry()
         if odometry is None or 0.0 <= came_s - self._mapped_s < MAP_PERIOD_S:
             return
@@ -169,8 +168,9 @@ class NavigatorNode(OutriderNode):
                 self._floor.see(odometry.pose, scan)
 
     def _link_state(self) -> LinkState:
-        """As the edge sees it; an edge that goes on alone does not depend on the link. A text that it has
-        written alone, if only in part, stays marked so, whatever the link does meanwhile.
+        """Returns the edge's link state; LOCAL if this text does not depend on the link.
+
+        A text that the edge wrote alone, even in part, stays LOCAL whatever the link does meanwhile.
         """
         if self._errand is not None and self._errand.leading:
             return LinkState.LOCAL
@@ -186,14 +186,14 @@ class NavigatorNode(OutriderNode):
         self._looks = [self.active_timer(IDLE_LOOK_PERIOD_S, self._look)]
 
     def deactivate(self) -> None:
-        """End the running goal; its worker withdraws the text on its way out."""
+        """End the running goal; its worker withdraws the text as it ends."""
         if not getattr(self, "_active", False):
             return
         self._active = False
         self._robot.withdraw("the navigator was deactivated")
 
     def _look(self) -> None:
-        """While a goal runs, and once after it; between goals each diagnosis reads the sensors first."""
+        """Read the sensors and check the sender, during a goal and once after; otherwise `health` does."""
         if self._busy.is_taken or self._sensors.is_open:
             self._read_sensors()
             self._busy.look()
@@ -203,15 +203,15 @@ class NavigatorNode(OutriderNode):
                 self._end_goal(GoalError.CANCELLED, reason)
 
     def _on_e_stop(self, message: Bool) -> None:
-        """It ends the whole plan, also between motions: nothing goes on after its release.
+        """End the whole plan, also between motions: nothing continues after the release.
 
-        The action node repeats what it was told, by its service too.
+        The action node repeats the stops that it gets, also those of its service.
         """
         if message.data:
             self._end_goal(GoalError.EMERGENCY_STOP, E_STOPPED)
 
     def _end_goal(self, error: GoalError, reason: str) -> None:
-        """End the goal that runs, if any, at once; its worker heeds it on its way."""
+        """End the running goal, if any, at once; its worker reads the reason."""
         self._end = error, reason
         self._robot.withdraw(reason)
 
@@ -245,14 +245,14 @@ class NavigatorNode(OutriderNode):
         }
 
     def _on_goal(self, request: Any) -> GoalResponse:
-        """Only one goal at a time, and only while active; a bad instruction is accepted, to be told why.
+        """Accept one goal at a time, only while active. A bad instruction is accepted, to get its reason.
 
-        A stop is always accepted and ends the goal that runs at once. What only begins with one ends it too.
+        A stop is always accepted and ends the running goal at once, even if it only begins the sentence.
         """
         if says_to_stop(request.instruction):
             self._end_goal(GoalError.CANCELLED, TOLD_TO_STOP)
             return GoalResponse.ACCEPT
-        # Given back once the goal has ended: another may come before this one is begun.
+        # Freed once the goal has ended: another goal may come before this one starts.
         if self._active and self._busy.take():
             self._sensors_were_read.clear()
             self._end = None
@@ -271,7 +271,7 @@ class NavigatorNode(OutriderNode):
             return Navigate.Result(success=True, message=said)
         busy = self._busy
         busy.begin()
-        # Otherwise a goal that is over at once would not know where the robot stands.
+        # Otherwise a goal that ends at once would have no odometry.
         self._sensors_were_read.wait(FIRST_READING_S)
         try:
             with self._decoding:
@@ -298,7 +298,7 @@ class NavigatorNode(OutriderNode):
         )
 
     def _with_cause(self, result: GoalResult) -> GoalResult:
-        """A goal that was ended, or failed for want of a sensor, says why, as far as the graph shows."""
+        """Returns the result with its cause: why the goal was ended, or why a sensor failed."""
         if result.error is GoalError.CANCELLED and self._end is not None:
             error, reason = self._end
             return replace(result, error=error, message=reason)
@@ -324,7 +324,7 @@ class NavigatorNode(OutriderNode):
         self._sender.begin(goal.goal_id)
 
         def cancelled() -> bool:
-            # Active again is another activation: the worker may not have looked in between.
+            # Active again means another activation: the worker may not have looked in between.
             is_over = not self._active or self._active_period is not activation
             return is_over or goal.is_cancel_requested or self._end is not None
 
@@ -342,7 +342,7 @@ class NavigatorNode(OutriderNode):
 
 
 def main() -> int:
-    """Runs the node with several threads; returns the exit status."""
+    """Run the node with several threads; returns the exit status."""
     return run_node(NavigatorNode, make_executor=lambda: ThreadedExecutor(num_threads=THREADS))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the navigator's parameters stand for: settings, and what is opened by them."""
+"""Converts the navigator's parameters to settings, and opens what they name."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _LINK_WARNINGS = {
     LinkState.REFUSED: "the verifier at {} refuses this robot's key: check both key files",
     LinkState.MISMATCHED: "what listens at {} has other keys than this robot, or is no verifier",
 }
-# The others have parameters of their names.
+# The other fields have parameters of the same names.
 _OF_THE_EDGE = [field.name for field in fields(EdgeSettings) if field.name != "config"]
 
 
 def link_warning(state: LinkState, endpoint: str) -> str:
-    """What a person is told of a link's state; empty where there is nothing to warn of."""
+    """Returns a warning about a link's state; empty if there is none."""
     return _LINK_WARNINGS.get(state, "").format(endpoint)
 
 
 def decoding_config(value: Callable[[str], Any]) -> DecodingConfig:
-    """The choices of the decoding engine, from the value of each parameter. Raises ConfigError."""
+    """Returns the decoding engine's configuration from the parameters. Raises ConfigError."""
     return DecodingConfig(
         strategy=value("strategy"),
         drafters=drafter_names(value("drafters")),
@@ -51,12 +51,12 @@ def decoding_config(value: Callable[[str], Any]) -> DecodingConfig:
 
 
 def edge_settings(value: Callable[[str], Any]) -> EdgeSettings:
-    """Draft model and link, from the value of each parameter. Raises ConfigError."""
+    """Returns the settings of draft model and link from the parameters. Raises ConfigError."""
     return EdgeSettings(config=decoding_config(value), **{name: value(name) for name in _OF_THE_EDGE})
 
 
 def goal_settings(value: Callable[[str], Any], instructed: bool) -> GoalSettings:
-    """The bounds of a goal, from the value of each parameter; `instructed` as in `render_prompt`."""
+    """Returns the bounds of a goal from the parameters. For `instructed` see `render_prompt`."""
     return GoalSettings(
         max_new_tokens=value("max_new_tokens"),
         answer_deadline_s=value("answer_deadline_s"),
@@ -73,7 +73,7 @@ def goal_settings(value: Callable[[str], Any], instructed: bool) -> GoalSettings
 
 
 def open_recollection(value: Callable[[str], Any], namespace: str) -> Recollection | None:
-    """The memory, from the value of each parameter; None where it is not to be used."""
+    """Opens the memory that the parameters name; None if it is not used. Raises MemoryStoreError."""
     if not value("use_memory"):
         return None
     try:
@@ -84,7 +84,7 @@ def open_recollection(value: Callable[[str], Any], namespace: str) -> Recollecti
 
 
 def open_peers(value: Callable[[str], Any], emulation: Emulation | None) -> PeerAnswers | None:
-    """The cloud that questions are answered with; None where it is not to be asked."""
+    """Opens the cloud that answers questions; None if the robot answers alone."""
     if value("answers") != "aggregate":
         return None
     return open_peer_answers(

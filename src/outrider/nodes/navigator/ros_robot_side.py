@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The robot as a goal's worker thread sees it: the newest measurements in, verified text and feedback out."""
+"""The robot's side of a goal's worker thread: newest measurements in, verified text and feedback out."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ from outrider.runtime.mission.robot_side import (
 from outrider.runtime.plans.progress import Progress
 
 FRESH_S = 2.0
-# How far a picture and the odometry that it is compared with may lie apart, and how much odometry is kept.
+# How far a picture and its odometry may be apart, and how many odometry messages are kept.
 MATCH_S, TRACKED = 0.06, 200
 MAX_CLOCK_OFFSET_S = 5.0
 UNSTAMPED = convert.Time()
-# Between two looks at how bright the pictures are: a large one takes milliseconds to convert.
+# The period of brightness checks: a large picture takes milliseconds to convert.
 LIGHT_PERIOD_S = 0.15
 
 
@@ -62,7 +62,7 @@ class RosRobotSide:
     rounds: Any
     tokens: Any
     strategy: Callable[[], str]
-    """Of the newest text."""
+    """Returns the strategy of the newest text."""
 
     def __init__(
         self, node: OutriderNode, link_state: Callable[[], LinkState], camera_silence_s: float
@@ -90,7 +90,7 @@ class RosRobotSide:
         self._traces = step_messages.Traces()
 
     def on_image(self, message: Image, came_s: float) -> None:
-        """Takes a picture and when it came, by `now_s`; replaces an unusable time stamp."""
+        """Take a picture that came at `came_s` (`now_s`). An unusable stamp is replaced."""
         came_stamp_s = self._node.stamp_s(came_s)
         if message.header.stamp == UNSTAMPED:
             message.header.stamp = convert.time_of(came_stamp_s)
@@ -103,37 +103,36 @@ class RosRobotSide:
             return
         age_s = came_stamp_s - convert.seconds_of(stamp)
         if not 0.0 <= age_s <= MAX_CLOCK_OFFSET_S:
-            # A camera with another clock: its pictures count from their arrival.
+            # The camera has another clock: its pictures count from their arrival.
             message.header.stamp, age_s = convert.time_of(came_stamp_s), 0.0
         with self._changed:
             self._image = (message, came_s - age_s)
             self._changed.notify_all()
 
     def _shows_nothing(self, message: Image, came_s: float) -> bool:
-        """Whether the pictures are black, by a look at one every LIGHT_PERIOD_S."""
+        """Whether the pictures are black; one is checked every LIGHT_PERIOD_S."""
         if not 0.0 <= came_s - self._light_s < LIGHT_PERIOD_S:
             self._is_dark, self._light_s = False, came_s
-            with contextlib.suppress(FrameError):  # which is told where the picture is used
+            with contextlib.suppress(FrameError):  # reported where the picture is used
                 self._is_dark = is_black(convert.rgb_of(message))
         return self._is_dark
 
     def _shows_nothing_new(self, message: Image) -> bool:
-        """Whether the picture is the last one again, though the robot has moved; a new one is compared with
-        odometry."""
+        """Whether the picture repeats the last one though the robot has moved; else checks for mirroring."""
         odometry = self._odometry_at(message.header.stamp)
         self._repeats = self._repeat_watch.is_repeated(message.data, odometry)
         if odometry is not None and not self._repeats:
-            with contextlib.suppress(FrameError):  # which is told where the picture is used
+            with contextlib.suppress(FrameError):  # reported where the picture is used
                 self._mirror.see(lambda: convert.rgb_of(message), odometry.pose)
         return self._repeats
 
     def on_odometry(self, message: OdometryMsg, came_s: float) -> None:
-        """Takes an odometry and when it came, by `now_s`; drops it where it is not plausible."""
+        """Take odometry that came at `came_s` (`now_s`). It is dropped if implausible."""
         odometry = self._odometry_check.take(convert.odometry_sample(message), came_s)
         with self._changed:
             before, self._place = self._place, odometry.pose if odometry else None
             if odometry is None:
-                return  # one such distance, or place on the map, and all that is reckoned from it is lost
+                return  # a single wrong distance or pose would corrupt all that is computed from it
             self._track.append(odometry)
             if before is not None:
                 self._travelled_m += odometry.pose.distance_to(before.x, before.y)
@@ -141,7 +140,7 @@ class RosRobotSide:
             self._changed.notify_all()
 
     def _odometry_at(self, stamp: convert.Time) -> Odometry | None:
-        """The odometry of a picture's moment; the newest where the picture was stamped by another clock."""
+        """Returns the odometry at a picture's time; the newest if another clock stamped the picture."""
         age_s = self._node.get_clock().now().nanoseconds * 1e-9 - convert.seconds_of(stamp)
         if abs(age_s) > MAX_CLOCK_OFFSET_S:
             return self.odometry()
@@ -151,11 +150,11 @@ class RosRobotSide:
         return nearest if nearest is not None and abs(nearest.stamp_s - taken_s) <= MATCH_S else None
 
     def on_motion_report(self, message: MotionReport) -> None:
-        """Records the end of a motion."""
+        """Record the end of a motion."""
         try:
             end = step_messages.end_of(message)
         except ValueError:
-            return  # an outcome of another version: whoever waits for the report says that none came
+            return  # an outcome of another version: the waiting caller reports that none came
         with self._changed:
             self._ends[(end.session_id, end.step)] = end
             self._changed.notify_all()
@@ -167,13 +166,13 @@ class RosRobotSide:
     def frame_after(self, stamp_s: float, timeout_s: float) -> Frame | None:
         """Returns the newest picture taken after a time, or None.
 
-        Raises FrameError for a camera not to be trusted.
+        Raises FrameError for a faulty camera.
         """
         if self._untrue():
             raise FrameError(self._untrue())
         deadline_s = time.monotonic() + timeout_s
         with self._changed:
-            # One from after now is from before a simulated clock was set back.
+            # A picture from the future dates from before a simulated clock was set back.
             while self._image is None or not stamp_s < self._image[1] <= self.now_s():
                 if not self._changed.wait(deadline_s - time.monotonic()):
                     return None
@@ -216,11 +215,11 @@ class RosRobotSide:
             return self._ends.pop((session_id, step))
 
     def pause(self, duration_s: float) -> None:
-        """Sleeps for a time in seconds."""
+        """Sleep for a time in seconds."""
         time.sleep(duration_s)
 
     def tell(self, update: StepUpdate) -> None:
-        """Publishes the state of a step's text."""
+        """Publish the state of a step's text."""
         with self._changed:
             self._update = update
             self._publish(update)
@@ -228,12 +227,12 @@ class RosRobotSide:
                 self._traces.add(update)
 
     def tell_prompt(self, update: StepUpdate, request: DecodeRequest) -> None:
-        """Publishes the prompt of a step, if anybody subscribes."""
+        """Publish the prompt of a step, if there is a subscriber."""
         if self.prompts.get_subscription_count() > 0:
             self.prompts.publish(step_messages.prompt_message(update, request, self._header(update)))
 
     def tell_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
-        """Publishes the statistics of a finished text, round by round."""
+        """Publish the statistics of a finished text, round by round."""
         stamp = self._header(update)
         for round_ in decoded.rounds:
             self.rounds.publish(
@@ -250,8 +249,8 @@ class RosRobotSide:
                 self._feedback(self._feedback_of(update, self._link_state().value))
 
     def begin_goal(self, feedback: Callable[[Any], None]) -> None:
-        # What was held against the camera may have been mended.
-        """Forgets the last goal's reports and doubts; `feedback` is called with each text."""
+        # The camera's faults may have been corrected.
+        """Drop the last goal's reports and camera checks. `feedback` is called with each text."""
         self._mirror, self._repeat_watch = MirrorCheck(), RepeatWatch()
         with self._changed:
             self._ends.clear()
@@ -259,13 +258,13 @@ class RosRobotSide:
             self._progress = Progress()
 
     def end_goal(self) -> None:
-        """From now on the text is not re-sent: the last message was its withdrawal."""
+        """Stop repeating the text: the last message was its withdrawal."""
         with self._changed:
             self._feedback = self._update = None
             self.plans.publish(step_messages.progress_message(self._progress, running=False))
 
     def withdraw(self, reason: str) -> None:
-        """Take back whatever was told last."""
+        """Withdraw the last update, if any."""
         with self._changed:
             if self._update is not None:
                 last = self._update
@@ -273,7 +272,7 @@ class RosRobotSide:
                 self._update = None
 
     def beat(self) -> None:
-        """The sign of life: what was told last, again; a motion is withdrawn once the camera is silent."""
+        """Send the heartbeat: the last update again. A motion is withdrawn once the camera is silent."""
         with self._changed:
             for update, trace in self._traces.take():
                 self.tokens.publish(step_messages.tokens_message(update, trace, self._header(update)))
@@ -287,14 +286,14 @@ class RosRobotSide:
                 self._publish(self._update)
 
     def warning(self) -> str:
-        """What is wrong with the robot's side, or an empty text."""
+        """Returns what is wrong with the robot's side, or an empty text."""
         if self._node.lacks_clock:
             return NO_CLOCK
         if self._untrue():
             return self._untrue()
         if self._is_dark:
             return DARK
-        # A driver may give each picture twice.
+        # A driver may send each picture twice.
         if self._repeats and self._pictures.silent_s(self.now_s()) > self._camera_silence_s:
             return REPEATED
         if self._stamp_repeats and self._pictures.silent_s(self.now_s()) > self._camera_silence_s:
@@ -310,13 +309,13 @@ class RosRobotSide:
         return self._image_warning
 
     def cause_of(self, error: GoalError) -> str:
-        """Returns what may be why a goal has ended so, as far as is known here; else an empty text."""
+        """Returns a possible cause of this end of a goal, or an empty text."""
         if error is GoalError.NOT_FOUND:
             return late_pictures(self._blinded, self._camera_silence_s)
         return self.warning() if error is GoalError.NO_SENSOR else ""
 
     def _untrue(self) -> str:
-        """Why what comes in may not move the robot, however fresh it is; an empty text where it may."""
+        """Returns why the inputs, however fresh, must not move the robot, or an empty text."""
         return self._mirror.fault or self._node.watch.fault()
 
     def _publish(self, update: StepUpdate) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the navigator that has a goal is still there: one that is started again knows nothing of it."""
+"""Watches whether the navigator that has a goal is still there: a restarted one does not have it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from rclpy.node import Node
 
 
 class ServerWatch:
-    """Compares who publishes an action's status with who did when it was made.
+    """Compares the publishers of an action's status with those when it was made.
 
-    A server that was killed stays in the graph for some seconds, so that a new publisher tells, not a missing
-    one.
+    A server that was killed stays in the graph for some seconds. So a new publisher is the evidence, not a
+    missing one.
     """
 
     def __init__(self, node: Node, action: str) -> None:
@@ -18,7 +18,7 @@ class ServerWatch:
         self._first = self._publishers()
 
     def is_replaced(self) -> bool:
-        """Whether there is a server now that was not there before."""
+        """Whether there is a server now that was not there at first."""
         return bool(self._publishers() - self._first)
 
     def _publishers(self) -> set[tuple[int, ...]]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What whoever told the robot to stop is told: that it stands, once that is seen."""
+"""Answers a person who stopped the robot: that it stands, once odometry shows it."""
 
 from __future__ import annotations
 
@@ -11,32 +11,34 @@ from outrider.nodes.navigator.ros_robot_side import RosRobotSide
 from outrider.runtime.plans.errand import STANDS
 
 STAND_S = 3.0
-"""How long a stop's answer waits to see the robot stand; the stop itself waits for nothing."""
+"""How long the answer to a stop waits for the robot to stand. The stop itself never waits."""
 ASKED = "the robot was asked to stop; its odometry has not shown yet that it stands"
 
 
 class Standing:
-    """Answers stops, which have been heeded before. For any thread."""
+    """Answers stops that have already taken effect. Thread-safe."""
 
     def __init__(self, robot: RosRobotSide, on_watch: Callable[[], None], stand_s: float = STAND_S) -> None:
-        """`on_watch` is called when odometry begins to be needed, for `stand_s` seconds at most."""
+        """`on_watch` is called when odometry becomes necessary, for at most `stand_s` seconds."""
         self._robot, self._on_watch, self._stand_s = robot, on_watch, stand_s
         self._watching = threading.Lock()
 
     @property
     def is_watched(self) -> bool:
-        """Whether odometry is needed."""
+        """Whether odometry is necessary."""
         return self._watching.locked()
 
     def answer(self, sentence: str, is_active: bool) -> str:
-        """Returns STANDS once odometry from now on shows it, ASKED where it does not in time, or where the
-        navigator is not active; and what is to be told of the rest of the sentence.
+        """Returns STANDS once odometry from now on shows it, else ASKED.
+
+        ASKED is for a timeout, or a navigator that is not active. A note on the rest of the sentence
+        follows.
         """
         left = left_by_a_stop(sentence)
         return "; ".join(filter(None, (self._seen() if is_active else ASKED, left)))
 
     def _seen(self) -> str:
-        """One answer waits at a time: however many stops come, threads remain for what must not wait."""
+        """Let one answer wait at a time, so that threads remain free however many stops come."""
         if not self._watching.acquire(blocking=False):
             return ASKED
         try:

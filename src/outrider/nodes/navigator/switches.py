@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of a running navigator may be switched: the emulated link at once, the strategy between texts."""
+"""Switches parameters of a running navigator: the emulated link at once, the strategy between texts."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ LINK, STRATEGY = frozenset({"link_profile", "link_rtt_ms"}), "strategy"
 
 
 class Switches:
-    """Heeds parameters that change. `value` gives the one in force, by name. For any thread."""
+    """Applies parameters that change. `value` returns the current one by name. Thread-safe."""
 
     def __init__(self, edge: Edge, value: Callable[[str], Any]) -> None:
         self._edge, self._value = edge, value
 
     def heed(self, changed: Mapping[str, Any]) -> None:
-        """Act on new values; all of them, or none. Raises ConfigError."""
+        """Apply all of the new values, or none. Raises ConfigError."""
 
         def value(name: str) -> Any:
             return changed[name] if name in changed else self._value(name)
@@ -41,7 +41,7 @@ class Switches:
             self._edge.emulation.follow(network)
 
     def in_force(self) -> dict[str, object]:
-        """The emulated link, empty where there is none, its shortest round trip, and the strategy."""
+        """Returns the emulated link (empty if none), its shortest round trip, and the strategy."""
         emulation = self._edge.emulation
         network = emulation.network if emulation is not None else None
         return {

@@ -21,12 +21,12 @@ from outrider.runtime.wiring.verifier import open_verifier
 
 
 class VerifierNode(OutriderNode):
-    """Loads the target when configured, serves it from a thread while active."""
+    """Loads the target model in `configure`, and serves it from a thread while active."""
 
     spec_name = "verifier"
 
     def configure(self) -> None:
-        from outrider.models import constrain, load_model  # seconds to import
+        from outrider.models import constrain, load_model  # takes seconds to import
 
         check_binding(self.value("endpoint"), self._key_file(), self.value("metrics_port"))
         draft = self.value("draft_model"), self.value("draft_device")

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes that only watch: console, recorder, markers."""
+"""Nodes for people who watch a robot: console, recorder, markers."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The camera for a console: its pictures and its lens, received only while somebody looks."""
+"""The camera for a console: its pictures and lens, received only while there is a viewer."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from outrider.nodes.observers.console_messages import picture_of
 
 
 class ConsoleCamera:
-    """Shows pictures on a console, when `is_due`. For the node's thread.
+    """Shows pictures on a console when `is_due`. For the node's thread.
 
-    A lens of other pictures, as of a driver that publishes its own on the same topic, measures nothing.
+    A lens whose size does not fit the pictures is ignored. It may come from a driver on the same topic.
     """
 
     def __init__(self, node: OutriderNode, console: ConsoleServer, is_due: Callable[[], bool]) -> None:
@@ -29,7 +29,7 @@ class ConsoleCamera:
         self._size = (0, 0)
 
     def watch(self, watched: bool) -> None:
-        """Subscribes, or unsubscribes."""
+        """Subscribe, or unsubscribe."""
         if watched and not self._subscriptions:
             sources = ((Image, "image_raw", self._on_image), (CameraInfo, "camera_info", self._on_lens))
             self._subscriptions = [

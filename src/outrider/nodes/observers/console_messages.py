@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The robot's messages as the console shows them; pure."""
+"""Converts the robot's messages to those of the console; pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ORIGINS = "awrd"
 
 
 def text_of(message: VerifiedText) -> m.Text | None:
-    """None for a state of another version."""
+    """Returns a text for the page; None for a state of another version."""
     state = _name_of(StepState, message.state)
     if not state:
         return None
@@ -56,7 +56,7 @@ def plan_of(message: PlanProgress) -> m.Plan:
 
 
 def motion_of(message: MotionReport) -> m.Motion | None:
-    """None for an outcome of another version."""
+    """Returns the end of a motion for the page; None for an outcome of another version."""
     outcome = _name_of(Ending, message.outcome)
     if not outcome:
         return None
@@ -71,7 +71,7 @@ def memories_of(answer: Recall.Response) -> m.Memories:
 
 
 def picture_of(rgb: np.ndarray[Any, Any], max_width: int, quality: int) -> bytes:
-    """A picture for a page: uint8 (H, W, 3) as JPEG, at most `max_width` wide."""
+    """Returns a picture for a page: uint8 (H, W, 3) as JPEG, at most `max_width` wide."""
     height, width, _ = rgb.shape
     if width > max_width:
         size = max_width, max(1, round(height * max_width / width))
@@ -80,7 +80,10 @@ def picture_of(rgb: np.ndarray[Any, Any], max_width: int, quality: int) -> bytes
 
 
 def sights_of(text: str, pose: Pose2D) -> m.Sights:
-    """Where a text says that things are, seen from a pose; the goal is the first thing that it approaches."""
+    """Returns the things that a text reports, seen from a pose.
+
+    The goal is the first if it approaches one.
+    """
     things = [(thing.what, place_of(thing, pose, "")) for thing in things_seen(text)]
     seen = tuple(m.Thing(what, round(place.x, 2), round(place.y, 2)) for what, place in things)
     approaches = text.partition("\n")[2].startswith("approach:")
@@ -88,5 +91,5 @@ def sights_of(text: str, pose: Pose2D) -> m.Sights:
 
 
 def _name_of(values: type[Enum], value: int) -> str:
-    """In words; empty for a value of another version."""
+    """Returns the name of a value; empty for a value of another version."""
     return next((one.name.lower().replace("_", " ") for one in values if one.value == value), "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The console node: the robot's topics in a browser, and a person's commands back, as a joystick's are."""
+"""The console node: the robot's topics in a browser, and a person's commands back, like a joystick's."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ from outrider.voice.speaking import SpeakingProgram
 
 POSE_HZ, SCAN_HZ = 10.0, 4.0
 AT_ONCE = 2.0
-"""How many of anything may come at once after a pause, so that jitter costs none of a source's own pace."""
+"""The burst after a pause, so that jitter does not reduce a source's own rate."""
 LOOK_PERIOD_S, UNWATCHED_PERIOD_S = 0.25, 0.5
 MEMORY_PERIOD_S = 5.0
 MEMORIES, MEMORY_RADIUS_M = 40, 30.0
 MAP_MAX_YAW_RPS = 0.3
 MOTION_S = 0.5
-"""What was last seen of a motion counts for this long."""
+"""How long the last sign of a motion counts."""
 E_STOP_REPEATS = 3
 DIAGNOSTICS_LAG_S = 1.5
 WATCHED = ("navigator", "action")
@@ -63,7 +63,7 @@ INACTIVE = "the console is not active: it stops the robot, and moves nothing"
 class ConsoleNode(OutriderNode):
     """Hosts the web server and is its `RobotPort`. It commands only what a joystick commands.
 
-    What people wait for and look at goes by real time, also where a simulation's clock is slow or set back.
+    Timeouts and display rates are in real time, even if a simulated clock is slow or set back.
     """
 
     spec_name = "console"
@@ -167,38 +167,38 @@ class ConsoleNode(OutriderNode):
     # The robot's port: called from the server's thread.
 
     def drive(self, velocity: Velocity) -> None:
-        """Publishes a viewer's velocity as that of a joystick."""
+        """Publish a viewer's velocity like that of a joystick."""
         with self._sending:
             if self._active:
                 self._driving = velocity != Velocity()
                 self._joystick.publish(convert.twist_message(velocity))
 
     def set_e_stop(self, engaged: bool) -> bool:
-        """Publishes the emergency stop; returns whether the action node listens."""
+        """Publish the emergency stop. Returns whether the action node subscribes."""
         for _ in range(E_STOP_REPEATS if engaged else 1):
             self._e_stop.publish(Bool(data=engaged))
         listeners = self.get_subscriptions_info_by_topic(self._e_stop.topic_name)
         return any(listener.node_name == STOPPER for listener in listeners)
 
     def send_goal(self, instruction: str, on_end: Callable[[GoalEnd], None]) -> None:
-        """Sends an instruction; `on_end` is called when its goal ends."""
+        """Send an instruction. `on_end` is called when its goal ends."""
         self._goals.send(instruction, on_end)
 
     def cancel_goal(self) -> None:
-        """Cancels the goal that is running."""
+        """Cancel the running goal."""
         self._goals.cancel()
 
     def switch(self, asked: Switch, on_end: Callable[[str], None]) -> None:
-        """Has another link emulated, or another strategy used; `on_end` is given why not, or nothing."""
+        """Switch the emulated link or the strategy. `on_end` gets the reason if that fails, else nothing."""
         if self._active:
             self._switches.ask(asked, on_end)
         else:
             on_end(INACTIVE)
 
-    # What the robot tells.
+    # What the robot sends.
 
     def _look(self) -> None:
-        """With nobody looking, no picture is even received, and the rest is read here."""
+        """Read the sensors. Without a viewer no picture is received, and the rest is read here only."""
         self._sensors.read()
         self._goals.look()
         self._tell_motion()
@@ -215,7 +215,7 @@ class ConsoleNode(OutriderNode):
         return self._is_due("picture", 1.0 / self.value("picture_hz"))
 
     def _is_due(self, what: str, period_s: float) -> bool:
-        """Once a period on average."""
+        """Whether it is due: once a period on average."""
         now_s = time.monotonic()
         pace = self._paces.setdefault((what, period_s), TokenBucket(1.0 / period_s, AT_ONCE, now_s))
         return pace.take(1.0, now_s)
@@ -232,7 +232,7 @@ class ConsoleNode(OutriderNode):
             self._console.show_pose(odometry.pose)
 
     def _on_scan(self, message: LaserScan, came_s: float) -> None:
-        """Those of fast turns would smear the map."""
+        """Show a scan, but none during fast turns, which would smear the map."""
         if self._pose is None or self._turning or not self._is_due("scan", 1.0 / SCAN_HZ):
             return
         scan = self._scans.take(message, came_s)
@@ -240,7 +240,7 @@ class ConsoleNode(OutriderNode):
             self._console.show_scan(self._pose, scan)
 
     def _update(self, **fields: object) -> None:
-        """What is repeated many times a second wakes the server only where it is new."""
+        """Send fields that changed. The same values many times a second do not wake the server."""
         if any(self._told.get(name) != value for name, value in fields.items()):
             self._told.update(fields)
             self._console.update(**fields)
@@ -253,7 +253,7 @@ class ConsoleNode(OutriderNode):
         self._tell_motion()
 
     def _tell_motion(self) -> None:
-        """A source that has fallen silent says nothing of a motion, nor that the robot stands."""
+        """Show whether the robot moves or stands. A silent source counts for neither."""
         now_s = time.monotonic()
         moving = any(now_s - moved_s < MOTION_S for moved_s in self._moved_s.values())
         self._update(moving=moving, stands=not moving and now_s - self._odometry_s < MOTION_S)
@@ -269,7 +269,7 @@ class ConsoleNode(OutriderNode):
         self._update(link=message.link_state)
         key = message.session_id, message.step
         if key not in self._steps and self._pose is not None:
-            # A text speaks of its frame: the robot stands from there until the action begins.
+            # A text describes its frame. The robot stands there until the action begins.
             self._steps = {key: self._pose}
         self._console.show(text)
         if message.state == VerifiedText.FINISHED and key in self._steps:
@@ -308,7 +308,7 @@ class ConsoleNode(OutriderNode):
         self._update(warning="; ".join(filter(None, self._warnings.values())))
 
     def _ask_memories(self) -> None:
-        """Shareable ones alone: what is private does not leave the robot for a map."""
+        """Request shareable memories only: private ones do not leave the robot for a map."""
         if self._pose is None or not self._recalls.service_is_ready():
             return
         request = Recall.Request(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The navigator's emulated link and strategy for the console: parameters to set, diagnostics to read."""
+"""The navigator's emulated link and strategy for the console: sets parameters, reads diagnostics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GONE = "no navigator listens: is it running?"
 
 
 class ConsoleSwitches:
-    """`ask` is for any thread. What it opens is kept by the node."""
+    """Switches the navigator. `ask` is thread-safe. The node keeps its entities."""
 
     def __init__(self, node: OutriderNode) -> None:
         self._links = tuple(named_networks())
@@ -28,7 +28,10 @@ class ConsoleSwitches:
         node.keep(self._client, node.destroy_client)
 
     def ask(self, asked: Switch, on_end: Callable[[str], None]) -> None:
-        """Set the navigator's parameters, all or none; `on_end` is given why not, or nothing."""
+        """Set the navigator's parameters, all or none.
+
+        `on_end` gets the reason if that fails, else nothing.
+        """
         if not self._client.service_is_ready():
             on_end(GONE)
             return
@@ -44,7 +47,7 @@ class ConsoleSwitches:
         self._client.call_async(request).add_done_callback(on_answer)
 
     def news(self, values: Mapping[str, str]) -> Switches | None:
-        """Returns what the navigator's diagnostics say is in force; None where they say nothing new."""
+        """Returns the values in the navigator's diagnostics; None if they are not new."""
         told = {name: values[name] for name in TOLD if name in values}
         if len(told) < len(TOLD) or told == self._in_force:
             return None
@@ -60,7 +63,7 @@ class ConsoleSwitches:
 
 
 def _wanted(asked: Switch) -> dict[str, str | float]:
-    """The navigator's parameters for what is asked; a link has its own round trip where none is given."""
+    """Returns the navigator's parameters for a request. A link without a round trip gets its own."""
     link = {"link_profile": asked.link} if asked.link else {}
     rtt = {"link_rtt_ms": asked.rtt_ms} if asked.asks_link else {}
     return {**link, **rtt, **({"strategy": asked.strategy} if asked.strategy else {})}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the robot says, goes for and has driven, as markers for RViz and Foxglove."""
+"""Publishes the robot's text, goal and path as markers for RViz and Foxglove."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ GREEN, ORANGE, BLUE, GREY, RED = (
 
 
 class MarkersNode(OutriderNode):
-    """Listens and draws; nothing depends on it."""
+    """Subscribes and draws; nothing depends on it."""
 
     spec_name = "markers"
     look_period_s = 0.5
@@ -75,7 +75,10 @@ class MarkersNode(OutriderNode):
             self._path.append(pose)
 
     def _on_text(self, message: VerifiedText) -> None:
-        """A text speaks of its frame, and until its action begins the robot stands where that was taken."""
+        """Take a text.
+
+        It describes its frame; until its action begins the robot stands where that was taken.
+        """
         self._sensors.read()
         last = self._text
         if last is None or (last.session_id, last.step) != (message.session_id, message.step):
@@ -97,7 +100,7 @@ class MarkersNode(OutriderNode):
 
     def _marker(self, name: str, kind: int, frame: str, color: ColorRGBA, scale_m: float) -> Marker:
         marker = Marker(ns=name, type=kind, action=Marker.ADD, color=color)
-        # Without a stamp it is drawn at the newest transform.
+        # Without a stamp a marker is drawn at the newest transform.
         marker.header.frame_id = frame
         marker.pose.orientation.w = 1.0
         marker.scale.x = marker.scale.y = marker.scale.z = scale_m
@@ -120,7 +123,7 @@ class MarkersNode(OutriderNode):
         return marker
 
     def _action_marker(self, message: VerifiedText) -> Marker:
-        """An arrow to where the action leads, from where its frame was taken."""
+        """Returns an arrow to the action's end, from where its frame was taken."""
         marker = self._marker("action", Marker.ARROW, self._frame_id, GREEN, 0.05)
         motion = ActionTable().motion(message.action) if message.action_complete else None
         if motion is None or motion.is_stop or self._seen_from is None:
@@ -146,7 +149,7 @@ class MarkersNode(OutriderNode):
 
 
 def goal_of(text: str, seen_from: Pose2D) -> tuple[str, Place] | None:
-    """What a text goes for and where that is, in odometry's frame; None where it goes for nothing yet."""
+    """Returns the goal of a text and its place in odometry's frame; None if there is no goal yet."""
     if split_answer(text).phase not in GOAL_PHASES:
         return None
     things = things_seen(text)
@@ -154,7 +157,7 @@ def goal_of(text: str, seen_from: Pose2D) -> tuple[str, Place] | None:
 
 
 def broken(text: str, width: int) -> str:
-    """The same words in lines of at most a width; the action keeps its own."""
+    """Returns a text in lines of at most `width`; the action keeps its own line."""
     return "\n".join(textwrap.fill(line, width) for line in text.splitlines())
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Message types by name: their classes, and their definitions as recordings carry them."""
+"""Message types by name: their classes, and their definitions for recordings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _RULE = "=" * 80
 
 
 def message_class(type_name: str) -> Any:
-    """The class of a type such as `nav_msgs/msg/Odometry`. Raises ConfigError where it is not installed."""
+    """Returns the class of a type such as `nav_msgs/msg/Odometry`.
+
+    Raises ConfigError if it is not installed.
+    """
     package, _, name = type_name.replace("/msg/", "/").partition("/")
     try:
         return getattr(importlib.import_module(f"{package}.msg"), name)
@@ -26,7 +29,7 @@ def message_class(type_name: str) -> Any:
 
 
 def full_definition(type_name: str) -> str:
-    """A type's .msg text and those of all types in it, in the form that MCAP calls `ros2msg`.
+    """Returns the .msg text of a type and of all types in it, in MCAP's form `ros2msg`.
 
     https://mcap.dev/spec/registry#ros2msg
     """

@@ -26,16 +26,16 @@ from outrider.runtime.reports.recording import RECORDED_TOPICS, TEXT_TOPIC, chec
 PERIOD_S = 1.0
 CHUNK_BYTES = 256 * 1024
 DEPTH = 500
-# While one of these comes, and for so long after, every picture is recorded.
+# While one of these topics has messages, and for RUN_S after, every picture is recorded.
 RUN_TOPICS, RUN_S = (TEXT_TOPIC, "cmd_vel"), 2.0
 IMAGE, COMPRESSED = "sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"
 MAX_WIDTH_PX, PICTURE_QUALITY = 1280, 85
 
 
 class RecordNode(OutriderNode):
-    """Follows the topics of a run from when they are first published, as they are; pictures as JPEG.
+    """Records the topics of a run from their first publication, unchanged; pictures as JPEG.
 
-    While nothing is asked of the robot it records one picture for each PERIOD_S.
+    While the robot has nothing to do, it records one picture per PERIOD_S.
     """
 
     spec_name = "record"
@@ -69,7 +69,7 @@ class RecordNode(OutriderNode):
         self._active = False
 
     def cleanup(self) -> None:
-        """Only from here on the file has its index; without one it can still be read."""
+        """Write the file's index. Without an index it can still be read."""
         if not hasattr(self, "_writer"):
             return
         try:
@@ -93,14 +93,14 @@ class RecordNode(OutriderNode):
         return self._ended or refused
 
     def _give_up(self, error: OSError) -> None:
-        """The run goes on unrecorded: a full disk is no reason to end it."""
+        """End the recording, but not the run: a full disk is no reason to stop."""
         if not self._ended:
             why = error.strerror or error
             self._ended = f"the recording has ended, {self._path} cannot be written ({why}): make room"
             self.get_logger().error(self._ended)
 
     def _look(self) -> None:
-        """Write what has come, hand it to the system, and follow what has appeared since."""
+        """Write what has come, flush it to the system, and subscribe to new topics."""
         self._write_all()
         published = {topic for topic, _ in self.get_topic_names_and_types()}
         for name in RECORDED_TOPICS:
@@ -151,7 +151,7 @@ class RecordNode(OutriderNode):
         self._read.append((received_ns, channel, serialized))
 
     def _write_all(self) -> None:
-        """What has come since the last time, in the order of its coming."""
+        """Write the messages since the last call, in order of arrival."""
         self._topics.read()
         self._pictures.read()
         read, self._read = self._read, []
@@ -183,7 +183,7 @@ class RecordNode(OutriderNode):
 
 
 def _qos_of(publishers: list[Any], depth: int) -> QoSProfile:
-    """What is compatible with every publisher, and loses as little as that allows."""
+    """Returns a QoS that is compatible with every publisher, and loses as little as possible."""
     profiles = [publisher.qos_profile for publisher in publishers]
     reliable = all(profile.reliability == ReliabilityPolicy.RELIABLE for profile in profiles)
     latched = all(profile.durability == DurabilityPolicy.TRANSIENT_LOCAL for profile in profiles)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The base in Gazebo, as the robot's topics know it: a deadman before it, transforms and truth behind it.
+"""The base in Gazebo behind the robot's topics: adds a deadman, transforms, and the truth.
 
-Gazebo's VelocityControl holds the last velocity for ever, so that none reaches it but through here. Some
-releases describe another lens than the one that they render with: `camera_info` is made here, from ours.
+Gazebo's VelocityControl holds the last velocity for ever, so all velocities must pass through this node.
+Some releases report another lens than they render with, so this node makes `camera_info` from Outrider's
+lens.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ from outrider.simulation.homes.vocabulary import target_of
 
 
 class GazeboNode(OutriderNode):
-    """Gazebo's odometry is without error: it is the truth that the mission judges by."""
+    """Connects Gazebo to the robot's topics.
+
+    Gazebo's odometry has no error: the mission uses it as the truth.
+    """
 
     spec_name = "gazebo"
     _commands: Any = None
@@ -84,7 +88,7 @@ class GazeboNode(OutriderNode):
         self._base.feed(convert.velocity_of(message), time.monotonic())
 
     def _on_base_command(self, _: Twist) -> None:
-        """Note that the watchdog works: until it does, this node is silent on the topic."""
+        """Note that the watchdog works. Until then this node publishes nothing on the topic."""
         self._is_watched = True
 
     def _command(self) -> None:

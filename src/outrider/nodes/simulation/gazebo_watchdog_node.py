@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A second deadman before Gazebo's base, in a process of its own: for when the first one's ends."""
+"""A second deadman for Gazebo's base, in a process of its own, in case the first one's process ends."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from outrider.nodes.common.node import OutriderNode
 from outrider.nodes.common.running import run_node
 from outrider.runtime.mission.simulated_base import PHYSICS_HZ
 
-# Of the node `gazebo`, which repeats every velocity at PHYSICS_HZ.
+# Silence of the node `gazebo`, which repeats every velocity at PHYSICS_HZ.
 SILENCE_S = 0.15
 
 
 class GazeboWatchdogNode(OutriderNode):
-    """Repeats a stop on gazebo/cmd_vel while nothing that moves comes there.
+    """Repeats a stop on gazebo/cmd_vel while no other velocity comes there.
 
-    VelocityControl has no time limit in any release: what it was told last holds. While the robot stands
-    anyway these stops are no others than those of the node `gazebo`.
+    VelocityControl has no timeout in any release: it holds the last velocity. While the robot stands, these
+    stops are the same as those of the node `gazebo`.
     """
 
     spec_name = "gazebo_watchdog"

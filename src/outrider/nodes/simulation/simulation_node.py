@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated robot: the topics, frames and services of a Go2 around a `Simulator`."""
+"""The simulated robot: the topics, frames and services of a Go2, for a `Simulator`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TOP_VIEW_PX = (480, 480)
 
 
 class SimulationNode(OutriderNode):
-    """Advances the home with the wall clock, holding the last commanded velocity for at most 0.3 real s."""
+    """Advances the home with the wall clock. The last velocity holds for at most 0.3 real seconds."""
 
     spec_name = "simulation"
 
@@ -45,7 +45,7 @@ class SimulationNode(OutriderNode):
         self._held = self.value("holds") or self.value("instruction")
         target = target_of(self._held)
         if target is None:
-            # Not what was said: it may tell a secret, and logs are files.
+            # Do not log the instruction: it may contain a secret, and logs are files.
             self.get_logger().warning("the instruction names no object of the simulation")
         home = generate_home(self.value("seed"), target, self.value("placement"))
         self.simulator = open_simulator(
@@ -70,7 +70,7 @@ class SimulationNode(OutriderNode):
         self._go2 = self._open_go2()
 
     def _open_go2(self) -> SimulatedGo2 | None:
-        """The Go2's own services are answered where their messages are installed."""
+        """Returns the Go2's own services, if their messages are installed."""
         try:
             from outrider.nodes.go2.simulated_go2 import SimulatedGo2
         except ImportError:
@@ -118,7 +118,7 @@ class SimulationNode(OutriderNode):
         return convert.time_of(self.simulator.time_s)
 
     def _advance(self) -> None:
-        """Bring the simulation up to the wall clock; where the machine is too slow for that, time slips."""
+        """Advance the simulation to the wall clock. If the machine is too slow, the lag is dropped."""
         now_s = time.monotonic()
         self._due_s += (now_s - self._last_s) * self.value("real_time_factor")
         self._last_s = now_s
@@ -136,7 +136,7 @@ class SimulationNode(OutriderNode):
         self._sim_clock.publish(ClockMsg(clock=convert.time_of(self.simulator.time_s)))
 
     def _publish_told(self, velocity: Velocity) -> None:
-        """What the base obeys from now on, after its deadman: for whoever measures how soon it stands."""
+        """Publish the velocity that the base obeys, after its deadman, to measure how soon it stands."""
         if self._told.get_subscription_count() > 0:
             stamped = convert.header(self._stamp(), self.frame("base_link"))
             self._told.publish(TwistStamped(header=stamped, twist=convert.twist_message(velocity)))
@@ -152,7 +152,7 @@ class SimulationNode(OutriderNode):
             self._go2.publish_state(odometry)
 
     def _living(self, odometry: Odometry) -> Odometry:
-        """With a last digit that never rests, as a sensor's: only what is dead repeats itself bit for bit."""
+        """Returns odometry with a changing last digit, like a sensor's: a dead source repeats every bit."""
         self._flicker_mps = -self._flicker_mps
         velocity = replace(odometry.velocity, vx=odometry.velocity.vx + self._flicker_mps)
         return replace(odometry, velocity=velocity)
@@ -193,7 +193,7 @@ class SimulationNode(OutriderNode):
 
 
 def truth_message(home: Home, held: str, truth: Pose2D, header: convert.Header) -> SimulationState:
-    """Home and pose; what was driven and touched is for the owner to add."""
+    """Returns home and pose as a message. The caller adds path and collisions."""
     target = home.target
     return SimulationState(
         header=header,

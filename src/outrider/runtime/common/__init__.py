@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every composition needs: paths, links, ports, ends of processes, figures."""
+"""Shared by all compositions: paths, links, ports, ends of processes, figures."""

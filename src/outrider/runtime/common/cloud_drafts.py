@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What drafts beside the target at a verifier: a model, or the target's own head."""
+"""The drafter that runs next to the target at a verifier: a model, or the target's own head."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from outrider.decoding.tuning import DEFAULT_TUNING
 from outrider.runtime.common.paths import check_model, model_folder
 
 OWN_HEAD = "head"
-"""Stands for the target's own draft head where a draft model is named."""
+"""Names the target's own draft head in place of a draft model."""
 
 
 @dataclass(frozen=True)
 class CloudDrafts:
-    """`model` or `head`, if any; `apart`: whether the model is on a device of its own."""
+    """The verifier's drafter, if any: `model` or `head`. `apart`: the model is on a device of its own."""
 
     model: LanguageModel | None = None
     apart: bool = False
@@ -33,7 +33,7 @@ NO_DRAFTS = CloudDrafts()
 
 
 def check_cloud_draft(name: str, device: str = "", constrained: bool = False) -> None:
-    """Raises ConfigError for a draft that is not there, or does not go with the rest."""
+    """Raise ConfigError for a draft that does not exist, or does not fit the other options."""
     if name != OWN_HEAD:
         if name:
             check_model(name)
@@ -49,14 +49,15 @@ def check_cloud_draft(name: str, device: str = "", constrained: bool = False) ->
 def load_cloud_drafts(
     name: str, device: str, target: LanguageModel, folder: Path, load: Callable[..., LanguageModel]
 ) -> CloudDrafts:
-    """The drafts beside the target in `folder`. `load` loads a model, with `device` and `sessions` changed.
+    """Returns the drafter for the target in `folder`.
 
-    Raises ModelError where the target has no head.
+    `load` loads a model; its `device` and `sessions` are overridden here. Raises ModelError if the target
+    has no head.
     """
     if not name:
         return NO_DRAFTS
     if name == OWN_HEAD:
-        from outrider.models import QwenModel, load_head  # seconds to import
+        from outrider.models import QwenModel, load_head  # takes seconds to import
 
         assert isinstance(target, QwenModel)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What asks this process to end: the signals that would end it, and the end of the process it belongs to."""
+"""What requests the end of this process: signals, and the end of the process that it belongs to."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-# What would end a process and can be caught, but for what it sends itself: timers, and errors of a write.
+# All signals that end a process and can be caught, except its own timers and failed writes.
 ENDING_SIGNALS = (
     signal.SIGHUP,
     signal.SIGINT,
@@ -26,11 +26,11 @@ ENDING_SIGNALS = (
     signal.SIGXCPU,
     signal.SIGPWR,
 )
-# The exit status of a node that could not start, which a new start does not mend.
+# The exit status of a node that could not start. A new start would not help.
 COULD_NOT_START = 2
-# That of a run whose goal was not reached, and of one that a signal ended.
+# The exit statuses of a run whose goal was not reached, and of one that a signal ended.
 NOT_REACHED, STOPPED = 1, 130
-# Holds the process, by its number, that a process is not to outlive.
+# Holds the id of the process with which Outrider's processes end.
 PARENT_VARIABLE = "OUTRIDER_PARENT_PID"
 
 _interrupted = threading.Event()
@@ -38,9 +38,10 @@ Handler = Callable[[int, FrameType | None], Any]
 
 
 def on_ending_signals(handler: Handler) -> dict[int, Any]:
-    """Handle every signal that asks for the end; the handlers before. SIGHUP stays ignored under nohup.
+    """Handle every ending signal. Returns the handlers before. SIGHUP stays ignored under nohup.
 
-    What is said after a terminal has gone is said to nobody, and ends nothing that is still to be written.
+    Output after the terminal has gone is discarded, so that it does not end work that is still to be
+    written.
     """
 
     def handle(number: int, frame: FrameType | None) -> None:
@@ -68,9 +69,7 @@ def _leave_lost_terminal() -> None:
 
 @contextlib.contextmanager
 def stopping_on_signals(stopping: threading.Event) -> Iterator[None]:
-    """Inside, a signal that asks for the end sets the event. In another thread than the main one it does
-    nothing.
-    """
+    """Inside, an ending signal sets the event. It does nothing outside the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -84,8 +83,9 @@ def stopping_on_signals(stopping: threading.Event) -> Iterator[None]:
 
 @contextlib.contextmanager
 def interrupted_by_signals() -> Iterator[None]:
-    """Inside, a signal that asks for the end interrupts as Ctrl-C does: what runs unwinds, and closes what it
-    has open. In another thread than the main one it does nothing.
+    """Inside, an ending signal interrupts like Ctrl-C: the code unwinds and closes what it has open.
+
+    It does nothing outside the main thread.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -106,22 +106,23 @@ def _interrupt(*_: object) -> None:
 
 
 def was_interrupted() -> bool:
-    """Whether what was begun last within `interrupted_by_signals` was interrupted. What is raised then may
-    have been a KeyboardInterrupt, of which a library in C that calls Python makes another exception.
+    """Whether the last `interrupted_by_signals` was interrupted.
+
+    A library in C that calls Python may turn the KeyboardInterrupt into another exception.
     """
     return _interrupted.is_set()
 
 
 def belonging_to_this_process(env: Mapping[str, str]) -> dict[str, str]:
-    """An environment in which the processes of Outrider end when this one does, by kill -9 too."""
+    """Returns an environment in which Outrider's processes end when this one does, even by kill -9."""
     return {**env, PARENT_VARIABLE: str(os.getpid())}
 
 
 def when_parent_ends(act: Callable[[], None]) -> None:
-    """Call `act`, from another thread, once the process of PARENT_VARIABLE is gone; never without one.
+    """Call `act`, in another thread, once the process of PARENT_VARIABLE has ended; never without one.
 
-    A descriptor of the process is waited for: a death signal (PR_SET_PDEATHSIG) would come when the thread
-    ends that started this process, and never from a process that is not this one's parent.
+    It waits for a descriptor of the process. A death signal (PR_SET_PDEATHSIG) would come when the thread
+    that started this process ends, and never from a process that is not its parent.
     """
     text = os.environ.get(PARENT_VARIABLE, "")
     if not text.isdigit() or not hasattr(os, "pidfd_open"):

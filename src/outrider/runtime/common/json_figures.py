@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measured figures as JSON, for machines."""
+"""Writes measured figures as JSON, for programs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ REPORT_FILE = "report.json"
 
 
 def write_figures(json_file: Path | None, figures: dict[str, Any]) -> None:
-    """Replaces the file as a whole, where one was asked for. Figures may quote what a person said."""
+    """Replace the file as a whole, if there is one. Figures may quote what a person said."""
     if json_file is not None:
         make_private_folder(json_file.parent)
         replace_file(json_file, (json.dumps(figures, indent=1) + "\n").encode())
 
 
 def amend_figures(json_file: Path, figures: dict[str, Any]) -> None:
-    """Add to a file of figures; does nothing where there is no such file."""
+    """Add figures to a file; does nothing if it does not exist."""
     if json_file.is_file():
         write_figures(json_file, json.loads(json_file.read_text()) | figures)

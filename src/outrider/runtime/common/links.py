@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The networks that can be emulated: named ones from config/links.yaml, or one from a person's own file."""
+"""Emulated networks: named ones from config/links.yaml, or one from a user's file."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from outrider.wire.emulator import Emulation
 
 LINKS_FILE = "links.yaml"
 LOOPBACK = "loopback"
-"""The network that delays nothing: emulated where people are to switch to others."""
+"""The network without delay. It is emulated so that people can switch to others."""
 ROUND_TRIP_MS = 1.0, 600.0
-"""From a LAN's to a geostationary satellite's."""
+"""The range from a LAN's round trip to a geostationary satellite's."""
 
 
 def named_networks() -> dict[str, Network]:
-    """Every network that comes with the package."""
+    """Returns every network that comes with the package."""
     return _read(config_file(LINKS_FILE))
 
 
 def network_at(name_or_file: str, round_trip_ms: float) -> Network:
-    """A network at another shortest round trip; at its own where that is 0. Raises ConfigError."""
+    """Returns a network with this shortest round trip; with its own if that is 0. Raises ConfigError."""
     network, (least, most) = load_network(name_or_file), ROUND_TRIP_MS
     if round_trip_ms and not least <= round_trip_ms <= most:
         raise ConfigError(
@@ -37,7 +37,7 @@ def network_at(name_or_file: str, round_trip_ms: float) -> Network:
 
 
 def load_network(name_or_file: str) -> Network:
-    """A network by its name, or the one that a file describes. Raises ConfigError."""
+    """Returns a network by its name, or the one that a file describes. Raises ConfigError."""
     networks = named_networks()
     if name_or_file in networks:
         return networks[name_or_file]
@@ -53,7 +53,7 @@ def load_network(name_or_file: str) -> Network:
 
 
 def emulation_of(link_profile: str, round_trip_ms: float = 0.0) -> Emulation | None:
-    """The network of a name, or of a file that describes one, to be emulated; None for an empty name.
+    """Returns the emulation of a network, given by name or file; None for an empty name.
 
     Raises ConfigError.
     """

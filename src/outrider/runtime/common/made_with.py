@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What measured figures were made with: the version, the engine's code and the weights of the pair.
+"""What measured figures were made with: the version, the engine's code and the pair's weights.
 
-Digests are of contents alone, so that anybody can tell whether a result is of the engine and pair at hand.
+Digests depend on contents alone, so that anybody can check whether a result is from this engine and pair.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from outrider.runtime.common.paths import models_folder
 DIGEST_CHARACTERS = 12
 PAIR = ("target", "draft")
 HEAD_FILE = "head.safetensors"
-"""Not of the pair: by the target's draft head nothing is decoded that does not ask for it."""
+"""Not part of the pair: decoding does not use the target's draft head unless asked to."""
 
 
 def made_with(models: Path | None = None) -> dict[str, str]:
-    """The version of Outrider, and digests of `outrider.decoding` and of the pair's weights, if there."""
+    """Returns Outrider's version, and digests of `outrider.decoding` and, if there, of the pair's weights."""
     return {"outrider": outrider.__version__, "engine": engine_digest(), **pair_digest(models)}
 
 
 def engine_digest() -> str:
-    """The digest of the decoding engine's modules."""
+    """Returns the digest of the decoding engine's modules."""
     folder = Path(outrider.__file__).parent / "decoding"
     return digest_of(folder, folder.rglob("*.py"))
 
 
 def pair_digest(models: Path | None = None) -> dict[str, str]:
-    """The digest of target and draft in a folder, or of the shipped ones, as `pair`; empty without models."""
+    """Returns the digest of target and draft, given or shipped, as `pair`; empty without models."""
     try:
         folder = models_folder(models)
     except ConfigError:
@@ -43,7 +43,7 @@ def pair_digest(models: Path | None = None) -> dict[str, str]:
 
 
 def digest_of(folder: Path, files: Iterable[Path]) -> str:
-    """The beginning of the SHA-256 of files with their names in a folder, in the order of these."""
+    """Returns the start of the SHA-256 of files and their names in a folder, in the order of the names."""
     total = hashlib.sha256()
     for file in sorted(files):
         total.update(f"{file.relative_to(folder)}\0".encode())

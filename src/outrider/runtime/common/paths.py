@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the data that comes with the package lies: in a checkout, or installed under a prefix."""
+"""Locates the data that comes with the package: in a checkout, or installed under a prefix."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ MODEL_CONFIG = "config.json"
 
 
 def models_folder(given: Path | None = None) -> Path:
-    """The folder with target/, draft/ and tokenizer/: the given, else the checkout's or the installed one.
+    """Returns the folder with target/, draft/ and tokenizer/: given, the checkout's, or installed.
 
-    Raises ConfigError naming where it was looked for.
+    Raises ConfigError that names the folders searched.
     """
     candidates = [given] if given is not None else _default_folders()
     for folder in candidates:
@@ -34,23 +34,25 @@ def models_folder(given: Path | None = None) -> Path:
 
 
 def model_folder(name: str) -> Path:
-    """A model's folder, or its GGUF file: as given where it exists, else beside the models that come with the
-    package, else of the checkpoint that has this name on the Hugging Face Hub (cached, or downloaded).
+    """Returns a model's folder, or its GGUF file.
 
-    Raises ConfigError where there is none, ModelError where only a part of it can be had.
+    It looks for the name as given, then next to the models that come with the package, then on the Hugging
+    Face Hub (cached, or downloaded). Raises ConfigError if there is none, ModelError if only a part is
+    available.
     """
     folder = local_model(name)
     if folder is not None:
         return folder
-    from outrider.models.checkpoint.hub import fetch_checkpoint  # seconds to import
+    from outrider.models.checkpoint.hub import fetch_checkpoint  # takes seconds to import
 
     return fetch_checkpoint(name)
 
 
 def local_model(name: str) -> Path | None:
-    """A model's folder, or its GGUF file, here; None for a name of the Hub. Raises ConfigError for neither.
+    """Returns a model's local folder or GGUF file; None for a name of the Hub.
 
-    `models/X` is no name of the Hub, so that a slip in `models/target` is told at once.
+    Raises ConfigError for anything else. `models/X` is never a name of the Hub, so that a typo in
+    `models/target` is reported at once.
     """
     given = Path(name)
     folder = given if given.exists() or given.is_absolute() else models_folder().parent / name
@@ -62,31 +64,31 @@ def local_model(name: str) -> Path | None:
 
 
 def check_model(name: str) -> None:
-    """Raises ConfigError where `model_folder` finds no model in a folder here; asks no network."""
+    """Raise ConfigError if a local folder holds no model. It does not access the network."""
     folder = local_model(name)
     if folder is not None and folder.is_dir() and not has_model(folder):
         raise ConfigError(f"{folder} holds no {MODEL_CONFIG}: give a model's folder, or a GGUF file")
 
 
 def has_model(folder: Path) -> bool:
-    """Whether a folder holds a model's configuration, or a GGUF file, which has it within."""
+    """Whether a folder holds a model's configuration, or a GGUF file, which contains one."""
     return (folder / MODEL_CONFIG).is_file() or any(folder.glob("*.gguf"))
 
 
 def check_tokenizer(models: Path, data: Path) -> None:
-    """Raises ConfigError where a folder of models has no tokenizer yet, which is learned from `data`."""
+    """Raise ConfigError if a folder of models has no tokenizer yet. It is learned from `data`."""
     folder = models / "tokenizer"
     if not (folder / "tokenizer.json").exists():
         raise ConfigError(f"{folder} holds no tokenizer; run `outrider train tokenizer {data}` first")
 
 
 def config_file(name: str) -> Path:
-    """A parameter file that comes with the package; ConfigError where it is missing."""
+    """Returns a parameter file that comes with the package; ConfigError if it is missing."""
     return _package_file(f"config/{name}")
 
 
 def benchmark_file(name: str) -> Path:
-    """A data file of the benchmarks that comes with the package; ConfigError where it is missing."""
+    """Returns a benchmark data file that comes with the package; ConfigError if it is missing."""
     return _package_file(f"benchmarks/{name}")
 
 
@@ -102,9 +104,10 @@ def _default_folders() -> list[Path]:
 
 
 def _package_folders() -> list[Path]:
-    """The checkout, then the prefixes of ROS and of Python that the package may be installed under.
+    """Returns the checkout, then the prefixes of ROS and Python where the package may be installed.
 
-    pip has several: of the environment, of Debian's `/usr/local`, of `--user`, and the folder of `--target`.
+    pip has several: the environment's, Debian's `/usr/local`, that of `--user`, and the folder of
+    `--target`.
     """
     ament = [Path(prefix) for prefix in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if prefix]
     pip = [sys.prefix, sysconfig.get_path("data"), site.getuserbase(), str(_PACKAGE.parent)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TCP ports of this machine: one that is free, and whether an endpoint is."""
+"""TCP ports of this machine: finds a free one, and checks an endpoint."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _given: deque[int] = deque(maxlen=64)
 
 
 def free_port() -> int:
-    """A TCP port of the loopback that nobody uses now, and that was not given out just before."""
+    """Returns a TCP port of the loopback that is free and was not returned recently."""
     port = 0
     while not port or port in _given:
         with socket.socket() as probe:
@@ -27,7 +27,7 @@ def free_port() -> int:
 
 
 def check_endpoint_free(endpoint: str) -> None:
-    """ConfigError for an endpoint that cannot be bound, or where something already listens at a local one."""
+    """Raise ConfigError if an endpoint cannot be bound, or something already listens at a local one."""
     check_endpoint(endpoint, to_bind=True)
     try:
         address = urlsplit(endpoint)

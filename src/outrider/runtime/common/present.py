@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an option asks this machine to have, looked for without the seconds that importing it would take."""
+"""Checks that this machine has what an option needs, without imports that take seconds."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ NVIDIA_DRIVER, AMD_DRIVER = "libcuda.so.1", Path("/dev/kfd")
 
 
 def check_device(device: str, nvidia_driver: str = NVIDIA_DRIVER, amd_driver: Path = AMD_DRIVER) -> None:
-    """Raises ConfigError for a GPU that torch could not find here; where it might, torch has the last word.
+    """Raise ConfigError for a GPU that torch could not find here.
 
-    A GPU has a driver where the library `nvidia_driver` can be loaded or the file `amd_driver` exists. On a
-    cluster of Ray's the devices are those of other machines.
+    A GPU has a driver if the library `nvidia_driver` can be loaded or the file `amd_driver` exists. If
+    there is one, torch decides later. On a Ray cluster nothing is checked: the devices are other machines'.
     """
     if device == "cpu" or os.environ.get("RAY_ADDRESS"):
         return
@@ -32,7 +32,7 @@ def check_device(device: str, nvidia_driver: str = NVIDIA_DRIVER, amd_driver: Pa
 
 
 def check_ray() -> None:
-    """Raises ConfigError where the extra `replicas` is not installed."""
+    """Raise ConfigError if the extra `replicas` is not installed."""
     if find_spec("ray") is None:
         raise ConfigError(NO_RAY)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory of a group of processes, from Linux's /proc: a page that several share counts once."""
+"""Memory of a group of processes, from Linux's /proc. Pages that several share count once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PERIOD_S = 1.0
 
 
 def proportional_bytes(pid: int) -> int:
-    """A process's proportional set size; 0 for one that has ended or is not ours to look at."""
+    """Returns a process's proportional set size; 0 if it has ended or cannot be read."""
     try:
         rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except OSError:
@@ -22,16 +22,16 @@ def proportional_bytes(pid: int) -> int:
 
 
 class PeakMemory:
-    """The most that a group held at any look; looks that come too soon after the last are not taken."""
+    """The most memory that a group held at any measurement, at most one per period."""
 
     def __init__(self, period_s: float = PERIOD_S) -> None:
-        """`period_s`: seconds from one look to the next at least."""
+        """`period_s` is the least time between two measurements, in seconds."""
         self.peak_bytes = 0
         self._period_s = period_s
         self._next_s = 0.0
 
     def look(self, pids: Iterable[int]) -> None:
-        """Measures the processes' memory, at most once in a period, and keeps the maximum."""
+        """Measure the processes' memory, at most once in a period, and keep the maximum."""
         now_s = time.monotonic()
         if now_s >= self._next_s:
             self._next_s = now_s + self._period_s
@@ -39,7 +39,7 @@ class PeakMemory:
 
 
 def peak_bytes() -> int:
-    """The most that this process has held so far, mapped files included; 0 where Linux does not tell."""
+    """Returns the peak memory of this process, with mapped files; 0 if Linux does not report it."""
     try:
         status = Path("/proc/self/status").read_text()
     except OSError:
@@ -49,10 +49,11 @@ def peak_bytes() -> int:
 
 
 def keep_loaded() -> None:
-    """Exclude all present objects from garbage collections; call it once everything is loaded.
+    """Exclude all present objects from garbage collection. Call it once everything is loaded.
 
-    A full collection stops every thread, with torch and a model loaded for tenths of a second: longer than a
-    robot may go without a picture. Garbage among the objects that an earlier call excluded is freed first.
+    A full collection stops every thread, with torch and a model loaded for tenths of a second: longer than
+    a robot may go without a picture. Garbage among the objects that an earlier call excluded is freed
+    first.
     """
     gc.unfreeze()
     gc.collect()

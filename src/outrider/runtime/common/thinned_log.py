@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A log that a flood does not fill."""
+"""A log handler that repeated messages cannot flood."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections import Counter
 
 
 class ThinnedHandler(logging.StreamHandler):
-    """Writes what comes from one place of the code the first time, the second, the fourth and so on.
+    """Writes the first, second, fourth, eighth and so on message from one line of code.
 
-    From the second on it says how often that was, and leaves the traceback out.
+    From the second on it adds their number and leaves out the traceback.
     """
 
     def __init__(self) -> None:
@@ -20,7 +20,7 @@ class ThinnedHandler(logging.StreamHandler):
         self._counts: Counter[tuple[str, int]] = Counter()
 
     def handle(self, record: logging.LogRecord) -> bool:
-        """Returns whether the record is written."""
+        """Write the record if it is due. Returns whether it was written."""
         place = record.pathname, record.lineno
         self._counts[place] += 1
         count = self._counts[place]

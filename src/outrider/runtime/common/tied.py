@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a program of others that ends with the process it belongs to: `python -m` this, then its command.
+"""Runs a foreign program that ends with the process it belongs to: `python -m` this, then its command.
 
-It ends when asked to as well, though it may hang at its end and heed no signal any more, as the server of
-Gazebo Fortress does now and then: whoever kills this process for that would leave it behind.
+It also ends the program when asked to, even if that hangs at its end and ignores signals, as Gazebo
+Fortress's server does at times. Killing this process instead would leave it running.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ END_S = 5.0
 
 
 def main() -> int:
-    """The program's exit status, as a shell gives it. What asks for the end goes to all of its processes."""
-    # Not lost in between: a signal that comes before there is a handler would end this process alone.
+    """Run the program and return its exit status, as a shell does.
+
+    Ending signals go to all of its processes.
+    """
+    # Block signals meanwhile: one that comes before the handler would end only this process.
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
     program = subprocess.Popen(sys.argv[1:], start_new_session=True, preexec_fn=_unblock)
     on_ending_signals(
@@ -31,7 +34,7 @@ def main() -> int:
     _unblock()
     when_parent_ends(lambda: _end(program.pid, signal.SIGTERM))
     status = program.wait()
-    _signal(program.pid, signal.SIGKILL)  # what it has started and left behind
+    _signal(program.pid, signal.SIGKILL)  # processes that it started and did not end
     return status if status >= 0 else 128 - status
 
 

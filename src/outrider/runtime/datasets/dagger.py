@@ -2,7 +2,8 @@
 """DAgger: the states that a model's own driving reaches, with the expert's answers.
 
 Ross, Gordon and Bagnell, "A Reduction of Imitation Learning and Structured Prediction to No-Regret Online
-Learning", AISTATS 2011: who imitates along the expert's way alone never sees what the own slips lead to.
+Learning", AISTATS 2011: a model that only imitates the expert's path never sees the states that its own
+errors lead to.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ RANDOM_ACTION_SHARE = 0.06
 
 
 def driven_examples(seed: int, decoder: TextDecoder, looks: Sequence[str] = ("plain",)) -> Iterator[Example]:
-    """All examples of one home that the decoder's model drives through, now and then pushed off its way."""
+    """Yields the examples of one home that the decoder's model drives through, with some random actions."""
     rng = np.random.default_rng([seed, 13])
     home = generate_home(seed, placement=PLACEMENTS[int(rng.choice(3, p=_shares()))])
     target = target_of_home(rng, home)
@@ -60,7 +61,7 @@ def _shares() -> list[float]:
 
 
 def _executable(said: Answer, expert: Answer) -> Answer:
-    """What the model said; the expert's where that is no action, or where just one of the two would stop."""
+    """Returns the model's answer; the expert's if that is no action, or if just one of the two would stop."""
     if TABLE.motion(said.action) is None or (said.action == STOP) != (expert.action == STOP):
         return expert
     return said

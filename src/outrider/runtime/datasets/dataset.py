@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training examples: frames of homes with four tasks each and the expert's answers."""
+"""Training examples: frames of homes, with four tasks each and the expert's answers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ACTIONS = tuple(
 
 
 def home_examples(seed: int, looks: Sequence[str] = ("plain",)) -> Iterator[Example]:
-    """All examples of one home: one noisy episode of the expert, then frames from random poses."""
+    """Yields the examples of one home: one noisy episode of the expert, then frames from random poses."""
     rng = np.random.default_rng([seed, 11])
     home = generate_home(seed, placement=PLACEMENTS[int(rng.choice(3, p=[0.35, 0.25, 0.4]))])
     with closing(Stage(home, looks)) as stage:
@@ -53,7 +53,7 @@ def home_examples(seed: int, looks: Sequence[str] = ("plain",)) -> Iterator[Exam
 
 
 class Stage:
-    """A home in one of the looks, which homes take in turn."""
+    """A home in one of the looks, which homes use in turn."""
 
     def __init__(self, home: Home, looks: Sequence[str]) -> None:
         look = draw_look(looks[home.seed % len(looks)], home.seed)
@@ -61,7 +61,7 @@ class Stage:
         self.eyes = Eyes(self.simulator)
 
     def close(self) -> None:
-        """Frees what renders."""
+        """Free the renderer."""
         self.simulator.close()
 
 
@@ -82,7 +82,7 @@ def _episode(rng: np.random.Generator, home: Home, stage: Stage) -> Iterator[Exa
 
 
 def lesson_example(rng: np.random.Generator, stage: Stage, own: Lesson | None) -> tuple[Example, str]:
-    """The example of the present view, and the expert's answer to its first task (`own` if there is one)."""
+    """Returns the example of the current view, and the expert's answer to its first task (`own` if given)."""
     simulator = stage.simulator
     segments = simulator.segment_camera()
     view = stage.eyes.look(segments)
@@ -99,7 +99,7 @@ def _query(view: View, lesson: Lesson) -> Query:
 
 
 def take_step(simulator: Simulator, history: SearchHistory, action: str, phase: str) -> None:
-    """Carry out an action of the table as the robot does, and take it over into the history."""
+    """Carry out an action of the table as the robot does, and record it in the history."""
     motion = TABLE.motion(action, history.last_action)
     assert motion is not None
     carry_out(simulator, motion)
@@ -107,7 +107,10 @@ def take_step(simulator: Simulator, history: SearchHistory, action: str, phase: 
 
 
 def begin(rng: np.random.Generator, home: Home, target: Wanted) -> SearchHistory:
-    """The history of a new goal; in half of them memory says something to the task."""
+    """Returns the history of a new goal.
+
+    In a share of RECALL_EPISODES memory gives sightings for the task.
+    """
     history = SearchHistory(start=home.start)
     if rng.random() < RECALL_EPISODES:
         history.recall(make_sightings(rng, home, target))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prompts of homes that no training saw, and the shipped pair to answer them."""
+"""Prompts of homes that are in no training data, and the shipped pair to answer them."""
 
 from __future__ import annotations
 
@@ -24,15 +24,18 @@ HOMES_PER_SEED = 1_000_000
 
 @dataclass(frozen=True)
 class Pair:
-    """A target and the draft that proposes tokens to it."""
+    """A target, and the draft that proposes tokens to it."""
 
     target: LanguageModel
     draft: LanguageModel
 
 
 def load_pair(models: Path | None = None) -> Pair:
-    """The target and the draft of a models folder. Raises ModelError where they are missing or do not fit."""
-    from outrider.models import load_model  # seconds to import
+    """Returns the target and the draft of a models folder.
+
+    Raises ModelError if they are missing or do not fit each other.
+    """
+    from outrider.models import load_model  # takes seconds to import
 
     folder = models_folder(models)
     target = load_model(folder / "target")
@@ -42,14 +45,14 @@ def load_pair(models: Path | None = None) -> Pair:
 
 
 def load_reader_model(models: Path | None = None) -> LanguageModel:
-    """The model of a models folder that answers questions from memories. Raises ModelError as `load_pair`."""
-    from outrider.models import load_model  # seconds to import
+    """Returns the model of a models folder that answers questions from memories. Raises ModelError."""
+    from outrider.models import load_model  # takes seconds to import
 
     return load_model(models_folder(models) / "reader")
 
 
 def check_frames(frames: int, seed: int) -> None:
-    """ConfigError where so many frames of this seed cannot be had."""
+    """Raise ConfigError if this number of frames, or this seed, is not possible."""
     if frames < 1 or seed < 0:
         raise ConfigError("frames must be at least 1 and seed at least 0")
 
@@ -60,7 +63,7 @@ def first_home_seed(seed: int) -> int:
 
 
 def held_out_prompts(number: int, seed: int) -> Iterator[Prompt]:
-    """One prompt for each of `number` frames, from as many homes as it takes."""
+    """Yields one prompt for each of `number` frames, from as many homes as necessary."""
     return islice(_endless_prompts(seed), number)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Questions to a household that no training saw, over what its memory recalls for each."""
+"""Questions to a household that is in no training data, over what its memory recalls for each."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ NUM_RECALLED = 2
 
 @dataclass(frozen=True)
 class Asked:
-    """A question over the records that were recalled for it, and what follows from them."""
+    """A question over the records recalled for it, and the answer that follows from them."""
 
     prompt: Prompt
     answer: str
 
 
 def household_questions(seed: int, embedder: Embedder | None = None) -> Iterator[Asked]:
-    """One household after the other, without end: MOST_FACTS memories each, and a question about each. What
-    is not answered by what was recalled is not asked, and nothing twice.
+    """Yields questions to one household after the other, without end.
 
-    Raises MemoryStoreError without a disk.
+    Each household has MOST_FACTS memories and a question about each. A question that the recalled records
+    do not answer is left out, and none is repeated. Raises MemoryStoreError without a disk.
     """
     rng, embedder = random.Random(f"household {seed}"), embedder or MiniLmEmbedder()
     while True:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a language model itself answers, as training data for its early exits: resumable shards."""
+"""Answers of a language model itself, as training data for its early exits: resumable shards."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from outrider.decoding.protocol.sampling_rules import Sampling
 from outrider.runtime.datasets.real_prompts import asked
 
 TOGETHER = 8
-"""Questions of a shard, which are answered as one batch: it takes little longer than one of them."""
+"""Questions of a shard. They are answered as one batch, which takes little longer than one question."""
 
 
 def write_answers(
     folder: Path, model: LanguageModel, questions: Sequence[str], tokens: int
 ) -> Iterator[Path]:
-    """Write what is missing of the shards, yielding each as it is done. Raises ConfigError."""
+    """Write the missing shards, and yield each path when it is done. Raises ConfigError."""
     make_folder(folder)
     for index, start in enumerate(range(0, len(questions), TOGETHER)):
         path = folder / f"shard-{index:04d}.msgpack"
@@ -40,7 +40,7 @@ def write_answers(
 
 
 def greedy_answers(model: LanguageModel, questions: Sequence[str], tokens: int) -> list[str]:
-    """The likeliest answers, without their end token, of so many tokens at most."""
+    """Returns the likeliest answers, without their end token, of at most `tokens` tokens."""
     answers = own_texts(model, [(asked(question), Sampling(0.0)) for question in questions], tokens)
     kept = [[token for token in answer if token not in model.end_ids] for answer in answers]
     return [model.tokenizer.decode(answer) for answer in kept]
@@ -49,7 +49,7 @@ def greedy_answers(model: LanguageModel, questions: Sequence[str], tokens: int) 
 def own_texts(
     model: LanguageModel, requests: Sequence[tuple[Prompt, Sampling]], tokens: int
 ) -> list[list[int]]:
-    """The texts that the model alone writes, as one batch: each up to its end token or so many tokens."""
+    """Returns texts of the model alone, decoded as one batch: each up to its end token or `tokens` tokens."""
     sessions = [model.open_session() for _ in requests]
     samplings = [sampling for _, sampling in requests]
     texts: list[list[int]] = [[] for _ in requests]
@@ -64,6 +64,6 @@ def own_texts(
 
 
 def _chosen(row: Array, sampling: Sampling, position: int) -> int:
-    """The coupled choice from a row of logits (V,)."""
+    """Returns the coupled choice from a row of logits (V,)."""
     draws = draws_on(row.device, [Draw(sampling, position)], row.shape[-1])
     return int(draws.noisy(row.unsqueeze(0)).argmax())

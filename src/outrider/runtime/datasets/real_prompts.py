@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prompts of our own for real language models, from benchmarks/prompts.yaml, as Qwen2.5 is asked."""
+"""Outrider's prompts for real language models, from benchmarks/prompts.yaml, in Qwen2.5's format."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PROMPTS_FILE = "prompts.yaml"
 
 
 class _Questions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The head of the file explains the fields."""
+    """The questions of the file, whose header explains the fields."""
 
     coding: tuple[str, ...]
     household: tuple[str, ...]
@@ -24,9 +24,9 @@ class _Questions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def real_prompts(number: int | None = None) -> list[Prompt]:
-    """The first questions that are measured, of coding and of the household in turn; all without a number.
+    """Returns the first `number` questions to measure (all without a number).
 
-    Raises ConfigError where there are not so many.
+    They are about coding and the household in turn. Raises ConfigError if there are not enough.
     """
     questions = _read()
     measured = list(chain.from_iterable(zip(questions.coding, questions.household, strict=True)))
@@ -36,12 +36,15 @@ def real_prompts(number: int | None = None) -> list[Prompt]:
 
 
 def training_questions() -> tuple[str, ...]:
-    """The questions on whose answers early exits are trained; none is measured. Raises ConfigError."""
+    """Returns the questions on whose answers early exits are trained; none is measured.
+
+    Raises ConfigError.
+    """
     return _read().training
 
 
 def asked(question: str) -> Prompt:
-    """A question to a language model."""
+    """Returns a question as a prompt for a language model."""
     return Prompt(f"{TEXT_PREFIX}{question}{PROMPT_SUFFIX}", b"")
 
 

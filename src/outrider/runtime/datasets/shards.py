@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Data sets on disk: resumable shards of a thousand frames.
 
-A shard is one msgpack file; it exists only when whole (written beside and renamed).
+A shard is one msgpack file. It is written to a temporary file and renamed, so it exists only when complete.
 """
 
 from __future__ import annotations
@@ -32,9 +32,7 @@ NUM_SEEDS = FIRST_HOME_SEED // (HOMES_PER_SHARD * SHARDS_PER_SEED)
 
 @dataclass(frozen=True)
 class ShardTask:
-    """One shard to write: from which home on, the model's folder that drives (None: the expert), looks, and
-    how many frames.
-    """
+    """One shard to write. `driver` is the folder of the driving model; None means the expert."""
 
     path: Path
     first_home: int
@@ -52,11 +50,11 @@ def write_dataset(
     looks: Sequence[str] = ("plain",),
     frames_per_shard: int = FRAMES_PER_SHARD,
 ) -> Iterator[Path]:
-    """Write what is missing of a data set, yielding shards as they are done.
+    """Write the missing shards of a data set, and yield each path when it is done.
 
     With `driver` a model drives (see `driven_examples`); such shards join the folder under another name.
-    The homes take the `looks` in turn, until a shard has `frames_per_shard` frames. Raises ConfigError where
-    the homes would be held-out ones, a look is unknown, or nothing can be written to the folder.
+    The homes use the `looks` in turn, until a shard has `frames_per_shard` frames. Raises ConfigError if
+    the homes would be held-out ones, a look is unknown, or the folder cannot be written.
     """
     if seed >= NUM_SEEDS or num_shards > SHARDS_PER_SEED:
         raise ConfigError(
@@ -80,7 +78,7 @@ def write_dataset(
 
 
 def write_shard(task: ShardTask) -> Path:
-    """Write a shard; an existing one is left alone. Raises ConfigError where it cannot be written."""
+    """Write a shard, unless it exists. Raises ConfigError if it cannot be written."""
     if task.path.exists():
         return task.path
     examples: list[Example] = []
@@ -100,8 +98,8 @@ def _home(home_seed: int, task: ShardTask) -> Iterator[Example]:
 
 @lru_cache(maxsize=1)
 def _decoder(folder: Path) -> TextDecoder:
-    """The driving model's decoder, loaded once in a process."""
-    from outrider.models import load_model  # seconds to import, and the expert needs none
+    """Returns the driving model's decoder, loaded once per process."""
+    from outrider.models import load_model  # takes seconds to import, and the expert needs none
     from outrider.runtime.wiring.decoders import local_decoder
 
     return local_decoder(load_model(folder), None, DecodingConfig(strategy="ar"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rooms, microphones and other people do to speech: echo, lost bands, noise, clipping."""
+"""Simulates how rooms, microphones and other people change speech: echo, lost bands, noise, clipping."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ CLIP_SHARE, CLIP_LEVEL = 0.15, (0.2, 0.8)
 NOISES, SNR_DB = ("none", "white", "white", "pink", "babble"), (5.0, 40.0)
 LOUDNESS = (0.02, 0.9)
 ROOM_NOISE = (1e-5, 3e-4)
-"""Deviation of the noise that is always there."""
+"""Standard deviation of the background noise."""
 BABBLERS = (3, 7)
 
 
 def in_conditions(
     clean: Samples, others: Sequence[Samples], rng: np.random.Generator
 ) -> tuple[Samples, float]:
-    """Returns speech as a microphone may take it, and its decibels above the noise; `others` babble."""
+    """Returns speech as a microphone may record it, and its decibels above the noise. `others` babble."""
     sound = _echoing(clean, rng) if rng.random() < ECHO_SHARE else clean
     if rng.random() < BAND_SHARE:
         sound = _band_limited(sound, rng.uniform(*LOW_CUT_HZ), rng.uniform(*HIGH_CUT_HZ))
@@ -44,12 +44,12 @@ def in_conditions(
 
 
 def _between(ends: tuple[float, float], rng: np.random.Generator) -> float:
-    """A number between two, uniform in its logarithm."""
+    """Returns a number between two, uniform in its logarithm."""
     return float(np.exp(rng.uniform(*np.log(ends))))
 
 
 def _noise(kind: str, count: int, others: Sequence[Samples], rng: np.random.Generator) -> Samples:
-    """Noise whose mean power is 1."""
+    """Returns noise whose mean power is 1."""
     noise = rng.normal(size=count)
     if kind == "pink":
         spectrum = np.fft.rfft(noise)
@@ -63,7 +63,7 @@ def _noise(kind: str, count: int, others: Sequence[Samples], rng: np.random.Gene
 
 
 def _echoing(sound: Samples, rng: np.random.Generator) -> Samples:
-    """Sound with a room's tail: noise that falls by 60 dB in the time of the room."""
+    """Returns sound with a room's echo: noise that falls by 60 dB in the room's reverberation time."""
     tail_s = rng.uniform(*ECHO_S)
     times_s = np.arange(round(tail_s * SAMPLE_RATE_HZ)) / SAMPLE_RATE_HZ
     tail = rng.normal(size=len(times_s)) * np.exp(-6.9 * times_s / tail_s)

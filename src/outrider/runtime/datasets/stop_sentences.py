@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sentences with a word that stops, and texts without one: what the spotter of stops is trained on."""
+"""Sentences with a stop word, and texts without one: training data for the spotter of stops."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _NEAR = """
     soap sap sob shock sock sort taught tall what walk want watch wait lot not hood hoot hook
 """
 NEAR_WORDS = tuple(_NEAR.split())
-"""They sound a little like a word that stops, or begin or end like one."""
+"""Words that sound a little like a stop word, or begin or end like one."""
 UNSURE = re.compile(r"stop|halt|free[sz]|frieze|abort|whoa")
-"""A text that holds one of these is neither with a word that is spotted, for certain, nor without."""
+"""A text that matches this cannot be labelled for certain, with a stop word or without: it is left out."""
 _TAILS = (
     "it",
     "that",
@@ -43,7 +43,7 @@ _JOINTS = (" and", " then", ",", "")
 
 
 def stop_sentence(rng: random.Random, word: str, known: Vocabulary) -> tuple[str, int]:
-    """Returns a sentence with a word that stops, often with others around it, and where it stands."""
+    """Returns a sentence with a stop word, often among others, and the index of that word."""
     book = phrasebook("en")
     ordered = f"{_order(rng, known)}{rng.choice(_JOINTS)}"
     before = rng.choice(["", "", "", rng.choice(book.spoken("polite_before")), ordered])
@@ -53,7 +53,7 @@ def stop_sentence(rng: random.Random, word: str, known: Vocabulary) -> tuple[str
 
 
 def other_text(rng: random.Random, known: Vocabulary) -> str:
-    """Returns a text without a word that stops: of the grammar, of words that sound alike, or any."""
+    """Returns a text without a stop word: of the grammar, of similar words, or any other."""
     while True:
         share = rng.random()
         if share < 0.5:
@@ -76,7 +76,7 @@ def _questions() -> tuple[str, ...]:
 
 
 def _order(rng: random.Random, known: Vocabulary) -> str:
-    """A sentence of the grammar that orders no stop."""
+    """Returns a sentence of the grammar that orders no stop."""
     while True:
         if rng.random() < 0.6:
             text = _about_a_thing(rng, known)

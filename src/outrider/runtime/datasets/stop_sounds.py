@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Synthetic speech with and without words that stop: what the spotter of stops is trained on.
+"""Synthetic speech with and without stop words: training data for the spotter of stops.
 
-`outrider eval voice` speaks with other voices, which are in no shard.
+`outrider eval voice` uses other voices, which are in no shard.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ _VARIANTS = """
     sandro shelby steph steph3 travis victor whisper whisperf zac
 """
 SPEAKERS = tuple(_VARIANTS.split())
-"""Variants of eSpeak NG; each speaks with every accent."""
+"""Variants of eSpeak NG. Each speaks with every accent."""
 CHOOSING_SPEAKERS = ("f4", "m2", "m8", "klatt3", "Andy", "linda", "paul", "steph2")
-"""Those whose shards the threshold is chosen on; nothing is trained on them."""
+"""Speakers of the shards that choose the threshold. They are not trained on."""
 WORDS_A_MINUTE, PITCHES = (105, 250), (10, 90)
 CLIPS_A_SHARD = 250
 STOP_SHARE, SILENT_SHARE = 0.35, 0.02
 SIZED_SHARE, SIZES = 0.6, (0.87, 1.15)
-"""Share of the clips that are played faster or slower, as of a smaller or larger person; how much faster."""
+"""Share of the clips that are played faster or slower, like a smaller or larger person; how much faster."""
 AFTER_WORD_S = (0.06, 0.32)
-"""How long after the end of a word a window ends in which it has just been said."""
+"""How long after the end of a word a window may end in which it has just been said."""
 BEGUN = 0.35
-"""Share of a word: a window that ends before it counts as one without the word."""
+"""Share of a word. A window that ends before it counts as one without the word."""
 _BEFORE_S, _GAP_S, _AFTER_S, _LEAST_S, _WORD_S = (0.1, 1.5), (0.02, 0.5), 1.0, 0.25, 0.75
 _JOINED_SHARE, _OTHERS = 0.35, 30
 _SILENCE = np.zeros(WINDOW)
@@ -62,8 +62,9 @@ _SILENCE = np.zeros(WINDOW)
 
 @dataclass(frozen=True)
 class StopShard:
-    """A file of examples, which its seed, its number and its speakers, who say `num_clips` texts, or its
-    recordings, determine.
+    """A file of examples, determined by its seed, its number, and its speakers or recordings.
+
+    Its speakers say `num_clips` texts.
     """
 
     path: Path
@@ -76,7 +77,7 @@ class StopShard:
 
 @dataclass(frozen=True)
 class _Clip:
-    """Speech; the number of the word in it that stops, -1 for none, and its first and last sample."""
+    """Speech, the number of the stop word in it (-1 for none), and the word's first and last sample."""
 
     samples: Samples
     word: int = -1
@@ -87,20 +88,20 @@ class _Clip:
 def stop_shards(
     folder: Path, name: str, count: int, seed: int, speakers: tuple[str, ...], recorded: Path | None = None
 ) -> list[StopShard]:
-    """Returns the shards of that name in a folder: `count` of eSpeak NG, and one of each recorded voice."""
+    """Returns the shards of this name in a folder: `count` of eSpeak NG, and one of each recorded voice."""
     made = [StopShard(folder / f"{name}-{seed}-{n:03d}.npz", seed, n, speakers) for n in range(count)]
     places = voices(recorded) if recorded else []
     return made + [StopShard(folder / f"{name}-{seed}-{one.name}.npz", seed, 0, (), one) for one in places]
 
 
 def write_stop_shards(shards: Sequence[StopShard], processes: int) -> Iterator[Path]:
-    """Writes the shards that are missing, yielding each path once it is there. Raises ConfigError."""
+    """Write the missing shards, and yield each path when it is done. Raises ConfigError."""
     make_folder(shards[0].path.parent)
     yield from work_through(write_stop_shard, shards, processes)
 
 
 def read_stop_shards(shards: Sequence[StopShard]) -> StopExamples:
-    """Returns the examples of shards that have been written. Raises ConfigError for one that is damaged."""
+    """Returns the examples of written shards. Raises ConfigError if one is damaged."""
     read = [_read_stop_shard(shard.path) for shard in shards]
     return StopExamples(*(np.concatenate(column) for column in zip(*read, strict=True)))
 
@@ -109,16 +110,16 @@ def _read_stop_shard(path: Path) -> list[Any]:
     try:
         with np.load(path, allow_pickle=False) as read:
             return [read[field.name] for field in fields(StopExamples)]
-    except Exception as error:  # a damaged byte can be of a form, a flag or a type that numpy does not read
+    except Exception as error:  # damage can give a shape, a flag or a type that numpy does not read
         raise ConfigError(
             f"{path} is no readable shard ({error}): delete it, and run the command again"
         ) from error
 
 
 def write_stop_shard(shard: StopShard) -> Path:
-    """Writes a shard; an existing one is left alone.
+    """Write a shard, unless it exists.
 
-    Raises ConfigError where it cannot be written, or recordings hold nothing to train on.
+    Raises ConfigError if it cannot be written, or if recordings hold nothing to train on.
     """
     if shard.path.exists():
         return shard.path
@@ -143,7 +144,7 @@ def write_stop_shard(shard: StopShard) -> Path:
 
 
 def _recorded(folder: Path) -> Iterator[_Clip]:
-    """What a recorded voice says: its texts without a word that stops, and those that end with one."""
+    """Yields the clips of a recorded voice: without a stop word, or ending with one."""
     words = phrasebook("en").spoken("spotted_stops")
     for one in recordings(folder):
         clip = _recorded_clip(one, words)
@@ -196,7 +197,7 @@ def _examples(
     noise: np.random.Generator,
     encoder: MoonshineEncoder,
 ) -> list[tuple[Any, ...]]:
-    """Rows of StopExamples: windows of a clip in random conditions, often with other speech around it."""
+    """Returns rows of StopExamples: windows of a clip in random conditions, often among other speech."""
     clip = _sized(clip, rng.uniform(*SIZES)) if rng.random() < SIZED_SHARE else clip
     said = clip.samples[: clip.end + 1] if clip.word >= 0 and rng.random() < _JOINED_SHARE else clip.samples
     before = [_silence(_BEFORE_S, rng)]
@@ -214,7 +215,7 @@ def _examples(
 
 
 def _window_ends(clip: _Clip, lead: int, rng: random.Random) -> list[tuple[int, int]]:
-    """Where windows end, and the word that has just been said in them, for a clip after `lead` samples."""
+    """Returns the ends of windows and the word just said in each, for a clip after `lead` samples."""
     earliest = WINDOW + round(_LEAST_S * SAMPLE_RATE_HZ)
     if clip.word < 0:
         latest = max(lead + len(clip.samples), earliest)
@@ -226,7 +227,7 @@ def _window_ends(clip: _Clip, lead: int, rng: random.Random) -> list[tuple[int, 
 
 
 def _sized(clip: _Clip, faster: float) -> _Clip:
-    """A clip played faster: its pitch and formants are higher."""
+    """Returns a clip played faster, with higher pitch and formants."""
     places = np.arange(int(len(clip.samples) / faster)) * faster
     samples = np.interp(places, np.arange(len(clip.samples)), clip.samples)
     return _Clip(samples, clip.word, int(clip.start / faster), int(clip.end / faster))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training from data set to model folder: what `outrider train …` runs.
+"""Trains from data set to model folder: what `outrider train …` runs.
 
-Where it will write is tried first: what takes hours must not be lost to a folder that cannot be made.
+It first checks that it can write there, so that hours of work are not lost to a folder that cannot be made.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ EXIT_MAX_LENGTH = 2048
 
 
 def make_tokenizer(data: Path, folder: Path) -> int:
-    """Learn the shared tokenizer from a data set's texts and from all phrasings; its vocabulary size."""
+    """Learn the shared tokenizer from a data set's texts and all phrasings. Returns its vocabulary size."""
     paths = shard_paths(data)[:TOKENIZER_SHARDS]
     make_folder(folder)
     texts = [f.format(f"{c} {k}") for f in FIND_PHRASINGS for c in COLOURS for k in KINDS]
@@ -66,10 +66,10 @@ def make_tokenizer(data: Path, folder: Path) -> int:
 def make_model(
     config: TrainingConfig, data: Path, run: Path, models: Path, processes: int, start: Path | None = None
 ) -> dict[str, object]:
-    """Train a role (or go on with its checkpoint in `run`) and export it to `models/<role>`; its card.
+    """Train a role, or resume its checkpoint in `run`, and export it to `models/<role>`. Returns its card.
 
-    A new run begins with the weights of the checkpoint `start`, if one is given. Exits and a draft head that
-    lie there for other weights are removed.
+    A new run starts from the weights of the checkpoint `start`, if given. Early exits and a draft head
+    there that belong to other weights are removed.
     """
     tokenizer = models / "tokenizer"
     check_tokenizer(models, data)
@@ -83,7 +83,10 @@ def make_model(
 
 
 def make_reader(run: Path, models: Path, steps: int, seed: int) -> dict[str, object]:
-    """Train a reader (or go on with its checkpoint in `run`) and write it to `models/reader`; its figures."""
+    """Train a reader, or resume its checkpoint in `run`, and write it to `models/reader`.
+
+    Returns its figures.
+    """
     folder = models / "reader"
     make_folder(run)
     make_folder(folder)
@@ -102,10 +105,10 @@ def make_stops(
     seed: int,
     processes: int,
 ) -> dict[str, float]:
-    """Train the spotter of words that stop on shards in `sounds`, made where missing, and write its weights.
+    """Train the spotter of stop words on shards in `sounds`, made if missing, and write its weights.
 
-    `recorded` and `recorded_choosing`: folders of recordings to train on, and to choose the threshold on.
-    Returns the threshold, and shares of examples on which it was chosen.
+    `recorded` and `recorded_choosing` are folders of recordings to train on, and to choose the threshold
+    on. Returns the threshold, and the shares of examples with which it was chosen.
     """
     trained = stop_shards(sounds, "training", num_shards, seed, SPEAKERS, recorded)
     num_choosing = -(-num_shards // STOP_SHARDS_A_CHOOSING_ONE)
@@ -122,7 +125,7 @@ def make_stops(
 
 
 def make_answers(folder: Path, target: Path, tokens: int, precision: Precision, device: str) -> None:
-    """Let a language model answer all training questions, as data for `make_exits`; what is there stays."""
+    """Let a language model answer all training questions, as data for `make_exits`. Existing answers stay."""
     check_checkpoint(target)
     make_folder(folder)
     questions = training_questions()
@@ -137,10 +140,10 @@ def make_answers(folder: Path, target: Path, tokens: int, precision: Precision, 
 def make_exits(
     config: ExitsConfig, data: Path, target: Path, precision: Precision = "fp32", device: str = "cpu"
 ) -> dict[str, object]:
-    """Train early exits for the model in `target` and put them into its folder; their figures.
+    """Train early exits for the model in `target` and write them to its folder. Returns their figures.
 
-    A general checkpoint, which has no card with its words, runs as it will run, in this precision and on this
-    device. The small pair, and what is fitted, are at home on the CPU. Raises ConfigError for another.
+    A general checkpoint, which has no card with its words, runs in this precision and on this device, as it
+    will run later. The small pair and its training run on the CPU. Raises ConfigError for another device.
     """
     backbone, text = _frozen(target, data, precision, device)
     trained = train_exits(backbone, data, config)
@@ -152,7 +155,10 @@ def make_exits(
 def make_head(
     config: HeadConfig, data: Path, target: Path, precision: Precision = "fp32", device: str = "cpu"
 ) -> dict[str, object]:
-    """Train a draft head for the model in `target` and put it there, as `make_exits`; its figures."""
+    """Train a draft head for the model in `target` and write it there, as `make_exits`.
+
+    Returns its figures.
+    """
     backbone, text = _frozen(target, data, precision, device)
     trained = train_head(backbone, data, config)
     weights = HeadWeights(trained.token_ids, trained.keep, trained.mix, trained.out)
@@ -161,7 +167,7 @@ def make_head(
 
 
 def _frozen(target: Path, data: Path, precision: Precision, device: str) -> tuple[Backbone, TextStack | None]:
-    """The model in a folder that what is trained will be put into; its text stack where that is loaded.
+    """Returns the model in a folder that gets the trained parts, and its text stack if it is loaded.
 
     Raises ConfigError for a file, a folder that cannot be written to, and data for another kind of model.
     """

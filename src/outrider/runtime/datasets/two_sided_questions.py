@@ -17,7 +17,7 @@ _Words = Annotated[tuple[str, ...], Meta(min_length=1)]
 
 
 class TwoSided(Struct, frozen=True, forbid_unknown_fields=True):
-    """One entry; the head of the file explains the fields."""
+    """One entry of the file, whose header explains the fields."""
 
     question: str
     told: str
@@ -28,7 +28,7 @@ class TwoSided(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def two_sided_questions(number: int) -> tuple[TwoSided, ...]:
-    """The first entries. Raises ConfigError where there are not so many."""
+    """Returns the first `number` entries. Raises ConfigError if there are not enough."""
     path = benchmark_file(DOCUMENTS_FILE)
     try:
         entries = msgspec.yaml.decode(path.read_bytes(), type=tuple[TwoSided, ...])
@@ -40,5 +40,5 @@ def two_sided_questions(number: int) -> tuple[TwoSided, ...]:
 
 
 def holds(text: str, words: Iterable[str]) -> bool:
-    """Whether a text has one of some words, in any case."""
+    """Whether a text contains one of some words, in any case."""
     return any(word in text.lower() for word in words)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judges an installation and a running graph."""
+"""Checks an installation and a running graph."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider doctor`: looks at the installation, the ROS graph and the link, and says what to do."""
+"""`outrider doctor`: checks the installation, the ROS graph and the link, and gives remedies."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _STYLES = {Grade.OK: "green", Grade.WARN: "yellow", Grade.FAIL: "red"}
 
 
 def run(endpoint: str, key_file: Path | None = None) -> int:
-    """Print all checks; 1 if one failed."""
+    """Print all checks. Returns 1 if one failed."""
     console = make_console()
     checks: list[Check] = []
     with Pulse("looking"):
@@ -73,7 +73,7 @@ def _groups(endpoint: str, key_file: Path | None) -> list[Callable[[], list[Chec
 
 
 def check_python() -> list[Check]:
-    """Checks that this Python's version is supported."""
+    """Check that this Python's version is supported."""
     version = ".".join(str(part) for part in sys.version_info[:3])
     if FIRST_PYTHON <= sys.version_info[:2] <= LAST_PYTHON:
         return [Check("Python", Grade.OK, version)]
@@ -81,7 +81,7 @@ def check_python() -> list[Check]:
 
 
 def check_packages(required: Sequence[str] = PACKAGES) -> list[Check]:
-    """Checks that the required packages are installed."""
+    """Check that the required packages are installed."""
     missing = [name for name in required if not _version(name)]
     if missing:
         return [Check("packages", Grade.FAIL, f"missing: {', '.join(missing)}", SETUP_ADVICE)]
@@ -91,7 +91,7 @@ def check_packages(required: Sequence[str] = PACKAGES) -> list[Check]:
 
 
 def check_models() -> list[Check]:
-    """Every file of the pair is there and whole enough to open."""
+    """Check that every file of the pair exists and can be opened."""
     try:
         folder = models_folder()
         return [_check_model(folder / role) for role in ("target", "draft")]
@@ -100,19 +100,19 @@ def check_models() -> list[Check]:
 
 
 def check_rendering() -> list[Check]:
-    """Checks that pictures can be rendered without a screen."""
+    """Check that pictures can be rendered without a screen."""
     advice = "sudo apt-get install -y libegl1 libgl1 libgl1-mesa-dri"
     return [_child_check("rendering without a screen", ["-c", RENDERING], "EGL works", advice)]
 
 
 def check_ros(timeout_s: float = CHILD_TIMEOUT_S) -> list[Check]:
-    """Checks that rclpy and the messages can be imported within `timeout_s` seconds."""
+    """Check that rclpy and the messages can be imported within `timeout_s` seconds."""
     advice = f"{SETUP_ADVICE}, or source your ROS 2 and build with colcon"
     return [_child_check("ROS 2", ["-c", ROS_IMPORT], "", advice, timeout_s)]
 
 
 def check_graph() -> list[Check]:
-    """The running graph, seen by a child process that may import ROS."""
+    """Check the running graph, in a child process that may import ROS."""
     try:
         output = _child(["-m", "outrider.nodes.bringup.graph_check"])
         return [Check(**{**entry, "grade": Grade(entry["grade"])}) for entry in json.loads(output)]
@@ -121,7 +121,7 @@ def check_graph() -> list[Check]:
 
 
 def check_verifier(endpoint: str, key_file: Path | None = None) -> list[Check]:
-    """A wrong key or endpoint is a failure; a verifier that is not there may be meant so."""
+    """Check the verifier. A wrong key or endpoint is a failure; a missing verifier may be intended."""
     try:
         card = probe_verifier(endpoint, key_file=key_file)
     except KeyRefusedError as error:
@@ -161,7 +161,7 @@ def _child_check(
 
 
 def _child(arguments: list[str], timeout_s: float = CHILD_TIMEOUT_S) -> str:
-    """A Python child's output; a crash in a graphics or DDS library must not take the doctor with it."""
+    """Returns a Python child's output. A crash in a graphics or DDS library must not end the doctor."""
     command = [sys.executable, *arguments]
     result = subprocess.run(
         command, env=ros_environment(), capture_output=True, text=True, timeout=timeout_s, check=True

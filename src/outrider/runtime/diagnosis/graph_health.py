@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is right and wrong with a running ROS graph, judged from a snapshot of it. Pure; no ROS inside."""
+"""Judges a running ROS graph from a snapshot of it. Pure; no ROS inside."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ STOP, CLOCK, REQUEST = "std_msgs/msg/Bool", "/clock", "unitree_api/msg/Request"
 SPORT = "/api/sport/request"
 # Names before remappings, for the advice.
 NAMES = {IMAGE: "camera/image_raw", ODOMETRY: "odom", SCAN: "scan", TEXT: "verified_text"}
-# Ours that read velocities without being a base.
+# Outrider's nodes that read velocities but are no base.
 ONLOOKERS = frozenset({"console", "record", "markers", "mission"})
 
 
 class Grade(str, Enum):
-    """How a check came out."""
+    """The result of a check."""
 
     OK = "ok"
     WARN = "warn"
@@ -39,7 +39,7 @@ class Grade(str, Enum):
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the doctor: what was looked at, how it is, and what to do where it is not well."""
+    """One line of the doctor: what was checked, what was found, and a remedy if it is not well."""
 
     name: str
     grade: Grade
@@ -48,7 +48,7 @@ class Check:
 
 
 def judge_graph(view: GraphView) -> list[Check]:
-    """The checks that make sense for the nodes that are there, each once."""
+    """Returns the checks that apply to the nodes that are there, each once."""
     if not view.nodes:
         return [
             Check(
@@ -78,7 +78,7 @@ def _own_words(node: NodeView) -> list[Check]:
 
 
 def _silent(view: GraphView) -> list[Check]:
-    """Nodes that publish what only ours do, and no diagnostics."""
+    """Check for nodes that publish Outrider's own types, but no diagnostics."""
     known = {node.name for node in view.nodes}
     publishers = [end for topic in view.topics.values() for end in topic.publishers]
     silent = sorted({end.node for end in publishers if end.type in (TEXT, REPORT)} - known)
@@ -87,7 +87,7 @@ def _silent(view: GraphView) -> list[Check]:
 
 
 def _clock(view: GraphView, node: NodeView) -> list[Check]:
-    """A simulated clock has somebody to run it."""
+    """Check that a simulated clock has a publisher."""
     if node.values.get("use_sim_time") != "True" or view.topic(CLOCK).publishers:
         return []
     detail = f"{node.name} has use_sim_time, and nobody publishes {CLOCK}"
@@ -95,7 +95,7 @@ def _clock(view: GraphView, node: NodeView) -> list[Check]:
 
 
 def _input(message: str, alone: bool = True) -> Callable[[GraphView, NodeView], list[Check]]:
-    """A judge of what a node reads of one type: its publishers, and the age of what they publish."""
+    """Returns a check of a node's inputs of one type: their publishers, and the age of their messages."""
 
     def judge(view: GraphView, node: NodeView) -> list[Check]:
         checks: list[Check] = []
@@ -143,7 +143,10 @@ def _age(view: GraphView, topic: str) -> list[Check]:
 
 
 def _scan(view: GraphView, node: NodeView) -> list[Check]:
-    """As an input, unless the action node does without; and of a frame that tf joins to the robot."""
+    """Check the scan like any input, and that tf joins its frame to the robot.
+
+    The action node may do without a scan, which is a warning.
+    """
     if node.values.get("use_scan") == "False":
         return [Check("scan", Grade.WARN, "use_scan is off: nothing keeps the robot from obstacles")]
     checks, base = _input(SCAN)(view, node), node.values.get("base_frame", "base_link")
@@ -157,7 +160,7 @@ def _scan(view: GraphView, node: NodeView) -> list[Check]:
 
 
 def _are_joined(transforms: Iterable[tuple[str, str]], one: str, other: str) -> bool:
-    """Whether a chain of transforms leads from a frame to another."""
+    """Whether a chain of transforms leads from one frame to another."""
     reached, edges = {one.lstrip("/")}, [(a.lstrip("/"), b.lstrip("/")) for a, b in transforms]
     for _ in edges:
         reached |= {b for a, b in edges if a in reached} | {a for a, b in edges if b in reached}
@@ -165,7 +168,7 @@ def _are_joined(transforms: Iterable[tuple[str, str]], one: str, other: str) -> 
 
 
 def _texts(view: GraphView, node: NodeView) -> list[Check]:
-    """A robot without a navigator is one that people drive."""
+    """Check the publisher of texts. People may drive a robot without a navigator."""
     topics = view.read_by(node, TEXT)
     checks = [check for topic in topics for check in _publishers(view, node, topic, TEXT, alone=True)]
     missing = Check("texts", Grade.WARN, "no navigator is there", "start one to go by texts")
@@ -173,7 +176,7 @@ def _texts(view: GraphView, node: NodeView) -> list[Check]:
 
 
 def _people(view: GraphView, node: NodeView) -> list[Check]:
-    """Whoever stops or drives must be received; nobody has to be there."""
+    """Check that stops and velocities from people can be received. There need not be a publisher."""
     topics = [(name, STOP) for name in view.read_by(node, STOP)]
     topics += [(name, type_name) for type_name in VELOCITIES for name in view.read_by(node, type_name)]
     faults = [(name, wrong_publishers(name, kind, view.topic(name).publishers)) for name, kind in topics]
@@ -185,13 +188,13 @@ def _people(view: GraphView, node: NodeView) -> list[Check]:
 
 
 def _commands(view: GraphView, node: NodeView) -> list[Check]:
-    """Velocities must reach a base, and come from the action node alone."""
+    """Check that velocities reach a base, and come only from the action node."""
     for type_name in VELOCITIES:
         for topic in view.published_by(node, type_name):
             return _velocities(view, node, topic, type_name)
     if any(topic.endswith(SPORT) for topic in view.published_by(node, REQUEST)):
         return [check for t in view.published_by(node, REQUEST) for check in _requests(view, node, t)]
-    return []  # a dry run, which the node says itself
+    return []  # a dry run, which the node itself reports
 
 
 def _requests(view: GraphView, node: NodeView, topic: str) -> list[Check]:
@@ -217,14 +220,14 @@ def _velocities(view: GraphView, node: NodeView, topic: str, type_name: str) -> 
         detail = f"the QoS of {topic} does not fit that of {', '.join(readers)}: {unfit[readers[0]]}"
         return [Check(name, Grade.FAIL, detail, "let the base read it reliably or best-effort, and volatile")]
     others = sorted({end.node for end in there.publishers} - {node.name})
-    if others and node.values.get("command_interface") != "nav2":  # which publishes for the action node
+    if others and node.values.get("command_interface") != "nav2":  # nav2 publishes for the action node
         advice = "stop it, or let twist_mux choose (config/twist_mux.yaml)"
         return [Check(name, Grade.WARN, f"{topic} is also published by {', '.join(others)}", advice)]
     return [Check(name, Grade.OK, f"{topic}, read by {', '.join(readers)}")]
 
 
 def _readers(view: GraphView, node: NodeView, topic: str) -> list[str]:
-    """Who may be a base."""
+    """Returns the nodes that may be a base."""
     ours = {other.name for other in view.nodes if other.spec in ONLOOKERS} | {node.name}
     return sorted({end.node for end in view.topic(topic).readers} - ours)
 
@@ -243,7 +246,7 @@ def _listener_advice(view: GraphView, node: NodeView) -> str:
 
 
 def _mismatches(view: GraphView) -> list[Check]:
-    """Pairs on the topics of our nodes: a failure where one of ours receives from nobody, else a warning."""
+    """Check QoS on Outrider's topics: a failure if one of its nodes receives nothing, else a warning."""
     ours = {node.name for node in view.nodes}
     checks = []
     for topic, there in sorted(view.topics.items()):

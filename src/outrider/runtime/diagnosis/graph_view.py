@@ -11,7 +11,7 @@ from outrider.runtime.diagnosis.topic_health import Endpoint
 
 @dataclass(frozen=True)
 class Mismatch:
-    """A publisher and a reader of one topic whose QoS does not fit, by their nodes, and why not."""
+    """A publisher and a reader of one topic with incompatible QoS: their nodes, and the reason."""
 
     publisher: str
     reader: str
@@ -20,7 +20,7 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class TopicView:
-    """Who is at a topic, with which types, and which pairs do not fit."""
+    """The publishers and readers of a topic with their types, and the incompatible pairs."""
 
     publishers: tuple[Endpoint, ...] = ()
     readers: tuple[Endpoint, ...] = ()
@@ -29,7 +29,7 @@ class TopicView:
 
 @dataclass(frozen=True)
 class NodeView:
-    """A node of ours, under whatever name and namespace, with its own diagnosis (empty: it is well)."""
+    """A node of Outrider, under any name and namespace, with its own warning (empty: it is well)."""
 
     name: str
     spec: str
@@ -39,10 +39,10 @@ class NodeView:
 
 @dataclass(frozen=True)
 class GraphView:
-    """Our nodes, topics by full name, and what came while the graph was watched.
+    """Outrider's nodes, all topics by full name, and what came while the graph was watched.
 
-    `ages_s` is of the newest message of each topic with a stamp (None: none came), `frames` the frame of the
-    newest message, and `transforms` the pairs (parent, child) of tf.
+    `ages_s` is the age of each stamped topic's newest message (None: none came), `frames` that message's
+    frame, and `transforms` the pairs (parent, child) of tf.
     """
 
     domain: str
@@ -53,15 +53,15 @@ class GraphView:
     transforms: frozenset[tuple[str, str]] = frozenset()
 
     def topic(self, name: str) -> TopicView:
-        """Who is at a topic; nobody where it is not there."""
+        """Returns the publishers and readers of a topic; none if there is no such topic."""
         return self.topics.get(name, TopicView())
 
     def read_by(self, node: NodeView, message: str) -> list[str]:
-        """The topics of a type that a node reads, under the names that they have been remapped to."""
+        """Returns the topics of a type that a node reads, by their names after remappings."""
         return self._with(node, message, "readers")
 
     def published_by(self, node: NodeView, message: str) -> list[str]:
-        """The topics of a type that a node publishes."""
+        """Returns the topics of a type that a node publishes."""
         return self._with(node, message, "publishers")
 
     def _with(self, node: NodeView, message: str, side: str) -> list[str]:

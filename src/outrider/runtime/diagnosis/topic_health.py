@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with the publishers and subscribers of one topic. Pure; no ROS inside."""
+"""Finds faults of the publishers and subscribers of one topic. Pure; no ROS inside."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from dataclasses import dataclass
 TWIST = "geometry_msgs/msg/Twist"
 TWIST_STAMPED = "geometry_msgs/msg/TwistStamped"
 VELOCITIES = {TWIST: "twist", TWIST_STAMPED: "twist_stamped"}
-"""The types of a velocity command, and the `command_interface` that publishes each."""
+"""The types of velocity commands, and the `command_interface` that publishes each."""
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One publisher or subscription of a topic: its node, by its name and namespace, and its type."""
+    """One publisher or subscription of a topic: its node, by name and namespace, and its type."""
 
     node: str
     type: str
 
 
 def node_name(name: str, namespace: str) -> str:
-    """A node's name as people write it: with its namespace, without the leading slash."""
+    """Returns a node's usual name: with its namespace, without the leading slash."""
     return f"{namespace.strip('/')}/{name}".strip("/")
 
 
 def wrong_publishers(topic: str, expected: str, publishers: Iterable[Endpoint], role: str = "read") -> str:
-    """Who publish a topic with another type than we do, or read (`role`); an empty text where nobody does."""
+    """Returns which nodes publish another type than we publish or read (`role`); empty if none does."""
     wrong = [publisher for publisher in publishers if publisher.type != expected]
     if not wrong:
         return ""
@@ -37,7 +37,7 @@ def wrong_publishers(topic: str, expected: str, publishers: Iterable[Endpoint], 
 
 
 def wrong_subscribers(topic: str, published: str, subscribers: Iterable[Endpoint]) -> str:
-    """Who read a topic with another type than is published there; an empty text where nobody does."""
+    """Returns which nodes read a topic with another type than is published; empty if none does."""
     wrong = [subscriber for subscriber in subscribers if subscriber.type != published]
     if not wrong:
         return ""
@@ -50,7 +50,7 @@ def wrong_subscribers(topic: str, published: str, subscribers: Iterable[Endpoint
 
 
 def several_publishers(topic: str, publishers: Sequence[Endpoint]) -> str:
-    """Who publish a topic that one alone may publish; an empty text where one does, or nobody."""
+    """Returns the publishers of a topic that may have only one; empty if there is at most one."""
     if len(publishers) < 2:
         return ""
     return (

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One goal from a sentence to its result."""
+"""Runs one goal, from a sentence to its result."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The robot answers what it is asked: from its memory alone, or in one text with the cloud."""
+"""Answers questions to the robot: from its memory alone, or in one text with the cloud."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Answers:
-    """What the robot says to a question: with a cloud if there is one and it does its part, else alone."""
+    """Answers a question together with the cloud if possible; otherwise from memory alone."""
 
     recollection: Recollection
     peers: PeerAnswers | None = None
@@ -33,7 +33,7 @@ class Answers:
     def reply(
         self, asked: Ask | Where, pose: Pose2D | None, cancelled: Callable[[], bool] = lambda: False
     ) -> str:
-        """Raises MemoryStoreError, and Cancelled."""
+        """Returns the answer as a sentence. Raises MemoryStoreError and Cancelled."""
         alone = self.recollection.reply(asked, pose)
         if self.peers is None:
             return alone
@@ -58,15 +58,16 @@ def ask_once(
     store: str = "",
     store_key_file: str = "",
 ) -> str:
-    """`outrider ask`: one question to a robot's memory, without the robot.
+    """Answer one question from a robot's memory, without the robot: `outrider ask`.
 
-    Raises MemoryStoreError, ConfigError for a wrong option or a sentence that asks nothing, and ModelError.
+    Raises MemoryStoreError, ModelError, and ConfigError for a wrong option or a sentence that is no
+    question.
     """
     asked = question_to_memory(question, answers)
     peers = None
     with open_known_memory(store, store_key_file) as memory:
         if answers == "aggregate":
-            from outrider.runtime.mission.peer_answers import open_peer_answers  # seconds to import
+            from outrider.runtime.mission.peer_answers import open_peer_answers  # takes seconds to import
 
             emulation = emulation_of(link_profile)
             peers = open_peer_answers(endpoint, answer_model, key_file=key_file, emulation=emulation)

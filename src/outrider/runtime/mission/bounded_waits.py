@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bounded waits on a robot's clock: a simulated one may be slow, or stand still."""
+"""Bounded waits on the robot's clock, which is slow or stands still in some simulations."""
 
 from __future__ import annotations
 
@@ -11,31 +11,32 @@ from outrider.runtime.mission.robot_side import RobotSide
 
 POLL_S = 0.05
 NO_ODOMETRY = "no odometry: check that something publishes odom"
-# Simulated seconds in a second, at which waits last their full time on the robot's clock.
+# The slowest pace, in simulated seconds per real second, at which waits still last their full time.
 SLOWEST_PACE = 0.1
 
 
 class Patience:
-    """How much of a wait in seconds is over. Simulated seconds count where they pass more slowly than real
-    ones, down to SLOWEST_PACE.
+    """Measures how much of a wait is over, in seconds.
+
+    On a clock that is slower than real time its seconds count, but at least SLOWEST_PACE per real second.
     """
 
     def __init__(self, now_s: Callable[[], float], real_s: Callable[[], float] = time.monotonic) -> None:
-        """Begin now; `now_s` is the clock that the robot moves by, and `real_s` a monotonic one."""
+        """Start the wait now. `now_s` is the clock that the robot moves by, `real_s` a monotonic clock."""
         self._now_s, self._real_s = now_s, real_s
         self._began_s, self._really_began_s = now_s(), real_s()
 
     def spent_s(self) -> float:
-        """Returns the seconds that count so far."""
+        """Returns how many seconds of the wait are over."""
         real_s = self._real_s() - self._really_began_s
         return min(real_s, max(self._now_s() - self._began_s, SLOWEST_PACE * real_s))
 
 
 def polls(robot: RobotSide, patience_s: float, poll_s: float) -> Iterator[None]:
-    """Yields before each look of `poll_s` real seconds, until the patience is over on the robot's clock.
+    """Yields before each poll of `poll_s` real seconds, until `patience_s` are over on the robot's clock.
 
-    A simulated clock that is slower than SLOWEST_PACE stretches it no further, one that stands still not
-    at all.
+    The wait takes at most `patience_s / SLOWEST_PACE` real seconds, and `patience_s` if the clock stands
+    still.
     """
     started_s, waited_s = robot.now_s(), 0.0
     elapsed_s = 0.0
@@ -46,7 +47,7 @@ def polls(robot: RobotSide, patience_s: float, poll_s: float) -> Iterator[None]:
 
 
 def first_odometry(robot: RobotSide, patience_s: float, cancelled: Callable[[], bool]) -> Odometry | None:
-    """The newest odometry, waited for where there is none yet; None once out of patience, or cancelled."""
+    """Returns the newest odometry and waits for the first; None after the timeout or a cancellation."""
     for _ in polls(robot, patience_s, POLL_S):
         odometry = robot.odometry()
         if odometry is not None or cancelled():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One closed-loop episode in one process: simulated home, whoever answers, navigator, controller."""
+"""Runs one closed-loop episode in one process: simulated home, answerer, navigator and controller."""
 
 from __future__ import annotations
 
@@ -33,16 +33,17 @@ FACING_RAD = math.radians(45)
 
 
 class Answerer(Protocol):
-    """Gives the text of a step; its action and phase lines at least."""
+    """Gives the text of a step: at least its action and phase lines."""
 
     def __call__(self, simulator: Simulator, navigator: Navigator) -> str: ...
 
 
 @dataclass(frozen=True)
 class EpisodeResult:
-    """What an episode came to. `path_m` is the true path, `success` the evaluation's verdict.
+    """The result of an episode. `path_m` is the true path, `success` the evaluation's verdict.
 
-    `standing_s` of its duration the robot stood; None where the clock stands while the answer is made.
+    `standing_s` is the part of `duration_s` in which the robot stood still; None if the simulated clock
+    stops while an answer is computed.
     """
 
     seed: int
@@ -60,7 +61,7 @@ class EpisodeResult:
 
 
 def expert_answerer(simulator: Simulator) -> Answerer:
-    """The exploring expert, seeing what the camera sees."""
+    """Returns the exploring expert, which sees what the camera sees."""
     eyes = Eyes(simulator)
 
     def ask(simulator: Simulator, navigator: Navigator) -> str:
@@ -72,7 +73,7 @@ def expert_answerer(simulator: Simulator) -> Answerer:
 
 
 def model_answerer(decoder: TextDecoder) -> Answerer:
-    """A model through the same prompt as on the robot; nothing after action and phase enters the episode."""
+    """Returns a model that gets the same prompt as on the robot. Decoding stops after action and phase."""
 
     def ask(simulator: Simulator, navigator: Navigator) -> str:
         context = navigator.context(simulator.odometry())
@@ -82,9 +83,9 @@ def model_answerer(decoder: TextDecoder) -> Answerer:
 
 
 def led_answerer(decoder: TextDecoder, simulator: Simulator, sightings: Sequence[Sighting]) -> Answerer:
-    """A model on a robot whose own map leads on where the model finds no way out.
+    """Returns a model whose robot uses its own map where the model finds no way out.
 
-    The map leads around obstacles to the last of the `sightings`, too.
+    The map also leads around obstacles to the last of the `sightings`.
     """
     floor = FloorMap()
     odometry = mapped(simulator, floor)
@@ -93,7 +94,7 @@ def led_answerer(decoder: TextDecoder, simulator: Simulator, sightings: Sequence
 
 
 def mapped(simulator: Simulator, floor: FloorMap) -> Callable[[], Odometry]:
-    """Returns the robot's odometry, asked for where it stands: the floor is seen from there."""
+    """Returns a function that gives the robot's odometry and adds the current scan to `floor`."""
 
     def see() -> Odometry:
         odometry = simulator.odometry()
@@ -104,7 +105,7 @@ def mapped(simulator: Simulator, floor: FloorMap) -> Callable[[], Odometry]:
 
 
 def decode_action(decoder: TextDecoder, prompt: Prompt, max_new_tokens: int = 96) -> str:
-    """The text of a prompt, cut once its action and phase are verified."""
+    """Returns the text for a prompt; decoding stops once action and phase are verified."""
     seen: list[str] = [""]
 
     def on_verified(verified: Verified) -> None:
@@ -127,9 +128,9 @@ def run_episode(
     legs: bool = False,
     look: str = "plain",
 ) -> EpisodeResult:
-    """Run one goal to its end. The simulated clock stands while the answer is made.
+    """Run one goal to its end. The simulated clock stands still while an answer is computed.
 
-    `sightings`: what memory says to this goal. With `legs` the robot walks. `look` is one of `LOOKS`.
+    `sightings` come from memory for this goal. With `legs` the robot walks. `look` is one of `LOOKS`.
     """
     simulator = open_simulator(home, home.seed, odometry_noise, legs, draw_look(look, home.seed))
     try:
@@ -178,7 +179,11 @@ def _run(
 
 
 def has_reached(home: Home, asked: Wanted, pose: Pose2D) -> bool:
-    """Whether the robot stands at what was asked for, as in `stands_at`, or in the room where that is."""
+    """Whether the robot stands at what was asked for.
+
+    That is in front of a door, in the room of a thing if the room was asked for, else at a thing
+    (`stands_at`).
+    """
     if asked.thing.kind == DOOR_KIND:
         return any(_stands_before(door, pose) for door in home.doors)
     things = meant(home, asked)
@@ -192,9 +197,10 @@ def _stands_before(door: Door, pose: Pose2D) -> bool:
 
 
 def stands_at(home: Home, pose: Pose2D, target: HomeObject) -> bool:
-    """Whether the robot stands within reach of a thing, faces it, and has nothing nearer before it.
+    """Whether the robot is within reach of a thing, faces it, and faces nothing nearer.
 
-    Reach is `HomeObject.distance_m`, with a clear line; things aside or behind do not count.
+    Reach is REACH_M by `HomeObject.distance_m`, with a clear line of sight. Things at the side or behind do
+    not count.
     """
     faced = [thing for thing in home.objects if abs(pose.bearing_to(thing.x, thing.y)) <= FACING_RAD]
     nearest = min(faced, key=lambda thing: thing.distance_m(pose.x, pose.y), default=None)
@@ -203,12 +209,12 @@ def stands_at(home: Home, pose: Pose2D, target: HomeObject) -> bool:
 
 
 def wanted_in(instruction: str, home: Home) -> Wanted:
-    """What an instruction asks for; the home's target where it names no thing."""
+    """Returns what an instruction asks for; the home's target if it names no thing."""
     return wanted(instruction) or Wanted(home.target.spec.thing)
 
 
 class TruePath:
-    """Length of the true path."""
+    """Measures the length of the true path."""
 
     def __init__(self, simulator: Simulator) -> None:
         self._simulator = simulator
@@ -216,14 +222,14 @@ class TruePath:
         self.length_m = 0.0
 
     def extend(self) -> None:
-        """Add the way to where the robot is now."""
+        """Add the distance to the robot's current pose."""
         pose = self._simulator.truth()
         self.length_m += math.hypot(pose.x - self._last.x, pose.y - self._last.y)
         self._last = pose
 
 
 def searched_places(history: SearchHistory, pose: Pose2D) -> tuple[SearchedPlace, ...]:
-    """The exact places behind the memories of the history's prompt."""
+    """Returns the exact positions of the searched places in the history's prompt."""
     return tuple(
         SearchedPlace(pose.bearing_to(x, y), pose.distance_to(x, y)) for x, y in history.remembered(pose)
     )

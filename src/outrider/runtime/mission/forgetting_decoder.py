@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the robot forgets, its decoder forgets too, whoever told the store to forget."""
+"""Makes a decoder drop its texts when records are deleted from memory, whichever process deleted them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from outrider.memory.store.store import MemoryStore
 
 
 class ForgettingDecoder(TextDecoder, Protocol):
-    """A TextDecoder that keeps texts to draft from, and can drop them."""
+    """A TextDecoder that keeps texts to draft from and can drop them."""
 
     def forget(self) -> None:
-        """Drops the texts that are kept to draft from."""
+        """Drop the texts that are kept to draft from."""
 
 
 class MindfulDecoder:
-    """Implements TextDecoder by another, which forgets its texts before the next one once records have gone.
+    """Implements TextDecoder by another decoder, whose texts it drops once records have been deleted.
 
-    Prompts hold what memory recalled, and answers say it again: drafts of both must not outlive it.
+    Prompts contain what memory recalled, and answers repeat it. Drafts from either must not outlive the
+    records.
     """
 
     def __init__(self, decoder: ForgettingDecoder, memory: MemoryStore) -> None:
@@ -34,12 +35,15 @@ class MindfulDecoder:
         on_verified: Callable[[Verified], None] = lambda _: None,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> Decoded:
-        """As the other's; MemoryStoreError where the store cannot be read."""
+        """Decode as the other decoder does. Raises MemoryStoreError if the store cannot be read."""
         self.heed()
         return self._decoder.decode(request, on_verified, cancelled)
 
     def heed(self) -> None:
-        """Forget, if records have gone since the last time. Not while a text is being decoded."""
+        """Drop the texts if records were deleted since the last call.
+
+        Do not call it while a text is being decoded.
+        """
         num_forgotten = self._memory.num_forgotten()
         if num_forgotten != self._num_forgotten:
             self._decoder.forget()

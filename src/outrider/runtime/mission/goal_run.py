@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One navigation goal from instruction to result: frame, text, motion, and again.
+"""Runs one navigation goal from instruction to result, step by step: frame, text, motion.
 
-It blocks, and runs in a worker thread. It knows the decoder and the navigator; camera, odometry and base are
-behind `RobotSide`, so that the ROS node and the tests' fakes drive the same loop.
+It blocks, and runs in a worker thread. It uses the decoder and the navigator directly. Camera, odometry and
+base are behind `RobotSide`, so the ROS node and the tests' fakes drive the same loop.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from outrider.runtime.mission.robot_side import Frame, GoalError, GoalResult, Ro
 ODOMETRY_POLL_S, ODOMETRY_PATIENCE_S = 0.01, 0.4
 OVERRIDE_PAUSE_S = 0.5
 MAX_FAILED_MOTIONS, MAX_IDLE_MOTIONS = 3, 40
-# What a motion covers at least that is not idle.
+# A blocked motion that covers less than this is idle.
 IDLE_M, IDLE_RAD = 0.02, math.radians(1.0)
 
 
 @dataclass(frozen=True)
 class GoalSettings:
-    """Bounds of the loop, in seconds and tokens; `instructed` as in `render_prompt`.
+    """Bounds of the loop, in seconds and tokens. `instructed`: see `render_prompt`.
 
-    `continuous`: the next frame is taken under way, and the robot stands only where its answer comes late.
+    `continuous`: take the next frame during a motion; the robot stands only if the answer comes late.
     """
 
     max_new_tokens: int = 96
@@ -54,7 +54,7 @@ class GoalSettings:
 
 
 class _End(Exception):
-    """Unwinds the loop with its result's error and message."""
+    """Ends the loop with the error and message of the result."""
 
     def __init__(self, error: GoalError, message: str) -> None:
         super().__init__(message)
@@ -62,7 +62,7 @@ class _End(Exception):
 
 
 class GoalRun:
-    """Runs one goal. The robot stands when `run` returns: the last thing told is a withdrawal."""
+    """Runs one goal. The robot stands when `run` returns: the last update is a withdrawal."""
 
     def __init__(
         self,
@@ -76,8 +76,9 @@ class GoalRun:
         forgotten: Callable[[], bool] = lambda: False,
         steps_before: int = 0,
     ) -> None:
-        """`forgotten`: asked at each step whether the `sightings` are to be known no more. Steps are numbered
-        on from `steps_before`.
+        """`forgotten` is polled at each step: True drops the `sightings`.
+
+        Step numbers continue after `steps_before`.
         """
         self.instruction = instruction
         self.session_id = session_id
@@ -98,16 +99,16 @@ class GoalRun:
 
     @property
     def last_step(self) -> int:
-        """The number of the last step that was begun."""
+        """The number of the last step that began."""
         return self._step
 
     @property
     def last_failed(self) -> bool:
-        """Whether the last motion failed; more of them may end the goal."""
+        """Whether the last motion failed; further failures may end the goal."""
         return self._failed_motions > 0
 
     def run(self) -> GoalResult:
-        """Blocks until the goal has ended; expected failures become results, defects go on after a stop."""
+        """Block until the goal has ended. Other errors than the expected ones propagate after a stop."""
         error, message, steps = GoalError.NONE, "", 0
         navigator: Navigator | None = None
         try:
@@ -131,7 +132,7 @@ class GoalRun:
         return GoalResult(error is GoalError.NONE, error, message, steps)
 
     def _one_step(self, navigator: Navigator) -> None:
-        """Frame, text, motion. Returns without a finished step where a fresh frame is to be tried."""
+        """Take a frame, decode its text, await its motion. Returns early if a fresh frame is to be tried."""
         frame = self._next_frame()
         self._step += 1
         key = navigator.begin_step(frame.stamp_s)
@@ -152,7 +153,7 @@ class GoalRun:
             self._finish_motion(navigator, key, finished)
 
     def _next_frame(self) -> Frame:
-        """A frame taken after the last motion has settled, or from now on while it is under way."""
+        """Returns a frame taken after the last motion has settled, or a new one during a motion under way."""
         patience_s = self.settings.sensor_patience_s
         settle_s = 0.0 if self._under_way else self.settings.settle_s
         for _ in polls(self.robot, patience_s, POLL_S * 4):
@@ -177,7 +178,7 @@ class GoalRun:
         return odometry
 
     def _odometry_since(self, after_s: float) -> Odometry:
-        """The first odometry from after a time; the newest there is, where none comes soon."""
+        """Returns the first odometry after a time, or the newest after ODOMETRY_PATIENCE_S."""
         for _ in polls(self.robot, ODOMETRY_PATIENCE_S, ODOMETRY_POLL_S):
             self._check_cancelled()
             odometry = self.robot.odometry()
@@ -187,7 +188,7 @@ class GoalRun:
         return self.robot.odometry() or self._first_odometry()
 
     def _decode(self, growing: GrowingText, prompt: Prompt) -> StepUpdate | None:
-        """The finished text, told as it grows; None where link or frame failed and may yet recover."""
+        """Returns the finished text; None after a link or frame failure that may recover."""
         request = DecodeRequest(prompt, self.settings.max_new_tokens, self.settings.answer_deadline_s)
         self.robot.tell_prompt(growing.update, request)
 
@@ -214,7 +215,7 @@ class GoalRun:
         return self.settings.continuous and self._look_ahead.is_due(self.robot.odometry())
 
     def _recover_later(self, failure: OutriderError) -> None:
-        """The robot stands; the goal goes on once the cause is gone, within the patience for it."""
+        """Stop the robot and pause. Ends the goal once the failure has lasted longer than its patience."""
         now_s = self.robot.now_s()
         since_s = self._trouble_since_s = self._trouble_since_s or now_s
         is_link = isinstance(failure, LinkError)
@@ -226,7 +227,7 @@ class GoalRun:
         self._seen_s = self.robot.now_s()
 
     def _finish_motion(self, navigator: Navigator, key: StepKey, update: StepUpdate) -> None:
-        """Wait for the motion's end, or until the next frame is due: then it counts as done."""
+        """Wait until the motion ends, or until the next frame is due; then it counts as carried out."""
         end, self._early_end = self._early_end, None
         end = end or self._await_end(update, self._is_time_to_look)
         self._seen_s = self.robot.now_s()
@@ -237,10 +238,10 @@ class GoalRun:
             navigator.on_moved(key, self._odometry_since(self._seen_s))
 
     def _heed_last(self, navigator: Navigator, finished: StepUpdate | None) -> bool:
-        """Take the end of the motion that was under way when this step began; False where a person drove.
+        """Handle the end of the motion under way when this step began; False if a person drove.
 
-        An action node reports in order: where the step's own report comes first, the node that had the last
-        motion was replaced, and that motion's report is lost with it.
+        An action node reports in order. If this step's own report comes first, the node that had the last
+        motion was replaced, and its report is lost.
         """
         last, self._under_way, self._early_end = self._under_way, None, None
         if last is None:
@@ -255,13 +256,13 @@ class GoalRun:
         return end is None or self._heed(navigator, end)
 
     def _heed(self, navigator: Navigator, end: MotionEnd) -> bool:
-        """Whether a motion that has ended counts; not where a person took over."""
+        """Whether a motion that has ended counts as a step. It does not if a person took over."""
         if end.ending is Ending.EMERGENCY_STOP:
             raise _End(GoalError.EMERGENCY_STOP, end.message)
         if end.ending is Ending.OVERRIDDEN:
             self._give_way(navigator, end.message)
             return False
-        # A stopped one had its cause in link or camera, which have a patience of their own.
+        # A motion that was stopped is no failure: link and camera have timeouts of their own.
         if end.ending is Ending.FAILED:
             self._heed_failure(end.message)
             return True
@@ -274,7 +275,7 @@ class GoalRun:
         return True
 
     def _heed_failure(self, message: str) -> None:
-        """A machine that is held up for some seconds may fail a few motions in a row: that ends no goal."""
+        """Count a failed motion. A few in a row do not end the goal: a machine may stall for seconds."""
         if self._failed_motions == 0:
             self._failing_since_s = self._seen_s
         self._failed_motions += 1
@@ -283,7 +284,7 @@ class GoalRun:
             raise _End(GoalError.MOTION_FAILED, f"{self._failed_motions} motions failed: {message}")
 
     def _give_way(self, navigator: Navigator, reason: str) -> None:
-        """A person drives: the step does not count, and the search goes on from where they leave it."""
+        """Handle driving by a person: the step does not count, and the search continues from the new pose."""
         self._withdraw(reason)
         self.robot.pause(OVERRIDE_PAUSE_S)
         self._seen_s = self.robot.now_s()
@@ -293,7 +294,7 @@ class GoalRun:
     def _await_end(
         self, update: StepUpdate, is_enough: Callable[[], bool] = lambda: False
     ) -> MotionEnd | None:
-        """How the motion ended; None once `is_enough` before that."""
+        """Returns how the motion ended; None once `is_enough` is true before that."""
         patience_s = self.settings.motion_patience_s
         for _ in polls(self.robot, patience_s, POLL_S):
             self._check_cancelled()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The text of one step while it grows: each verified piece is told, the action once it is complete."""
+"""Publishes the text of one step as it grows: each verified piece, and the action once it is complete."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from outrider.runtime.mission.robot_side import RobotSide, StepState, StepUpdate
 
 
 class GrowingText:
-    """Tells the robot's side what is known of a step; `on_action` gets its motion and its latency."""
+    """Publishes what is verified of a step. `on_action` gets its motion and its latency in seconds."""
 
     def __init__(
         self,
@@ -28,11 +28,11 @@ class GrowingText:
 
     @property
     def says_enough(self) -> bool:
-        """Whether what the next prompt needs of this text is there."""
+        """Whether the text holds all that the next prompt needs: action and phase."""
         return self.update.action_complete and bool(split_answer(self.update.text).phase)
 
     def on_verified(self, verified: Verified) -> None:
-        """Tell what has just been verified; the first complete action line moves the robot."""
+        """Publish what has just been verified. The first complete action line moves the robot."""
         now_s = self._robot.now_s()
         motion = self._navigator.on_verified(self._key, verified.text, now_s)
         tokens = self.update.verified_tokens + len(verified.token_ids)
@@ -42,7 +42,7 @@ class GrowingText:
         self._robot.tell(self.update)
 
     def finish(self, decoded: Decoded) -> StepUpdate:
-        """Tell the whole text. One line that has ended is an action; one cut short is none."""
+        """Publish the whole text. A single line is an action if it has ended, but not if it was cut short."""
         now_s = self._robot.now_s()
         if decoded.finished or "\n" in decoded.text:
             motion = self._navigator.on_finished(self._key, decoded.text, now_s)
@@ -59,7 +59,7 @@ class GrowingText:
         return self._end()
 
     def cut(self) -> StepUpdate:
-        """End with what is verified so far, which says enough."""
+        """End the step with what is verified so far. Call it only if `says_enough`."""
         self._navigator.on_finished(self._key, self.update.text, self._robot.now_s())
         return self._end()
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the robot makes of its memory when somebody speaks to it: statements, questions, places to go to.
+"""Uses the robot's memory for what people say: statements, questions, and places to go to.
 
-Two ways lead out of here, and their types keep them apart. `Destination`s and replies come from all records,
-private ones too, and stay on the robot: its own map and guide lead it there. `Sighting`s, which hold no word
-of a person, may enter the prompt that goes to the cloud.
+Results leave in two ways, and their types keep them apart. `Destination`s and replies come from all
+records, private ones too, and stay on the robot: its own map and guide lead it there. `Sighting`s hold no
+words of a person and may enter the prompt for the cloud.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from outrider.navigation.goal.guide import Destination
 
 ALIKE = 0.55
 ANSWERS = 0.35
-"""The likeness from which on a record is taken to answer a question."""
+"""The least similarity at which a record counts as an answer to a question."""
 MOST_TOLD = 5
 MOST_SAID = 2
 MOST_DOCUMENTS = 3
@@ -33,25 +33,25 @@ TOLD = RecordFilter(kind=RecordKind.TOLD)
 
 @dataclass(frozen=True)
 class Recollection:
-    """The memory of a robot in one home. `now_s`: seconds since the epoch."""
+    """The memory of a robot in one home. `now_s` gives seconds since the epoch."""
 
     memory: MemoryStore
     home: str
     now_s: Callable[[], float]
 
     def reply(self, asked: Where | Ask, pose: Pose2D | None) -> str:
-        """What the robot answers to a question. Raises MemoryStoreError."""
+        """Returns the answer to a question. Raises MemoryStoreError."""
         records = self._records(asked)
         if records:
             return "; ".join(seen_answer(record, pose, self.home, self.now_s()) for record in records)
         return nothing_known_answer() if isinstance(asked, Ask) else not_seen_answer(asked.what)
 
     def knows(self, asked: Where | Ask) -> bool:
-        """Whether anything that is remembered answers a question."""
+        """Whether any record answers a question."""
         return bool(self._records(asked))
 
     def documents(self, asked: Where | Ask, pose: Pose2D | None) -> list[tuple[str, float]]:
-        """Sentences that may answer a question, the best first, each with its relevance. They are private."""
+        """Returns private sentences that may answer a question, best first, each with its relevance."""
         found = self.memory.recall(asked.question, MOST_DOCUMENTS)
         scores = {one.record.id: one.score for one in found}
         records = {record.id: record for record in (*self._records(asked), *map(_matched, found))}
@@ -61,7 +61,10 @@ class Recollection:
         ]
 
     def sightings(self, thing: str) -> list[Sighting]:
-        """Where a thing was seen here, newest last: for the prompt. Of a kind alone, where the newest was."""
+        """Returns where a thing was seen here, newest last, for the prompt.
+
+        For a thing without a colour it is the newest sighting of its kind.
+        """
         name = seen_as(thing)
         if Thing.of(name).colour:
             return self.memory.sightings(name, self.home)
@@ -69,7 +72,7 @@ class Recollection:
         return [Sighting(r.text, r.place.x, r.place.y) for r in newest if r.place is not None]
 
     def destination(self, thing: str) -> Destination | None:
-        """Where somebody has said that a thing is, if that is a place known here."""
+        """Returns where a thing is according to a person; None unless that place is known here."""
         named, alike = self._told_about(thing)
         for record in (*named, *alike):
             found = self._place_of(record, thing)
@@ -78,7 +81,7 @@ class Recollection:
         return None
 
     def hint(self, thing: str) -> str:
-        """What is missing for a destination, or an empty text where nothing was told."""
+        """Returns why a thing that a person described has no destination; empty if nobody described it."""
         named, alike = self._told_about(thing)
         told = [*named, *alike]
         if not told:
@@ -86,16 +89,17 @@ class Recollection:
         return f'i was told "{told[0].text}", but have not seen that place in this home yet'
 
     def remember(self, told: Remember, pose: Pose2D | None) -> str:
-        """Keep a statement; the sentence that confirms it. Raises MemoryStoreError."""
+        """Keep a statement and return the sentence that confirms it. Raises MemoryStoreError."""
         place = Place(pose.x, pose.y, self.home) if told.here and pose is not None else None
         record = self.memory.add(told.text, visibility=told.visibility, place=place, time_s=self.now_s())
         where = f", {place_words(place, pose, self.home)}" if place is not None else ""
         return f"i will remember ({record.visibility.value}): {record.text}{where}"
 
     def _records(self, asked: Where | Ask) -> list[Record]:
-        """What answers a question; where a thing is by its own eyes, else by what was told and by the sight
-        of something of the kind. Of what was told with the words of the question the two newest, for things
-        are moved.
+        """Returns the records that answer a question.
+
+        For a place: the newest sighting of the thing, else what a person said and the newest sighting of
+        its kind. Of statements that hold the words of the question, the two newest, since things are moved.
         """
         if isinstance(asked, Where):
             what = asked.what
@@ -113,11 +117,9 @@ class Recollection:
         return _newest_first(told)[:MOST_SAID] or answers[:1]
 
     def _told_about(self, what: str) -> tuple[list[Record], list[Record]]:
-        """What was said about a thing: by its name, the newest first; and by names that mean nearly the same,
-        best first.
-        """
+        """Returns statements about a thing: by its name, newest first; by similar names, best first."""
         if not self.memory.newest(1, TOLD):
-            return [], []  # nor is the embedder loaded
+            return [], []  # do not load the embedder for nothing
         holding = self.memory.holding(what)
         found = self.memory.recall(what, MOST_TOLD + len(holding), TOLD)
         named = [one.record for one in found if one.record.id in holding]
@@ -134,10 +136,10 @@ class Recollection:
 
 
 def _newest_first(told: list[Record]) -> list[Record]:
-    """By their numbers: a clock may have been set in between."""
+    """Sorts by record number: the clock may have been set in between."""
     return sorted(told, key=lambda record: -record.id)
 
 
 def _matched(found: Recalled) -> Record:
-    """A record with what answers of its text, for a long one is not to be repeated whole."""
+    """Returns the record with only the matching passage as its text: a long text is not repeated whole."""
     return replace(found.record, text=found.passage or found.record.text)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Questions answered in one text with the cloud: each side's model reads documents of its own.
+"""Answers questions in one text with the cloud; each side's model reads its own documents.
 
-The robot's are masked (`language.questions`): what its model reads, drafts and tells holds no private word,
-and the slots of the final text are filled in here (`decoding.aggregation`).
+The robot's documents are masked (`language.questions`): what its model reads, drafts and sends holds no
+private word. The slots of the final text are filled in here (`decoding.aggregation`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ANSWER_DEADLINE_S = 20.0
 
 
 class PeerAnswers:
-    """Questions answered in one text with a cloud that has documents of its own. For one thread."""
+    """Answers questions in one text with a cloud that has documents of its own. Use it from one thread."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class PeerAnswers:
         wanted_model: str = "",
         deadline_s: float = ANSWER_DEADLINE_S,
     ) -> None:
-        """`deadline_s`: seconds that the cloud has for each answer."""
+        """`deadline_s` is the time in seconds that the cloud has for each answer."""
         self._model, self._deadline_s = model, deadline_s
         self._documents: Sequence[tuple[str, float]] = ()
         self._asked = ""
@@ -47,10 +47,10 @@ class PeerAnswers:
         documents: Sequence[tuple[str, float]],
         cancelled: Callable[[], bool] = lambda: False,
     ) -> str:
-        """`documents`: private ones with their relevance, the best first.
+        """Returns the answer. `documents` are private texts with their relevance, best first.
 
-        Raises LinkError where the cloud does not do its part, Cancelled, and ConfigError for a question that
-        the model has no room for.
+        Raises LinkError if the cloud does not answer, Cancelled, and ConfigError for a question that does
+        not fit into the model's context.
         """
         slots = Slots(question)
         self._asked = question
@@ -77,10 +77,10 @@ def open_peer_answers(
     wanted_model: str = "",
     deadline_s: float = ANSWER_DEADLINE_S,
 ) -> PeerAnswers:
-    """Load the answering model and prepare the link, which need not be up. The cloud has `deadline_s` seconds
-    for each answer.
+    """Load the answering model and prepare the link, which need not be up yet.
 
-    Raises ModelError, ConfigError.
+    `deadline_s` is the time in seconds that the cloud has for each answer. Raises ModelError and
+    ConfigError.
     """
     reader = load_reader(model, threads)
     link, where = open_link(endpoint, Path(key_file) if key_file else None, emulation)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What may be asked of a robot's memory, checked before anything that takes seconds to import."""
+"""Checks a question to the robot's memory before any import that takes seconds."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from outrider.core.language.sentences.planner import plan_of
 
 
 def question_to_memory(sentence: str, answers: str) -> Ask | Where:
-    """What a sentence asks of memory without a robot that could lead the way.
+    """Returns what a sentence asks of memory; there is no robot that could lead the way.
 
-    Raises ConfigError where it asks nothing, and for an unknown way to answer.
+    Raises ConfigError if it asks nothing, and for an unknown `answers` mode.
     """
     if answers not in ANSWER_MODES:
         raise ConfigError(f"answers={answers!r} is not one of {', '.join(ANSWER_MODES)}")

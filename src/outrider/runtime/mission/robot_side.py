@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a goal's loop and the robot's side tell each other: frames, updates of a step, and results."""
+"""What a goal's loop and the robot's side exchange: frames, updates of a step, and results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from outrider.core.values import Decoded, DecodeRequest, Odometry, TokenFate
 from outrider.navigation.motion.step_motions import MotionEnd
 
 MANY_BLINDED = 5
-"""Motions of one goal for want of pictures: fewer are hiccups."""
+"""From this number of motions ended by missing pictures in one goal, they are reported; fewer are hiccups."""
 
 
 class StepState(Enum):
@@ -41,9 +41,9 @@ class GoalError(Enum):
 
 @dataclass(frozen=True)
 class Frame:
-    """A frame as both models see it. `stamp_s` is on `RobotSide`'s clock; `token` is the owner's own.
+    """A frame as both models see it. `stamp_s` is on `RobotSide`'s clock; `token` is for its owner's use.
 
-    `odometry`: of the moment when it was taken; None where it is that of now, as for a robot that stands.
+    `odometry` is from the moment of the frame. None means the current odometry, as for a robot that stands.
     """
 
     jpeg: bytes
@@ -54,10 +54,10 @@ class Frame:
 
 @dataclass(frozen=True)
 class StepUpdate:
-    """What is known of a step now; a withdrawn one has the reason as its text.
+    """The current state of a step. The text of a withdrawn step is the reason.
 
-    `trace` says what became of the newest tokens (`Verified.trace`), for those who watch. `under_way`: the
-    motion of the step before may still move the robot.
+    `trace` gives the fate of the newest tokens (`Verified.trace`), for display. `under_way`: the motion of
+    the previous step may still move the robot.
     """
 
     session_id: str
@@ -77,28 +77,28 @@ class StepUpdate:
 
 
 class PictureClock:
-    """When the camera last gave a new picture, on the clock of its owner."""
+    """Remembers when the camera last gave a new picture, on its owner's clock."""
 
     def __init__(self, now_s: float) -> None:
         self._stamp: object = None
         self._seen_s = now_s
 
     def is_new(self, stamp: object, now_s: float) -> bool:
-        """Whether a picture with this stamp is one: a driver that has lost its camera may repeat the last."""
+        """Whether this stamp is new. A driver that has lost its camera may repeat the last picture."""
         if stamp == self._stamp:
             return False
         self._stamp, self._seen_s = stamp, now_s
         return True
 
     def silent_s(self, now_s: float) -> float:
-        """How long ago the newest picture came; for ever on a clock that was set back since."""
+        """Returns the age of the newest picture in seconds; infinite if the clock was set back since."""
         return now_s - self._seen_s if now_s >= self._seen_s else math.inf
 
 
 def unless_blind(update: StepUpdate, silent_s: float, limit_s: float) -> StepUpdate:
-    """What a robot's side repeats: the update, or its withdrawal where the camera is silent for too long.
+    """Returns the update, or its withdrawal if the camera has been silent for longer than `limit_s`.
 
-    Only a motion is withdrawn: a text may well be decoded from a picture that was the last one.
+    Only a motion is withdrawn. Decoding may go on with the last picture.
     """
     if not (update.action_complete or update.under_way) or silent_s <= limit_s:
         return update
@@ -107,7 +107,7 @@ def unless_blind(update: StepUpdate, silent_s: float, limit_s: float) -> StepUpd
 
 
 def late_pictures(num_blinded: int, limit_s: float) -> str:
-    """How a camera has held up a goal, so many of whose motions `unless_blind` withdrew; empty for few."""
+    """Returns a message if `unless_blind` withdrew `num_blinded` motions of one goal; empty for a few."""
     if num_blinded < MANY_BLINDED:
         return ""
     return (
@@ -117,13 +117,13 @@ def late_pictures(num_blinded: int, limit_s: float) -> str:
 
 
 def withdrawal(update: StepUpdate, reason: str) -> StepUpdate:
-    """What takes an update back."""
+    """Returns the update that withdraws another."""
     return StepUpdate(update.session_id, update.step, StepState.WITHDRAWN, text=reason)
 
 
 @dataclass(frozen=True)
 class GoalResult:
-    """How a goal ended. A `private` message is for whoever gave the goal, not for logs."""
+    """How a goal ended. A `private` message is only for the person who gave the goal, not for logs."""
 
     success: bool
     error: GoalError
@@ -132,7 +132,7 @@ class GoalResult:
     private: bool = False
 
     def logged(self, sentence: str) -> str:
-        """How the goal of a sentence ended, as anybody may read it: logs are a topic and files."""
+        """Returns how the goal ended, without private words: logs are a topic and files."""
         if not self.private:
             return self.message
         ending = "answered" if self.success else self.error.name.lower().replace("_", " ")
@@ -140,28 +140,28 @@ class GoalResult:
 
 
 class RobotSide(Protocol):
-    """What the loop needs of the robot. All calls return within their timeout."""
+    """What the loop needs from the robot. All calls return within their timeout."""
 
     def now_s(self) -> float:
         """Returns the time in seconds on the clock that stamps odometry."""
 
     def frame_after(self, stamp_s: float, timeout_s: float) -> Frame | None:
-        """The newest frame taken after a time, or None. Raises FrameError for a camera not to be trusted."""
+        """Returns the newest frame after `stamp_s`, or None. Raises FrameError for a faulty camera."""
 
     def odometry(self) -> Odometry | None:
         """Returns the newest odometry; None before the first."""
 
     def tell(self, update: StepUpdate) -> None:
-        """Publish; the receiver moves the robot when an action is complete."""
+        """Publish an update. The receiver moves the robot when the action is complete."""
 
     def tell_prompt(self, update: StepUpdate, request: DecodeRequest) -> None:
-        """Publish what the step's text is about to be decoded from."""
+        """Publish the request that the step's text is decoded from."""
 
     def tell_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
         """Publish the statistics of a finished text, round by round."""
 
     def motion_end(self, session_id: str, step: int, timeout_s: float) -> MotionEnd | None:
-        """The report of a motion, or None after the timeout."""
+        """Returns the report of a motion, or None after the timeout."""
 
     def pause(self, duration_s: float) -> None:
-        """Waits for a time in seconds."""
+        """Wait for a time in seconds."""

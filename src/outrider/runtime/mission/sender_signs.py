@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signs of life of whoever sent a goal: the goal ends with them, whatever has become of the process."""
+"""Heartbeats of a goal's sender: a goal ends when its sender has gone, whatever the cause."""
 
 from __future__ import annotations
 
 SIGN_PERIOD_S = 0.1
-"""How often a sender says that it is there, from before it sends its goal until that has ended."""
+"""The period of a sender's heartbeats. They start before the goal is sent and stop when it has ended."""
 LOOK_PERIOD_S = 0.25
 SILENT_LOOKS = 4
 GONE_S = SILENT_LOOKS * LOOK_PERIOD_S
-"""By then a sender that is gone, or frozen, is missed."""
+"""A sender that has gone or is frozen is noticed after this time."""
 REMEMBERED = 8
 
 
 class SenderSigns:
-    """Counts the looks without a sign for the goal that runs; `heard` and `are_missed` from one thread.
+    """Counts polls without a heartbeat for the current goal. Call `heard` and `are_missed` from one thread.
 
-    Looks, and no seconds: one who is held up itself, with signs that wait to be read, misses nobody. A goal
-    for which no sign ever came, as one of a foreign client, misses none.
+    It counts polls, not seconds: a receiver that was itself held up, with heartbeats waiting to be read,
+    misses no sender. A goal that never had a heartbeat, such as a foreign client's, is never missed.
     """
 
     def __init__(self) -> None:
@@ -26,25 +26,25 @@ class SenderSigns:
         self._silent = 0
 
     def begin(self, goal: bytes) -> None:
-        """This goal runs from now on; signs for it may have come before."""
+        """Set the current goal. Heartbeats for it may have come before."""
         self._silent, self._was_heard = 0, False
         self._goal = goal
         if goal in self._heard:
             self._was_heard = True
 
     def end(self) -> None:
-        """No goal runs."""
+        """Clear the current goal."""
         self._goal, self._was_heard = b"", False
 
     def heard(self, goal: bytes) -> None:
-        """A sign of the sender of this goal has come."""
+        """Record a heartbeat of the sender of this goal."""
         if goal not in self._heard:
             self._heard = (*self._heard[1 - REMEMBERED :], goal)
         if goal == self._goal:
             self._silent, self._was_heard = 0, True
 
     def are_missed(self) -> bool:
-        """Look, every LOOK_PERIOD_S: whether the sender of the goal that runs has gone."""
+        """Whether the sender of the current goal has gone. Call it every LOOK_PERIOD_S."""
         if not self._was_heard:
             return False
         self._silent += 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be said to a model: checked before anything starts, and listed by `outrider words`."""
+"""The sentences that a model understands: checked before a start, and listed by `outrider words`."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ TO_MEMORY = (
 
 
 def vocabulary_of(model: str) -> Vocabulary | None:
-    """The words of a model by folder or name; None for a general one. Raises ModelError."""
+    """Returns the vocabulary of a model by folder or name; None for a general model. Raises ModelError."""
     return read_card(model_folder(model)).vocabulary
 
 
 def check_sentence(sentence: str, vocabulary: Vocabulary | None, remembers: bool = False) -> Plan:
-    """The plan of a sentence. Raises InstructionError for one that a robot with this model would refuse.
+    """Returns the plan of a sentence. Raises InstructionError if a robot with this model would refuse it.
 
-    With `remembers` the robot has a store from earlier, which may know the way to things that the model does
-    not know.
+    With `remembers` the robot has an earlier store. It may know the way to things that the model does not
+    know.
     """
     try:
         return plan_of(sentence, vocabulary, lambda thing: remembers)
@@ -65,13 +65,13 @@ def _is_plan_with_memory(sentence: str, vocabulary: Vocabulary | None) -> bool:
 
 
 def check_told(sentence: str, models: Path | None, remembers: bool = False) -> Plan:
-    """`check_sentence` for the pair in a folder, or the shipped one. Raises ModelError without one."""
+    """Returns `check_sentence` for the model pair in a folder, or the shipped one. Raises ModelError."""
     folder = models_folder(models.resolve() if models else None)
     return check_sentence(sentence, vocabulary_of(str(folder / "draft")), remembers)
 
 
 def words_text(model: str, vocabulary: Vocabulary | None) -> str:
-    """What can be said to a model, as a page of text."""
+    """Returns the sentences that a model understands, as a page of text."""
     lines = [f"What can be said to {model}:", ""]
     if vocabulary is None:
         lines.append("  any sentence: its card names no words, so it is taken for a general model")
@@ -100,7 +100,7 @@ def _of_the_model(vocabulary: Vocabulary) -> list[str]:
 
 
 def _about_things(vocabulary: Vocabulary) -> Iterator[tuple[str, list[str]]]:
-    """Headings and what stands below them."""
+    """Yields headings with the sentences below them."""
     if len(vocabulary.named_shapes) > 1:
         yield "a thing is one of these", list(map(_slots, vocabulary.named_shapes))
     asked = [said for said in _forms(vocabulary) if not said.startswith("where")]
@@ -111,7 +111,10 @@ def _about_things(vocabulary: Vocabulary) -> Iterator[tuple[str, list[str]]]:
 
 
 def _forms(vocabulary: Vocabulary, room: bool = False) -> list[str]:
-    """The forms about things, or rooms, with the slots of those that take things of one shape alone."""
+    """Returns the forms about things or rooms.
+
+    A form that takes things of one shape alone shows the slots of that shape.
+    """
     taken: dict[str, list[tuple[str, ...]]] = {}
     for shape in vocabulary.named_shapes:
         for form in vocabulary.phrasings(shape, room):

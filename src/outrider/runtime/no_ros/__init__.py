@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole demonstration in one process, without ROS."""
+"""A complete demonstration in one process, without ROS."""

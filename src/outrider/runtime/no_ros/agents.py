@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider mcp`: agents at a console that runs, or at one of a simulated robot in this process."""
+"""`outrider mcp`: lets agents use a running console, or one of a simulated robot in this process."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ AGENTS_TOKEN_FILE = DEFAULT_TOKEN_FILE.with_name("agents.token")
 
 @dataclass(frozen=True)
 class AgentOptions:
-    """As the command line has them. `token_file` is the console's; `model` is the robot's draft model."""
+    """The command line's options. `token_file` is the console's; `model` is the robot's draft model."""
 
     console: str
     token_file: str = ""
@@ -51,11 +51,11 @@ class AgentOptions:
 def serve_agents(
     options: AgentOptions, world: Mapping[str, Any] | None, http: Mapping[str, Any] | None
 ) -> None:
-    """Serve until the agent closes the pipe, or a signal asks for the end; with `http`, fields of
-    ConsoleSettings, until one does.
+    """Serve until the agent closes the pipe or a signal ends it; with `http`, until a signal.
 
-    With `world`, parameters of the simulation, the robot is a simulated one. Raises ConfigError for a bad
-    option or a missing package, OutriderError where the simulation fails.
+    `http` holds fields of ConsoleSettings. With `world`, the simulation's parameters, the robot is a
+    simulated one. Raises ConfigError for a bad option or a missing package, OutriderError if the simulation
+    fails.
     """
     at = _address(http) if http is not None else None
     vocabulary = vocabulary_of(options.model)
@@ -80,7 +80,7 @@ def serve_agents(
 
 
 def _address(http: Mapping[str, Any]) -> ConsoleSettings:
-    """Where to serve, checked before a simulation is built that takes long."""
+    """Returns where to serve. It is checked before a simulation is built, which takes long."""
     from outrider.runtime.wiring.binding import check_server  # slow to import
 
     at = ConsoleSettings(**{**http, "token_file": http["token_file"] or str(AGENTS_TOKEN_FILE)})
@@ -92,7 +92,7 @@ def _address(http: Mapping[str, Any]) -> ConsoleSettings:
 def _console(
     options: AgentOptions, world: Mapping[str, Any] | None, vocabulary: Vocabulary | None, note: Note
 ) -> Iterator[str]:
-    """The console's address: as given, or of one in this process that a simulated robot shows itself on."""
+    """Yields the console's address: as given, or of one in this process for a simulated robot."""
     if world is None:
         yield options.console
         return

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider demo --no-ros`: both models and the simulated robot in this process, by the same goal loop.
+"""`outrider demo --no-ros`: both models and the simulated robot in this process, with the same goal loop.
 
-The simulation stands while a text is decoded, and moves as fast as it can be computed.
+The simulation stands still while a text is decoded, and moves as fast as it can be computed.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ def run_in_one_process(
     video: bool = True,
     animation: Path | None = None,
 ) -> int:
-    """From instruction to report: 0 where the goal was reached, 1 where not, 130 where a signal asked for the
-    end. The files are those of `run_demo`.
+    """Run a goal from instruction to report. Returns 0 if it was reached, 1 if not, 130 after a signal.
 
-    Raises InstructionError and ConfigError for a bad argument, OutriderError where a model cannot be loaded.
+    The files are those of `run_demo`. Raises InstructionError and ConfigError for a bad argument,
+    OutriderError if a model cannot be loaded.
     """
     asked = {"seed": seed, "placement": placement, "holds": holds, "legs": legs}
     world = SIMULATION.checked({name: value for name, value in asked.items() if value is not None})
@@ -73,14 +73,14 @@ def run_in_one_process(
     checked_animation(animation)
     report, stopping = out / REPORT_FILE, threading.Event()
     with writing_to(report):
-        report.unlink(missing_ok=True)  # that of an earlier run must not pass for this one's
+        report.unlink(missing_ok=True)  # a report of an earlier run must not count as this one's
     make_folder(out)
     with stopping_on_signals(stopping), LiveView() as view:
         view.say(f"told to: {instruction} (loading both models from {folder})")
         record = _run(demo, view, stopping, report)
         if record is None:
             return STOPPED
-        from outrider.runtime.pictures.run_pictures import write_pictures  # slow to import, as all is
+        from outrider.runtime.pictures.run_pictures import write_pictures  # slow to import, as all of it is
         from outrider.runtime.reports.report import write_summary
 
         write_summary(record, out)
@@ -94,8 +94,9 @@ def run_in_one_process(
 
 
 def _run(demo: _Demo, view: LiveView, stopping: threading.Event, report: Path) -> RunRecord | None:
-    """Load the models and run the goal. Returns its record, or None where a signal came first; the report
-    then says so, as it does why a model could not be loaded.
+    """Load the models and run the goal. Returns its record, or None if a signal came first.
+
+    The report then says so. It also says why a model could not be loaded.
     """
     stages = Stages()
     try:
@@ -113,13 +114,13 @@ def _run(demo: _Demo, view: LiveView, stopping: threading.Event, report: Path) -
 
 
 def _loaded(demo: _Demo, stopping: threading.Event) -> Pair | None:
-    """Both models; None where a signal came first, which breaks their loading off."""
+    """Returns both models; None if a signal came first, which aborts the loading."""
     try:
         with interrupted_by_signals(), Pulse("loading both models"):
             return None if stopping.is_set() else demo.load()
     except KeyboardInterrupt:
         stopping.set()
-    except Exception:  # what an interrupt in a library has become
+    except Exception:  # a library may turn the interrupt into another exception
         if not was_interrupted():
             raise
         stopping.set()
@@ -127,13 +128,13 @@ def _loaded(demo: _Demo, stopping: threading.Event) -> Pair | None:
 
 
 def _free(_: Point) -> int:
-    """Of a point in a home that the robot has not seen yet: whether it is free shows on the way."""
+    """Returns that a point is free: in an unseen home that shows only on the way."""
     return -1
 
 
 @dataclass(frozen=True)
 class _Demo:
-    """One run. `world` holds the simulation's parameters, as its node has them."""
+    """One run. `world` holds the simulation's parameters, as for its node."""
 
     instruction: str
     config: DecodingConfig
@@ -143,7 +144,7 @@ class _Demo:
     video: bool
 
     def check(self) -> None:
-        """Raises InstructionError for a sentence that this robot would refuse."""
+        """Raise InstructionError for a sentence that this robot would refuse."""
         from outrider.runtime.plans.run_log import RunLog
         from outrider.runtime.plans.understanding import Understanding
 
@@ -155,13 +156,13 @@ class _Demo:
             ) from None
 
     def load(self) -> Pair:
-        """Returns both models. Raises OutriderError where one cannot be loaded."""
+        """Returns both models. Raises OutriderError if one cannot be loaded."""
         from outrider.runtime.datasets.held_out import load_pair
 
         return load_pair(self.folder)
 
     def run(self, pair: Pair, view: LiveView, is_stopped: Callable[[], bool], stages: Stages) -> RunRecord:
-        """Run the goal, and judge it."""
+        """Run the goal and judge it."""
         from outrider.runtime.mission.memory_queries import Recollection
         from outrider.runtime.no_ros.simulated_side import SimulatedSide
         from outrider.runtime.plans.errand import Errand
@@ -210,7 +211,10 @@ class _Demo:
         return open_simulator(home, world["seed"], world["odometry_noise"], world["legs"])
 
     def conditions(self) -> dict[str, Any]:
-        """What the run's figures depend on; `ros` tells it from a run of nodes."""
+        """Returns the conditions that the run's figures depend on.
+
+        `ros` is False, unlike in a run of nodes.
+        """
         return {
             "instruction": self.instruction,
             "ros": False,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A robot for a console, without ROS: both models and a simulated home, in a thread of their own."""
+"""A robot for a console, without ROS: both models and a simulated home, in their own thread."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 START_S = 600.0
 PICTURE_PERIOD_S, IDLE_PERIOD_S, STOP_PERIOD_S = 0.1, 0.1, 0.02
-# How long a broken off motion's momentum takes to be gone, at most.
+# The longest time until an aborted motion's momentum is gone.
 REST_STEPS, REST_STEP_S = 20, 0.05
 MEMORIES = 40
 SHAREABLE = RecordFilter(visibility=Visibility.SHAREABLE)
@@ -54,12 +54,12 @@ class _Goal:
     on_end: Callable[[GoalEnd], None]
     number: int
     refused: bool = False
-    """Given while the robot was held."""
+    """Whether it was given while the emergency stop was engaged."""
 
 
 @dataclass(frozen=True)
 class _World:
-    """What the thread works with."""
+    """The objects that the thread uses."""
 
     simulator: Simulator
     decoder: TextDecoder
@@ -69,15 +69,15 @@ class _World:
 
 
 class SimulatedRobot:
-    """Implements `console.robot.RobotPort`. Nobody drives it by hand: its fastest is zero.
+    """Implements `console.robot.RobotPort`. Nobody can drive it by hand: its `limits` are zero.
 
-    It moves at the pace of real time. A stop or a cancel ends a motion within one period of control.
+    It moves in real time. A stop or a cancellation ends a motion within one control period.
     """
 
     limits = Velocity()
 
     def __init__(self, world: Mapping[str, Any], folder: Path, vocabulary: Vocabulary | None) -> None:
-        """`world` holds the simulation's parameters, as its node has them. Raises OutriderError."""
+        """`world` holds the simulation's parameters, as for its node. Raises OutriderError."""
         self._parameters, self._folder, self._vocabulary = world, folder, vocabulary
         self._goals: queue.Queue[_Goal | None] = queue.Queue()
         self._newest = self._ended_before = self._stopped_before = 0
@@ -96,27 +96,30 @@ class SimulatedRobot:
             raise self._error
 
     def show_on(self, console: ConsoleServer) -> None:
-        """Tell this console how the robot stands, from now on."""
+        """Show the robot's state on this console from now on."""
         self._console = console
         console.update(link="local")
         console.see_by(SIM_CAMERA)
 
     def truth(self) -> tuple[Pose2D, Velocity]:
-        """Where the robot truly is, and how fast. Called in its own thread, from what it shows."""
+        """Returns the robot's true pose and velocity.
+
+        Call it in the robot's thread, from a console method.
+        """
         assert self._simulator is not None, "it shows nothing before it has started"
         return self._simulator.truth(), self._simulator.odometry().velocity
 
     def close(self) -> None:
-        """End what runs, and the thread."""
+        """End the running goal, and the thread."""
         self.cancel_goal()
         self._goals.put(None)
         self._thread.join()
 
     def drive(self, velocity: Velocity) -> None:
-        """Nothing: see `limits`."""
+        """Does nothing: see `limits`."""
 
     def set_e_stop(self, engaged: bool) -> bool:
-        """Hold the robot and end its goal, or release it; always taken."""
+        """Engage the emergency stop and end all goals, or release it. Returns True."""
         self._stopped = engaged
         if engaged:
             self._stopped_before = self._newest
@@ -124,21 +127,21 @@ class SimulatedRobot:
         return True
 
     def send_goal(self, instruction: str, on_end: Callable[[GoalEnd], None]) -> None:
-        """Run a goal once those before it have ended; none that is given while the robot is held."""
+        """Run a goal after those before it. It is refused if the emergency stop is engaged now."""
         with self._lock:
             self._newest += 1
             self._goals.put(_Goal(instruction, on_end, self._newest, self._stopped))
 
     def cancel_goal(self) -> None:
-        """End the goal that runs, and those that wait."""
+        """End the running goal and the waiting ones."""
         with self._lock:
             self._ended_before = self._newest
 
     def switch(self, asked: Switch, on_end: Callable[[str], None]) -> None:
-        """Nothing: both models are in this process, with no link between them."""
+        """Refuse: both models are in this process, without a link."""
         on_end(NOT_EMULATED)
 
-    # In the thread of the simulation, which draws its pictures there alone.
+    # These run in the simulation's thread: pictures can be rendered only there.
 
     def _run(self) -> None:
         with ExitStack() as stack:
@@ -153,7 +156,7 @@ class SimulatedRobot:
                 goal.on_end(self._carry_out(world, goal))
 
     def _next(self, world: _World) -> _Goal | None:
-        """The next goal; meanwhile the newest picture is shown."""
+        """Returns the next goal. Meanwhile the newest picture is shown."""
         watch = _Watch(self._console, world.simulator, lambda: False)
         while True:
             watch.console = self._console
@@ -221,7 +224,7 @@ class SimulatedRobot:
         return self._end_of(goal, GoalEnd(result.success, result.message))
 
     def _end_of(self, goal: _Goal, end: GoalEnd) -> GoalEnd:
-        """The end, or that the emergency stop has brought it."""
+        """Returns the end, or the emergency stop as its cause."""
         if end.success or goal.number > self._stopped_before:
             return end
         return GoalEnd(False, STOPPED if self._stopped else E_STOPPED)
@@ -235,7 +238,7 @@ class SimulatedRobot:
 
 
 class _Told(Recorder):
-    """Tells the console how motions end, too."""
+    """Also shows the ends of motions on the console."""
 
     def __init__(self, instruction: str, console: ConsoleServer | None) -> None:
         super().__init__(instruction)
@@ -249,7 +252,7 @@ class _Told(Recorder):
 
 
 def _come_to_rest(simulator: Simulator) -> None:
-    """A motion that was broken off leaves momentum: nothing steps the simulation on until the next one."""
+    """Brake: an aborted motion leaves momentum, and nothing advances the simulation until the next motion."""
     for _ in range(REST_STEPS):
         if not simulator.odometry().velocity.exceeds(SETTLED_MPS, SETTLED_RPS):
             return
@@ -258,7 +261,7 @@ def _come_to_rest(simulator: Simulator) -> None:
 
 @dataclass
 class _Watch:
-    """Shows a run on the console at its pace, and ends it where it is to end: raises Cancelled."""
+    """Shows a run on the console in real time. Raises Cancelled when the run is to end."""
 
     console: ConsoleServer | None
     simulator: Simulator
@@ -269,7 +272,7 @@ class _Watch:
     _plan: m.Plan = field(default_factory=m.Plan)
 
     def show(self, state: LiveState) -> None:
-        """A moment of the run."""
+        """Show a moment of the run, when it is due."""
         while not self.is_over():
             ahead_s = state.time_s - (time.monotonic() - self._began_s)
             if ahead_s <= 0.0:
@@ -281,7 +284,7 @@ class _Watch:
         self.look(self.simulator.odometry().pose)
 
     def look(self, pose: Pose2D) -> None:
-        """Show where the robot is by its odometry, as its map has it; its picture now and then."""
+        """Show the robot's pose by odometry, as in its map, and its picture at intervals."""
         if self.console is None:
             return
         self.console.show_pose(pose)
@@ -293,17 +296,17 @@ class _Watch:
             self._looked_s = time.monotonic()
 
     def say(self, line: str) -> None:
-        """The page shows the same by itself."""
+        """Does nothing: the page shows the same by itself."""
 
     def show_plan(self, progress: Progress) -> None:
-        """How far the plan is."""
+        """Show how far the plan is."""
         running = progress.current < len(progress.steps)
         self._plan = m.Plan(progress.steps, progress.current, running, progress.targets)
         if self.console is not None:
             self.console.show(self._plan)
 
     def stand(self) -> None:
-        """Show where the robot stands."""
+        """Show the robot's final pose."""
         if self.console is not None:
             self.console.show(m.Plan(self._plan.steps, self._plan.current))
             self.console.show_pose(self.simulator.odometry().pose)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A simulated robot as a goal's loop sees it, without nodes: what the text tells moves it at once."""
+"""A simulated robot for a goal's loop, without nodes: a text's action moves it at once."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from outrider.simulation.simulator import Simulator
 
 
 class View(Protocol):
-    """What shows a run as it happens."""
+    """Shows a run as it happens."""
 
     def show(self, state: LiveState) -> None:
-        """A moment of the run. May raise Cancelled, which ends it where it is."""
+        """Show a moment of the run. May raise Cancelled, which ends the run."""
 
     def say(self, line: str) -> None:
-        """A line about the run."""
+        """Show a line about the run."""
 
 
 class SimulatedSide:
     """Implements `robot_side.RobotSide` in one thread, maps the floor, and records the run.
 
-    Its clock counts real seconds while a text is decoded, and the simulation's while the robot moves. With
-    `video` camera pictures are recorded too. What the texts say was seen goes into the memory of
-    `recollection`, as by the memory node.
+    Its clock counts real seconds while a text is decoded, and simulated ones while the robot moves. With
+    `video` camera pictures are recorded too. Things that the texts report go into the memory of
+    `recollection`, as with the memory node.
     """
 
     def __init__(
@@ -60,25 +60,25 @@ class SimulatedSide:
         self._record()
 
     def now_s(self) -> float:
-        """Seconds since this object was made."""
+        """Returns seconds since this object was made."""
         if self._moving_since is None:
             return time.monotonic() + self._ahead_s
         began_s, simulated_s = self._moving_since
         return began_s + self.simulator.time_s - simulated_s
 
     def frame_after(self, stamp_s: float, timeout_s: float) -> Frame | None:
-        """A frame of now; the clock goes on to `stamp_s` first, as the robot stands until then."""
+        """Returns a frame of now. The clock first advances to `stamp_s`, as the robot stands until then."""
         self._ahead_s += max(0.0, stamp_s + 1e-6 - self.now_s())
         return Frame(self.simulator.frame_jpeg(), self.now_s())
 
     def odometry(self) -> Odometry:
-        """That of now. The floor is seen where it is asked for: the robot stands there."""
+        """Returns the current odometry, and adds the current scan to the floor map."""
         odometry = self.simulator.odometry()
         self.floor.see(odometry.pose, self.simulator.scan())
         return replace(odometry, stamp_s=self.now_s())
 
     def tell(self, update: StepUpdate) -> None:
-        """Move once the whole text is there, for both models run in this thread. Raises MemoryStoreError."""
+        """Move once the whole text is there: both models run in this thread. Raises MemoryStoreError."""
         self._recorder.on_text(update, LinkState.LOCAL.value, self.now_s())
         self._recorder.on_tokens(update.step, update.trace)
         self._show()
@@ -89,7 +89,7 @@ class SimulatedSide:
             self._recorder.on_motion_end(self._ends[key], self.now_s())
 
     def tell_prompt(self, update: StepUpdate, request: DecodeRequest) -> None:
-        """Nobody reads them here."""
+        """Does nothing: the simulation has no subscriber for prompts."""
 
     def tell_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
         """Record the statistics of a text's rounds."""
@@ -97,30 +97,30 @@ class SimulatedSide:
             self._recorder.on_round(update.step, self._recorder.strategy, stats)
 
     def motion_end(self, session_id: str, step: int, timeout_s: float) -> MotionEnd | None:
-        """The report of a motion, which has ended when its text was told."""
+        """Returns the report of a motion. It has ended before `tell` returns."""
         return self._ends.get((session_id, step))
 
     def pause(self, duration_s: float) -> None:
-        """The clock goes on by so much, however long whoever shows the run takes over it."""
+        """Advance the clock by this duration, however long the view takes."""
         then_s = self.now_s() + duration_s
         self._ahead_s = then_s - time.monotonic()
         self._show()
         self._ahead_s = then_s - time.monotonic()
 
     def on_progress(self, progress: Progress) -> None:
-        """Say the plan's next step, and keep it."""
+        """Show and record the plan's next step."""
         self._recorder.truth = self.truth()
         self._recorder.on_progress(progress)
         if progress.words:
             self._view.say(f"{self.now_s():6.1f} s  {progress.words}")
 
     def truth(self) -> Truth:
-        """The pose, the distance to the home's target, and the collisions so far."""
+        """Returns the pose, the distance to the home's target, and the collisions so far."""
         pose, target = self.simulator.truth(), self.simulator.home.target
         return Truth(pose, pose.distance_to(target.x, target.y), self.simulator.collisions)
 
     def _remember(self, key: tuple[str, int], update: StepUpdate) -> None:
-        """Take over what a text says was seen from where the robot stands, before it moves on."""
+        """Record what a text reports as seen from the current pose, before the robot moves on."""
         if self._observer is not None and update.state is not StepState.WITHDRAWN:
             is_finished, pose = update.state is StepState.FINISHED, self.simulator.odometry().pose
             self._observer.on_text(key, update.text, is_finished, pose, time.time())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What differs between the ROS 2 distributions that Outrider runs on, in one table."""
+"""One table of the differences between the supported ROS 2 distributions."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _RANGE = {"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
 
 @dataclass(frozen=True)
 class Distro:
-    """What differs in one ROS 2 distribution.
+    """The properties of one ROS 2 distribution.
 
-    `gazebo` is the release that belongs to it; `stay_local` sets that discovery stays on this machine;
-    `nav2_stamps` says whether nav2 sends and takes TwistStamped unless told otherwise, `mux_stamps` the same
-    of twist_mux.
+    `gazebo` is its Gazebo release. `stay_local` are the variables that keep discovery on this machine.
+    `nav2_stamps` says whether nav2 sends and takes TwistStamped by default, `mux_stamps` the same of
+    twist_mux.
     """
 
     gazebo: str
@@ -26,7 +26,7 @@ class Distro:
 
 
 DISTROS = {
-    # The newer variable is unknown to it; the others warn of the older one, which overrides the newer.
+    # Humble does not know the newer variable. The others warn of the older one, which overrides the newer.
     "humble": Distro("fortress", {"ROS_LOCALHOST_ONLY": "1"}, nav2_stamps=False, mux_stamps=False),
     "jazzy": Distro("harmonic", _RANGE, nav2_stamps=False, mux_stamps=True),
     "kilted": Distro("ionic", _RANGE, nav2_stamps=True, mux_stamps=True),
@@ -37,10 +37,10 @@ FIRST_PYTHON, LAST_PYTHON = (3, 10), (3, 14)
 
 
 def distro_name() -> str:
-    """The sourced distribution, or the one whose wheels are used by default."""
+    """Returns the sourced distribution, or the one whose wheels are the default."""
     return os.environ.get("ROS_DISTRO") or DEFAULT
 
 
 def stay_local(env: Mapping[str, str]) -> Mapping[str, str]:
-    """The variables that keep discovery on this machine, for the distribution of an environment."""
+    """Returns the variables that keep discovery on this machine, for an environment's distribution."""
     return DISTROS.get(env.get("ROS_DISTRO", ""), DISTROS[DEFAULT]).stay_local

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `gazebo.launch.py` starts beside our nodes: a world made for its arguments, Gazebo, and the bridge."""
+"""What `gazebo.launch.py` starts besides Outrider's nodes: a world, Gazebo, and the bridge."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from outrider.simulation.sdf import RELEASES, world_sdf
 
 BRIDGE_PACKAGE = "ros_gz_bridge"
 WORLD_FILE, BRIDGE_FILE = "home.sdf", "gazebo_bridge.yaml"
-# By either name, as of another release, whoever looks at Gazebo's topics chooses a part of its transport.
+# The variable that selects a partition of Gazebo's transport; it has two names, by release.
 PARTITIONS = "GZ_PARTITION", "IGN_PARTITION"
 
 
@@ -44,13 +44,13 @@ def prepare_gazebo(parameters: Mapping[str, Value], folder: Path) -> GazeboRun:
             world_sdf(home, release, str(parameters["frame_prefix"]), int(parameters["scan_hz"]))
         )
         bridge.write_text(bridge_text(release))
-    # Without the window the server alone runs, and renders for the sensors without a screen.
+    # Without the window only the server runs, and renders for the sensors without a screen.
     window = () if parameters["gui"] else ("-s", "--headless-rendering")
     return GazeboRun((*_program(release), "-r", *window, str(world)), world, bridge)
 
 
 def check_installed(release: str) -> None:
-    """Raises ConfigError for an unknown release, and where its program or its bridge is not there."""
+    """Raise ConfigError for an unknown release, or if its program or its bridge is not installed."""
     program = _program(release_of(release))[0]
     remedy = f"sudo apt-get install ros-{distro_name()}-ros-gz"
     if shutil.which(program) is None:
@@ -61,10 +61,10 @@ def check_installed(release: str) -> None:
 
 
 def own_partition(namespace: str) -> dict[str, str]:
-    """The variables that keep Gazebo's topics apart from those of every other Gazebo.
+    """Returns the variables that separate Gazebo's topics from those of every other Gazebo.
 
-    In a part of the transport where another one publishes /clock a second says nothing there, and a velocity
-    moves the robots of both. A part that the environment names is kept.
+    Where another Gazebo publishes /clock, a second one does not publish it, and a velocity moves the robots
+    of both. A partition that the environment names is kept.
     """
     given = next(filter(None, map(os.environ.get, PARTITIONS)), f"outrider_{os.getpid()}")
     name = "_".join(filter(None, (given, *namespace.split("/"))))
@@ -72,7 +72,7 @@ def own_partition(namespace: str) -> dict[str, str]:
 
 
 def release_of(given: str) -> str:
-    """The given release, or the one that belongs to the sourced ROS. Raises ConfigError for another."""
+    """Returns the given release, or that of the sourced ROS. Raises ConfigError if it is unknown."""
     distro = DISTROS.get(os.environ.get("ROS_DISTRO", ""))
     release = given or (distro.gazebo if distro else "")
     if release not in RELEASES:
@@ -88,6 +88,6 @@ def _program(release: str) -> tuple[str, ...]:
 
 
 def bridge_text(release: str) -> str:
-    """The bridge's configuration with the message types of a release."""
+    """Returns the bridge's configuration with the message types of a release."""
     text = config_file(BRIDGE_FILE).read_text()
     return text.replace("gz.msgs.", "ignition.msgs.") if release == "fortress" else text

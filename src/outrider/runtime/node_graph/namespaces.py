@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What keeps robots apart that share a domain or a machine: all of it follows from a robot's namespace."""
+"""Keeps robots apart that share a domain or a machine, by the robot's namespace."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FORM = r"(/?[A-Za-z_]\w*)(/[A-Za-z_]\w*)*/?"
 
 
 def checked_namespace(text: str) -> str:
-    """The namespace with a slash before it, or "" for none. Raises ConfigError for what is no namespace."""
+    """Returns the namespace with a leading slash, or "" for none. Raises ConfigError if it is invalid."""
     if text.strip("/") and not re.fullmatch(_FORM, text):
         raise ConfigError(
             f"namespace={text!r} must be words of letters, digits and _, such as go2 or fleet/go2"
@@ -26,27 +26,27 @@ def checked_namespace(text: str) -> str:
 
 
 def diagnostics_name(namespace: str, node: str) -> str:
-    """The name of a node's status in /diagnostics, which the nodes of all robots share."""
+    """Returns the name of a node's status in /diagnostics, which the nodes of all robots share."""
     return f"{namespace}/outrider/{node}".strip("/")
 
 
 def spec_of_status(name: str) -> str:
-    """Which node of ours a status in /diagnostics is of, whatever its namespace; empty for another's."""
+    """Returns the Outrider node of a status in /diagnostics, in any namespace; empty for other nodes."""
     above, _, spec = name.rpartition("/")
     return spec if above.rpartition("/")[2] == "outrider" else ""
 
 
 def has_own_tf(renamed: Sequence[tuple[str, str]]) -> bool:
-    """Whether /tf is remapped into the robot's namespace, as nav2 does: frames then need no prefix."""
+    """Whether /tf is remapped into the robot's namespace, as nav2 does. Frames then need no prefix."""
     return any(source == "/tf" and not target.startswith("/") for source, target in renamed)
 
 
 def apart(graph: Graph, namespace: str, own_tf: bool, endpoint: str) -> dict[str, dict[str, Any]]:
-    """Values of a graph in a namespace in place of the defaults, for parameter files to go over.
+    """Returns values for a graph in a namespace. They replace defaults; parameter files override them.
 
-    Frames get the namespace before their names. A simulated Go2 has its topics there too; a real one has them
-    where its firmware does. `endpoint` is one that nobody uses, for a verifier of this robot alone; its
-    console takes a free port.
+    Frames get the namespace as a prefix. A simulated Go2 has its topics there too; a real one's are where
+    its firmware puts them. `endpoint` is a free one, for a verifier of this robot alone. The console takes
+    a free port.
     """
     if not namespace:
         return {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which nodes run together, and the arguments that a person may give to each such graph."""
+"""The graphs of nodes that run together, and the arguments of each graph."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from outrider.runtime.node_graph.shared_parameters import FRAME_PREFIX, GO2_PREF
 
 @dataclass(frozen=True)
 class Argument:
-    """What a person gives to a launch file, and the (node, parameter) pairs it sets."""
+    """A launch argument, and the (node, parameter) pairs that it sets."""
 
     name: str
     targets: tuple[tuple[str, str], ...]
@@ -23,16 +23,16 @@ class Argument:
         return self.parameter().default
 
     def parameter(self) -> Parameter:
-        """The first that it sets; the others are of its kind."""
+        """Returns the first parameter that it sets; the others are of the same kind."""
         node, name = self.targets[0]
         return next(p for p in NODES[node].parameters if p.name == name)
 
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes that are started together, with the arguments a person may give; `mission` ends them all.
+    """Nodes that are started together, and their arguments. The end of `mission` ends them all.
 
-    Those of `always` are started whether anybody wants them or not.
+    The nodes in `always` are started even if no parameter asks for them.
     """
 
     nodes: tuple[str, ...]
@@ -262,7 +262,7 @@ CLOUD_GRAPH = Graph(
 
 
 def wanted_nodes(graph: Graph, parameters: Mapping[str, Mapping[str, Value]]) -> tuple[str, ...]:
-    """The nodes of a graph to start: without those that nobody wants."""
+    """Returns the nodes of a graph to start, without those that no parameter asks for."""
     specs = (NODES[name] for name in graph.nodes)
     return tuple(
         s.name for s in specs if not s.wanted_by or s.name in graph.always or parameters[s.name][s.wanted_by]

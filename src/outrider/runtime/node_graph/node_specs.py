@@ -2,7 +2,7 @@
 """The nodes of Outrider and their parameters, described once.
 
 The nodes declare their parameters from here, the launch files and the supervisor start processes from here,
-and the parameter files are tested against it. Nothing of ROS is imported.
+and the parameter files are tested against it. It imports nothing of ROS.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _SAMPLING_PARAMETERS = (
     Parameter("top_k", 0, "how many of the likeliest tokens are drawn from; 0 for all", 0, MAX_VOCABULARY),
     Parameter("seed", 0, "of the draws: the same one writes the same texts", 0, (1 << 63) - 1),
 )
-"""ROS has no integer above 2^63 - 1, so a node takes half of the seeds that `Sampling` does."""
+"""ROS has no integer above 2^63 - 1, so a node accepts half of the seeds that `Sampling` does."""
 
 _MEMORY_PARAMETERS = (
     Parameter(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nodes that set a robot tasks or watch it, and their parameters."""
+"""The nodes that give a robot tasks or watch it, and their parameters."""
 
 from __future__ import annotations
 

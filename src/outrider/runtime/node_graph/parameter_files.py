@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ROS parameter files in the forms that ROS takes: namespaces, wildcards, dumps, other packages' sections."""
+"""Reads ROS parameter files in all of ROS's forms: namespaces, wildcards, dumps, other packages' sections."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ Note = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Section:
-    """The values under one `ros__parameters`. `address` is absolute and may hold the wildcards * and **."""
+    """The values under one `ros__parameters`.
+
+    `address` is absolute and may contain the wildcards * and **.
+    """
 
     address: str
     values: Mapping[str, Any]
@@ -52,9 +55,10 @@ class Section:
         return bool(self.namespace) and "*" not in self.namespace
 
     def reaches(self, node: str, namespace: str) -> bool:
-        """Whether it is for a node of the robot in `namespace`, "" where the robot has none.
+        """Whether it applies to a node of the robot in `namespace`, "" for a robot without one.
 
-        A section without a namespace is for every robot; a robot without one takes those of any namespace.
+        A section without a namespace is for every robot. A robot without one accepts those of any
+        namespace.
         """
         if not namespace or not self.namespace:
             return _matches(f"/{self.node}", f"/{node}")
@@ -64,11 +68,11 @@ class Section:
 def read_parameter_file(
     path: Path, namespace: str = "", note: Note = _log.warning
 ) -> dict[str, dict[str, Any]]:
-    """The parameters that a ROS parameter file gives to each node of the robot in `namespace`.
+    """Returns the parameters that a ROS parameter file gives to each node of the robot in `namespace`.
 
-    The namespace begins with a slash, or is empty where the robot has none.
-    The more a section names, the more it counts: /** least, then /go2/**, action, and /go2/action most.
-    `note` is told what is left out. Raises ConfigError for an unreadable file and for a likely typo.
+    The namespace begins with a slash, or is empty. A more specific section takes precedence: /** is
+    weakest, then /go2/**, action, and /go2/action. `note` gets a message for each part that is ignored.
+    Raises ConfigError for an unreadable file and for a likely typo.
     """
     given: dict[str, dict[str, Any]] = {}
     try:
@@ -96,7 +100,7 @@ def write_parameter_file(
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML as ROS reads it: a section given twice counts as one, and 1e-1 is a number."""
+    """YAML as ROS reads it: a section given twice is merged, and 1e-1 is a number."""
 
 
 _Loader.add_implicit_resolver(
@@ -121,7 +125,7 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[str, Any]:
 
 
 def _merged(first: dict[str, Any], second: dict[str, Any], place: yaml.Node) -> dict[str, Any]:
-    """Two mappings of one key as one; ConfigError for a value that both give."""
+    """Returns two mappings of one key merged; ConfigError for a value that both give."""
     merged = dict(first)
     for key, value in second.items():
         if isinstance(value, dict) and isinstance(merged.get(key), dict):
@@ -146,7 +150,7 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 def _sections(tree: Mapping[str, Any], above: str = "") -> Iterator[Section]:
-    """Every section; nested keys and keys with slashes are namespaces alike."""
+    """Yields every section. Nested keys and keys with slashes are both namespaces."""
     for key, value in tree.items():
         address = f"{above}/{key.strip('/')}"
         if not isinstance(value, dict) or not value:
@@ -160,14 +164,14 @@ def _sections(tree: Mapping[str, Any], above: str = "") -> Iterator[Section]:
 
 
 def _matches(pattern: str, name: str) -> bool:
-    """Whether a node's full name fits an address: * is one word of it, ** any number."""
+    """Whether a node's full name matches an address: * is one word of it, ** any number."""
     words = (re.escape(word) for word in pattern.split("/")[1:])
     forms = {r"\*": "/[^/]+", r"\*\*": "(/[^/]+)*"}
     return re.fullmatch("".join(forms.get(word, f"/{word}") for word in words), name) is not None
 
 
 def _is_ours(section: Section, namespace: str, note: Note) -> bool:
-    """Whether the section is for nodes of this robot. Says what is left out; ConfigError for a typo."""
+    """Whether the section is for nodes of this robot. Notes ignored ones; ConfigError for a typo."""
     if not section.names_a_node:
         _note_unknown(section, note)
     elif section.node not in NODES:
@@ -184,7 +188,7 @@ def _is_ours(section: Section, namespace: str, note: Note) -> bool:
 
 
 def _note_unknown(section: Section, note: Note) -> None:
-    """What no node of ours has in a section for all nodes may be another package's, or a typo."""
+    """Note unknown parameters in a section for all nodes; ConfigError if one is a likely typo."""
     known = [p.name for spec in NODES.values() for p in spec.parameters]
     unknown = [name for name in section.values if name not in known and not is_ros_own(name)]
     for name in unknown:
@@ -195,7 +199,7 @@ def _note_unknown(section: Section, note: Note) -> None:
 
 
 def _check_name(section: Section) -> None:
-    """ConfigError where a node's name is near to one of ours and the section holds that node's parameters."""
+    """Raise ConfigError if a node's name resembles one of Outrider's, and the section has its parameters."""
     names = {spec.name: spec for spec in NODES.values()} | {spec.executable: spec for spec in NODES.values()}
     near = difflib.get_close_matches(section.node, names, 1, 0.75)
     own = [name for name in section.values if not is_ros_own(name)]
@@ -210,14 +214,14 @@ def _is_foreign(spec: NodeSpec, values: Mapping[str, Any]) -> bool:
 
 
 def _known(spec: NodeSpec, values: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
-    """Those of the values that a node has, or every node of ROS."""
+    """Returns those of the values that a node has, or that every ROS node has."""
     known = {parameter.name for parameter in spec.parameters}
     given = values if isinstance(values, Mapping) else dict.fromkeys(values)
     return {name: value for name, value in given.items() if name in known or is_ros_own(name)}
 
 
 def _check_one_robot(sections: Sequence[Section], namespace: str) -> None:
-    """ConfigError where a robot without a namespace would take the sections of several."""
+    """Raise ConfigError if a robot without a namespace would accept the sections of several."""
     named = sorted({section.namespace for section in sections if section.names_a_namespace})
     if not namespace and len(named) > 1:
         raise ConfigError(f"is for robots in the namespaces {', '.join(named)}: say which by namespace:=")

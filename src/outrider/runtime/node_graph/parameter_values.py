@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The values of a graph's parameters: defaults, under those of a file, under given arguments."""
+"""The values of a graph's parameters: defaults, overridden by a file, overridden by arguments."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def argument_help(graph: Graph, name: str, base: Mapping[str, Mapping[str, Any]]) -> str:
-    """What an argument is, what it may be, and what holds where it is not given: `base`, or the default."""
+    """Returns an argument's description, its choices, and its default: from `base`, or the parameter's."""
     argument = ARGUMENTS[name]
     parameter = argument.parameter()
     words = [parameter.description]
@@ -44,14 +44,14 @@ def argument_help(graph: Graph, name: str, base: Mapping[str, Mapping[str, Any]]
 def laid_over(
     base: Mapping[str, Mapping[str, Any]], over: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """The parameters of `base` with those of `over` in their place."""
+    """Returns the parameters of `base`, overridden by those of `over`."""
     return {node: {**base.get(node, {}), **over.get(node, {})} for node in {**base, **over}}
 
 
 def graph_parameters(
     graph: Graph, base: Mapping[str, Mapping[str, Any]], arguments: Mapping[str, Any]
 ) -> dict[str, dict[str, Value]]:
-    """Every parameter of every node of a graph: defaults, then a parameter file's, then given arguments."""
+    """Returns all parameters of all nodes of a graph: defaults, then a file's, then arguments."""
     unknown = sorted(set(arguments) - set(graph.arguments))
     if unknown:
         raise ConfigError(f"unknown argument {', '.join(unknown)}; known: {', '.join(graph.arguments)}")
@@ -70,7 +70,7 @@ def graph_parameters(
 
 
 def _checked(node: str, given: Mapping[str, Any]) -> dict[str, Value]:
-    """All parameters of a node, with those of every ROS node as they are given."""
+    """Returns all parameters of a node, with ROS's own ones as given."""
     ros_own = {name: value for name, value in given.items() if is_ros_own(name)}
     if not isinstance(ros_own.get("use_sim_time", False), bool):
         raise ConfigError(f"{node}: parameter use_sim_time={ros_own['use_sim_time']!r} must be of type bool")
@@ -78,7 +78,7 @@ def _checked(node: str, given: Mapping[str, Any]) -> dict[str, Value]:
 
 
 def _name_simulated_home(parameters: dict[str, dict[str, Value]]) -> None:
-    """What is remembered in one simulated home does not hold in another."""
+    """Name the home after the simulation: memories of one simulated home do not hold in another."""
     simulation = parameters.get(SIMULATION.name) or parameters.get(GAZEBO.name)
     if simulation is None:
         return
@@ -89,7 +89,7 @@ def _name_simulated_home(parameters: dict[str, dict[str, Value]]) -> None:
 
 
 def argument_value(name: str, text: str) -> Any:
-    """A launch argument's text in its parameter's type. Raises ConfigError for another."""
+    """Returns a launch argument's text in its parameter's type. Raises ConfigError if it does not fit."""
     kind = type(ARGUMENTS[name].default())
     try:
         return {"true": True, "false": False}[text.lower()] if kind is bool else kind(text)

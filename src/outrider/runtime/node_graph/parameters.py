@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node and its parameters are: names, types, what is allowed, and the check of given values."""
+"""Descriptions of nodes and parameters: names, types, allowed values, and the check of given values."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from outrider.core.errors import ConfigError
 from outrider.core.files.given_file import in_home
 
 Value = bool | int | float | str
-# What every node of ROS has beside its own: `ros2 param dump` writes them too.
+# Parameters that every ROS node has besides its own; `ros2 param dump` writes them too.
 ROS_OWN = ("use_sim_time", "start_type_description_service", "qos_overrides")
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter: its type is its default's, and what it may be.
+    """One parameter: its type is its default's.
 
-    A `live` one holds from when it is set; the others are read when the node is configured. One with
-    `is_path` may name a file or folder, and then begin with `~`.
+    A `live` one takes effect when it is set; the others are read when the node is configured. One with
+    `is_path` may name a file or folder, and then may begin with `~`.
     """
 
     name: str
@@ -36,7 +36,10 @@ class Parameter:
     is_path: bool = False
 
     def checked(self, value: Any, owner: str) -> Value:
-        """The value in this parameter's type; ConfigError names the parameter, its value, what is allowed."""
+        """Returns the value in this parameter's type.
+
+        ConfigError names the parameter, its value, and the allowed values.
+        """
         kind = type(self.default)
         if kind is float and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
@@ -65,10 +68,11 @@ class Parameter:
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """A node: its name in the graph, its module among `outrider.nodes`, and its parameters.
+    """A node: its name in the graph, its module in `outrider.nodes`, and its parameters.
 
-    Where `wanted_by` names a parameter, the node is started only if that is set. A `restarted` one is started
-    again where it ends while the others run: nothing but the robot's standing depends on its having run.
+    If `wanted_by` names a parameter, the node is started only if that is set. A `restarted` node is started
+    again if it ends while the others run. Nothing depends on its earlier state: the robot only stands
+    meanwhile.
     """
 
     name: str
@@ -79,7 +83,7 @@ class NodeSpec:
 
     @property
     def module(self) -> str:
-        """What `python -m` starts where no executable is installed."""
+        """The module for `python -m` if no executable is installed."""
         return f"outrider.nodes.{self.place}"
 
     @property
@@ -88,7 +92,7 @@ class NodeSpec:
         return self.place.rpartition(".")[2]
 
     def checked(self, values: Mapping[str, Any]) -> dict[str, Value]:
-        """All parameters, given ones validated; ConfigError for a wrong or an unknown one."""
+        """Returns all parameters, given ones validated; ConfigError for a wrong or an unknown one."""
         known = {parameter.name: parameter for parameter in self.parameters}
         unknown = sorted(set(values) - set(known))
         if unknown:
@@ -99,10 +103,10 @@ class NodeSpec:
 
 
 def is_ros_own(name: str) -> bool:
-    """Whether a parameter, also one within a group, is of those that every node of ROS has."""
+    """Whether a parameter, also one in a group, is one that every ROS node has."""
     return name.partition(".")[0] in ROS_OWN
 
 
 def near_name(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
-    """The known name that is written most like another, or an empty text where none is."""
+    """Returns the known name with the most similar spelling, or an empty text if none is similar."""
     return next(iter(difflib.get_close_matches(name, list(known), 1, likeness)), "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a node that has ended is started again: the same for launch files and for `outrider demo`."""
+"""Decides when an ended node is started again, for launch files and for `outrider demo`."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ MOST, WITHIN_S = 5, 120.0
 
 
 class Restarts:
-    """The restarts of one node. While it is away the robot stands: nothing of before moves it."""
+    """Counts the restarts of one node.
+
+    While it is away the robot stands, and nothing from before moves it.
+    """
 
     def __init__(self, spec: NodeSpec, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._spec, self._clock_s = spec, clock_s
         self._times_s: list[float] = []
 
     def allow(self, status: int) -> bool:
-        """Whether it is started again after an end with this exit status; counts as a restart if so.
+        """Whether to start it again after this exit status; counts as a restart if so.
 
-        Not a node that could not start, nor one that has ended MOST times WITHIN_S already.
+        A node that could not start, or that was restarted MOST times WITHIN_S already, is not.
         """
         now_s = self._clock_s()
         self._times_s = [at_s for at_s in self._times_s if now_s - at_s < WITHIN_S]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nodes that stand for a robot's world, and their parameters: MuJoCo's, and those before Gazebo's."""
+"""The nodes that simulate a robot's world, and their parameters: MuJoCo's, and those for Gazebo."""
 
 from __future__ import annotations
 

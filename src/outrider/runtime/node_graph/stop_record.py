@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An engaged emergency stop, kept for the process that follows a node that died."""
+"""Keeps an engaged emergency stop on disk for the process that replaces a node that died."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from outrider.runtime.common.ending_signals import PARENT_VARIABLE
 
 
 class StopRecord:
-    """A file that is there while the emergency stop of one node is engaged.
+    """A file that exists while the emergency stop of one node is engaged.
 
-    It counts as long as the process lives that starts the node again (PARENT_VARIABLE). A node that a person
-    starts has no record: whoever starts it knows of the stop.
+    It counts while the process lives that restarts the node (PARENT_VARIABLE). A node that a person starts
+    has no record: that person decides about the stop.
     """
 
     def __init__(self, node: str) -> None:
-        """`node` is its full name, such as /go2/action. Removes the records of processes that ended."""
+        """`node` is its full name, such as /go2/action.
+
+        Removes the records of processes that have ended.
+        """
         parent = _identity(os.environ.get(PARENT_VARIABLE, ""))
         self._folder = home_folder() / "emergency_stops"
         self._file = self._folder / f"{parent}{node.replace('/', '.')}" if parent else None
@@ -31,7 +34,7 @@ class StopRecord:
         return self._file is not None and self._file.is_file()
 
     def keep(self, engaged: bool) -> None:
-        """Write or remove the record. Raises ConfigError where it cannot be written."""
+        """Write or remove the record. Raises ConfigError if it cannot be written."""
         if self._file is None:
             return
         if engaged:
@@ -48,11 +51,12 @@ class StopRecord:
 
 
 def _identity(pid: str) -> str:
-    """A process's number with the time of its start, so that no later process of the same number passes for
-    it; an empty text where there is no such process.
+    """Returns a process's id with its start time, so that a later process of the same id differs.
+
+    Empty if there is no such process.
     """
     try:
-        # After the name in brackets, which may hold anything: the state first, the start as the 20th.
+        # After the name in brackets, which may contain anything: the state is first, the start time the 20th.
         started = Path(f"/proc/{int(pid)}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, ValueError):
         return ""

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of a run: its map, its film, its animation."""
+"""Pictures of a run: its map, its video, its animation."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The map of a run: walls, furniture, things in their colours, ways, steps, a scale.
+"""Draws the map of a run: walls, furniture, things in their colours, paths, steps, a scale.
 
 Pictures are uint8 (H, W, 3) in OpenCV's BGR order.
 """
@@ -40,7 +40,7 @@ DASH_M, NEAR_PX, STEP_PX = 0.1, 28, 17
 
 @dataclass(frozen=True)
 class MapView:
-    """Where metres lie in a picture: x to the right, y up."""
+    """Maps metres to pixels: x to the right, y up."""
 
     width: int
     height: int
@@ -56,7 +56,7 @@ class MapView:
 
 
 def fit_view(width: int, height: int, home: Home | None, poses: Sequence[Pose2D]) -> MapView:
-    """A view that holds the home, or else the poses."""
+    """Returns a view that contains the home, or the poses if there is none."""
     if home is not None:
         xs = [value for room in home.rooms for value in (room.x0, room.x1)]
         ys = [value for room in home.rooms for value in (room.y0, room.y1)]
@@ -71,8 +71,9 @@ def fit_view(width: int, height: int, home: Home | None, poses: Sequence[Pose2D]
 
 
 def draw_map(view: MapView, home: Home | None, way: Sequence[Pose2D] = ()) -> Picture:
-    """The ground plan without a robot, with names clear of its `way`; blank paper where the surroundings are
-    unknown.
+    """Returns the ground plan without a robot, or blank paper for an unknown home.
+
+    Names avoid the robot's `way`.
     """
     picture = np.full((view.height, view.width, 3), PAPER, np.uint8)
     if home is None:
@@ -92,7 +93,7 @@ def draw_map(view: MapView, home: Home | None, way: Sequence[Pose2D] = ()) -> Pi
 def draw_path(
     picture: Picture, view: MapView, poses: Sequence[Pose2D], colour: Colour, thickness: int
 ) -> None:
-    """A line through the poses, drawn in place."""
+    """Draw a line through the poses, in place."""
     points = [view.pixel(pose.x, pose.y) for pose in poses]
     if len(points) > 1:
         cv2.polylines(picture, [np.array(points, np.int32)], False, colour, thickness, cv2.LINE_AA)
@@ -101,7 +102,7 @@ def draw_path(
 def draw_dashes(
     picture: Picture, view: MapView, points: Sequence[Point], colour: Colour, thickness: int
 ) -> None:
-    """A dashed line through points (x, y) in metres, drawn in place."""
+    """Draw a dashed line through points (x, y) in metres, in place."""
     for (ax, ay), (bx, by) in pairwise(points):
         length_m = max(1e-6, math.hypot(bx - ax, by - ay))
         for index in range(math.ceil(length_m / (2 * DASH_M))):
@@ -111,7 +112,7 @@ def draw_dashes(
 
 
 def draw_steps(picture: Picture, view: MapView, steps: Sequence[tuple[int, Pose2D]]) -> None:
-    """The number of each step where it began; steps at one place share a mark, such as 1-4."""
+    """Draw the number of each step where it began. Steps at one place share a mark, such as 1-4."""
     for numbers, pose in _by_place(view, steps):
         x, y = view.pixel(pose.x, pose.y)
         label = str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}"
@@ -123,7 +124,7 @@ def draw_steps(picture: Picture, view: MapView, steps: Sequence[tuple[int, Pose2
 
 
 def _by_place(view: MapView, steps: Sequence[tuple[int, Pose2D]]) -> list[tuple[list[int], Pose2D]]:
-    """Steps that follow each other nearer than their marks are wide, together."""
+    """Returns the steps, grouped if they follow each other closer than a mark's width."""
     places: list[tuple[list[int], Pose2D]] = []
     for number, pose in steps:
         if places and places[-1][1].distance_to(pose.x, pose.y) * view.px_per_m < NEAR_PX:
@@ -134,7 +135,7 @@ def _by_place(view: MapView, steps: Sequence[tuple[int, Pose2D]]) -> list[tuple[
 
 
 def draw_scale(picture: Picture, view: MapView) -> None:
-    """A bar of one metre at the lower left."""
+    """Draw a bar of one metre at the lower left."""
     left, y, length = 24, picture.shape[0] - 14, round(view.px_per_m)
     cv2.line(picture, (left, y), (left + length, y), INK, 3)
     for x in (left, left + length):
@@ -143,7 +144,7 @@ def draw_scale(picture: Picture, view: MapView) -> None:
 
 
 def draw_robot(picture: Picture, view: MapView, pose: Pose2D, colour: Colour | None) -> None:
-    """The body to scale, with a nose where it looks; its outline alone without a colour."""
+    """Draw the body to scale, with a nose at its front; only its outline without a colour."""
     body = Footprint()
     outline = _placed(view, pose, [(1, 1), (1, -1), (-1, -1), (-1, 1)], body)
     if colour is not None:
@@ -165,7 +166,7 @@ def _draw_furniture(picture: Picture, view: MapView, piece: HomeObject, rect: Re
 
 
 def _draw_names(picture: Picture, view: MapView, home: Home, way: Sequence[Pose2D]) -> None:
-    """What things are called, beside each; the target's name has the first choice of place."""
+    """Draw the names of things next to them. The target's name is placed first."""
     size_px = max(11.0, 0.15 * view.px_per_m)
     boxes = [(piece, _box(view, rect)) for piece, rect in home.furniture]
     boxes += [(thing, _box_of(view, thing)) for thing in home.standing]
@@ -190,7 +191,7 @@ def _box_of(view: MapView, thing: HomeObject) -> Box:
 
 
 def _boxes_of_way(view: MapView, way: Sequence[Pose2D]) -> list[Box]:
-    """Where the robot is drawn: its body at both ends, a line and the marks of steps between."""
+    """Returns where the robot is drawn: its body at both ends, the line and the step marks between."""
     body = round(Footprint().half_length_m * view.px_per_m)
     boxes = []
     for index, pose in enumerate(way):
@@ -219,14 +220,14 @@ def _draw_thing(picture: Picture, view: MapView, thing: HomeObject, is_target: b
 
 
 def _centred(picture: Picture, text: str, at: tuple[int, int], size_px: float, colour: Colour) -> None:
-    """Text around a place, moved as far as it takes to stay in the picture."""
+    """Write text centred on a point, moved as far as necessary to stay in the picture."""
     width = text_width(text, size_px)
     left = max(2, min(at[0] - width // 2, picture.shape[1] - width - 2))
     write_text(picture, text, (left, at[1] + round(0.35 * size_px)), size_px, colour)
 
 
 def _placed(view: MapView, pose: Pose2D, shares: Sequence[tuple[float, float]], body: Footprint) -> Picture:
-    """Points given in shares of the body's half sizes, as pixels (N, 2)."""
+    """Returns points, given as shares of the body's half sizes, as pixels (N, 2)."""
     cos, sin = math.cos(pose.yaw), math.sin(pose.yaw)
     points = []
     for ahead, left in shares:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pictures of a film: the robot from behind, its camera, the map, and its text as it comes to be."""
+"""Renders a video of a run: the robot from behind, its camera, the map, and its text as it grows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FRAMES_PER_S = 15
 
 @dataclass(frozen=True)
 class _Text:
-    """A step's text: when it was asked for, in seconds of the run, and what became of its tokens."""
+    """A step's text: the times of its request and its end, in seconds of the run, and its tokens' fates."""
 
     step: int
     began_s: float
@@ -47,7 +47,7 @@ class _Text:
 
 
 class Film:
-    """A run as the pictures of a film; nothing is drawn before they are asked for."""
+    """The pictures of a run's video. Each is drawn only when it is requested."""
 
     def __init__(self, run: RunRecord) -> None:
         self._run = run
@@ -58,16 +58,16 @@ class Film:
         self._shot_times = times
 
     def __len__(self) -> int:
-        """How many pictures there are."""
+        """Returns the number of pictures."""
         return sum(1 for _ in instants(self._parts, FRAMES_PER_S)) if self._parts else 0
 
     def pictures(self, stopped: Callable[[], bool] = lambda: False) -> Iterator[Picture]:
-        """The pictures in order, BGR (HEIGHT, WIDTH, 3); fewer once `stopped`."""
+        """Yields the pictures in order, BGR (HEIGHT, WIDTH, 3), until `stopped`."""
         if not self._parts:
             return
         with ExitStack() as stack:
             scene = _Scene(self._run, stack)
-            # The last instant is held: its picture is drawn once.
+            # The last instant is held, and its picture drawn only once.
             for (time_s, pace), held in groupby(instants(self._parts, FRAMES_PER_S)):
                 picture = None
                 for _ in held:
@@ -103,7 +103,7 @@ def _text(run: RunRecord, step: StepRecord) -> _Text:
 
 
 class _Scene:
-    """What is drawn above and beside the panel. Where the home is unknown its camera is seen instead."""
+    """Draws what is above and beside the panel. In an unknown home it shows the camera instead."""
 
     def __init__(self, run: RunRecord, stack: ExitStack) -> None:
         self._run = run
@@ -117,13 +117,13 @@ class _Scene:
             self._outside = stack.enter_context(closing(OutsideView(run.home, SCENE_WIDTH, SCENE_HEIGHT)))
 
     def outside(self, time_s: float, camera: Picture) -> Picture:
-        """The robot from behind."""
+        """Returns the view of the robot from behind."""
         if self._outside is None:
             return _fitted(camera, SCENE_WIDTH, SCENE_HEIGHT)
         return self._outside.picture(pose_at(self._run.poses, time_s))[:, :, ::-1]
 
     def side(self, time_s: float, camera: Picture) -> Picture:
-        """The robot's camera, and the map below it."""
+        """Returns the robot's camera picture with the map below it."""
         board = self._ground.copy()
         travelled = self._travelled(time_s)
         draw_path(board, self._view, travelled, PATH, 3)
@@ -142,7 +142,7 @@ def _decoded(jpeg: bytes) -> Picture:
 
 
 def _fitted(picture: Picture, width: int, height: int) -> Picture:
-    """The picture as large as it fits, in the middle."""
+    """Returns the picture as large as it fits, centred."""
     scale = min(width / picture.shape[1], height / picture.shape[0])
     size = min(width, round(scale * picture.shape[1])), min(height, round(scale * picture.shape[0]))
     whole = np.full((height, width, 3), PAPER, np.uint8)

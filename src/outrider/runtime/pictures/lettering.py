@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text in pictures: uint8 (H, W, 3) in OpenCV's BGR order, written in place."""
+"""Writes text into pictures, uint8 (H, W, 3) in OpenCV's BGR order, in place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KEPT_LINES = 512
 
 
 def write_text(picture: Picture, text: str, at: At, size_px: float, colour: Colour) -> None:
-    """Write a line of text whose baseline begins at `at`; what lies outside of the picture is left out."""
+    """Write a line of text whose baseline begins at `at`. Parts outside the picture are cut off."""
     mask, rise = _mask(_printable(text), round(size_px))
     x, y = at[0], at[1] - rise
     left, top = max(0, -x), max(0, -y)
@@ -28,12 +28,12 @@ def write_text(picture: Picture, text: str, at: At, size_px: float, colour: Colo
 
 
 def text_width(text: str, size_px: float) -> int:
-    """Width in pixels of a line of text."""
+    """Returns the width of a line of text in pixels."""
     return round(_font(round(size_px)).getlength(_printable(text)))
 
 
 def shortened(text: str, size_px: float, width: int) -> str:
-    """The text, or as much of its beginning as fits into a width, with dots."""
+    """Returns the text, cut and followed by dots if it exceeds `width`."""
     if text_width(text, size_px) <= width:
         return text
     while text and text_width(f"{text}...", size_px) > width:
@@ -43,7 +43,7 @@ def shortened(text: str, size_px: float, width: int) -> str:
 
 @lru_cache(_KEPT_LINES)
 def _mask(text: str, size_px: int) -> tuple[Picture, int]:
-    """How much of each pixel is ink, 0 to 1 (H, W), and the row of the baseline."""
+    """Returns the share of ink in each pixel, 0 to 1 (H, W), and the row of the baseline."""
     font = _font(size_px)
     ascent, descent = font.getmetrics()
     image = Image.new("L", (max(1, text_width(text, size_px) + 2), ascent + descent))
@@ -54,10 +54,10 @@ def _mask(text: str, size_px: int) -> tuple[Picture, int]:
 @lru_cache
 def _font(size_px: int) -> ImageFont.FreeTypeFont:
     font = ImageFont.load_default(size_px)
-    assert isinstance(font, ImageFont.FreeTypeFont)  # wheels of Pillow have FreeType
+    assert isinstance(font, ImageFont.FreeTypeFont)  # Pillow's wheels include FreeType
     return font
 
 
 def _printable(text: str) -> str:
-    """With question marks for what the font lacks."""
+    """Returns the text with question marks for characters that the font lacks."""
     return text.replace("\n", " ").encode("latin-1", "replace").decode("latin-1")

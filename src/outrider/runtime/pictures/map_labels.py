@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where names stand on the map: beside what they name, and clear of walls, things, ways and each other."""
+"""Places names on the map: next to their things, and clear of walls, things, paths and each other."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Box = tuple[int, int, int, int]
 
 @dataclass(frozen=True)
 class Label:
-    """A name of this width and height in pixels, and the box of what it names."""
+    """A name with its width and height in pixels, and the box of its thing."""
 
     text: str
     width: int
@@ -21,10 +21,10 @@ class Label:
 
 
 def place_labels(labels: Sequence[Label], taken: Sequence[Box], width: int, height: int) -> list[Box]:
-    """The box of each label within a picture of this size.
+    """Returns the box of each label within a picture of this size.
 
-    A label stands below, above, right or left of its thing, or below or above to one side: the first of these
-    that covers least of what is `taken` and of the labels before it.
+    A label is placed below, above, right or left of its thing, or below or above to one side: the first of
+    these that covers least of `taken` and of earlier labels.
     """
     placed: list[Box] = []
     for label in labels:
@@ -35,7 +35,7 @@ def place_labels(labels: Sequence[Label], taken: Sequence[Box], width: int, heig
 
 
 def overlap(one: Box, other: Box) -> int:
-    """The pixels that two boxes share."""
+    """Returns the number of pixels that two boxes share."""
     across = min(one[2], other[2]) - max(one[0], other[0])
     down = min(one[3], other[3]) - max(one[1], other[1])
     return max(0, across) * max(0, down)
@@ -52,7 +52,7 @@ def _around(label: Label) -> list[Box]:
 
 
 def _within(box: Box, width: int, height: int) -> Box:
-    """A box moved as far as it takes to stay in a picture."""
+    """Returns the box, moved as far as necessary to stay in the picture."""
     left, top, right, bottom = box
     dx = max(2 - left, min(0, width - 2 - right))
     dy = max(2 - top, min(0, height - 2 - bottom))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fast a film goes: slowly while a text is decoded, else at twice the run's pace."""
+"""The speed of a video: slow while a text is decoded, else twice the run's pace."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 SPEED = 2.0
 READ_S, MOST_READING_S = 2.2, 60.0
-"""Film for a text, and for all texts of a run together."""
+"""Video time for one text, and for all texts of a run together."""
 HOLD_LAST_S = 3.0
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """A part of the run, in its seconds; `pace` is how many of them a second of the film shows."""
+    """A part of the run, in its seconds. `pace` is the number of them per second of the video."""
 
     start_s: float
     end_s: float
@@ -23,12 +23,15 @@ class Stretch:
 
     @property
     def film_s(self) -> float:
-        """Returns its duration in the film, in seconds."""
+        """Returns its duration in the video, in seconds."""
         return (self.end_s - self.start_s) / self.pace
 
 
 def stretches(start_s: float, end_s: float, texts: Iterable[tuple[float, float]]) -> list[Stretch]:
-    """The run cut where a text begins and ends; `texts` are in order. All in the run's seconds."""
+    """Returns the run cut where a text begins and ends.
+
+    `texts` are in order. All times are in the run's seconds.
+    """
     texts = [(max(start_s, began), min(end_s, done)) for began, done in texts]
     read_s = min(READ_S, MOST_READING_S / max(1, len(texts)))
     parts, now_s = [], start_s
@@ -44,7 +47,7 @@ def stretches(start_s: float, end_s: float, texts: Iterable[tuple[float, float]]
 
 
 def instants(parts: list[Stretch], frames_per_s: float) -> Iterator[tuple[float, float]]:
-    """The run's second and the pace for each picture of the film; the last one is held."""
+    """Yields the run's second and the pace for each picture of the video; the last one is held."""
     ends, film_s = [], 0.0
     for part in parts:
         film_s += part.film_s

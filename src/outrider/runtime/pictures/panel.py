@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The panel of a film: what was asked, the text with the fates of its tokens, rejected drafts, the link."""
+"""Draws a video's panel: the instruction, the text with its tokens' fates, rejected drafts, the link."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ _LINK_COLOURS: dict[str, Colour] = {LinkState.CONNECTED.value: GOOD, LinkState.L
 
 @dataclass(frozen=True)
 class PanelState:
-    """What the panel shows at an instant. `pace`: seconds of the run in one of the film."""
+    """The panel's content at an instant.
+
+    `pace` is the number of the run's seconds per second of the video.
+    """
 
     instruction: str
     step: int
@@ -46,7 +49,7 @@ class PanelState:
 
 
 def draw_panel(state: PanelState, width: int, height: int) -> Picture:
-    """The panel as a picture of this size."""
+    """Returns the panel as a picture of this size."""
     panel = np.full((height, width, 3), PAPER, np.uint8)
     clock = f"step {state.step}    {state.time_s:.1f} s    pace x{state.pace:.2g}"
     left = width - EDGE - text_width(clock, SMALL_PX)
@@ -74,7 +77,7 @@ def _draw_text(panel: Picture, tokens: Sequence[Token]) -> None:
 
 
 def wrapped(tokens: Sequence[Token], room_px: int) -> list[list[Token]]:
-    """The tokens in lines of at most this width. A line ends at a line feed or between two words."""
+    """Returns the tokens in lines of at most this width. A line ends at a line feed or between two words."""
     lines: list[list[Token]] = [[]]
     left_px = room_px
     for word in _words(tokens):
@@ -90,7 +93,7 @@ def wrapped(tokens: Sequence[Token], room_px: int) -> list[list[Token]]:
 
 
 def _words(tokens: Sequence[Token]) -> list[list[Token]]:
-    """Tokens that stand together: a space or a line feed begins a word."""
+    """Returns tokens grouped into words: a space or a line feed begins a word."""
     words: list[list[Token]] = []
     for piece, fate in tokens:
         if not words or piece[:1] in (" ", "\n") or words[-1][-1][0] == "\n":
@@ -100,7 +103,7 @@ def _words(tokens: Sequence[Token]) -> list[list[Token]]:
 
 
 def _draw_rejected(panel: Picture, rejected: str, y: int) -> None:
-    """In a line of their own and struck, so that the text above can be read."""
+    """Write the rejected drafts on their own line, struck through, so that the text above stays readable."""
     write_text(panel, "rejected:", (EDGE, y), SMALL_PX, FAINT)
     left = EDGE + text_width("rejected: ", SMALL_PX)
     words = shortened(rejected.strip().replace("\n", " | "), SMALL_PX, panel.shape[1] - EDGE - left)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the pictures of a run: trajectory.png, run.mp4, and an animation where one is wanted."""
+"""Writes the pictures of a run: trajectory.png, run.mp4, and an animation if requested."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from outrider.runtime.reports.report import RunRecord
 
 FILM_FILE, MAP_FILE = "run.mp4", "trajectory.png"
 ANIMATION_SHARE, ANIMATED_OF = 0.75, 2
-"""Size of an animation's pictures, and how many of the film's pictures are there for each of its own."""
+"""The size of an animation's pictures, and the number of video pictures for each of them."""
 
 
 def write_pictures(
@@ -29,13 +29,13 @@ def write_pictures(
     video: bool = True,
     animation: Path | None = None,
 ) -> None:
-    """Draw the map, and the film, which takes long: its progress is shown, and it is given up once `stopped`.
+    """Draw the map and the video. The video takes long: it shows progress, and `stopped` aborts it.
 
-    A film is there once it is whole. Raises OutriderError where this machine cannot write one.
+    A video file appears only when it is complete. Raises OutriderError if this machine cannot write one.
     """
     make_private_folder(folder)
     draw_trajectory(folder / MAP_FILE, run)
-    (folder / FILM_FILE).unlink(missing_ok=True)  # of an earlier run; without pictures there is no new one
+    (folder / FILM_FILE).unlink(missing_ok=True)  # of an earlier run; a run without pictures makes no new one
     film = Film(run)
     if video and len(film) and not stopped():
         _write_film(folder / FILM_FILE, film, stopped)

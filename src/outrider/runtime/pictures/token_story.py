@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tokens of a step as they were drafted, judged and kept, from its rounds and the fate of each token."""
+"""The tokens of a step over time (drafted, judged, kept), from its rounds and each token's fate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KEPT = (TokenFate.ACCEPTED, TokenFate.WRITTEN)
 
 @dataclass(frozen=True)
 class Tokens:
-    """What there is at an instant: the text with the drafts past it, and what was rejected last."""
+    """The state at an instant: the text with the drafts after it, and the last rejected tokens."""
 
     text: tuple[Token, ...] = ()
     rejected: str = ""
@@ -22,7 +22,7 @@ class Tokens:
 
 @dataclass(frozen=True)
 class _Round:
-    """Tokens of one verification: what it kept, and the drafts that it judged, in the order of the text."""
+    """Tokens of one verification: those it kept, and the drafts that it judged, in text order."""
 
     stats: RoundStats
     kept: tuple[Token, ...]
@@ -34,11 +34,14 @@ class TokenStory:
     """The tokens of a text at every instant, in seconds since its request."""
 
     def __init__(self, tokens: Sequence[Token], rounds: Sequence[RoundStats]) -> None:
-        """`tokens`: all that became of this text's, in its order; those not judged yet are left out."""
+        """`tokens` are all of this text's tokens with their fates, in order.
+
+        Those not judged yet are ignored.
+        """
         self._rounds = list(_split([token for token in tokens if token[1] is not TokenFate.AHEAD], rounds))
 
     def at(self, time_s: float) -> Tokens:
-        """What was verified by then, and the drafts that wait for the next verdict."""
+        """Returns the tokens verified by then, and the drafts that wait for the next verdict."""
         text: list[Token] = []
         rejected = ""
         for each in self._rounds:
@@ -51,7 +54,7 @@ class TokenStory:
 
 
 def _split(tokens: Sequence[Token], rounds: Sequence[RoundStats]) -> list[_Round]:
-    """The tokens round by round; what the rounds do not account for belongs to the last one."""
+    """Yields the tokens round by round. Tokens beyond the rounds' counts belong to the last one."""
     parts: list[list[Token]] = [[] for _ in rounds]
     index, kept = 0, 0
     for token in tokens:
@@ -73,7 +76,7 @@ def _round(stats: RoundStats, tokens: Sequence[Token]) -> _Round:
 
 
 def _drafted_by(each: _Round, time_s: float) -> tuple[str, ...]:
-    """The round's drafts at an instant: one after the other for as long as it drafted."""
+    """Returns the round's drafts at an instant, spread evenly over its drafting time."""
     since_s = time_s - each.stats.started_s
     if since_s < 0.0:
         return ()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""trajectory.png: the floor with the robot's way and the shortest one, steps, a scale and a legend."""
+"""Draws trajectory.png: the floor with the robot's path and the shortest one, steps, a scale, a legend."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def draw_trajectory(file: Path, run: RunRecord) -> None:
 
 
 def _steps(run: RunRecord) -> list[tuple[int, Pose2D]]:
-    """The number of each step and where the robot was when its picture was taken."""
+    """Returns each step's number and the robot's pose when its picture was taken."""
     return [(step.index, pose_at(run.poses, step.frame_s)) for step in run.steps if run.poses]
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 CODECS = ("libx264", "libopenh264", "libvpx-vp9", "mpeg4")
 H264 = CODECS[:2]
-"""Plays in every browser, in QuickTime and on GitHub; the others are for builds of FFmpeg without it."""
+"""These play in every browser, in QuickTime and on GitHub. The others are for FFmpeg without H.264."""
 _QUICKLY = {
     "libx264": {"crf": "23", "preset": "veryfast"},
     "libvpx-vp9": {"deadline": "good", "cpu-used": "5"},
@@ -36,7 +36,10 @@ log = logging.getLogger(__name__)
 
 
 def write_video(file: Path, pictures: Iterable[Picture], frames_per_s: int) -> None:
-    """Write an MP4 file for its owner alone. Sides must be even. Raises OutriderError without a codec."""
+    """Write an MP4 file that only its owner can read.
+
+    Sides must be even. Raises OutriderError without a codec.
+    """
     codec = best_codec()
     if codec not in H264:
         log.warning(
@@ -54,7 +57,7 @@ def write_video(file: Path, pictures: Iterable[Picture], frames_per_s: int) -> N
 
 
 def best_codec() -> str:
-    """The first of CODECS that this FFmpeg has. Raises OutriderError where it has none."""
+    """Returns the first of CODECS that this FFmpeg has. Raises OutriderError if it has none."""
     for codec in CODECS:
         if codec in codecs_available:
             return codec
@@ -66,9 +69,9 @@ def best_codec() -> str:
 def write_animation(
     file: Path, pictures: Sequence[Picture], frames_per_s: float, max_bytes: int = MAX_ANIMATION_BYTES
 ) -> None:
-    """Write an animated WebP that goes on for ever, as good as `max_bytes` allow.
+    """Write an endless animated WebP, in the best quality within `max_bytes`.
 
-    Raises OutriderError where the poorest is larger.
+    Raises OutriderError if the lowest quality is larger.
     """
     frames = [Image.fromarray(picture[:, :, ::-1]) for picture in pictures]
     for quality in QUALITIES:
@@ -93,7 +96,7 @@ def _animation(frames: Sequence[Image.Image], frames_per_s: float, quality: int)
 
 @contextmanager
 def _opened(file: Path) -> Iterator[OutputContainer]:
-    """FFmpeg would make a file for all to read."""
+    """Open the file as private: FFmpeg would make one that all can read."""
     with (
         open_private(file, "wb") as stream,
         av.open(stream, "w", "mp4", {"movflags": "faststart"}) as container,

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sentences understood as plans, and plans carried out step by step."""
+"""Understands sentences as plans, and carries plans out step by step."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a correction means, such as "no, the other chair", after something was asked for."""
+"""The meaning of a correction such as "no, the other chair", after a request."""
 
 from __future__ import annotations
 
@@ -24,14 +24,17 @@ _OPPOSITE = {
 
 @dataclass(frozen=True)
 class Corrections:
-    """What corrections mean to a robot that stands at `pose`, with its memory and the words of its models."""
+    """Resolves corrections for a robot at `pose`, with its memory and the words of its models."""
 
     vocabulary: Vocabulary | None
     recollection: Recollection | None
     pose: Pose2D | None
 
     def meant(self, correct: Correct, wanted: Find | None) -> str:
-        """The sentence that is meant. Raises InstructionError where nothing, or nothing known, is meant."""
+        """Returns the sentence that is meant.
+
+        Raises InstructionError if there is nothing to correct, or nothing known fits.
+        """
         if wanted is None:
             raise InstructionError(f'"{correct.words}" corrects nothing: nothing was asked for before it')
         it = Thing.of(wanted.thing)
@@ -40,7 +43,7 @@ class Corrections:
         return sentence_to_find(thing, wanted.room)
 
     def _as_told(self, correct: Correct, it: Thing) -> Thing | None:
-        """The thing as far as words alone say which it is; None for another one, or one beside it."""
+        """Returns the thing if the words alone identify it; None if memory must tell which is meant."""
         kind = correct.kind or it.kind
         if correct.colour or correct.size or correct.side:
             whole = Thing(kind, correct.colour or it.colour, correct.size, correct.side)
@@ -51,7 +54,7 @@ class Corrections:
         return None
 
     def _as_seen(self, correct: Correct, it: Thing) -> str:
-        """The first thing in memory that may be meant."""
+        """Returns the first thing in memory that may be meant."""
         if self.recollection is None:
             raise InstructionError(f'"{correct.words}" needs a memory: say the whole thing, with its colour')
         memory, home = self.recollection.memory, self.recollection.home
@@ -70,14 +73,14 @@ class Corrections:
         return found[0]
 
     def _nearest(self, things: list[str], places: Mapping[str, Sighting]) -> str:
-        """The thing before which the robot stands, if it knows where that is; empty for none."""
+        """Returns the thing nearest to the robot, or the first if its pose is unknown; empty for none."""
         return min(things, key=lambda thing: self._distance_m(places[thing]), default="")
 
     def _distance_m(self, place: Sighting) -> float:
         return self.pose.distance_to(place.x, place.y) if self.pose is not None else 0.0
 
     def _beside(self, side: str, last: str, places: Mapping[str, Sighting]) -> list[str]:
-        """Things that were seen on a side of the last one, as the robot looks at it, nearest first."""
+        """Returns things seen to one side of the last one, from the robot's view, nearest first."""
         if self.pose is None or not last:
             return []
         it, pose = places[last], self.pose

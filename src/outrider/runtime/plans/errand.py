@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a person's sentence to its result: understood as a plan, whose steps are carried out in order."""
+"""Runs a person's sentence from plan to result: its steps are carried out in order."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ _CAUSES: tuple[tuple[type[OutriderError], GoalError], ...] = (
 
 @dataclass
 class Errand:
-    """What a robot does with a sentence. Without a `recollection` nothing is remembered; with `peers`
-    questions are answered together with the cloud.
+    """Carries out a sentence. Without a `recollection` nothing is remembered.
 
-    `log` outlives an errand: it holds what was done, for later questions and corrections. `on_progress` is
-    called before each step, and once all are done.
+    With `peers` questions are answered together with the cloud. `log` outlives an errand: it holds what was
+    done, for later questions and corrections. `on_progress` is called before each step, and once all are
+    done.
     """
 
     robot: RobotSide
@@ -67,11 +67,11 @@ class Errand:
 
     @property
     def leading(self) -> bool:
-        """Whether the robot goes by itself now, so that no link is needed."""
+        """Whether the robot moves by itself now, so that it needs no link."""
         return self._moves.leading
 
     def plan(self, sentence: str) -> p.Plan:
-        """What the sentence asks for. Raises Refusal and MemoryStoreError; nothing moves."""
+        """Returns the plan of a sentence. Raises Refusal and MemoryStoreError; nothing moves."""
         evidence = self.floor.evidence_at if self.floor is not None else None
         understanding = Understanding(self.vocabulary, self.recollection, evidence, self.log)
         return understanding.plan(sentence, self._pose())
@@ -87,9 +87,9 @@ class Errand:
         return self.carry_out(plan, cancelled)
 
     def carry_out(self, plan: p.Plan, cancelled: Callable[[], bool]) -> GoalResult:
-        """Step by step, until one fails. Blocks until the plan has ended.
+        """Carry out the steps until one fails. Blocks until the plan has ended.
 
-        A robot that was started a moment ago has no odometry yet, which a plan that needs it waits for.
+        A plan that needs odometry waits for it: a robot that has just been started has none yet.
         """
         if any(map(_is_placed, plan.steps)):
             patience_s = self.settings.sensor_patience_s
@@ -106,7 +106,7 @@ class Errand:
         return _whole(plan, results)
 
     def _one(self, step: p.Step, cancelled: Callable[[], bool]) -> GoalResult:
-        """The result of one step, failures of the expected kinds among them."""
+        """Returns the result of one step. Expected errors become results."""
         try:
             if cancelled():
                 raise Cancelled("cancelled")
@@ -150,7 +150,7 @@ class Errand:
 
 
 def _whole(plan: p.Plan, results: Sequence[GoalResult]) -> GoalResult:
-    """The result of a plan from those of its steps, the last of which may have failed."""
+    """Returns the result of a plan from those of its steps. Only the last may have failed."""
     last = results[-1]
     steps, private = sum(result.steps for result in results), any(result.private for result in results)
     if len(plan.steps) == 1:
@@ -164,5 +164,5 @@ def _whole(plan: p.Plan, results: Sequence[GoalResult]) -> GoalResult:
 
 
 def _is_placed(step: p.Step) -> bool:
-    """Whether a step begins where the robot stands, so that this must be known."""
+    """Whether a step needs to know the robot's pose."""
     return step.moves or (isinstance(step, p.Remember) and step.here)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of a plan that move the robot. Each is a goal of its own: through verified texts, or none."""
+"""The steps of a plan that move the robot. Each is a goal of its own, with or without verified texts."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ Cancelling = Callable[[], bool]
 
 @dataclass
 class Moves:
-    """One method for each kind of step. They raise MemoryStoreError, Cancelled; else a failure is a result.
+    """One method for each kind of step. Raises MemoryStoreError and Cancelled; other failures are results.
 
-    `leading` is true while the robot goes by itself, which needs no link: turns and ways as told, the whole
-    way to where somebody said, around walls to where it has seen the thing, and to where it has not looked.
+    `leading` is true while the robot moves by itself, which needs no link: turns and moves of a given size,
+    the whole way to a place that a person named, the way around walls to a thing it has seen, and the way
+    to unseen floor.
     """
 
     robot: RobotSide
@@ -55,17 +56,17 @@ class Moves:
 
     @property
     def leading(self) -> bool:
-        """Whether the robot goes by itself now."""
+        """Whether the robot moves by itself now."""
         return self._alone or any(led is not None and led.leading for led in (self._led, self._exploring))
 
     def begin(self, pose: Pose2D | None) -> None:
-        """A plan begins here: this is where it comes back to."""
+        """Begin a plan. Steps that come back return to this pose."""
         self._began_at, self._breaks_before = pose, self.floor.num_breaks if self.floor else 0
         self.log.stood(pose)
         self._steps = 0
 
     def find(self, step: Find, cancelled: Cancelling) -> GoalResult:
-        """First to where somebody said that it is, then by the camera if the models may know it."""
+        """Go to where a person said the thing is, then search by camera if the models may know it."""
         self.log.wanted = step
         steps = 0
         destination = self._told_place(step.thing)
@@ -78,28 +79,28 @@ class Moves:
         return replace(result, steps=steps + result.steps)
 
     def follow(self, step: Follow, cancelled: Cancelling) -> GoalResult:
-        """Carries out a sentence by the models, as it was said."""
+        """Carry out a sentence by the models, as it was said."""
         return self._by_models(step.instruction, (), cancelled)
 
     def come_back(self, step: Return, cancelled: Cancelling) -> GoalResult:
-        """Back to where the plan began."""
+        """Go back to where the plan began."""
         return self._lead_back(self._began_at, self._breaks_before, cancelled)
 
     def home(self, step: Home, cancelled: Cancelling) -> GoalResult:
-        """To the place that somebody has told as home, else to where the robot started."""
+        """Go to the place that a person named as home, else to where the robot started."""
         told = self._told_place("home")
         return self._lead(told, cancelled) if told else self._lead_back(self.log.start, 0, cancelled)
 
     def go(self, step: Go, cancelled: Cancelling) -> GoalResult:
-        """To a point of the floor that the robot has seen."""
+        """Go to a point on the floor that the robot has seen."""
         return self._lead(Destination(step.x, step.y, POINT_REACH_M), cancelled, "stands at the point")
 
     def turn(self, step: Turn, cancelled: Cancelling) -> GoalResult:
-        """Turns on the spot, as far as told."""
+        """Turn on the spot by the given angle."""
         return self._told(Motion(turn_rad=math.radians(step.actual_deg)), cancelled)
 
     def move(self, step: Move, cancelled: Cancelling) -> GoalResult:
-        """Back is a half turn, the way ahead, and a half turn: no camera or scan need look behind."""
+        """Move. Backwards is a half turn, a move ahead, and a half turn: no camera or scan looks behind."""
         ahead = Motion(forward_m=abs(step.actual_m))
         motions = [ahead] if step.metres > 0 else [HALF_TURN, ahead, HALF_TURN]
         steps, said = 0, list[str]()
@@ -111,7 +112,7 @@ class Moves:
         return replace(result, steps=steps, message=", ".join(said))
 
     def wait(self, step: Wait, cancelled: Cancelling) -> GoalResult:
-        """Stands for a time on the robot's clock."""
+        """Stand for a time on the robot's clock."""
         began_s = self.robot.now_s()
         for _ in polls(self.robot, step.seconds, POLL_S):
             if cancelled():
@@ -122,7 +123,7 @@ class Moves:
         return GoalResult(True, GoalError.NONE, f"waited {step.seconds:g} s", 0)
 
     def _search(self, step: Find, cancelled: Cancelling) -> GoalResult:
-        """From where the robot stands; where that finds nothing, once more from where the plan began."""
+        """Search from here. If that finds nothing, search once more from where the plan began."""
         is_elsewhere = self._is_elsewhere()
         first = self._search_from_here(step, cancelled)
         if first.error is not GoalError.NOT_FOUND or not is_elsewhere:
@@ -135,12 +136,12 @@ class Moves:
         return replace(again, steps=first.steps + back.steps + again.steps)
 
     def _search_from_here(self, step: Find, cancelled: Cancelling) -> GoalResult:
-        """By the models, with what the robot has seen so far."""
+        """Search by the models, with what the robot has seen so far."""
         sightings = self.recollection.sightings(step.thing) if self.recollection else []
         return self._by_models(step.instruction, sightings, cancelled)
 
     def _is_elsewhere(self) -> bool:
-        """Whether the robot can come back to where the plan began, and does not stand there."""
+        """Whether the robot can go back to where the plan began, and is not there."""
         odometry, began = self.robot.odometry(), self._began_at
         if self.floor is None or odometry is None or began is None:
             return False
@@ -155,7 +156,7 @@ class Moves:
         return replace(result, message=told.words) if result.success else result
 
     def _lead_back(self, pose: Pose2D | None, breaks_before: int, cancelled: Cancelling) -> GoalResult:
-        """`breaks_before`: of odometry, before the robot was at that pose."""
+        """Go back to `pose`. `breaks_before` is the number of odometry jumps before the robot was there."""
         assert pose is not None, "a plan that moves begins once there is odometry"
         if self.floor is not None and self.floor.num_breaks != breaks_before:
             return GoalResult(False, GoalError.MOTION_FAILED, LOST_START, 0)
@@ -164,14 +165,14 @@ class Moves:
     def _lead(
         self, destination: Destination, cancelled: Cancelling, reached: str = "stands at the remembered place"
     ) -> GoalResult:
-        """To a place that the robot knows, by its own map. Nothing of it goes to the decoder."""
+        """Go to a place that the robot knows, by its own map. Nothing about it goes to the decoder."""
         assert self.floor is not None
         guide = Guide(self.floor, destination, self.robot.odometry, self.settings.navigator.table)
         result = self._run_alone("go to a remembered place", guide, cancelled)
         return replace(result, message=reached) if result.success else result
 
     def _run_alone(self, instruction: str, decoder: TextDecoder, cancelled: Cancelling) -> GoalResult:
-        """Motion by motion: the next one is reckoned from where the robot stands."""
+        """Run a goal motion by motion: each is computed from where the robot stands."""
         self._alone = True
         try:
             return self._run(instruction, decoder, cancelled, replace(self.settings, continuous=False))
@@ -197,7 +198,7 @@ class Moves:
         sightings: Sequence[Sighting] = (),
         forgotten: Callable[[], bool] = lambda: False,
     ) -> GoalResult:
-        """One goal to its end, its steps numbered on from those of the plan before it."""
+        """Run one goal to its end. Step numbers continue from the plan's earlier goals."""
         self._goal = GoalRun(
             instruction,
             uuid.uuid4().hex,
@@ -215,7 +216,7 @@ class Moves:
             self._steps, self._goal = self._goal.last_step, None
 
     def _watch_for_forgetting(self) -> Callable[[], bool]:
-        """Whether any memory has gone since: then the goal goes on without what it has recalled."""
+        """Returns whether records were deleted since now. The goal then continues without its sightings."""
         if self.recollection is None:
             return lambda: False
         memory = self.recollection.memory
@@ -230,7 +231,7 @@ class Moves:
         return forgotten
 
     def _led_by_map(self, sightings: Sequence[Sighting]) -> TextDecoder:
-        """The models; the robot's map leads to where the thing was seen last, and on where they are lost."""
+        """Returns the models, led by the map to the last sighting, and on when they are lost."""
         if self.floor is None:
             return self.decoder
         odometry, table = self.robot.odometry, self.settings.navigator.table

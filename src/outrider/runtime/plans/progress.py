@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far a plan is, as everybody may know it: what is private is left out of its words."""
+"""The progress of a plan, as everybody may see it: its words leave out what is private."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _PRIVATE_WORDS = {*_PRIVATE.values(), REMEMBERED_PLACE}
 
 @dataclass(frozen=True)
 class Progress:
-    """A plan's steps in words, and the step under way, from 0; as many as there are once all are done.
+    """A plan's steps in words, and the current step from 0; their number once all are done.
 
-    `targets` are what the robot stands before at the end of each step, empty for none.
+    `targets` name what the robot stands in front of at the end of each step, empty for nothing.
     """
 
     steps: tuple[str, ...] = ()
@@ -32,17 +32,17 @@ class Progress:
 
     @classmethod
     def of(cls, plan: Plan, current: int) -> Progress:
-        """How a plan stands."""
+        """Returns the progress of a plan at a step."""
         return cls(tuple(map(public_words, plan.steps)), tuple(map(target_words, plan.steps)), current)
 
     @property
     def is_private(self) -> bool:
-        """Whether something in its sentence, or in its answer, is for whoever gave it alone."""
+        """Whether something in its sentence, or its answer, is only for the person who gave it."""
         return not _PRIVATE_WORDS.isdisjoint(self.steps)
 
     @property
     def words(self) -> str:
-        """The step under way, with its number where there are several; empty once all are done."""
+        """The current step, with its number if there are several; empty once all are done."""
         if self.current >= len(self.steps):
             return ""
         several = len(self.steps) > 1
@@ -50,7 +50,7 @@ class Progress:
 
 
 def tells_private(sentence: str) -> bool:
-    """Whether a sentence asks for a step that concerns what a person has told the robot."""
+    """Whether a sentence asks for a step about what a person has told the robot."""
     try:
         return Progress.of(plan_of(sentence, None), 0).is_private
     except InstructionError:
@@ -58,14 +58,14 @@ def tells_private(sentence: str) -> bool:
 
 
 def public_words(step: Step) -> str:
-    """A step in words that hold nothing of what a person has told the robot."""
+    """Returns a step in words that contain nothing of what a person has told the robot."""
     if isinstance(step, Find) and not step.instruction:
         return REMEMBERED_PLACE
     return _PRIVATE.get(type(step), step.words)
 
 
 def target_words(step: Step) -> str:
-    """What the robot stands before once a step is done, where models look for it; empty for none."""
+    """Returns what the robot stands in front of after a step, if models search for it; empty for nothing."""
     if isinstance(step, Find) and step.instruction:
         return step.instruction if step.room else step.thing
     return step.instruction if isinstance(step, Follow) else ""

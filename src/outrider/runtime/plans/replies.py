@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the robot answers without motion: from the newest picture, its memory, and what it has done."""
+"""Answers without motion: from the newest picture, the memory, and what the robot has done."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ Cancelling = Callable[[], bool]
 
 @dataclass
 class Replies:
-    """One method for each kind of step that moves nothing. They raise MemoryStoreError, and as `Sight` does.
+    """One method for each kind of step that moves nothing.
 
-    What needs a memory is asked only of a robot that has one.
+    They raise MemoryStoreError and `Sight`'s errors. Steps that need a memory are only given to a robot
+    that has one.
     """
 
     recollection: Recollection | None
@@ -35,16 +36,16 @@ class Replies:
     pose: Callable[[], Pose2D | None]
 
     def see(self, step: See, cancelled: Cancelling) -> str:
-        """What the newest picture shows."""
+        """Returns what the newest picture shows."""
         wanted = self.log.wanted
         return self.sight.see(wanted.thing if wanted and wanted.known else "", cancelled)
 
     def did(self, step: Did, cancelled: Cancelling) -> str:
-        """What the robot has done so far."""
+        """Returns what the robot has done so far."""
         return self.log.words(time.time())
 
     def where(self, step: Where, cancelled: Cancelling) -> str:
-        """By memory; where it knows nothing, and the models know the thing, by a look."""
+        """Answer from memory; if that knows nothing and the models know the thing, look for it."""
         if self.recollection is not None and self.recollection.knows(step):
             return self._answers(self.recollection).reply(step, self.pose(), cancelled)
         words = self.sight.vocabulary
@@ -54,17 +55,17 @@ class Replies:
         return self._answers(self.recollection).reply(step, self.pose(), cancelled)
 
     def ask(self, step: Ask, cancelled: Cancelling) -> str:
-        """Any other question, by memory, and with the cloud where it does its part."""
+        """Answer any other question from memory, together with the cloud if possible."""
         assert self.recollection is not None
         return self._answers(self.recollection).reply(step, self.pose(), cancelled)
 
     def remember(self, step: Remember, cancelled: Cancelling) -> str:
-        """Keeps a statement, and says so."""
+        """Keep a statement, and return the confirmation."""
         assert self.recollection is not None
         return self.recollection.remember(step, self.pose())
 
     def forget(self, step: Forget, cancelled: Cancelling) -> str:
-        """Raises NotErasedError where bytes of it stay in the file for now."""
+        """Forget records, and return the confirmation, or that some bytes stay in the file for now."""
         assert self.recollection is not None
         memory = self.recollection.memory
         self.log.forget(step.about)

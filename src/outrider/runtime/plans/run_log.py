@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a robot has done since it was started, for "what did you do?", and what it was last asked for."""
+"""What a robot has done since its start, for "what did you do?", and what it last had to find."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_DEEDS = 20
 
 @dataclass(frozen=True)
 class Deed:
-    """A step that was carried out or tried; `ended_s` in seconds since the epoch."""
+    """A step that was carried out or tried. `ended_s` is in seconds since the epoch."""
 
     words: str
     outcome: str
@@ -24,29 +24,29 @@ class Deed:
 
 @dataclass
 class RunLog:
-    """`start`: where the robot stood when it was first told something; `wanted`: what it was last to find."""
+    """`start` is the robot's pose at its first task; `wanted` is what it last had to find."""
 
     start: Pose2D | None = None
     wanted: Find | None = None
     deeds: deque[Deed] = field(default_factory=lambda: deque(maxlen=MOST_DEEDS))
 
     def stood(self, pose: Pose2D | None) -> None:
-        """Where the robot stands now: the first of these is its start."""
+        """Record the current pose. The first one is the start."""
         self.start = self.start or pose
 
     def note(self, words: str, outcome: str, now_s: float) -> None:
-        """Keep what was done."""
+        """Record what was done."""
         self.deeds.append(Deed(words, outcome, now_s))
 
     def forget(self, about: str) -> None:
-        """Drop what holds these words; all of it for none."""
+        """Drop entries with these words; all entries for an empty text."""
         kept = [deed for deed in self.deeds if about and about not in f"{deed.words} {deed.outcome}"]
         self.deeds = deque(kept, maxlen=MOST_DEEDS)
         if self.wanted is not None and about in self.wanted.thing:
             self.wanted = None
 
     def words(self, now_s: float) -> str:
-        """The answer to "what did you do?"."""
+        """Returns the answer to "what did you do?"."""
         if not self.deeds:
             return "i have done nothing yet"
         return "; ".join(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the newest picture shows, in the words of the models. The text moves nothing: nobody is told of it."""
+"""Describes the newest picture in the models' words. The text moves nothing: it is not published."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOOK_AROUND = "say what you see"
 
 @dataclass
 class Sight:
-    """Looks once with the models, which say what they see as they search for a thing."""
+    """Decodes one text: the models say what they see as they do in a search."""
 
     robot: RobotSide
     decoder: TextDecoder
@@ -31,7 +31,7 @@ class Sight:
     settings: GoalSettings
 
     def see(self, wanted: str, cancelled: Callable[[], bool]) -> str:
-        """What is in sight, with what is `wanted` first if it is there.
+        """Returns what is in sight, with the `wanted` thing first if it is there.
 
         Raises FrameError without a picture, LinkError without a verifier, and Cancelled.
         """
@@ -42,7 +42,10 @@ class Sight:
         return "i see nothing that i know" if self.vocabulary else f"i see: {split_answer(text).reason}"
 
     def where(self, thing: str, cancelled: Callable[[], bool]) -> str:
-        """Where a thing is in sight, or all that it may be; empty where it is not. Raises as `see` does."""
+        """Returns where a thing is in sight, with all candidates; empty if it is not.
+
+        Raises as `see` does.
+        """
         seen = things_seen(self._look(f"find the {thing}", cancelled))
         found = _on_side(Thing.of(thing).side, [one for one in seen if may_be(one.what, thing)])
         return f"i see {', '.join(map(_words, found))}" if found else ""
@@ -64,7 +67,7 @@ class Sight:
 
 
 def _on_side(side: str, seen: list[Seen]) -> list[Seen]:
-    """The one of some things that is the farthest to a side; all of them for no side."""
+    """Returns the thing that is farthest to a side; all of them for no side."""
     by_bearing = sorted(seen, key=lambda one: one.bearing_rad)
     return {"left": by_bearing[-1:], "right": by_bearing[:1]}.get(side, seen)
 

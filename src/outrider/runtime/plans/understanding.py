@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a person's sentence to the plan of this robot, with its memory, or a refusal before anything moves."""
+"""Turns a person's sentence into this robot's plan, with its memory, or a refusal before anything moves."""
 
 from __future__ import annotations
 
@@ -35,14 +35,15 @@ TAKEN = "something stands there: choose a point beside it"
 
 
 class Refusal(InstructionError):
-    """Why a sentence is not carried out, for who said it: the reason may quote it, and what others told."""
+    """Why a sentence is refused. It is only for the person who said it: it may quote private statements."""
 
 
 @dataclass
 class Understanding:
-    """What sentences mean to a robot. `evidence`: that of its map for a point; None for one without a map.
+    """Understands a person's sentences with the models' vocabulary, the memory and the map.
 
-    By its map it leads itself to places.
+    `evidence` gives the map's evidence at a point; None for a robot without a map. With a map the robot
+    goes to remembered places by itself.
     """
 
     vocabulary: Vocabulary | None
@@ -51,9 +52,9 @@ class Understanding:
     log: RunLog
 
     def plan(self, sentence: str, pose: Pose2D | None = None) -> Plan:
-        """The plan, for a robot that stands at `pose`.
+        """Returns the plan for a robot at `pose`.
 
-        Raises Refusal, and MemoryStoreError where the robot has no memory that it needs.
+        Raises Refusal, and MemoryStoreError if the robot lacks a memory that it needs.
         """
         places = _Places(self.recollection if self.evidence is not None else None)
         try:
@@ -67,7 +68,7 @@ class Understanding:
         return plan
 
     def _corrected(self, plan: Plan, places: _Places, pose: Pose2D | None) -> Plan:
-        """The plan with its corrections as what they mean."""
+        """Returns the plan with corrections replaced by their meaning."""
         steps: list[Step] = []
         wanted = self.log.wanted
         corrections = Corrections(self.vocabulary, self.recollection, pose)
@@ -89,21 +90,21 @@ class Understanding:
                 _check_point(self.evidence((step.x, step.y)))
 
     def _is_for_memory(self, step: Step) -> bool:
-        """Whether nothing but a memory helps; where a thing is that the models know, they may see."""
+        """Whether only a memory can answer. The models may see where a thing is that they know."""
         if isinstance(step, Where):
             return self.vocabulary is None or not self.vocabulary.names(step.what)
         return isinstance(step, (Remember, Forget, Ask))
 
 
 def _check_point(evidence: int) -> None:
-    """Raises InstructionError for a point that is not known to be free."""
+    """Raise InstructionError for a point that is not known to be free."""
     if evidence >= 0:
         raise InstructionError(TAKEN if evidence > 0 else UNSEEN)
 
 
 @dataclass
 class _Places:
-    """Which things memory can lead to; `hint` says what is missing for one that somebody has told about."""
+    """Which things memory can lead to. `hint` says what is missing for a thing that a person described."""
 
     recollection: Recollection | None
     hint: str = ""

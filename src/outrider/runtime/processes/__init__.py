@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes as processes: what starts, watches and ends them, and the commands that run a whole robot so."""
+"""Nodes as processes: starts, watches and ends them; the commands that run a whole robot this way."""

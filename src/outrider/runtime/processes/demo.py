@@ -60,13 +60,13 @@ def run_demo(
     namespace: str = "",
     **arguments: Any,
 ) -> int:
-    """The whole graph in simulation, from instruction to report: 0 where the goal was reached, 1 where not,
-    130 where a signal asked for the end.
+    """Run the whole simulated graph, from instruction to report.
 
-    `models` is a folder with target/, draft/ and tokenizer/ in place of the shipped ones. Without a
-    `memory_store` the robot begins with an empty one: an earlier run changes nothing. `arguments` are more
-    of the simulated graph's (`node_graphs.SIM_GRAPH`); None stands for the default.
-    Raises InstructionError and ConfigError for a bad argument, OutriderError where a node dies.
+    Returns 0 if the goal was reached, 1 if not, 130 after a signal. `models` is a folder with target/,
+    draft/ and tokenizer/ that replaces the shipped one. Without a `memory_store` the robot begins with an
+    empty one, so an earlier run changes nothing. `arguments` are further ones of the simulated graph
+    (`node_graphs.SIM_GRAPH`); None means the default. Raises InstructionError and ConfigError for a bad
+    argument, OutriderError if a node dies.
     """
     plan = check_told(instruction, models, remembers=bool(memory_store))
     if models is not None:
@@ -96,9 +96,9 @@ def run_demo(
 
 
 def _prepare(out: Path, parameters: Mapping[str, Mapping[str, Value]], has_own_store: bool) -> None:
-    """A folder without what an earlier run left; raises where this one could not keep its files."""
+    """Remove an earlier run's files from the folder. Raises if this run could not write there."""
     with writing_to(out / REPORT_FILE):
-        (out / REPORT_FILE).unlink(missing_ok=True)  # that of an earlier run must not pass for this one's
+        (out / REPORT_FILE).unlink(missing_ok=True)  # an earlier run's report must not count as this one's
         if has_own_store:
             remove_store(out / OWN_STORE)
     make_folder(out)
@@ -106,7 +106,7 @@ def _prepare(out: Path, parameters: Mapping[str, Mapping[str, Value]], has_own_s
 
 
 def _check_values(parameters: Mapping[str, Mapping[str, Value]], record: Path | None) -> None:
-    """Raises ConfigError for a value that the nodes would refuse after they have started."""
+    """Raise ConfigError for a value that the nodes would refuse after their start."""
     navigator = parameters[NAVIGATOR.name]
     DecodingConfig(strategy=str(navigator["strategy"]), drafters=drafter_names(str(navigator["drafters"])))
     if navigator["link_profile"]:
@@ -120,7 +120,7 @@ def _check_values(parameters: Mapping[str, Mapping[str, Value]], record: Path | 
 
 
 def _check_store(memory: Mapping[str, Value]) -> None:
-    """Raises MemoryStoreError for a store or a key that the memory node would refuse."""
+    """Raise MemoryStoreError for a store or a key that the memory node would refuse."""
     if memory["memory_key_file"] or Path(str(memory["memory_store"])).name != OWN_STORE:
         from outrider.runtime.wiring.memory_stores import open_memory
 
@@ -130,7 +130,7 @@ def _check_store(memory: Mapping[str, Value]) -> None:
 def _run_to_report(
     parameters: Mapping[str, Mapping[str, Value]], out: Path, namespace: str, made: Mapping[str, str]
 ) -> int:
-    """The exit status of the run; a report is left however it ends, but for what is refused before."""
+    """Returns the exit status of the run. A report is written however it ends, except after a refusal."""
     report, memory, stopping = out / REPORT_FILE, PeakMemory(), threading.Event()
     began_s = time.time()
     conditions = {**_conditions(parameters), "made_with": made}
@@ -147,30 +147,33 @@ def _run_to_report(
             is_stopped = status == STOPPED
             why = BEFORE_A_GOAL if is_stopped else "the mission could not start"
             leave_report(report, why, *told, conditions)
-        # A mission that ended before it had met the other nodes does not know the conditions.
+        # A mission that ended before it met the other nodes does not know the conditions.
         known = {**conditions, "peak_memory_mb": round(memory.peak_bytes / 1e6)}
         amend_figures(report, known | _seconds_to(report, began_s))
     return status
 
 
 def _seconds_to(report: Path, began_s: float) -> dict[str, float]:
-    """From the start of the nodes to the report, which is written with the verdict."""
+    """Returns the time from the start of the nodes to the report, which is written with the verdict."""
     return {"to_verdict_s": round(report.stat().st_mtime - began_s, 2)} if report.is_file() else {}
 
 
 def _console_port(asked: int | None, namespace: str) -> int | None:
-    """The port of a demo's console; None for the usual one, which a robot in a namespace leaves to others."""
+    """Returns the port of a demo's console; None for the usual one.
+
+    A robot in a namespace takes a free one, to leave the usual one to others.
+    """
     return free_port() if asked == 0 or (asked is None and namespace) else asked
 
 
 def remove_store(path: Path) -> None:
-    """Remove a store of memories, with what SQLite keeps beside it."""
+    """Remove a store of memories, with the files that SQLite keeps next to it."""
     for suffix in ("", "-wal", "-shm"):
         path.with_name(f"{path.name}{suffix}").unlink(missing_ok=True)
 
 
 def _conditions(parameters: Mapping[str, Mapping[str, Value]]) -> dict[str, Value | None]:
-    """What the figures of a simulated run depend on besides its instruction, versions and machine."""
+    """Returns what the figures depend on besides instruction, versions and machine."""
     simulation, navigator = parameters["simulation"], parameters["navigator"]
     return {
         "seed": simulation["seed"],
@@ -184,7 +187,7 @@ def _conditions(parameters: Mapping[str, Mapping[str, Value]]) -> dict[str, Valu
 
 
 def _parameters_of(graph: Graph, arguments: Mapping[str, Any], namespace: str) -> dict[str, dict[str, Value]]:
-    """Every parameter of every node of a graph in a namespace."""
+    """Returns all parameters of all nodes of a graph in a namespace."""
     defaults = apart(graph, namespace, False, str(arguments["endpoint"]))
     base = laid_over(defaults, read_parameter_file(config_file(graph.parameter_file)))
     return graph_parameters(graph, base, arguments)
@@ -199,10 +202,10 @@ def run_graph(
     namespace: str = "",
     report: Path | None = None,
 ) -> int:
-    """Start every node of a graph and wait for its mission; its exit status, or STOPPED.
+    """Start every node of a graph and wait for its mission. Returns its exit status, or STOPPED.
 
-    `memory` sees all of its processes. Once the `report` is there the goal has ended, and all but the mission
-    are stopped, which may draw pictures yet.
+    `memory` measures all of its processes. Once the `report` exists the goal has ended. Then all but the
+    mission are stopped; the mission may still draw pictures.
     """
     check_endpoint_free(str(parameters["verifier"]["endpoint"]))
     env = ros_environment(free_domain())
@@ -226,6 +229,6 @@ def run_graph(
 
 
 def _stop_base(supervisor: Supervisor) -> None:
-    """The robot must stand before those are gone that its base listens to."""
+    """Stop the robot before the nodes end that its base obeys."""
     supervisor.stop("action")
     supervisor.stop("navigator")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The environment in which ROS nodes run as child processes, so that nobody has to source anything."""
+"""The environment for ROS nodes as child processes, so that nobody has to source anything."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from pathlib import Path
 from outrider.core.errors import ConfigError
 from outrider.runtime.node_graph.distros import DISTROS, stay_local
 
-# DDS discovery of a domain uses ports from this one plus 250 times the domain; Linux leaves 0 to 101 usable.
+# DDS discovery of a domain uses ports from 7400 plus 250 times the domain. Linux allows domains 0 to 101.
 _DISCOVERY_PORT, _PORTS_PER_DOMAIN, _LAST_DOMAIN = 7400, 250, 101
 
 
 def ros_environment(domain_id: int | None = None) -> dict[str, str]:
-    """Variables for a child process that imports rclpy.
+    """Returns the variables for a child process that imports rclpy.
 
-    With ROS 2 wheels this environment is the ROS prefix; where ROS 2 is installed and not sourced, its
-    setup.bash is. With a `domain_id`, discovery stays on this machine.
+    With ROS 2 wheels this environment is the ROS prefix. If ROS 2 is installed but not sourced, its
+    setup.bash is sourced. With a `domain_id`, discovery stays on this machine.
     """
     env = dict(os.environ)
     if "AMENT_PREFIX_PATH" not in env:
@@ -44,7 +44,7 @@ def ros_environment(domain_id: int | None = None) -> dict[str, str]:
 
 
 def check_ros(env: Mapping[str, str]) -> None:
-    """Raises ConfigError where a child process with these variables could not import rclpy."""
+    """Raise ConfigError if a child process with these variables could not import rclpy."""
     folders = [Path(folder) for folder in env.get("PYTHONPATH", "").split(os.pathsep) if folder]
     if find_spec("rclpy") is None and not any((folder / "rclpy").is_dir() for folder in folders):
         raise ConfigError(
@@ -54,14 +54,14 @@ def check_ros(env: Mapping[str, str]) -> None:
 
 
 def installed_ros() -> Path | None:
-    """The ROS 2 installation that a setup.bash can bring in, or None."""
+    """Returns the ROS 2 installation whose setup.bash can be sourced, or None."""
     names = (os.environ.get("ROS_DISTRO"), *DISTROS)
     candidates = [Path("/opt/ros") / name for name in names if name]
     return next((path for path in candidates if (path / "setup.bash").is_file()), None)
 
 
 def free_domain() -> int:
-    """A ROS domain on which nobody on this machine seems to listen; ConfigError where all are taken."""
+    """Returns a ROS domain that no node on this machine seems to use; ConfigError if all are in use."""
     domains = list(range(1, _LAST_DOMAIN))
     random.shuffle(domains)
     for domain in domains:
@@ -71,7 +71,7 @@ def free_domain() -> int:
 
 
 def discovery_port(domain: int) -> int:
-    """The UDP port at which the first participant of a domain listens on this machine."""
+    """Returns the UDP port of the first participant of a domain on this machine."""
     return _DISCOVERY_PORT + _PORTS_PER_DOMAIN * domain + 10
 
 

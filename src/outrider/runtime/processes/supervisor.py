@@ -48,7 +48,7 @@ class _Child:
 
 
 class Supervisor:
-    """The processes of one graph. Use as a context manager: leaving it ends every process it started."""
+    """The processes of one graph, as a context manager: its exit ends every process that it started."""
 
     def __init__(
         self,
@@ -78,9 +78,9 @@ class Supervisor:
         arguments: Sequence[str] = (),
         wrapper: Sequence[str] = (),
     ) -> None:
-        """Start a node, with more ROS arguments if any; its output goes to its log, or to the terminal.
+        """Start a node, with further ROS arguments if any. Its output goes to its log, or to the terminal.
 
-        A `wrapper` is a module that runs the node's own, which is its argument.
+        A `wrapper` is a module that runs the node's module, which is its argument.
         """
         spec = NODES[name]
         command = [sys.executable, "-m", *wrapper, spec.module]
@@ -93,7 +93,7 @@ class Supervisor:
     def _spawn(self, command: list[str], log: Path | None) -> subprocess.Popen[bytes]:
         with contextlib.ExitStack() as stack:
             output = stack.enter_context(open_private(log, "ab")) if log else None
-            # A session of its own: Ctrl-C must not reach the nodes before the robot has been stopped.
+            # A separate session: Ctrl-C must not reach the nodes before the robot has been stopped.
             return subprocess.Popen(
                 command, env=self._env, stdout=output, stderr=output, start_new_session=True
             )
@@ -101,10 +101,10 @@ class Supervisor:
     def wait(
         self, last: str | None, stopping: threading.Event, is_over: Callable[[], bool] = lambda: False
     ) -> int | None:
-        """Until `last` ends, or a node whose output the terminal has could not start: its exit status;
-        130 when stopped, None once `is_over`.
+        """Wait for `last` to end. Returns its exit status; 130 when stopped, None once `is_over`.
 
-        A node that ends before is started again where its specification says so; otherwise OutriderError.
+        It also returns the status of a node that could not start and wrote why to the terminal. Another
+        node that ends is restarted if its specification allows it; otherwise OutriderError is raised.
         """
         while not stopping.wait(POLL_S):
             self._memory.look([os.getpid(), *self.pids().values()])
@@ -138,7 +138,7 @@ class Supervisor:
         child.process.wait()
 
     def start_again(self, name: str) -> None:
-        """A new process of a node that has ended."""
+        """Start a new process of a node that has ended."""
         child = self._child(name)
         child.process = self._spawn(child.command, child.log)
 
@@ -146,7 +146,10 @@ class Supervisor:
         return next(child for child in self._children if child.name == name)
 
     def stop_all(self, but: str = "") -> None:
-        """End all but one, in the reverse order of starting; what does not end in time is killed."""
+        """End all nodes but one, in reverse order of their start.
+
+        Those that do not end in time are killed.
+        """
         children = [child for child in reversed(self._children) if child.name != but]
         self._children = [child for child in self._children if child.name == but]
         running = [child.process for child in children if child.process.poll() is None]
@@ -157,20 +160,20 @@ class Supervisor:
             _end(process, max(0.1, deadline_s - time.monotonic()))
 
     def log_tail(self, name: str) -> list[str]:
-        """The last lines of a node's log; none of a node that was not started here."""
+        """Returns the last lines of a node's log; none for a node that was not started here."""
         return [
             line for child in self._children if child.name == name for line in _tail(child.log).splitlines()
         ]
 
     def pids(self) -> dict[str, int]:
-        """The process of each node."""
+        """Returns the process id of each node."""
         return {child.name: child.process.pid for child in self._children}
 
 
 def run_recorder(file: Path, namespace: str = "") -> int:
-    """Record on the domain of ROS_DOMAIN_ID until a signal asks for the end; the recorder's exit status.
+    """Record on the domain of ROS_DOMAIN_ID until a signal. Returns the recorder's exit status.
 
-    Raises ConfigError where the file is there already.
+    Raises ConfigError if the file exists already.
     """
     check_new(file)
     stopping = threading.Event()
@@ -186,7 +189,7 @@ def run_recorder(file: Path, namespace: str = "") -> int:
 
 
 def _end(process: subprocess.Popen[bytes], timeout_s: float) -> None:
-    """Terminate, then kill with everything the process started."""
+    """Terminate a process. After the timeout, kill it with everything that it started."""
     if process.poll() is None:
         process.terminate()
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider console`: the web console beside the nodes that run already, or with a whole simulated robot."""
+"""`outrider console`: the web console for nodes that already run, or with a whole simulated robot."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from outrider.runtime.wiring.binding import check_console
 
 
 def run_console(settings: Mapping[str, Value], namespace: str = "") -> int:
-    """The console alone, in this terminal's ROS domain, until interrupted. `settings` are its parameters.
+    """Run the console alone, in this terminal's ROS domain, until interrupted.
 
-    `namespace` is that of its robot. Raises ConfigError for a wrong value.
+    `settings` are its parameters, `namespace` is that of its robot. Raises ConfigError for a wrong value.
     """
     parameters = {CONSOLE.name: CONSOLE.checked(settings)}
     namespace = checked_namespace(namespace)
@@ -40,10 +40,10 @@ def run_console(settings: Mapping[str, Value], namespace: str = "") -> int:
 
 
 def run_simulated(settings: Mapping[str, Value], simulation: Mapping[str, Value]) -> int:
-    """A simulated robot that waits for commands from its console, until interrupted.
+    """Run a simulated robot that waits for commands from its console, until interrupted.
 
     `simulation` are arguments of the simulated graph. Raises ConfigError for a wrong value, OutriderError
-    where a node dies.
+    if a node dies.
     """
     base: dict[str, dict[str, Any]] = read_parameter_file(config_file(SIM_GRAPH.parameter_file))
     base[CONSOLE.name] = {**base.get(CONSOLE.name, {}), **settings}
@@ -61,7 +61,7 @@ def _run(
     env: Mapping[str, str],
     namespace: str = "",
 ) -> int:
-    """Start nodes and wait; the robot's side is stopped first. Exit status 0 where it was interrupted."""
+    """Start nodes and wait; the robot's side is stopped first. Returns 0 if it was interrupted."""
     stopping = threading.Event()
     with tempfile.TemporaryDirectory(prefix="outrider-") as folder:
         logs = Path(folder)

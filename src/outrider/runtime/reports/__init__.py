@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run leaves behind, and its replay."""
+"""The records of a run, and its replay."""

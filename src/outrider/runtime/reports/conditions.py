@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run's figures depend on besides its instruction: versions, and the machine it ran on."""
+"""What a run's figures depend on besides its instruction: versions and the machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PACKAGES = ("torch", "transformers", "mujoco", "numpy", "pyzmq")
 
 
 def versions() -> dict[str, str]:
-    """Of Outrider, Python, ROS 2 and the libraries that decode and simulate."""
+    """Returns the versions of Outrider, Python, ROS 2 and the libraries that decode and simulate."""
     found = {"outrider": outrider.__version__, "python": platform.python_version()}
     if os.environ.get("ROS_DISTRO"):
         found["ros"] = os.environ["ROS_DISTRO"]
@@ -23,7 +23,7 @@ def versions() -> dict[str, str]:
 
 
 def host() -> dict[str, Any]:
-    """The machine without its name: system, processor, cores that this process may use."""
+    """Returns the machine without its name: system, processor, and the cores that this process may use."""
     return {
         "system": platform.platform(),
         "processor": _processor(),

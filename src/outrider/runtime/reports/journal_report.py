@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider replay FILE.journal`: whether a journal is as it was written, and what is in it."""
+"""`outrider replay FILE.journal`: checks that a journal is unchanged, and prints its entries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHOWN = 20
 
 
 def print_proof(file: Path, key_file: Path | None = None, json_file: Path | None = None) -> bool:
-    """Prints the newest entries and whether the chain holds, which is also returned. Raises ConfigError."""
+    """Print the newest entries and whether the chain holds. Returns whether it does. Raises ConfigError."""
     proof = prove(file, key_file)
     console = make_console()
     if newest := proof.entries[-SHOWN:]:
@@ -29,7 +29,7 @@ def print_proof(file: Path, key_file: Path | None = None, json_file: Path | None
 
 
 def verdict(proof: Proof) -> str:
-    """What the proof comes to, in words."""
+    """Returns the proof's result in words."""
     if not proof.holds:
         return " ".join(_accusation(proof, fault) for fault in proof.faults) + _rest(proof)
     if not proof.entries:
@@ -49,6 +49,6 @@ def _accusation(proof: Proof, fault: Fault) -> str:
 
 
 def _rest(proof: Proof) -> str:
-    """Of the entries behind the first fault, which the writer has added since."""
+    """Returns words about the entries that the writer has added after the first fault."""
     since = proof.entries[proof.first.after :]
     return f" After it entries {since[0].n} to {since[-1].n} are as they were written." if since else ""

@@ -18,7 +18,10 @@ BEFORE_A_GOAL = "interrupted before there was a goal"
 def leave_report(
     report: Path, reason: str, instruction: str, strategy: str, conditions: Mapping[str, Any]
 ) -> None:
-    """Write the report of a run whose mission left none, without private words; does nothing where it did."""
+    """Write a report, without private words, for a run whose mission left none.
+
+    It does nothing if there is a report.
+    """
     if report.is_file():
         return
     from outrider.runtime.reports.report import RunRecord, write_summary  # draws pictures too: slow to import

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run as it happens, in the terminal; plain lines where there is no terminal."""
+"""Shows a run as it happens, in the terminal; in plain lines if the output is no terminal."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _LINK_STYLES = {LinkState.CONNECTED: "green", LinkState.LOCAL: "green", LinkStat
 
 @dataclass(frozen=True)
 class LiveState:
-    """What the view shows. `distance_m` is None where nobody knows the distance to the target.
+    """The content of the view. `distance_m` is None if the distance to the target is not known.
 
-    `network` is the name of the network that is emulated, if any.
+    `network` is the name of the emulated network, if any.
     """
 
     instruction: str
@@ -38,14 +38,14 @@ class LiveState:
 
 
 class LinkWatch:
-    """How the link was since the last step: a step's line comes once it is up again."""
+    """Follows the link since the last step: a step's line appears only once the link is up again."""
 
     def __init__(self) -> None:
         self.lost_s = 0.0
         self._state, self._time_s = "", 0.0
 
     def look(self, state: str, time_s: float) -> str:
-        """What changed, in words; empty where nothing did, or the link came up for the first time."""
+        """Returns the change in words; empty for none, or when the link comes up for the first time."""
         before, passed_s = self._state, time_s - self._time_s
         self._state, self._time_s = state, time_s
         if before == LinkState.LOST.value:
@@ -58,12 +58,12 @@ class LinkWatch:
         )
 
     def begin_step(self) -> None:
-        """Count the time without a link anew."""
+        """Restart the count of the time without a link."""
         self.lost_s = 0.0
 
 
 class LiveView:
-    """A context manager; `show` may be called as often as one likes."""
+    """A context manager. Call `show` as often as you like."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or make_console()
@@ -82,19 +82,21 @@ class LiveView:
         self.close()
 
     def close(self) -> None:
-        """Leave the last picture as it stands; lines may still follow."""
+        """Keep the last picture on the screen; further lines may follow."""
         if self._live is not None:
             self._live.stop()
             self._live = None
 
     def say(self, line: str) -> None:
-        """A line above the view."""
+        """Print a line above the view."""
         self._said_s = time.monotonic()
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def show(self, state: LiveState) -> None:
-        """Redraw. Without a terminal print a line for each finished text and each change of the link, and one
-        where there has been none for a while.
+        """Redraw the view.
+
+        Without a terminal, print a line for each finished text and each change of the link, and one after a
+        while without any.
         """
         change = self._link.look(state.link_state, state.time_s)
         if state.update.state is StepState.FINISHED:
@@ -127,7 +129,7 @@ class LiveView:
     def _figures(self, state: LiveState) -> str:
         tokens_per_s, tokens_per_round = self._rates
         parts = [self._link_words(state)]
-        if tokens_per_s:  # a command that needs no model has none
+        if tokens_per_s:  # a command that needs no model has no rates
             parts = [f"{tokens_per_s:.0f} tokens/s", f"{tokens_per_round:.2f} tokens/round", *parts]
         if state.distance_m is not None:
             parts.insert(0, f"{state.distance_m:.1f} m to go")

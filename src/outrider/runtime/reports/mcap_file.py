@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages of MCAP files, as far as they are whole: recorders lose power, and disks fail.
+"""Reads the intact messages of MCAP files: recorders lose power, and disks fail.
 
-A file that breaks off, or whose index is missing, is read up to its end; a chunk that is damaged is left out.
-Chunks may be compressed, and so may each message or the whole file, as rosbag2 does it.
+A file that is truncated, or whose index is missing, is read up to its end. A damaged chunk is skipped.
+Chunks may be compressed, and so may each message or the whole file, as with rosbag2.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAGIC, ZSTD_MAGIC = b"\x89MCAP0\r\n", b"\x28\xb5\x2f\xfd"
 METADATA = "metadata.yaml"
 SUFFIXES = (".mcap", ".mcap.zst", ".mcap.zstd")
 MAX_RECORD_BYTES = 1 << 28
-# What readers of damaged bytes raise; lz4 a RuntimeError.
+# The errors that readers raise for damaged bytes; lz4 raises RuntimeError.
 DAMAGE = (
     McapError,
     struct.error,
@@ -43,12 +43,12 @@ DAMAGE = (
 
 @dataclass
 class Trouble:
-    """What could not be read of some files."""
+    """What could not be read from some files."""
 
     damaged: int = 0
-    """Chunks and messages."""
+    """The number of damaged chunks and messages."""
     notes: list[str] = field(default_factory=list)
-    """What is wrong with which file."""
+    """Messages about faulty files."""
 
     def __str__(self) -> str:
         parts = "part is" if self.damaged == 1 else "parts are"
@@ -58,8 +58,9 @@ class Trouble:
 
 
 def recording_files(path: Path) -> list[Path]:
-    """The files of a recording: itself, or those in a folder of rosbag2, in order, with those that its
-    metadata name and that are not there. Raises ConfigError.
+    """Returns the files of a recording: the file itself, or the ordered files in a folder of rosbag2.
+
+    Files that its metadata name but that do not exist are included. Raises ConfigError.
     """
     try:
         names = list(path.iterdir()) if path.is_dir() else []
@@ -78,7 +79,7 @@ def recording_files(path: Path) -> list[Path]:
 
 
 def _told_files(metadata: Path) -> list[str]:
-    """Names of MCAP files in rosbag2's description of a bag; none where it is not there, or is none."""
+    """Returns the names of MCAP files in rosbag2's metadata; none if it is missing or invalid."""
     try:
         told = yaml.safe_load(read_text(metadata))["rosbag2_bagfile_information"]["relative_file_paths"]
     except (OSError, yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
@@ -88,12 +89,12 @@ def _told_files(metadata: Path) -> list[str]:
 
 
 def _unpacked(name: str) -> str:
-    """A file's name without the mark of its compression, which people undo by hand."""
+    """Returns a file's name without its compression suffix, since people decompress files by hand."""
     return name.partition(".mcap")[0]
 
 
 def read_messages(path: Path, names: Collection[str], trouble: Trouble) -> Iterator[tuple[str, Any]]:
-    """Messages on topics whose last part is one of `names`, each with that part.
+    """Yields messages on topics whose last part is one of `names`, each with that part.
 
     What cannot be read is added to `trouble`.
     """
@@ -119,15 +120,15 @@ def read_messages(path: Path, names: Collection[str], trouble: Trouble) -> Itera
 
 
 class _Known:
-    """Schemas and channels: those of the file's summary, if it has one, then what is read on the way.
+    """Schemas and channels: from the file's summary, if it has one, and from the records read since.
 
-    So those that a damaged chunk declared are known all the same.
+    So those that a damaged chunk declared are known too.
     """
 
     def __init__(self, reader: SeekingReader | None = None) -> None:
         self.schemas: dict[int, Schema] = {}
         self.channels: dict[int, Channel] = {}
-        with contextlib.suppress(*DAMAGE, OSError):  # a file that is cut has none
+        with contextlib.suppress(*DAMAGE, OSError):  # a truncated file has none
             summary = reader.get_summary() if reader is not None else None
             if summary is not None:
                 self.schemas, self.channels = dict(summary.schemas), dict(summary.channels)
@@ -156,9 +157,9 @@ def _whole_records(stream: IO[bytes], path: Path, trouble: Trouble) -> Iterator[
 
 
 def _expanded(chunk: Chunk) -> Chunk:
-    """A chunk that is compressed no more. Raises ValueError for one that is larger than a record may be.
+    """Returns a chunk without compression. Raises ValueError if it is larger than a record may be.
 
-    Few bytes may be told, and made, to be any number of them.
+    A few bytes may claim, or expand to, any size.
     """
     size = chunk.uncompressed_size
     if size > MAX_RECORD_BYTES:
@@ -178,7 +179,10 @@ def _expanded(chunk: Chunk) -> Chunk:
 
 
 def _unzipped(data: bytes, most: int) -> bytes:
-    """What a frame of zstd holds. Raises ValueError or ZstdError where that is no frame of `most` bytes."""
+    """Returns the content of a zstd frame.
+
+    Raises ValueError or ZstdError if it is no frame of at most `most` bytes.
+    """
     import zstandard
 
     if zstandard.frame_content_size(data) > most:
@@ -187,7 +191,7 @@ def _unzipped(data: bytes, most: int) -> bytes:
 
 
 def message_rates(path: Path, names: Collection[str]) -> dict[str, float]:
-    """Messages a second on topics that end in one of `names`, in a recording that is whole; 0 for none."""
+    """Returns messages per second on topics ending in one of `names`, of an intact recording; 0 for none."""
     with path.open("rb") as stream:
         summary = SeekingReader(stream).get_summary()
     rates = dict.fromkeys(names, 0.0)
@@ -218,7 +222,7 @@ def _decoded(
                 continue
             try:
                 yield name, _message(record, channel, known, factory)
-            except Exception:  # a damaged schema or message fails its parser in any way
+            except Exception:  # a damaged schema or message can make its parser raise anything
                 trouble.damaged += 1
 
 
@@ -228,6 +232,6 @@ def _message(record: Message, channel: Channel | None, known: _Known, factory: D
     decode = factory.decoder_for(channel.message_encoding, known.schemas.get(channel.schema_id))
     if decode is None:
         raise ValueError(f"{channel.topic} is not encoded as ROS 2 does")
-    # rosbag2's compression of messages is told beside the file; no message begins as a frame of zstd does.
+    # rosbag2 notes message compression outside the file. No plain message begins like a zstd frame.
     is_zipped = record.data.startswith(ZSTD_MAGIC)
     return decode(_unzipped(record.data, MAX_RECORD_BYTES) if is_zipped else record.data)

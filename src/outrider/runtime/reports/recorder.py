@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collects what a run's report is made of, as it arrives. Times are seconds since the goal was given."""
+"""Collects the contents of a run's report as they arrive. Times are seconds since the goal was given."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ POSE_PERIOD_S = 0.1
 
 @dataclass(frozen=True)
 class Truth:
-    """What a simulation knows of itself."""
+    """The simulation's ground truth."""
 
     pose: Pose2D
     target_distance_m: float
@@ -32,7 +32,7 @@ class Truth:
 
 
 class Recorder:
-    """One run. Pictures and poses are thinned out, so that a long run stays small."""
+    """Records one run. Pictures and poses are thinned out, so that a long run stays small."""
 
     def __init__(self, instruction: str) -> None:
         self.instruction = instruction
@@ -41,7 +41,7 @@ class Recorder:
         self.latest = StepUpdate("", 0, StepState.DECODING)
         self.progress = Progress()
         self.stood: list[Pose2D | None] = []
-        """Where the robot truly stood at the end of each step of the plan that has ended."""
+        """The robot's true pose at the end of each completed step of the plan."""
         self._steps: dict[int, StepRecord] = {}
         self._ends: dict[int, tuple[MotionEnd, float]] = {}
         self._shots: list[Shot] = []
@@ -51,24 +51,24 @@ class Recorder:
         self._link_states: list[tuple[float, str]] = []
 
     def on_progress(self, progress: Progress) -> None:
-        """The plan, or its next step."""
+        """Record the plan, or its next step."""
         self.progress = progress
         while len(self.stood) < progress.current:
             self.stood.append(self.truth.pose if self.truth else None)
 
     @property
     def target_distance_m(self) -> float | None:
-        """How far the robot is from its target; None where it was told of none, or nobody knows."""
+        """Returns the distance to the target; None if there is no target, or it is not known."""
         has_target = any(target_of(target) for target in self.progress.targets)
         return self.truth.target_distance_m if self.truth and has_target else None
 
     def judge(self, result: GoalResult, home: Home | None) -> Judgement:
-        """What the run has come to, by what is known of its surroundings."""
+        """Returns the judgement of the run, as far as its surroundings are known."""
         pose, collisions = (self.truth.pose, self.truth.collisions) if self.truth else (None, 0)
         return judge(self.progress.targets, self.stood, result, home, pose, collisions)
 
     def on_text(self, update: StepUpdate, link_state: str, time_s: float) -> None:
-        """A verified text or its repetition."""
+        """Record a verified text or its repetition."""
         if not self._link_states or self._link_states[-1][1] != link_state:
             self._link_states.append((time_s, link_state))
         if update.state is StepState.WITHDRAWN:
@@ -88,20 +88,20 @@ class Recorder:
         )
 
     def on_motion_end(self, end: MotionEnd, time_s: float) -> None:
-        """Records how and when the motion of a step ended."""
+        """Record how and when the motion of a step ended."""
         self._ends[end.step] = end, time_s
 
     def on_round(self, step: int, strategy: str, stats: RoundStats) -> None:
-        """Records a decoding round of a step."""
+        """Record a decoding round of a step."""
         self.strategy = strategy
         self._rounds.append(RoundRecord(step, stats))
 
     def on_tokens(self, step: int, tokens: Sequence[tuple[str, TokenFate]]) -> None:
-        """What became of a step's next tokens; those ahead will be told again."""
+        """Record the fates of a step's next tokens. Tokens that are ahead will come again."""
         self._tokens[step] += [token for token in tokens if token[1] is not TokenFate.AHEAD]
 
     def on_frame(self, jpeg: bytes, time_s: float) -> None:
-        """Records a camera picture."""
+        """Record a camera picture."""
         self._shots.append(Shot(time_s, jpeg))
 
     def wants_frame(self, time_s: float) -> bool:
@@ -109,7 +109,7 @@ class Recorder:
         return not self._shots or time_s - self._shots[-1].time_s >= SHOT_PERIOD_S
 
     def on_odometry(self, pose: Pose2D, time_s: float) -> None:
-        """Records a pose, unless the last one is too recent."""
+        """Record a pose, unless the last one is too recent."""
         if not self.poses or time_s - self.poses[-1].time_s >= POSE_PERIOD_S:
             self.poses.append(PoseRecord(time_s, pose, self.truth.pose if self.truth else pose))
 
@@ -121,7 +121,7 @@ class Recorder:
         home: Home | None,
         conditions: Mapping[str, Any] | None = None,
     ) -> RunRecord:
-        """The record of a run that ended with `result` and was judged so; without private words."""
+        """Returns the record of a run with this result and judgement, without private words."""
         done = "arrived" if judgement.checked else "done"
         outcome = done if result.success else result.error.name.lower()
         private = self.progress.is_private or tells_private(self.instruction)
@@ -148,7 +148,10 @@ class Recorder:
 
 
 def _whole_step(step: StepRecord, ended: tuple[MotionEnd, float] | None) -> StepRecord:
-    """With its motion's end, which may be heard before the action: topics keep no order among each other."""
+    """Returns the step with its motion's end.
+
+    That may arrive before the action: topics have no common order.
+    """
     if ended is not None:
         end, time_s = ended
         note = f"{end.ending.name.lower()}: {end.message}" if end.message else ""

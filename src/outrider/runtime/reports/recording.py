@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a recording of a run holds, and its steps read back. Needs no ROS."""
+"""The topics of a recording, and its steps read back. Needs no ROS."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 
 
 def check_new(path: Path) -> None:
-    """ConfigError where a recording would replace a file, or cannot be written."""
+    """Raise ConfigError if a recording would replace a file, or cannot be written."""
     if path.exists():
         raise ConfigError(f"{path} is there already: choose another file for the recording")
     checked_file(path)
@@ -54,10 +54,10 @@ def check_new(path: Path) -> None:
 
 @dataclass(frozen=True)
 class RecordedStep:
-    """What a step's text was decoded from, and its verified text.
+    """The request of a step's text, and its verified text.
 
-    That is a beginning where not `finished`: it was `cut` when the robot had read enough of it, or the run
-    broke off. `alone`: the robot wrote at least a part of it without the verifier.
+    If it is not `finished`, the text is only a beginning: it was `cut` when the robot had read enough, or
+    the run was aborted. `alone`: the robot wrote at least a part of it without the verifier.
     """
 
     session_id: str
@@ -71,15 +71,15 @@ class RecordedStep:
 
     @property
     def has_text(self) -> bool:
-        """Whether the recording holds any of the step's text, with which another may be compared."""
+        """Whether the recording contains any of the step's text, to compare another with."""
         return self.finished or self.verified_tokens > 0
 
 
 def read_steps(path: Path, deadline_s: float = 60.0) -> list[RecordedStep]:
-    """The steps of a recording, or of a folder of rosbag2, in order, to be decoded within a deadline each.
+    """Returns the steps of a recording or a rosbag2 folder, in order, with this deadline to decode each.
 
-    What is damaged or cut off is left out with a warning. Raises ConfigError for what is no recording, or
-    holds no whole step.
+    Damaged parts are skipped with a warning. Raises ConfigError for anything but a recording with a whole
+    step.
     """
     from outrider.runtime.reports.mcap_file import Trouble, read_messages, recording_files  # slow to import
 
@@ -89,7 +89,7 @@ def read_steps(path: Path, deadline_s: float = 60.0) -> list[RecordedStep]:
         for topic, message in read_messages(file, (PROMPT_TOPIC, TEXT_TOPIC), trouble):
             try:
                 _take(steps, topic, message, deadline_s)
-            except (AttributeError, TypeError, ValueError, ConfigError):  # of another version, or not ours
+            except (AttributeError, TypeError, ValueError, ConfigError):  # of another version or package
                 trouble.damaged += 1
     if not steps:
         why = str(trouble) or "record while the robot is told to find something"
@@ -100,7 +100,7 @@ def read_steps(path: Path, deadline_s: float = 60.0) -> list[RecordedStep]:
 
 
 def num_missing(steps: Iterable[RecordedStep]) -> int:
-    """How many steps of the recorded runs are not in the recording: they are numbered from 1 in each run."""
+    """Returns how many steps of the recorded runs are missing. Each run numbers its steps from 1."""
     last: dict[str, int] = {}
     present: Counter[str] = Counter()
     for step in steps:
@@ -115,10 +115,10 @@ def _take(steps: dict[tuple[str, int], RecordedStep], topic: str, message: Any, 
         prompt = Prompt(message.prompt, bytes(message.jpeg))
         check_request(prompt, message.max_new_tokens)
         request = DecodeRequest(prompt, message.max_new_tokens, deadline_s)
-        steps.setdefault(key, RecordedStep(*key, request))  # two may have recorded into one bag
+        steps.setdefault(key, RecordedStep(*key, request))  # two recorders may have written one bag
     elif key in steps and not steps[key].finished and message.state in (_DECODING, _FINISHED):
         alone = steps[key].alone or message.link_state == LinkState.LOCAL.value
-        # A text that was cut, for the next picture was due, has no speed: that is of the whole text.
+        # A text that was cut because the next picture was due has no speed: only a whole text has one.
         is_over, has_speed = message.state == _FINISHED, message.tokens_per_s > 0.0
         is_whole, is_cut = is_over and has_speed, is_over and not has_speed
         said = message.text, message.verified_tokens, is_whole, alone, is_cut

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider replay`: the decoding of a recorded run again, without a robot, beside what was verified then."""
+"""`outrider replay`: decodes a recorded run again, without a robot, and compares the verified texts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHOWN = 10
 
 @dataclass(frozen=True)
 class Comparison:
-    """A step's recorded text beside that of its replay; one that was not finished agrees as a beginning."""
+    """A step's recorded text and its replay. An unfinished one agrees if it is a beginning of the replay."""
 
     step: int
     recorded: str
@@ -35,7 +35,7 @@ class Comparison:
 
 
 def compare(step: RecordedStep, decoded: Decoded) -> Comparison:
-    """Words and number of tokens must be the same."""
+    """Returns whether the words and the number of tokens are the same."""
     if step.finished:
         agrees = (decoded.text, len(decoded.token_ids)) == (step.text, step.verified_tokens)
     else:
@@ -44,7 +44,7 @@ def compare(step: RecordedStep, decoded: Decoded) -> Comparison:
 
 
 def replay_steps(steps: Sequence[RecordedStep], decoder: TextDecoder) -> Iterator[tuple[Comparison, Decoded]]:
-    """Decode every step that the verifier had a part in and whose text is recorded, in order."""
+    """Decode every step with a recorded text in which the verifier took part, in order."""
     for step in steps:
         if step.has_text and not step.alone:
             decoded = decoder.decode(step.request)
@@ -60,15 +60,15 @@ def replay(
     json_file: Path | None = None,
     key_file: Path | None = None,
 ) -> dict[str, Any]:
-    """Decode, print, write JSON. Without an `endpoint` a verifier runs for as long as it takes.
+    """Decode, print, and write JSON. Without an `endpoint` a verifier runs meanwhile.
 
-    Raises ConfigError for a file that is no recording, LinkError where the verifier does not answer.
+    Raises ConfigError for a file that is no recording, LinkError if the verifier does not answer.
     """
     steps = read_steps(file)
     folder = models_folder(models)
     with ExitStack() as opened:
         with loading(f"the models of {folder}"):
-            from outrider.runtime.wiring.robot_pair import EdgeSettings, open_edge  # seconds to import
+            from outrider.runtime.wiring.robot_pair import EdgeSettings, open_edge  # takes seconds to import
 
             where = opened.enter_context(_verifier(endpoint, folder, key_file))
             keys = str(key_file) if endpoint is not None and key_file is not None else ""
@@ -85,7 +85,7 @@ def replay(
 
 
 def figures_of(steps: Sequence[RecordedStep], pairs: Sequence[tuple[Comparison, Decoded]]) -> dict[str, Any]:
-    """Counts, and the speed of the replay."""
+    """Returns the counts, and the speed of the replay."""
     tokens = sum(len(decoded.token_ids) for _, decoded in pairs)
     elapsed_s = sum(decoded.elapsed_s for _, decoded in pairs)
     return {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was recorded of a run, and what of it is written: report.json, rounds.jsonl."""
+"""The record of a run, and what is written of it: report.json, rounds.jsonl."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from outrider.simulation.homes.home import Home
 
 @dataclass(frozen=True)
 class StepRecord:
-    """One step as it happened. Times are seconds since the goal was given.
+    """One step of a run. Times are seconds since the goal was given.
 
-    `action_s` is when the action was verified, `finished_s` when the whole text was, `moved_s` when the robot
-    stood again; `latency_s` runs from the frame's stamp to the verified action.
+    `action_s` is when the action was verified, `finished_s` when the whole text was, `moved_s` when the
+    robot stood again; `latency_s` runs from the frame's stamp to the verified action.
     """
 
     index: int
@@ -45,7 +45,7 @@ class StepRecord:
 
 @dataclass(frozen=True)
 class Shot:
-    """One camera picture (JPEG), in seconds since the goal was given."""
+    """One camera picture (JPEG), with its time in seconds since the goal was given."""
 
     time_s: float
     jpeg: bytes
@@ -53,7 +53,7 @@ class Shot:
 
 @dataclass(frozen=True)
 class PoseRecord:
-    """Where the robot was: by its odometry and in truth (the same where the truth is unknown)."""
+    """The robot's pose by odometry and in truth (the same if the truth is unknown)."""
 
     time_s: float
     odometry: Pose2D
@@ -70,12 +70,12 @@ class RoundRecord:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """All that was recorded of one run. `home` is None where the surroundings are unknown (a real robot).
+    """The complete record of one run. `home` is None in unknown surroundings (a real robot).
 
-    `checked`: whether `success` was measured; else it is the robot's own account. `conditions` are what the
-    figures depend on: seed, link, versions, machine. `link_states` are with the time of each change; `tokens`
-    are those of each step by its index, kept and rejected, in the order of the text. `plan` is as far as the
-    run came with it.
+    `checked`: `success` was measured; otherwise it is the robot's own account. `conditions` are what the
+    figures depend on: seed, link, versions, machine. `link_states` come with the time of each change.
+    `tokens` are those of each step by its index, kept and rejected, in text order. `plan` is the plan with
+    its progress.
     """
 
     instruction: str
@@ -99,14 +99,14 @@ class RunRecord:
 
     @property
     def verdict(self) -> Verdict:
-        """As it was printed."""
+        """Returns the verdict, as it was printed."""
         if not self.success:
             return Verdict.FAILED
         return Verdict.SUCCESS if self.checked else Verdict.DONE
 
 
 def summary(run: RunRecord) -> dict[str, Any]:
-    """The figures of report.json. A mean over nothing is None."""
+    """Returns the figures of report.json. A mean over nothing is None."""
     tokens = sum(step.tokens for step in run.steps)
     decoding_s = sum(step.tokens / step.tokens_per_s for step in run.steps if step.tokens_per_s > 0.0)
     emitted = [record.stats.emitted for record in run.rounds]
@@ -140,13 +140,13 @@ def summary(run: RunRecord) -> dict[str, Any]:
 
 
 def path_length_m(poses: list[PoseRecord]) -> float:
-    """Length of the true path."""
+    """Returns the length of the true path."""
     pairs = pairwise(poses)
     return sum(before.truth.distance_to(after.truth.x, after.truth.y) for before, after in pairs)
 
 
 def write_summary(run: RunRecord, folder: Path) -> Path:
-    """Write report.json, then rounds.jsonl; the path of the first."""
+    """Write report.json, then rounds.jsonl. Returns the path of the first."""
     make_private_folder(folder)
     report = folder / REPORT_FILE
     write_figures(report, summary(run))
@@ -156,7 +156,7 @@ def write_summary(run: RunRecord, folder: Path) -> Path:
 
 
 def pose_at(poses: Sequence[PoseRecord], time_s: float) -> Pose2D:
-    """Where the robot truly was at a time; between two records, on the way from one to the other."""
+    """Returns the robot's true pose at a time, interpolated between two records."""
     after = bisect_right(poses, time_s, key=lambda record: record.time_s)
     if after in (0, len(poses)):
         return poses[min(after, len(poses) - 1)].truth

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stages of a run up to its verdict, in lines as they pass, and as seconds in its report."""
+"""The stages of a run up to its verdict: as lines when they pass, and as seconds in its report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOVED_M, MOVED_RAD = 0.01, 0.01
 
 
 class Stages:
-    """Counts from when it is made, which is when the robot is told."""
+    """Counts the time from its creation, which is when the robot gets its task."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._began_s = clock, clock()
@@ -24,11 +24,11 @@ class Stages:
         self._passed_s: dict[str, float] = {}
 
     def elapsed_s(self) -> float:
-        """Seconds since the robot was told."""
+        """Returns seconds since the robot got its task."""
         return self._clock() - self._began_s
 
     def take(self, node: str, message: str) -> None:
-        """A node's diagnosis, which comes every second: "ok", or what is wrong."""
+        """Take a node's diagnosis, which comes every second: "ok", or what is wrong."""
         before, times = self._said.get(node, ("", 0))
         times = times + 1 if message == before else 1
         self._said[node] = message, times
@@ -38,16 +38,19 @@ class Stages:
             self._passed_s.setdefault(f"{node} {READY}", self.elapsed_s())
 
     def news(self) -> Iterator[str]:
-        """What was not shown yet, a line each."""
+        """Yields what was not shown yet, line by line."""
         while self._news:
             yield self._news.pop(0)
 
     def mark(self, stage: str) -> None:
-        """The stage is reached now; the first time counts."""
+        """Record that the stage is reached now; the first time counts."""
         self._passed_s.setdefault(stage, self.elapsed_s())
 
     def seconds(self, motion_s: float | None) -> dict[str, float]:
-        """When each stage was reached, in order; the verdict is now. `motion_s` counts from the goal."""
+        """Returns when each stage was reached, in order; the verdict is now.
+
+        `motion_s` counts from the goal.
+        """
         self.mark(VERDICT)
         passed_s = dict(self._passed_s)
         if motion_s is not None and GOAL in passed_s:
@@ -56,7 +59,7 @@ class Stages:
 
 
 def first_motion_s(poses: Sequence[PoseRecord]) -> float | None:
-    """When the robot was first elsewhere than where it stood when the goal was given; None if never."""
+    """Returns when the robot first left its pose at the goal's start; None if never."""
     for record in poses:
         first, now = poses[0].truth, record.truth
         if first.distance_to(now.x, now.y) > MOVED_M or abs(wrap_angle(now.yaw - first.yaw)) > MOVED_RAD:

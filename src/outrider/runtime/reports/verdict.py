@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a goal came to: measured where the target's place is known, else the robot's own account."""
+"""The outcome of a goal: measured if the target's place is known, else the robot's own account."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from outrider.simulation.homes.vocabulary import DOOR_KIND, Wanted, wanted
 
 
 class Verdict(str, Enum):
-    """SUCCESS and FAILED may be measured; DONE is what the robot says, and nobody has checked."""
+    """SUCCESS and FAILED may be measured; DONE is what the robot says, unchecked."""
 
     SUCCESS = "success"
     DONE = "done"
@@ -23,17 +23,20 @@ class Verdict(str, Enum):
 
     @property
     def is_reached(self) -> bool:
-        """Whether the goal counts as reached, measured or as the robot says."""
+        """Whether the goal counts as reached, measured or by the robot's account."""
         return self is not Verdict.FAILED
 
     @property
     def words(self) -> str:
-        """As it is printed."""
+        """Returns the verdict as it is printed."""
         return "DONE (not checked)" if self is Verdict.DONE else self.name
 
 
 def with_reason(result: GoalResult, is_stopped: bool, limit_s: float) -> GoalResult:
-    """The result of a goal; one that was cancelled says why: a signal, or its time was over."""
+    """Returns the result of a goal.
+
+    If it was cancelled, the message says why: a signal, or the time limit.
+    """
     if result.error is not GoalError.CANCELLED or result.message != "cancelled":
         return result
     return replace(result, message="interrupted" if is_stopped else f"not done within {limit_s:.0f} s")
@@ -57,10 +60,11 @@ def judge(
     pose: Pose2D | None,
     collisions: int = 0,
 ) -> Judgement:
-    """What a plan came to. `targets` are those of its steps (`Progress.targets`), `stood` is where the robot
-    stood at the end of each step that has ended; one that has not ends at `pose`, where the robot stands now.
+    """Returns the judgement of a plan.
 
-    `home` and the poses are the simulation's truth; None on a robot whose surroundings nobody knows.
+    `targets` are those of its steps (`Progress.targets`). `stood` is the robot's pose at the end of each
+    completed step; the current step ends at `pose`, the robot's pose now. `home` and the poses are the
+    simulation's truth; None for unknown surroundings.
     """
     ends = zip(targets, (*stood, pose), strict=False)
     goals = [(asked, end) for target, end in ends if (asked := wanted(target)) is not None]
@@ -81,7 +85,7 @@ def judge(
 
 @dataclass(frozen=True)
 class _Stand:
-    """How the robot stood to a thing; no distance where the home holds none."""
+    """The robot's position relative to a thing; no distance if the home has no such thing."""
 
     phrase: str
     distance_m: float | None

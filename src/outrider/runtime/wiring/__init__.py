@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts decoders, verifiers and memories together from plain settings."""
+"""Builds decoders, verifiers and memories from plain settings."""

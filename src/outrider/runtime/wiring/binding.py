@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a verifier or console can listen as asked, told before a model or node starts. Imports no model."""
+"""Checks that a verifier or console can listen, before a model or node starts. Imports no model."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from outrider.wire.endpoint import check_guarded
 from outrider.wire.keys import load_server_keys
 
 SERVED = ("host", "port", "login", "token_file", "tls_cert", "tls_key")
-"""Parameters of the console node that say where to serve."""
+"""The parameters of the console node that say where to serve."""
 
 
 def check_binding(endpoint: str, key_file: Path | None, metrics_port: int = 0) -> None:
-    """Raises ConfigError as opening a verifier and its page of metrics would."""
+    """Raise the ConfigError that opening a verifier and its page of metrics would raise."""
     if key_file is not None:
         load_server_keys(key_file)
     check_guarded(endpoint, key_file is not None)
@@ -36,14 +36,14 @@ def settings_of(values: Mapping[str, Any]) -> ConsoleSettings:
 
 
 def check_console(values: Mapping[str, Any]) -> None:
-    """Raises ConfigError where a console node of these parameters could not serve."""
+    """Raise ConfigError if a console node with these parameters could not serve."""
     check_voice(values["voice"])
     robot_end(values["relay"], values["relay_key_file"])
     check_server(settings_of(values))
 
 
 def check_server(settings: ConsoleSettings) -> None:
-    """Raises ConfigError where pages cannot be served so; a login token that is missing is made."""
+    """Raise ConfigError if pages cannot be served with these settings. A missing login token is made."""
     check_certificate(settings)
     if settings.needs_login:
         load_token(settings.token_path)

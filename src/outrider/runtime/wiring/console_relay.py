@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider relay`, and how a robot's console dials one."""
+"""`outrider relay`, and the connection of a robot's console to a relay."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ MOST_FILES = 1 << 16
 
 
 def robot_end(endpoint: str, key_file: str) -> RobotEnd | None:
-    """Returns what dials the relay at an endpoint; None without one.
+    """Returns the robot's connection to the relay at an endpoint; None without an endpoint.
 
-    Raises ConfigError for a malformed endpoint, and for a key file that is missing or cannot be used.
+    Raises ConfigError for a malformed endpoint, and for a key file that is missing or unusable.
     """
     if not endpoint:
         return None
@@ -39,9 +39,9 @@ def robot_end(endpoint: str, key_file: str) -> RobotEnd | None:
 
 
 def run_relay(endpoint: str, key_file: Path, settings: ConsoleSettings) -> None:
-    """Serves a relay until interrupted.
+    """Serve a relay until interrupted.
 
-    Raises ConfigError where an address, the keys, the token or the certificate cannot be used.
+    Raises ConfigError if an address, the keys, the token or the certificate cannot be used.
     """
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     have_descriptors()
@@ -59,10 +59,10 @@ def run_relay(endpoint: str, key_file: Path, settings: ConsoleSettings) -> None:
 
 
 def have_descriptors() -> None:
-    """Lets this process have as many open files as the system permits, up to MOST_FILES.
+    """Raise this process's limit of open files as far as the system permits, up to MOST_FILES.
 
-    Strangers who flood the robots' port hold a descriptor each until their handshake is overdue; without one
-    to spare a page's stop would wait for that.
+    Strangers who flood the robots' port hold a descriptor each until their handshake times out. Without a
+    spare one a page's stop would have to wait for that.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)

@@ -20,12 +20,12 @@ CORPUS_VARIABLE = "OUTRIDER_CORPUS"
 
 
 def default_corpus() -> str:
-    """`$OUTRIDER_CORPUS`, else a file in the home folder."""
+    """Returns `$OUTRIDER_CORPUS`, else a file in the home folder."""
     return os.environ.get(CORPUS_VARIABLE) or str(home_folder() / "corpus.db")
 
 
 def open_corpus(where: str = "") -> Corpus:
-    """The corpus at a place: a file, or Qdrant (`qdrant_corpus`); the default one where none is given.
+    """Opens the corpus at a location: a file, or Qdrant (`qdrant_corpus`); by default `default_corpus`.
 
     Raises MemoryStoreError.
     """
@@ -37,7 +37,7 @@ def open_corpus(where: str = "") -> Corpus:
 
 @contextlib.contextmanager
 def opened_corpus(where: str = "", may_make: bool = False) -> Iterator[Corpus]:
-    """`open_corpus`, closed in the end. Raises StoreInputError for a file or folder that is missing."""
+    """Opens a corpus, and closes it at the end. Raises StoreInputError if a file or folder is missing."""
     is_here = where and (where.startswith(LOCAL) or not is_fleet(where))
     if is_here and not (may_make or in_home(where.removeprefix(LOCAL)).exists()):
         raise StoreInputError(f"there is no corpus {where}: `outrider corpus fill` makes one")
@@ -49,6 +49,6 @@ def opened_corpus(where: str = "", may_make: bool = False) -> Iterator[Corpus]:
 
 
 def fill_corpus(corpus: Corpus, source: Path) -> str:
-    """Take in a folder of texts, or one; the sentence that says what came of it."""
+    """Add a text or a folder of texts. Returns a sentence about the result."""
     added = corpus.add(read_folder(source))
     return f"{added} new passages, {corpus.count()} in all"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts the decoding engine together: in one process, or over ZeroMQ with a verifier elsewhere."""
+"""Builds the decoding engine: in one process, or over ZeroMQ with a verifier elsewhere."""
 
 from __future__ import annotations
 
@@ -38,13 +38,16 @@ from outrider.wire.keys import load_client_keys
 
 DEFAULT_ENDPOINT = "tcp://127.0.0.1:5757"
 SESSION = 1
-"""Every decoder has a link of its own, on which its session needs no other name: a short one on the wire."""
+"""Every decoder has a link of its own, so its session always has this name, which is short on the wire."""
 
 
 def local_decoder(
     target: LanguageModel, draft: LanguageModel | None, config: DecodingConfig
 ) -> LinkedDecoder:
-    """Both models in this process. Raises ConfigError or ModelError where they do not fit."""
+    """Returns a decoder with both models in this process.
+
+    Raises ConfigError or ModelError if they do not fit each other.
+    """
     _check_draft(draft, config)
     if draft is not None:
         check_pair(target, draft)
@@ -62,11 +65,11 @@ def connect_decoder(
     emulation: Emulation | None = None,
     second_endpoint: str = "",
 ) -> LinkedDecoder:
-    """The target is at a verifier, which need not be up yet. `tokenizer` is needed where there is no draft.
+    """Returns a decoder whose target is at a verifier, which need not be up yet.
 
-    `emulation` is the network that is emulated on the way there, if any: see `emulation_of`.
-    `second_endpoint`: of another verifier with the same target and keys, which is asked where the first is
-    late or gone. Raises ConfigError for a malformed endpoint, key file or link.
+    `tokenizer` is required without a draft. `emulation` is the emulated network on the way, if any: see
+    `emulation_of`. `second_endpoint` is another verifier with the same target and keys, which is used when
+    the first is late or gone. Raises ConfigError for a malformed endpoint, key file or link.
     """
     _check_draft(draft, config)
     tokenizer = tokenizer or (draft.tokenizer if draft is not None else None)
@@ -81,7 +84,7 @@ def connect_decoder(
 
 
 def check_hedged(config: DecodingConfig) -> None:
-    """Raises ConfigError where two verifiers would not draw the same text."""
+    """Raise ConfigError if two verifiers would not draw the same text."""
     if not config.scheme.deterministic:
         raise ConfigError(
             f"a second verifier draws another text with strategy={config.strategy} at temperature="
@@ -92,7 +95,7 @@ def check_hedged(config: DecodingConfig) -> None:
 def open_link(
     endpoint: str, key_file: Path | None = None, emulation: Emulation | None = None, seed: int = 0
 ) -> tuple[FrameLink, str]:
-    """A link to a verifier, which need not be up, and what it is called; `seed`: of an emulated network.
+    """Returns a link to a verifier, which need not be up, and its name. `seed` is for an emulated network.
 
     Raises as `connect_decoder`.
     """
@@ -114,9 +117,9 @@ def serve_verifier(
     draft: LanguageModel | None = None,
     on_ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve a model, with a draft beside it or without, until `stop` is set.
+    """Serve a model, with or without a draft model, until `stop` is set.
 
-    Raises ConfigError where the endpoint cannot be bound, ModelError for a draft of another tokenizer.
+    Raises ConfigError if the endpoint cannot be bound, ModelError for a draft with another tokenizer.
     """
     verifier = open_verifier(model, endpoint, limits, key_file, knowledge, CloudDrafts(draft))
     on_ready()
@@ -142,11 +145,11 @@ def serve(
     draft_model: str = "",
     draft_device: str = "",
 ) -> None:
-    """`outrider verifier`: load the target, print one line when ready, serve until a signal asks for the end.
+    """Load the target, print one line when ready, serve until a signal: `outrider verifier`.
 
-    With several `replicas` Ray Serve starts so many verifiers, each for `max_sessions`. The
-    `draft_model` drafts beside the target, OWN_HEAD its own head; with a `draft_device` there, while the
-    target verifies.
+    With several `replicas` Ray Serve starts that number of verifiers, each for `max_sessions`. The
+    `draft_model` drafts next to the target; OWN_HEAD names the target's own head. With a `draft_device` it
+    drafts there, while the target verifies.
     """
     check_cloud_draft(draft_model, draft_device, constrained)
     stop, is_loaded = _begin_process()
@@ -180,8 +183,10 @@ def _serve_until(
 
 
 def _begin_process() -> tuple[threading.Event, threading.Event]:
-    """Log to stderr and heed signals. Returns the event that a signal sets, and the one to set once models
-    are loaded: before that a signal ends the process at once.
+    """Log to stderr and handle signals.
+
+    Returns the event that a signal sets, and the one to set once models are loaded. Before that a signal
+    ends the process at once.
     """
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
     stop, is_loaded = threading.Event(), threading.Event()
@@ -197,7 +202,7 @@ def _begin_process() -> tuple[threading.Event, threading.Event]:
 
 @contextmanager
 def _figures_told(verifier: Verifier) -> Iterator[None]:
-    """What was received, refused and dropped is logged at intervals."""
+    """Log what was received, refused and dropped, at intervals."""
     served = threading.Event()
     logger = threading.Thread(target=log_figures, args=(verifier, served), name="figures")
     logger.start()
@@ -209,7 +214,7 @@ def _figures_told(verifier: Verifier) -> Iterator[None]:
 
 
 def _load_target(folder: Path, constrained: bool, **options: Any) -> LanguageModel:
-    from outrider.models import constrain  # seconds to import, and only a verifier loads a target
+    from outrider.models import constrain  # takes seconds to import, and only a verifier loads a target
 
     model = _load(folder, role="target", **options)
     return constrain(model) if constrained else model

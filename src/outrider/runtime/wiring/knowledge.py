@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cloud's general knowledge: the model that reads it, and what of it goes into a prompt."""
+"""The cloud's general knowledge: the model that reads it, and the documents that go into a prompt."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ANSWER_CONTEXT_TOKENS = 1024
 
 @dataclass(frozen=True, eq=False)
 class Knowledge:
-    """What a cloud answers from: a corpus, and the model that reads it."""
+    """The sources of a cloud's answers: a corpus, and the model that reads it."""
 
     corpus: Corpus
     model: LanguageModel
@@ -41,11 +41,11 @@ def open_knowledge(corpus: str, answer_model: str, threads: int = 1) -> Knowledg
 
 
 def load_reader(answer_model: str, threads: int = 1) -> LanguageModel:
-    """The model that answers questions from documents, with room for them: QUOTES, or a model folder.
+    """Returns the model that answers questions from documents: QUOTES, or a model folder.
 
-    Raises ModelError.
+    Its context has room for the documents. Raises ModelError.
     """
-    from outrider.models import load_model, load_tokenizer  # seconds to import
+    from outrider.models import load_model, load_tokenizer  # takes seconds to import
 
     if answer_model == QUOTES:
         return QuotingModel(load_tokenizer(models_folder() / "tokenizer"))
@@ -53,7 +53,7 @@ def load_reader(answer_model: str, threads: int = 1) -> LanguageModel:
 
 
 def corpus_documents(corpus: Corpus, model: LanguageModel) -> Retrieve:
-    """What the corpus recalls for a question, as documents of the cloud's model."""
+    """Returns a function that recalls documents from the corpus for a question, for the cloud's model."""
 
     def retrieve(question: Prompt) -> tuple[Context, ...]:
         asked = question_of(question.text)
@@ -66,9 +66,9 @@ def corpus_documents(corpus: Corpus, model: LanguageModel) -> Retrieve:
 def fitting_context(
     asked: str, documents: Iterable[tuple[str, float]], model: LanguageModel, jpeg: bytes = b""
 ) -> Context:
-    """A question under as many documents, the best first, as leave the model room for an answer.
+    """Returns a question with the best documents that leave the model room for an answer.
 
-    Each comes with its relevance; the context's is the log of the sum of their exponentials.
+    Each document has its relevance; the context's is the log of the sum of their exponentials.
     """
     kept: list[tuple[str, float]] = []
     for document in documents:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opens the robot's memory, and what `outrider memory` does with it."""
+"""Opens the robot's memory, and implements `outrider memory`."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _SPAN_S = {"m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 def default_store(namespace: str = "") -> Path:
-    """`$OUTRIDER_MEMORY`, else a file in the home folder: one for the nodes and the command line alike.
+    """Returns `$OUTRIDER_MEMORY`, else a file in the home folder, for the nodes and the command line.
 
-    Robots in namespaces each have their own, in a folder beside it.
+    Each robot in a namespace has its own, in a folder next to it.
     """
     store = Path(os.environ.get(STORE_VARIABLE) or home_folder() / "memory.db")
     return store.parent / namespace.strip("/") / store.name
@@ -46,7 +46,7 @@ def default_store(namespace: str = "") -> Path:
 def open_memory(
     store: str | Path = "", key_file: str | Path = "", limits: StoreLimits | None = None
 ) -> MemoryStore:
-    """The store at a path, the default one where it is empty; the memory node alone sets its limits.
+    """Opens the store at a path, by default `default_store`. Only the memory node sets limits.
 
     Raises MemoryStoreError.
     """
@@ -57,13 +57,13 @@ def open_memory(
 
 @lru_cache(maxsize=1)
 def _embedder() -> MiniLmEmbedder:
-    """That of all stores of a process: it loads its files once."""
+    """Returns the embedder of all stores of a process, which loads its files once."""
     return MiniLmEmbedder()
 
 
 @contextlib.contextmanager
 def temporary_memory() -> Iterator[MemoryStore]:
-    """An empty store that is deleted at the end, for a simulated robot. Raises MemoryStoreError."""
+    """Yields an empty store for a simulated robot; it is deleted at the end. Raises MemoryStoreError."""
     with (
         tempfile.TemporaryDirectory(prefix="outrider-") as folder,
         open_memory(Path(folder) / "memory.db") as memory,
@@ -72,7 +72,7 @@ def temporary_memory() -> Iterator[MemoryStore]:
 
 
 def open_known_memory(store: str = "", key_file: str = "") -> MemoryStore:
-    """As `open_memory` for what adds nothing. Raises StoreInputError where a given file is missing."""
+    """Opens a memory that must exist. Raises StoreInputError if a given file is missing."""
     for file in filter(None, (store, key_file)):
         if not in_home(file).exists():
             raise StoreInputError(f"there is no {file}: `outrider memory add` makes a store and its key")
@@ -80,7 +80,7 @@ def open_known_memory(store: str = "", key_file: str = "") -> MemoryStore:
 
 
 def this_home(name: str) -> str:
-    """The name of the home that odometry's coordinates hold in: as given, else good until the next boot."""
+    """Returns the name of the home for odometry's coordinates: as given, else valid until the next boot."""
     if name:
         return name
     try:
@@ -96,7 +96,7 @@ def make_filter(
     home: str = "",
     radius_m: float = 3.0,
 ) -> RecordFilter:
-    """A filter from a command's options; `since` is a span such as 30m, 12h or 7d."""
+    """Returns a filter from a command's options; `since` is a span such as 30m, 12h or 7d."""
     visibility = None
     if private is not None:
         visibility = Visibility.PRIVATE if private else Visibility.SHAREABLE
@@ -116,7 +116,7 @@ def _span_s(span: str) -> float:
 def add_memory(
     memory: MemoryStore, text: str, shareable: bool, at: tuple[float, float] | None, home: str
 ) -> str:
-    """Remember what a person says; the sentence that confirms it."""
+    """Remember a person's statement. Returns the sentence that confirms it."""
     visibility = Visibility.SHAREABLE if shareable else Visibility.PRIVATE
     place = Place(*at, home) if at is not None else None
     record = memory.add(text, visibility=visibility, place=place)
@@ -124,7 +124,7 @@ def add_memory(
 
 
 def print_records(records: list[Record], found: list[Recalled] | None = None) -> None:
-    """A table of records; with how well they answer, and by what, where they were found by a query."""
+    """Print a table of records; if found by a query, with their similarity and the matching passage."""
     rows = []
     shows_parts = any(one.is_part for one in found or [])
     answer = ["likeness", *(["matched"] if shows_parts else [])] if found else []
@@ -149,13 +149,13 @@ def print_records(records: list[Record], found: list[Recalled] | None = None) ->
 
 
 def _stamp_words(stamp_s: float) -> str:
-    """A time of the day; with a question mark where the clock must have been wrong."""
+    """Returns a date and time, with a question mark if the clock must have been wrong."""
     words = f"{datetime.fromtimestamp(stamp_s):%Y-%m-%d %H:%M}"
     return words if is_possible(stamp_s, time.time()) else f"{words} ?"
 
 
 def search_memory(memory: MemoryStore, query: str, limit: int, only: RecordFilter = ANY) -> None:
-    """Print what answers a query best."""
+    """Print the best answers to a query."""
     found = memory.recall(query, limit, only)
     print_records([one.record for one in found], found)
 
@@ -163,10 +163,10 @@ def search_memory(memory: MemoryStore, query: str, limit: int, only: RecordFilte
 def forget_memory(
     memory: MemoryStore, ids: Sequence[int] = (), words: Sequence[str] = (), everything: bool = False
 ) -> tuple[int, str]:
-    """Forget in one of three ways: how many records, and that as a sentence.
+    """Forget records in one of three ways. Returns their number, and a sentence about it.
 
-    `words`: texts, of one of which a record holds all words; empty ones do not count. StoreInputError unless
-    exactly one way is given.
+    `words` are texts; a record matches if it holds all words of one of them. Empty ones do not count.
+    Raises StoreInputError unless exactly one way is given.
     """
     words = list(filter(None, words))
     if sum((bool(ids), bool(words), everything)) != 1:
@@ -181,8 +181,8 @@ def forget_memory(
 def export_memory(memory: MemoryStore, file: Path | None = None, key_file: str = "") -> None:
     """Write every record as a line of JSON, to standard output without a file.
 
-    A file is private, also one that the shell has made for standard output. Raises ConfigError, for the file
-    of the memory or of its key too.
+    A file is private, even one that the shell has made for standard output. Raises ConfigError, also if the
+    file is that of the memory or its key.
     """
     if file is not None:
         kept = [memory.path.with_name(memory.path.name + suffix) for suffix in ("", *SIDE_FILES)]

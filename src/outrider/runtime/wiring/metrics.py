@@ -24,8 +24,9 @@ from outrider.core.errors import ConfigError
 
 _HOST = "127.0.0.1"
 MOST_READERS, READER_S = 8, 10.0
-"""Connections to the page at a time, and how long one may say nothing. They take descriptors, of which the
-verifier's robots need one each.
+"""The most connections to the page at a time, and how long one may be silent.
+
+They take descriptors, of which the verifier's robots need one each.
 """
 _COUNTERS = {
     "tokens": "Tokens that became final.",
@@ -54,8 +55,10 @@ Figures = Mapping[str, float]
 
 
 class VerifierCollector(Collector):
-    """Reads the figures of each verifier, by its name, whenever somebody asks. They are up to half a second
-    old. A verifier without a name is the only one; a socket without a model has fewer of them.
+    """Reads the figures of each verifier, by its name, at every request.
+
+    They are up to half a second old. A verifier without a name is the only one. A socket without a model
+    has fewer figures.
     """
 
     def __init__(self, read: Callable[[], Mapping[str, Figures]], max_sessions: int) -> None:
@@ -93,20 +96,21 @@ class VerifierCollector(Collector):
 
 
 def only(figures: Callable[[], Figures]) -> Callable[[], Mapping[str, Figures]]:
-    """To be read as those of the only verifier."""
+    """Returns a function that reads these figures as those of the only verifier."""
     return lambda: {"": figures()}
 
 
 def check_port(port: int) -> None:
-    """Raises ConfigError as `metrics_page` will where the port is taken now."""
+    """Raise ConfigError if `metrics_page` would raise it because the port is in use now."""
     with _naming(port), socket.create_server((_HOST, port)):
         pass
 
 
 @contextmanager
 def metrics_page(read: Callable[[], Mapping[str, Figures]], max_sessions: int, port: int) -> Iterator[None]:
-    """Answers at http://127.0.0.1:PORT/metrics while inside; with port 0 there is none. Raises ConfigError
-    where the port is taken.
+    """Serves http://127.0.0.1:PORT/metrics inside the context; nothing for port 0.
+
+    Raises ConfigError if the port is in use.
     """
     if not port:
         yield
@@ -126,7 +130,7 @@ def metrics_page(read: Callable[[], Mapping[str, Figures]], max_sessions: int, p
 
 
 class _PageServer(ThreadingMixIn, WSGIServer):
-    """Answers few at a time; a connection beyond is closed at once."""
+    """Answers at most MOST_READERS connections at a time; further ones are closed at once."""
 
     daemon_threads = True
 
@@ -140,7 +144,7 @@ class _PageServer(ThreadingMixIn, WSGIServer):
             return
         try:
             super().process_request(request, client_address)
-        except BaseException:  # there is no thread that would give the place back
+        except BaseException:  # no thread was started that would release it
             self._places.release()
             raise
 
@@ -151,19 +155,19 @@ class _PageServer(ThreadingMixIn, WSGIServer):
             self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Says nothing of a reader that has gone."""
+        """Log nothing about a reader that has gone."""
 
 
 class _PageHandler(WSGIRequestHandler):
     timeout = READER_S
 
     def log_message(self, format: str, *given: Any) -> None:
-        """Says nothing of a request."""
+        """Log nothing about a request."""
 
 
 @contextmanager
 def _naming(port: int) -> Iterator[None]:
-    """Inside, the system's refusal of the port is a ConfigError."""
+    """Inside, a port that the system refuses is a ConfigError."""
     try:
         yield
     except OSError as error:

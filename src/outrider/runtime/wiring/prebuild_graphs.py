@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider graphs`: a draft's static graphs built and profiled ahead, as the robot will find them."""
+"""`outrider graphs`: builds and profiles a draft's static graphs in advance, as the robot will use them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from outrider.runtime.common.paths import model_folder
 
 
 def build_graphs(model: str, precision: Precision, provider: str, max_length: int, threads: int) -> None:
-    """Build what is not there yet, try each block, and print its times.
+    """Build the missing graphs, run each block, and print its times.
 
-    Raises ModelError, OutOfMemoryError, ConfigError for a provider that is not there.
+    Raises ModelError, OutOfMemoryError, and ConfigError for a provider that is not available.
     """
     folder = model_folder(model)
     with loading(f"{model}, and building what is not there yet"):
-        from outrider.models import load_graph_model  # seconds to import
+        from outrider.models import load_graph_model  # takes seconds to import
 
         language = load_graph_model(
             folder, threads=threads, max_length=max_length, precision=precision, provider=provider

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks a verifier who it is, and tells apart why none answers. Imports no model."""
+"""Asks a verifier for its description, and distinguishes why none answers. Imports no model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _IPC = "ipc://"
 
 @dataclass(frozen=True)
 class VerifierCard:
-    """What a verifier says about itself, and how long it took to say it."""
+    """What a verifier reports about itself, and the round trip time."""
 
     model: str
     vocab_size: int
@@ -31,10 +31,11 @@ class VerifierCard:
 
 
 def probe_verifier(endpoint: str, timeout_s: float = 2.0, key_file: Path | None = None) -> VerifierCard:
-    """Ask a verifier who it is.
+    """Ask a verifier for its description.
 
-    Raises LinkError where none answers in time, at most CONNECT_S later, or as soon as one of another version
-    does, and KeyRefusedError as soon as it refuses the key; ConfigError for a malformed endpoint or key file.
+    Raises LinkError if none answers in time (at most CONNECT_S later) or one of another version does,
+    KeyRefusedError if it refuses the key, and ConfigError for a malformed endpoint or key file. The refusal
+    and the other version are reported at once.
     """
     link = DealerLink(endpoint, load_client_keys(key_file) if key_file is not None else None)
     deadline_s = time.monotonic() + timeout_s
@@ -71,7 +72,7 @@ def _why_silent(endpoint: str, has_key: bool) -> str:
 
 
 def _why_unheard(endpoint: str) -> str:
-    """Why an endpoint takes no connections, as the system says it; empty where it takes them."""
+    """Returns the system's reason why an endpoint takes no connections; empty if it takes them."""
     mend = "start it with `outrider verifier`, or correct the endpoint"
     try:
         _connect(endpoint)
@@ -87,7 +88,7 @@ def _why_unheard(endpoint: str) -> str:
 
 
 def _connect(endpoint: str) -> None:
-    """Raises OSError, UnicodeError."""
+    """Connect once, and close. Raises OSError and UnicodeError."""
     if endpoint.startswith(_IPC):
         path = endpoint.removeprefix(_IPC)
         with socket.socket(socket.AF_UNIX) as local:

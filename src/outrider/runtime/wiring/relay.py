@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One endpoint before several verifiers: each robot's frames go to the verifier that keeps its sessions.
+"""One endpoint in front of several verifiers: each robot's frames go to the one that holds its sessions.
 
-When that verifier dies its robots are told to prefill again, and go on at another from their last final
+If that verifier dies, its robots are told to prefill again. They continue at another from their last final
 token.
 """
 
@@ -28,20 +28,25 @@ _RETRY_S = 0.5
 _IDLE_S = 60.0
 _QUEUED_FRAMES = 256
 _PATIENCE_S = 1.0
-"""After so long without a verifier the robot is told."""
+"""After this time without a verifier the robot gets a refusal."""
 
 
 class Placement(Protocol):
-    """Which verifier keeps a robot's sessions."""
+    """Decides which verifier holds a robot's sessions."""
 
     def endpoint_of(self, owner: str) -> str:
-        """The same one as long as it lives. Blocks. Raises LinkError where there is none now."""
+        """Returns the verifier's endpoint, the same one while it lives. Blocks.
+
+        Raises LinkError if there is none.
+        """
 
 
 @dataclass
 class _Lane:
-    """One robot's way to its verifier. `epochs`: the newest of each of its sessions. `searching_s`: since
-    when it has none; `failure`: why, once it has been told.
+    """One robot's connection to its verifier.
+
+    `epochs` are the newest of each of its sessions. `searching_s` is since when it has no verifier.
+    `failure` is the reason that the robot was told.
     """
 
     heard_s: float
@@ -55,7 +60,7 @@ class _Lane:
 
 
 class RelayService:
-    """A FrameService that hands frames on. For one thread; verifiers are looked up in another."""
+    """A FrameService that forwards frames. For one thread; verifiers are looked up in another."""
 
     def __init__(
         self,
@@ -70,7 +75,7 @@ class RelayService:
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="placement")
 
     def receive(self, peer: Peer, frame: EdgeFrame) -> list[Reply]:
-        """Queues a frame for the peer's verifier; returns refusals where there is none."""
+        """Queue a frame for the peer's verifier. Returns refusals if there is none."""
         lane = self._lanes.setdefault(peer, _Lane(self._clock()))
         lane.heard_s = self._clock()
         if isinstance(frame, Open):
@@ -84,7 +89,7 @@ class RelayService:
         return []
 
     def step(self, send: Callable[[Reply], None]) -> bool:
-        """Hand on what has come from either side."""
+        """Forward what has come from either side. Returns whether there was anything."""
         worked = [self._turn(peer, lane, send) for peer, lane in self._lanes.items()]
         return any(worked)
 
@@ -93,7 +98,7 @@ class RelayService:
         return _POLL_S if self._lanes else None
 
     def evict_idle(self) -> None:
-        """Let go of robots that have been silent for long."""
+        """Drop robots that have been silent for longer than _IDLE_S."""
         now_s = self._clock()
         for peer in [peer for peer, lane in self._lanes.items() if now_s - lane.heard_s > _IDLE_S]:
             link = self._lanes.pop(peer).link
@@ -101,7 +106,7 @@ class RelayService:
                 link.close()
 
     def close(self) -> None:
-        """Closes all links to verifiers."""
+        """Close all links to verifiers."""
         for lane in self._lanes.values():
             if lane.link is not None:
                 lane.link.close()
@@ -122,7 +127,7 @@ class RelayService:
         return worked
 
     def _find(self, peer: Peer, lane: _Lane, send: Callable[[Reply], None]) -> bool:
-        """Look for the robot's verifier; a failure is tried again. Who is told of it asks again as well."""
+        """Look for the robot's verifier, and retry after a failure. A refused robot asks again too."""
         if lane.lookup is None:
             if self._clock() >= lane.begun_s:
                 if lane.searching_s is None:
@@ -162,7 +167,7 @@ class RelayService:
             send(Reply(peer, PrefillAgain(session, epoch)))
 
     def _pump(self, peer: Peer, lane: _Lane) -> None:
-        """Frames wait, in order, until the verifier can be reached."""
+        """Send the waiting frames, in order, once the verifier can be reached."""
         while lane.link is not None and lane.link.state is LinkState.CONNECTED and lane.waiting:
             if not lane.link.send(lane.waiting[0]):
                 return
@@ -170,7 +175,7 @@ class RelayService:
 
 
 def _refusals(peer: Peer, lane: _Lane) -> list[Reply]:
-    """What a robot hears that asks again while there is no verifier for it."""
+    """Returns the answers to a robot that asks again while it has no verifier."""
     words = lane.failure[:MAX_SHORT_TEXT]
     return [Reply(peer, Refused(session, epoch, "busy", words)) for session, epoch in lane.epochs.items()]
 

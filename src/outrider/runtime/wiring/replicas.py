@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several verifiers behind one endpoint: Ray Serve starts them, restarts them and says whose robot is whose.
+"""Several verifiers behind one endpoint: Ray Serve starts, restarts and assigns them.
 
-Robots are placed by a consistent hash of their key, so that a session finds its cache. Frames do not pass
+Robots are assigned by a consistent hash of their key, so that a session finds its cache. Frames do not pass
 through Ray: the relay speaks ZeroMQ to each replica, with keys made for this run.
 """
 
@@ -38,25 +38,25 @@ _log = logging.getLogger(__name__)
 _ROUTER = "ray.serve.experimental.consistent_hash_router.ConsistentHashRouter"
 _LOOKUP_S = 5.0
 _FIGURES_S = 1.0
-"""Who reads the page waits for no longer where a replica hangs."""
+"""The longest wait of a request to the page if a replica hangs."""
 _NUM_KEYS = 256
 _NAME = "outrider"
 FRONT = "front"
-"""What the socket before the replicas is called beside their addresses."""
+"""The name of the socket in front of the replicas, next to their addresses."""
 _POLL_S = 0.2
 MakeModel = Callable[[], LanguageModel]
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a replica listens, and its process."""
+    """A replica's endpoint and its process."""
 
     endpoint: str
     pid: int
 
 
 class Replica:
-    """One verifier in a process of Ray's."""
+    """One verifier in a Ray process."""
 
     def __init__(self, make_model: MakeModel, limits: CloudLimits, keys: ServerKeys) -> None:
         import ray
@@ -75,23 +75,23 @@ class Replica:
         return self._place
 
     def figures(self) -> tuple[str, dict[str, float]]:
-        """Of which replica, and what it has counted."""
+        """Returns the replica's address and its counters."""
         return self._place.endpoint.removeprefix("tcp://"), self._verifier.figures()
 
     def check_health(self) -> None:
-        """Asked by Ray, which restarts a replica that raises."""
+        """Raise if the verifier has ended: Ray then restarts the replica."""
         if not self._thread.is_alive():
             raise RuntimeError("the verifier's thread has ended")
 
 
 class RayPlacement:
-    """Asks Ray Serve's router."""
+    """Assigns robots by Ray Serve's router."""
 
     def __init__(self, handle: Any) -> None:
         self._handle = handle
 
     def place_of(self, owner: str) -> Place:
-        """Raises LinkError where no replica answers."""
+        """Returns the replica for an owner. Raises LinkError if none answers."""
         try:
             place: Place = self._handle.options(session_id=owner).remote().result(timeout_s=_LOOKUP_S)
         except Exception as error:
@@ -99,7 +99,7 @@ class RayPlacement:
         return place
 
     def figures(self) -> dict[str, dict[str, float]]:
-        """What each replica that answers has counted, by its address."""
+        """Returns the counters of each replica that answers, by its address."""
         try:
             told = self._handle.broadcast("figures").results(timeout_s=_FIGURES_S, return_exceptions=True)
         except Exception as error:
@@ -113,22 +113,22 @@ class RayPlacement:
 
 
 def check_replicas(folder: Path, replicas: int, **options: Any) -> None:
-    """What a replica would end with, told before Ray starts: raises as `load_model` with these options does.
+    """Raise the error that a replica would end with, before Ray starts: as `load_model` with these options.
 
     On a cluster the memory and the devices are those of other machines.
     """
-    from outrider.models import check_model  # seconds to import
+    from outrider.models import check_model  # takes seconds to import
 
     check_model(folder, copies=0 if os.environ.get("RAY_ADDRESS") else replicas, **options)
 
 
 def actor_options(device: str) -> dict[str, float]:
-    """What Ray sets aside for a replica: a GPU of its own where its model runs on one."""
+    """Returns the resources that Ray reserves for a replica: a GPU of its own if its model runs on one."""
     return {"num_cpus": 0.1} | ({"num_gpus": 1} if _on_gpu(device) else {})
 
 
 def check_gpus(device: str, replicas: int, resources: Mapping[str, float]) -> None:
-    """Raises ConfigError where Ray's `resources` lack a GPU for each: it would wait for one for ever."""
+    """Raise ConfigError if Ray's `resources` lack a GPU for each: Ray would wait for ever."""
     gpus = int(resources.get("GPU", 0))
     if _on_gpu(device) and gpus < replicas:
         raise ConfigError(
@@ -138,7 +138,7 @@ def check_gpus(device: str, replicas: int, resources: Mapping[str, float]) -> No
 
 
 def words_of(message: str) -> str:
-    """What Ray's message says was raised in a replica: the words below its last traceback."""
+    """Returns the text of an error that a replica raised, from Ray's message: below its last traceback."""
     lines = message.rstrip().splitlines()
     last_frame = max((n for n, line in enumerate(lines) if line.startswith("  ")), default=-1)
     return " ".join(lines[last_frame + 1 :]).removeprefix(f"{ModelError.__module__}.") or message
@@ -157,10 +157,10 @@ def replicated(
     device: str,
     stop: threading.Event,
 ) -> Iterator[RayPlacement]:
-    """So many replicas while inside, on this machine or on the cluster of $RAY_ADDRESS.
+    """Runs `replicas` replicas inside the context, on this machine or on the cluster of $RAY_ADDRESS.
 
-    Once `stop` is set their start is not waited for. Raises ModelError, with what a replica raised, where
-    none starts; ConfigError where GPUs are lacking.
+    Once `stop` is set it does not wait for their start. Raises ModelError, with a replica's error, if none
+    starts; ConfigError if GPUs are missing.
     """
     ray, serve, config = _import_ray()
     logging.getLogger("ray.serve").setLevel(logging.WARNING)
@@ -186,7 +186,7 @@ def replicated(
 
 
 def _start(ray: Any) -> None:
-    """Ray takes SIGTERM for itself, and aborts who needs more than 3 s to end after it: it is taken back."""
+    """Start Ray and restore the SIGTERM handler. Ray would abort a process that takes over 3 s to end."""
     handler = signal.getsignal(signal.SIGTERM)
     ray.init(include_dashboard=False, log_to_driver=False, ignore_reinit_error=True)
     if handler is not None and threading.current_thread() is threading.main_thread():
@@ -220,11 +220,11 @@ def serve_replicas(
     metrics_port: int = 0,
     on_ready: Callable[[RayPlacement], None] = lambda placement: None,
 ) -> None:
-    """Relay robots at `endpoint` to replicas until `stop` is set. `key_file` is that of the robots' keys; a
-    `metrics_port` other than 0 has a page for Prometheus.
+    """Relay robots at `endpoint` to replicas until `stop` is set.
 
-    Raises ConfigError without ray or GPUs, or where the endpoint cannot be bound; ModelError where no replica
-    starts. `device` is that which `make_model` puts the model on.
+    `key_file` holds the robots' keys. A `metrics_port` other than 0 has a page for Prometheus. `device` is
+    where `make_model` puts the model. Raises ConfigError without ray or GPUs, or if the endpoint cannot be
+    bound; ModelError if no replica starts.
     """
     server_keys, client_keys = make_keys(tuple(f"relay-{number}" for number in range(_NUM_KEYS)))
     next_keys = itertools.cycle(client_keys.values())

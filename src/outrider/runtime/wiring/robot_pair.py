@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The robot's half of the pair, from plain settings: draft model, decoder, and its vocabulary."""
+"""Builds the robot's half of the pair from plain settings: draft model, decoder, and its vocabulary."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from outrider.wire.emulator import Emulation
 
 @dataclass(frozen=True)
 class EdgeSettings:
-    """`draft_model` is a folder as `paths.model_folder` finds it."""
+    """The settings of the robot's half. `draft_model` is a name for `paths.model_folder`."""
 
     endpoint: str
     draft_model: str
@@ -42,9 +42,9 @@ class EdgeSettings:
 
 @dataclass(frozen=True)
 class Edge:
-    """What a navigator decodes with. `vocabulary` is None for models that take any sentence.
+    """The robot's half: its decoder and vocabulary, None for models that accept any sentence.
 
-    `emulation` is the network that is emulated on the way to the verifier, if any.
+    `emulation` is the emulated network on the way to the verifier, if any.
     """
 
     decoder: TextDecoder
@@ -58,16 +58,16 @@ class Edge:
 
     @property
     def wrote_alone(self) -> bool:
-        """Whether the draft model has written part of the text at hand by itself, with `draft_only`."""
+        """Whether the draft model has written part of the current text alone, with `draft_only`."""
         return isinstance(self.decoder, LinkedDecoder) and self.decoder.wrote_alone
 
 
 def open_edge(settings: EdgeSettings) -> Edge:
     """Load the draft model and prepare the link, which need not be up.
 
-    Raises ModelError, for a text model too, and ConfigError.
+    Raises ModelError, also for a text model, and ConfigError.
     """
-    from outrider.models import check_sees, load_tokenizer, read_card  # seconds to import
+    from outrider.models import check_sees, load_tokenizer, read_card  # takes seconds to import
 
     folder = model_folder(settings.draft_model)
     check_sees(folder)
@@ -91,7 +91,7 @@ def open_edge(settings: EdgeSettings) -> Edge:
 
 
 def load_draft(folder: Path, settings: EdgeSettings) -> LanguageModel:
-    """The draft model of a folder as the settings want it. Raises ModelError and ConfigError."""
+    """Returns the draft model of a folder, loaded with the settings. Raises ModelError and ConfigError."""
     from outrider.models import constrain, load_graph_model, load_model
 
     options: dict[str, Any] = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A verifier complete: model, machine and socket, with figures that any thread may read while it serves."""
+"""A complete verifier: model, machine and socket, with figures that any thread may read meanwhile."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ LOG_PERIOD_S = 30.0
 
 
 class Verifier:
-    """A service at its socket. `serve` is for one thread and once, and closes it; `figures` is for any."""
+    """A service with its socket.
+
+    Call `serve` once, in one thread; it closes the socket. `figures` is thread-safe.
+    """
 
     def __init__(self, service: VerifierService | JointService, server: RouterServer) -> None:
         self._service = service
@@ -45,15 +48,15 @@ class Verifier:
             self._stats = self._service.stats
 
     def close(self) -> None:
-        """Where nothing has been served."""
+        """Close the socket, if nothing was served."""
         self._server.close()
 
     def figures(self) -> dict[str, float]:
-        """The counters of socket and machine; the machine's are up to half a second old."""
+        """Returns the counters of socket and machine; the machine's are up to half a second old."""
         return asdict(self._stats) | self._server.counters.values()
 
     def _sample(self) -> None:
-        """In the serving thread, since the machine is not for others to look into."""
+        """Sample the machine's counters. It runs in the serving thread: no other may read the machine."""
         now_s = time.monotonic()
         if now_s - self._sampled_s >= _SAMPLE_PERIOD_S:
             self._sampled_s, self._stats = now_s, self._service.stats
@@ -67,11 +70,11 @@ def open_verifier(
     knowledge: Knowledge | None = None,
     drafts: CloudDrafts = NO_DRAFTS,
 ) -> Verifier:
-    """Bound when made. With `knowledge` it also writes answers together with robots (`decoding.aggregation`);
-    with `drafts` it drafts itself.
+    """Returns a verifier whose socket is bound.
 
-    Raises ConfigError where the endpoint cannot be bound or the key file is wrong, ModelError for a draft of
-    another tokenizer.
+    With `knowledge` it also writes answers together with robots (`decoding.aggregation`); with `drafts` it
+    drafts itself. Raises ConfigError if the endpoint cannot be bound or the key file is wrong, ModelError
+    for a draft with another tokenizer.
     """
     verifier = VerifierService(model, limits, draft=drafts.model, draft_apart=drafts.apart, head=drafts.head)
     service = _service(verifier, limits, knowledge)
@@ -88,7 +91,7 @@ def _service(
 
 
 class _Watched:
-    """A FrameServer that says when a turn of its owner begins."""
+    """A FrameServer that calls `on_turn` at each turn of its owner."""
 
     def __init__(self, server: FrameServer, on_turn: Callable[[], None]) -> None:
         self._server = server

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A verifier in a process of its own for the time of a measurement."""
+"""Runs a verifier in its own process for the time of a measurement."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from outrider.runtime.common.ports import free_port
 from outrider.wire.server import RouterServer
 
 START_S = 1200.0
-"""Enough to load published weights on a machine that has much else to do."""
+"""Long enough to load published weights on a busy machine."""
 
 
 @contextmanager
 def verifier_process(make_service: Callable[..., FrameService], *arguments: object) -> Iterator[str]:
-    """The endpoint of a verifier whose service is made in the new process; both must be picklable.
+    """Yields the endpoint of a verifier whose service is made in a new process.
 
-    Raises LinkError where it does not start.
+    `make_service` and `arguments` must be picklable. Raises LinkError if it does not start.
     """
     endpoint = f"tcp://127.0.0.1:{free_port()}"
     context = multiprocessing.get_context("spawn")
@@ -40,7 +40,7 @@ def verifier_process(make_service: Callable[..., FrameService], *arguments: obje
         yield endpoint
     finally:
         stop.set()
-        if not ready.is_set():  # it loads, and hears nothing until it has
+        if not ready.is_set():  # it is loading, and does not check `stop` until it has finished
             process.terminate()
         process.join()
 
@@ -59,7 +59,7 @@ def _serve(
     make_service: Callable[..., FrameService],
     arguments: tuple[object, ...],
 ) -> None:
-    """In the other process: serve until told to stop, or until the first one is gone."""
+    """Serve in the other process, until stopped or until the parent process is gone."""
     end_with_parent()
     service, server, done = make_service(*arguments), RouterServer(endpoint, None), threading.Event()
     serving = threading.Thread(target=serve_frames, args=(service, server, done))
