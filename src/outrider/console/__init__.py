@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The web console: what the robot sees and says in a browser, and a person's hand on it."""
+"""The web console: shows what the robot sees and says in a browser, and lets a person control it."""

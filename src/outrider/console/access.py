@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may watch and drive: a token in a file, sessions in cookies, and no page of another origin."""
+"""Access control of the console: a login token in a file, session cookies, and an origin check."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_SESSIONS = 64
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address or name is this machine's own, as seen from this machine alone."""
+    """Whether `host` is a loopback address or `localhost`."""
     if host.lower() == "localhost":
         return True
     try:
@@ -30,20 +30,20 @@ def is_loopback(host: str) -> bool:
 
 
 def load_token(path: Path) -> str:
-    """The login token of a file, which is made (mode 0600) where there is none.
+    """Return the login token in a file; create the file (mode 0600) if it does not exist.
 
-    Raises ConfigError for one that others may read, that cannot be made, or that is too short.
+    Raises ConfigError if others may read the file, it cannot be created, or the token is too short.
     """
     return load_secret(path, "token")
 
 
 def read_token(path: Path) -> str:
-    """The login token of another process's console. Raises ConfigError for a file that is missing."""
+    """Return the login token of another process's console. Raises ConfigError if the file is missing."""
     return read_secret(path, "token", "name the file that the console told as it started, or a copy of it")
 
 
 class Access:
-    """Opens sessions for those who know the token. Without a token everybody on this machine is let in."""
+    """Sessions of clients that know the token. Without a token every client on this machine is admitted."""
 
     def __init__(self, token: str | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._token = token
@@ -56,7 +56,7 @@ class Access:
         return self._token is not None
 
     def log_in(self, token: str) -> str | None:
-        """A new session for the right token, else None. Takes the same time for every wrong one."""
+        """Return a new session for the right token, else None. The comparison takes constant time."""
         right = secrets.compare_digest(token.strip().encode(), (self._token or "").encode())
         if not right or self._token is None:
             return None
@@ -77,13 +77,13 @@ class Access:
     def trusts_host(self, host: str) -> bool:
         """Whether a Host header may be served.
 
-        Without a login only names of this machine: another name may have been pointed here by a web page.
+        Without a login only loopback names may: a web page can make another name resolve to this machine.
         """
         return self.needs_login or is_loopback(_name_of(host))
 
 
 def same_origin(origin: str | None, host: str | None) -> bool:
-    """Whether a request comes from a page of this very server."""
+    """Whether a request comes from a page of this server, by its Origin header."""
     try:
         return bool(origin and host) and urlsplit(origin or "").netloc.lower() == (host or "").lower()
     except ValueError:
@@ -91,9 +91,9 @@ def same_origin(origin: str | None, host: str | None) -> bool:
 
 
 def cookie_name(host: str) -> str:
-    """The session's cookie for a Host header.
+    """Return the name of the session cookie for a Host header.
 
-    A browser keeps the cookies of a host's ports together: a console and a relay need names of their own.
+    Browsers share cookies between the ports of a host, so a console and a relay need different names.
     """
     port = host.rpartition(":")[2]
     return f"{COOKIE}_{port}" if port.isascii() and port.isdigit() else COOKIE

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The web application: login, the page and its assets, and one channel for each viewer."""
+"""The web application: login, the page and its assets, and one channel per viewer."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NO_HELLO = "no hello came in time"
 MAX_WEBSOCKETS = 64
 UNREADABLE, FULL, REPLACED, AWAY, GOING = 1008, 1013, 4001, 4002, 1001
 MAX_REASON = 120
-"""Bytes of a reason; a websocket's close has room for 123."""
+"""Maximum bytes of a reason; a websocket's close frame has room for 123."""
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' blob: data:; media-src blob:; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
@@ -42,28 +42,28 @@ SECURITY_HEADERS = {
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-cache",
 }
-# A connection carries one request, whose time can so be told from its age.
+# One request per connection, so that the age of a connection is the age of its request.
 HEADERS = {**SECURITY_HEADERS, "Connection": "close"}
 
 
 class Channel(Protocol):
-    """A viewer's way to the console: a websocket, or what a relay hands on of one."""
+    """A viewer's connection to the console: a websocket, or one that a relay forwards."""
 
     async def text(self) -> str:
         """Returns the viewer's next message. Raises WebSocketDisconnect once the viewer has gone."""
 
     async def send(self, frame: str | bytes) -> None:
-        """Sends a message or a picture; waits while the way is full. Raises WebSocketDisconnect."""
+        """Sends a message or a picture; waits while the connection is full. Raises WebSocketDisconnect."""
 
     async def close(self, code: int, reason: str = "") -> None:
-        """Ends the connection, for the reason that the viewer is told."""
+        """Closes the connection; the reason is sent to the viewer."""
 
     def may_speak(self) -> bool:
         """Whether the viewer's login still holds."""
 
 
 class Login:
-    """The login, and who has logged in."""
+    """The login page and form, and the check of sessions."""
 
     def __init__(self, access: Access, secure: bool) -> None:
         self._access, self._secure = access, secure
@@ -73,15 +73,15 @@ class Login:
         return [Route("/login", self.login_page), Route("/login", self.log_in, methods=["POST"])]
 
     def page(self, request: Request, name: str) -> Response:
-        """Returns a page for those who have logged in; leads the others to the login."""
+        """Returns a page to a viewer who has logged in; redirects others to the login."""
         return HTMLResponse(page_of(name)) if self.knows(request) else RedirectResponse("/login", 303)
 
     async def login_page(self, request: Request) -> Response:
-        """Answers with the login, or leads to the console where the viewer is logged in."""
+        """Answers with the login page, or redirects to the console a viewer who has logged in."""
         return RedirectResponse("/", 303) if self.knows(request) else HTMLResponse(page_of("login.html"))
 
     async def log_in(self, request: Request) -> Response:
-        """Opens a session for the right token; after a wrong one answers only after a pause."""
+        """Opens a session for the right token; answers a wrong one only after a pause."""
         if not is_own_page(request):
             return PlainTextResponse("log in on this console's own page", 403)
         form = parse_qs((await _body(request)).decode(errors="replace"))
@@ -95,11 +95,11 @@ class Login:
         return response
 
     def knows(self, connection: HTTPConnection) -> bool:
-        """Whether a request or a websocket has a session of ours."""
+        """Whether a request or a websocket has a valid session."""
         return self._access.admits(connection.cookies.get(cookie_name(connection.headers.get("host", ""))))
 
     async def accept(self, socket: WebSocket) -> bool:
-        """Accepts a websocket of a page of ours, with a session of ours; refuses any other."""
+        """Accepts a websocket from a page of ours with a valid session; refuses any other."""
         if is_own_page(socket) and self.knows(socket):
             await socket.accept()
             return True
@@ -108,7 +108,7 @@ class Login:
 
 
 class SocketChannel(Channel):
-    """Over a websocket of this server. What is no text raises ProtocolError."""
+    """A websocket of this server. A message that is not text raises ProtocolError."""
 
     def __init__(self, socket: WebSocket, login: Login) -> None:
         self._socket, self._login = socket, login
@@ -136,7 +136,7 @@ class SocketChannel(Channel):
 
 
 class Console:
-    """Handlers around one hub."""
+    """The HTTP and websocket handlers of one hub."""
 
     def __init__(
         self,
@@ -166,27 +166,27 @@ class Console:
         return Guard(Starlette(routes=routes), self._access)
 
     def close(self) -> None:
-        """Ends recognition and synthesis of speech."""
+        """Shuts down recognition and synthesis of speech."""
         self._ear.close()
         self._answers.close()
 
     async def page(self, request: Request) -> Response:
-        """Answers with the console, or leads to the login."""
+        """Answers with the console page, or redirects to the login."""
         return self._login.page(request, "index.html")
 
     async def e_stop(self, request: Request) -> Response:
-        """For a page whose websocket is not open, or whose session has ended: engaging needs no login."""
+        """Engages the emergency stop for a page without an open websocket or session: no login is needed."""
         if not is_own_page(request):
             return PlainTextResponse("stop on this console's own page", 403)
         self.stop()
         return PlainTextResponse("emergency stop engaged")
 
     def stop(self) -> None:
-        """Engages the emergency stop, for whoever asks."""
+        """Engages the emergency stop, whoever asks."""
         self._hub.e_stop()
 
     def heed(self, stop: m.FromPage) -> None:
-        """Does what `is_stop`, for a page that has not said hello."""
+        """Acts on a stop (see `is_stop`) from a page that has not said hello."""
         self._hub.receive(_somebody(), stop)
 
     async def socket(self, socket: WebSocket) -> None:
@@ -195,7 +195,7 @@ class Console:
             await self.serve(SocketChannel(socket, self._login))
 
     async def serve(self, channel: Channel) -> None:
-        """Serves a viewer until it goes, or says what no page says."""
+        """Serves a viewer until it disconnects or sends an invalid message."""
         with contextlib.suppress(WebSocketDisconnect):
             await self._serve(channel)
 
@@ -222,7 +222,7 @@ class Console:
             sending.cancel()
 
     async def _hello(self, channel: Channel) -> m.Hello:
-        """The first message but for stops, which wait for no hello: a relay has them overtake one."""
+        """Return the hello. Stops may come before it: a relay sends them ahead of other messages."""
         somebody = _somebody()
         while not isinstance(message := m.read(await channel.text()), m.Hello):
             if not m.is_stop(message):
@@ -240,14 +240,16 @@ class Console:
             self._answers.receive(viewer, message)
 
     def _stop(self, viewer: Viewer) -> None:
-        """A person at this page was heard to say stop: as if the page had sent it."""
-        with contextlib.suppress(ProtocolError):  # of too many messages, after the stop
+        """Cancel as if the page had sent it: speech recognition has recognized a stop there."""
+        with contextlib.suppress(ProtocolError):  # for too many messages, raised after the stop
             self._hub.receive(viewer, m.Cancel())
 
 
 class Guard:
-    """Around everything: bounds the websockets, turns away hosts that are not ours, and tells pages what they
-    may do. The emergency stop is served however many websockets are open."""
+    """Wraps the application: limits websockets, refuses foreign hosts, and adds security headers.
+
+    The emergency stop is served however many websockets are open.
+    """
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app, self._access = app, access
@@ -285,7 +287,7 @@ async def _refuse(status: int, reason: str, scope: Scope, receive: Receive, send
 
 
 async def _send_all(channel: Channel, viewer: Viewer) -> None:
-    """Everything for one viewer. `send` waits while the link is full, and the mailbox drops meanwhile."""
+    """Send a viewer its mailbox. While `send` waits for a full link, the mailbox drops old pictures."""
     with contextlib.suppress(WebSocketDisconnect, RuntimeError):
         while (frame := await viewer.mailbox.next()) is not None:
             await channel.send(frame)
@@ -293,7 +295,7 @@ async def _send_all(channel: Channel, viewer: Viewer) -> None:
 
 
 def _somebody() -> Viewer:
-    """Who has not said hello: nothing but stops is taken, and no place."""
+    """Return a viewer for a page that has not said hello: it may only stop, and does not join."""
     return Viewer("somebody", "")
 
 
@@ -302,12 +304,12 @@ def _tell(viewer: Viewer, message: m.ToPage) -> None:
 
 
 def is_own_page(connection: HTTPConnection) -> bool:
-    """Whether a request or a websocket comes from a page of this very server."""
+    """Whether a request or a websocket comes from a page of this server."""
     return same_origin(connection.headers.get("origin"), connection.headers.get("host"))
 
 
 async def _body(request: Request) -> bytes:
-    """What was posted, as far as it may be a login; the rest is not read."""
+    """Return the posted body; empty if it is longer than MAX_LOGIN_BYTES."""
     body = b""
     async for chunk in request.stream():
         body += chunk

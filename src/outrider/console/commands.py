@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a robot is asked: commands in words, one at a time, and switches. Lives on one event loop."""
+"""Requests to a robot: commands in words, one at a time, and switches. Lives on one event loop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from outrider.console.switched.switches import Switch, Switches
 from outrider.console.viewer import Viewer
 
 CANCEL_S = 5.0
-"""A command that has not ended this long after its cancel has nobody who could end it."""
+"""A command that has not ended this long after its cancel (in seconds) counts as failed."""
 NEVER_BEGUN = "it was cancelled before it began"
 OF_ANOTHER = "what another viewer said"
 OF_PERSON = "what a person said is under way: wait for its end, or cancel it"
@@ -22,29 +22,32 @@ OF_PERSON = "what a person said is under way: wait for its end, or cancel it"
 
 @dataclass(frozen=True)
 class Command:
-    """What was said, and the `secret` of the page or agent that said it."""
+    """A command in words, and the `secret` of the page or agent that gave it."""
 
     secret: str
     text: str
     is_agents: bool = False
 
     def words_for(self, viewer: Viewer) -> str:
-        """As a viewer is told it. A person's words may be about private memories, and an agent's are for
-        persons to see.
+        """Return the command's text as a viewer may see it.
+
+        A person's words may be about private memories, so only the page that gave them sees them. Persons
+        see all that agents say.
         """
         may_see = viewer.secret == self.secret or (self.is_agents and not viewer.is_agent)
         return self.text if may_see else OF_ANOTHER
 
     def goal_for(self, viewer: Viewer, state: str, message: str) -> Goal:
-        """How it stands, as a viewer is told it; the message is for whoever gave it."""
+        """Return the command's status for a viewer; the message goes only to the viewer that gave it."""
         return Goal(state, self.words_for(viewer), message if viewer.secret == self.secret else "")
 
 
 class Commands:
-    """Calls `on_start` with the command that begins, or None where nothing runs any more, `on_end` with one
-    that has ended, and `on_drop` with one that never begins.
+    """Runs one command at a time; a new one cancels the one that runs.
 
-    One that has not ended `cancel_s` after its cancel is given up.
+    Calls `on_start` with the command that begins, or None if nothing runs any more, `on_end` with one that
+    has ended, and `on_drop` with one that never begins. A command that has not ended `cancel_s` after its
+    cancel counts as failed.
     """
 
     def __init__(
@@ -61,7 +64,7 @@ class Commands:
         self._next: Command | None = None
 
     def give(self, command: Command) -> None:
-        """Begin with this command, once the one that runs has ended."""
+        """Cancel the running command, and start this one once it has ended; drop one that waits."""
         self._drop_next()
         self._next = command
         if self._running is None:
@@ -70,23 +73,23 @@ class Commands:
             self._end_running()
 
     def cancel(self) -> Command | None:
-        """End what runs and drop what waits; return what runs."""
+        """Cancel the running command and drop the waiting one; return the running one."""
         self._drop_next()
         self._end_running()
         return self._running
 
     @property
     def running(self) -> Command | None:
-        """Returns what runs."""
+        """The running command; None if none runs."""
         return self._running
 
     @property
     def is_of_person(self) -> bool:
-        """Whether what runs, or what waits, was said by a person."""
+        """Whether a person gave the running or the waiting command."""
         return any(one is not None and not one.is_agents for one in (self._running, self._next))
 
     def has_of(self, secret: str) -> bool:
-        """Whether what runs, or what waits, was said by this page."""
+        """Whether the page with this secret gave the running or the waiting command."""
         return any(one is not None and one.secret == secret for one in (self._running, self._next))
 
     def _drop_next(self) -> None:
@@ -95,7 +98,7 @@ class Commands:
             self._on_drop(dropped)
 
     def _end_running(self) -> None:
-        """Ask for it; one that does not come is made up for, so that another command may be given."""
+        """Cancel the running command; after `cancel_s` count it as failed, so that another may start."""
         self._robot.cancel_goal()
         if self._running is not None:
             gone = GoalEnd(False, "the navigator has gone")
@@ -121,10 +124,10 @@ class Commands:
 
 
 class Switching:
-    """Carries what a driver wants switched to the robot's side.
+    """Forwards a driver's requests to switch the link or the strategy.
 
-    `drives` says whether a viewer has the seat, and tells one who has not. `note` writes down what is asked
-    for. `refuse` tells why not, unless that is empty, and what is in force.
+    `drives` returns whether a viewer has the seat, and warns one that has not. `note` records the request.
+    `refuse` sends the viewer the reason, unless it is empty, and what is in force.
     """
 
     def __init__(
@@ -137,7 +140,7 @@ class Switching:
         self._robot, self._drives, self._note, self._refuse = robot, drives, note, refuse
 
     def heed(self, viewer: Viewer, asked: Switch, offered: Switches) -> None:
-        """Ask the robot's side, which tells once it holds; what is not offered does not get that far."""
+        """Ask the robot to switch, and refuse what is not offered. The robot reports the change itself."""
         if not self._drives(viewer, asked):
             self._refuse(viewer, "")
             return

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accepts connections to the console, or of agents, and keeps room for the next one.
+"""Accepts connections to the console, or of agents, and keeps room for new ones.
 
-A request has `request_s` from its connection to the last byte of its answer. Where a peer, or all together,
-have too many connections open, the oldest that is not held, as a websocket is, is closed for the new one. So
-the newest request, which may be an emergency stop, is always read, however many others are unfinished; and
-what asks for a stop is served before what waits with it (`Lobby`).
+A request has `request_s` from its connection to the last byte of its answer. If one peer, or all peers
+together, have too many connections open, the oldest that is not held (as a websocket is) is closed for the
+new one. So the newest request, which may be an emergency stop, is always read, however many others are
+unfinished. Requests for a stop are served before others that wait (see `Lobby`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ REQUEST_S = 10.0
 MAX_OPEN, MAX_OPEN_A_PEER = 2 * MAX_WEBSOCKETS, 48
 SWEEP_PERIOD_S = 0.25
 MAX_WAITING = 256
-"""Connections that have been accepted and are not yet served."""
+"""Maximum number of accepted connections that wait to be served."""
 ACCEPTED_AT_ONCE = 512
 RETRY_S = 0.05
 NONE_WAITS = (errno.EAGAIN, errno.EINTR, errno.ECONNABORTED)
@@ -45,20 +45,20 @@ class _Connection:
     opening: asyncio.Task[None] | None = None
 
     def close(self) -> None:
-        """At once, with nothing more sent."""
+        """Close at once; unsent data is lost."""
         if self.transport is not None:
             self.transport.abort()
         elif self.opening is not None:
             self.opening.cancel()
 
     def settle(self) -> None:
-        """Close what nobody has taken over: the opening may have been cancelled before it began."""
+        """Close the socket if no transport took it over: the opening may be cancelled before it begins."""
         if self.transport is None:
             self.socket.close()
 
 
 class Door:
-    """Hands accepted connections to protocols, from `open` until `close`, both in the loop's thread."""
+    """Hands accepted connections to protocols, from `open` to `close`; both run in the loop's thread."""
 
     def __init__(self, listener: socket.socket, request_s: float = REQUEST_S) -> None:
         listener.setblocking(False)
@@ -72,14 +72,14 @@ class Door:
     def open(
         self, is_held: Callable[[Any], bool], make: Callable[[], Any], context: ssl.SSLContext | None
     ) -> None:
-        """Begin to accept. `is_held`: whether a connection may stay open for long, by its protocol."""
+        """Begin to accept. `is_held` tells, by its protocol, whether a connection may stay open for long."""
         self._loop = asyncio.get_running_loop()
         self._is_held_by, self._make, self._context = is_held, make, context
         self._loop.add_reader(self._listener, self._accept)
         self._sweeping = self._loop.create_task(self._sweep())
 
     def close(self) -> None:
-        """Accept no more; connections under way are left to their protocols."""
+        """Accept no more connections; those under way stay with their protocols."""
         self._loop.remove_reader(self._listener)
         self._listener.close()
         self._lobby.close()
@@ -98,7 +98,7 @@ class Door:
             self._lobby.add(accepted, peer_of(address[0]))
 
     def _make_descriptors(self) -> None:
-        """The process has none left: drop a connection, or wait for some other part to close a file."""
+        """Free a file descriptor, as none is left: drop a connection, or pause accepting for a while."""
         if self._lobby.drop_one():
             return
         dropped = self._unfinished()
@@ -119,7 +119,7 @@ class Door:
         connection.opening.add_done_callback(lambda _: connection.settle())
 
     async def _hand_over(self, connection: _Connection) -> None:
-        with contextlib.suppress(OSError, asyncio.CancelledError):  # of a handshake too
+        with contextlib.suppress(OSError, asyncio.CancelledError):  # also from a TLS handshake
             connection.transport, _ = await self._loop.connect_accepted_socket(
                 self._make,
                 connection.socket,
@@ -136,11 +136,11 @@ class Door:
             self._drop_one(self._of_the_most_crowded() or self._connections[::-1])
 
     def _unfinished(self, peer: str | None = None) -> list[_Connection]:
-        """What is not held, the oldest first."""
+        """Return the connections that are not held, oldest first."""
         return [one for one in self._connections if peer in (None, one.peer) and not self._is_held(one)]
 
     def _of_the_most_crowded(self) -> list[_Connection]:
-        """What is not held, of the peer that has the most of it; the oldest first."""
+        """Return the connections not held of the peer that has most of them, oldest first."""
         unfinished = self._unfinished()
         counts = Counter(one.peer for one in unfinished)
         most = max(counts.values(), default=0)
@@ -158,7 +158,7 @@ class Door:
             candidates[0].close()
 
     async def _sweep(self) -> None:
-        """Close what has had its time; that of what is held begins when it is to end."""
+        """Close connections past their time limit, which a held connection restarts until it is released."""
         while True:
             await asyncio.sleep(SWEEP_PERIOD_S)
             now_s = time.monotonic()
@@ -172,7 +172,7 @@ class Door:
 
 @lru_cache
 def peer_of(host: str) -> str:
-    """Whom an address counts for: an IPv4 address by itself, an IPv6 one with its whole network."""
+    """Return the peer that an address counts for: an IPv4 address itself, an IPv6 address's /64 network."""
     address = ipaddress.ip_address(host.partition("%")[0])
     if isinstance(address, ipaddress.IPv4Address):
         return str(address)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All viewers of one robot: who drives, what everybody sees. Lives on one event loop; knows no socket."""
+"""All viewers of one robot: who drives, and what everybody sees. Lives on one event loop; has no socket."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from outrider.core.sensors.camera import CameraModel
 from outrider.core.values import Pose2D, RangeScan
 
 STALE_S = 0.5
-"""A driver who has not heard of the robot for this long drives blind, and does not drive."""
+"""A driver without a state newer than this (in seconds) would drive blind, and is refused."""
 STATE_PERIOD_S = 0.1
 MAX_VIEWERS, MAX_AGENTS = 32, 4
-_AT_ONCE = m.Ping, m.Seen, m.Say, m.GoTo, m.GoToSeen  # sentences wait for each other by themselves
+_AT_ONCE = m.Ping, m.Seen, m.Say, m.GoTo, m.GoToSeen  # sentences queue by themselves
 NO_FLOOR = "no floor is known there: point at the floor, nearer to the robot"
 
 
 class Hub:
-    """Everything here runs on the event loop. What viewers may do:
+    """Connects viewers to the robot; everything runs on the event loop. What viewers may do:
 
     - emergency stop and cancel: everybody, always;
     - drive, command, switch, release the emergency stop: the driver, a person who has taken the seat;
-    - an agent: command alone, which takes a free seat until a person takes it, and ends with the agent.
+    - command: also an agent. It takes a free seat, until a person takes it; its command ends with it.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Hub:
         return len(self._viewers)
 
     async def run(self) -> None:
-        """Tell the state at its pace, and watch the driver, for ever."""
+        """Send the state periodically, and check that the driver is there, forever."""
         while True:
             await asyncio.sleep(STATE_PERIOD_S)
             self._miss_driver()
@@ -87,17 +87,17 @@ class Hub:
                 self._tell_state()
 
     def _miss_driver(self) -> None:
-        """One that has fallen silent, cut off without a word too, is as one who has gone."""
+        """Take the seat from a driver that has fallen silent; end the command if that is an agent."""
         driver = next((one for one in self._viewers.values() if one.name == self._seat.driver), None)
         if self._seat.check(time.monotonic()):
             self._hand.let_go()
             if driver is not None:
                 self._end_with(driver)
 
-    # What the robot tells.
+    # Events of the robot.
 
     def update(self, **fields: Any) -> None:
-        """Fields of the state; what concerns safety is told at once, the rest in time."""
+        """Update fields of the state; send changes that concern safety at once, others periodically."""
         before, self._state = self._state, msgspec.structs.replace(self._state, **fields)
         if self._state.e_stop and not before.e_stop:
             self._stop_beat = before.beat
@@ -106,7 +106,7 @@ class Hub:
             self._tell_state()
 
     def show(self, event: m.ToPage) -> None:
-        """Tell all, and remember it for those who come later."""
+        """Send an event to all viewers, and keep it for those who join later."""
         for who, did, what in noted_of(event):
             self._note(who, did, what)
         news = self._kept.keep(event)
@@ -116,7 +116,7 @@ class Hub:
             self._tell(news)
 
     def show_picture(self, jpeg: bytes) -> None:
-        """One frame for all: it is packed once. What is on it goes before it."""
+        """Send a picture to all viewers, packed once; its boxes go before it."""
         self._picture += 1
         frame = picture_frame(self._picture, jpeg)
         pose = Pose2D(*self._state.pose) if self._state.pose is not None else None
@@ -129,7 +129,7 @@ class Hub:
             viewer.mailbox.put_picture(self._picture, frame)
 
     def see_by(self, lens: CameraModel | None) -> None:
-        """The pictures are this camera's from now on; None where that is not known."""
+        """Set the camera of all pictures from now on; None if it is unknown."""
         self._pictures.lens = lens
 
     def show_pose(self, pose: Pose2D) -> None:
@@ -156,16 +156,16 @@ class Hub:
         command = self._commands.running
         return msgspec.structs.replace(self._state, goal=command.words_for(viewer) if command else "")
 
-    # Viewers come and go.
+    # Viewers join and leave.
 
     def has_room(self, hello: m.Hello) -> bool:
-        """Whether this viewer may join: one who was here may always come back."""
+        """Whether this viewer may join: a person who was here may always return; agents are limited."""
         if hello.agent and sum(viewer.is_agent for viewer in self._viewers.values()) >= MAX_AGENTS:
             return False
         return self._names.knows(hello.resume) or len(self._viewers) < MAX_VIEWERS
 
     def join(self, hello: m.Hello) -> Viewer:
-        """A new viewer, or one that comes back and is who it was; an older connection of its is replaced."""
+        """Return a new viewer, or one that resumes under its old name, in place of its older connection."""
         viewer = self._names.viewer(hello, self._viewers)
         replaced = self._viewers.get(viewer.secret)
         self._viewers[viewer.secret] = viewer
@@ -176,7 +176,7 @@ class Hub:
         return viewer
 
     def part(self, viewer: Viewer) -> None:
-        """A viewer has gone. A driver's hand is off at once; the seat waits a moment for its return."""
+        """Remove a viewer. A driver's motion stops at once; a person keeps the seat for a moment."""
         self._turns.part(viewer)
         if self._viewers.get(viewer.secret) is not viewer:
             return
@@ -189,7 +189,7 @@ class Hub:
         self._tell_state()
 
     def _end_with(self, viewer: Viewer) -> None:
-        """The command of an agent that has gone ends; a person's goes on."""
+        """Cancel the command of an agent that has gone; a person's command continues."""
         if viewer.is_agent and self._commands.has_of(viewer.secret):
             self._cancel(viewer)
 
@@ -203,13 +203,13 @@ class Hub:
             **self._kept.told(viewer.secret),
         )
 
-    # What viewers ask for.
+    # Requests of viewers.
 
     def receive(self, viewer: Viewer, message: m.FromPage) -> None:
-        """Act on a viewer's message but for speech. Stops come before everything else, and need nothing; the
-        rest comes after what the viewer has said before, whose sentences may still be read.
+        """Act on a viewer's message, except speech.
 
-        Raises ProtocolError for a viewer who says more than a page has to say.
+        Stops act at once. Other messages wait until the viewer's earlier sentences have been read. Raises
+        ProtocolError for a viewer that sends more messages than a page does.
         """
         if isinstance(message, m.EStop) and message.engaged:
             self.e_stop(viewer.name)
@@ -218,7 +218,7 @@ class Hub:
         elif m.lets_go(message):
             self._drive(viewer, message)
         viewer.pace.count(time.monotonic())
-        self._miss_driver()  # where this loop was held up, all that a silent driver has said waits here
+        self._miss_driver()  # after a stall of this loop, a silent driver's old messages may still come
         self._seat.heard(viewer.name, time.monotonic())
         if viewer.is_agent and m.is_for_persons(message):
             self._warn(viewer, "an agent says what to do in words: a person drives and releases the stop")
@@ -228,7 +228,7 @@ class Hub:
             self._turns.follow(viewer, partial(self._heeds[type(message)], viewer, message))
 
     def e_stop(self, who: str = "somebody") -> None:
-        """Engage the emergency stop, for whoever asks, and end all commands: none goes on after a release."""
+        """Engage the emergency stop, and end all commands, so that none continues after a release."""
         heard = self._robot.set_e_stop(True)
         if not self._state.e_stop:
             self._note(who, "e_stop", "" if heard else "nobody listens")
@@ -239,7 +239,7 @@ class Hub:
         self.update(e_stop=True, unheard=not heard)
 
     def _release_e_stop(self, viewer: Viewer, message: m.EStop) -> None:
-        """By the driver, who must have seen the newest stop, and not long ago."""
+        """Release the stop for the driver, who must have received a recent state sent after the stop."""
         if message.engaged or not self._drives(viewer, message):
             return
         if message.beat <= self._stop_beat or self._beats.age_s(message.beat) > STALE_S:
@@ -250,7 +250,7 @@ class Hub:
         self.update(e_stop=False, unheard=False)
 
     def _take(self, viewer: Viewer) -> bool:
-        """Whether the viewer has the seat now, which was free or an agent's; one who has not is told why."""
+        """Give the viewer the seat if it is free or an agent's; return whether the viewer has it, or warn."""
         before, yields = self._seat.driver, self._seat.yields
         if not self._seat.take(viewer.name, time.monotonic(), viewer.is_agent):
             self._warn(viewer, f"{before} has the driver's seat: wait until it is free")
@@ -263,7 +263,7 @@ class Hub:
         return True
 
     def _drives(self, viewer: Viewer, asked: m.Gated) -> bool:
-        """Whether the viewer has the seat, which an agent's command takes; a person is told to take it."""
+        """Whether the viewer has the seat. An agent takes a free seat; a person is asked to take it first."""
         if viewer.is_agent or self._seat.driver == viewer.name:
             return self._take(viewer)
         if self._seat.driver and not self._seat.yields:
@@ -290,7 +290,7 @@ class Hub:
                 self._note(viewer.name, "drive")
 
     def _command(self, viewer: Viewer, text: str) -> bool:
-        if viewer.is_agent and self._commands.is_of_person:  # who may have given the seat back
+        if viewer.is_agent and self._commands.is_of_person:  # who may have left the seat
             self._warn(viewer, OF_PERSON)
         elif self._drives(viewer, m.Say(text)):
             self._note(viewer.name, "say", said=text)
@@ -299,7 +299,7 @@ class Hub:
         return False
 
     def _go_to_seen(self, viewer: Viewer, message: m.GoToSeen) -> None:
-        """Pointing is said in words, so that it is gated as any command."""
+        """Turn pointing into a sentence, so that it passes the same checks as any command."""
         if sentence := self._pictures.sentence(message.picture, message.across, message.down):
             self._turns.say(viewer, sentence)
         else:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is told to those who come later, bounded; and of a text that is repeated, what is new in it."""
+"""Keeps a bounded history for viewers who join later; of a repeated text, returns what is new."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEPT_TEXTS, KEPT_ROUNDS, KEPT_MOTIONS, KEPT_COMMANDS = 30, 120, 30, 50
 
 
 class Kept:
-    """The newest events of each kind, and the floor as far as it is known."""
+    """The newest events of each kind, and the known floor."""
 
     def __init__(self) -> None:
         self.floor = FloorSketch()
@@ -38,11 +38,11 @@ class Kept:
         return cast(m.Switches, self._newest[m.Switches])
 
     def placed(self) -> Iterator[tuple[str, float, float]]:
-        """Yields what the newest text says it sees, each with its place on the floor."""
+        """Yields the things that the newest text sees, each with its position on the floor."""
         return ((thing.what, thing.x, thing.y) for thing in self._newest[m.Sights].things)
 
     def keep(self, event: m.ToPage) -> m.ToPage | None:
-        """Keeps an event; returns what is to be told of it, None where it says nothing new."""
+        """Keeps an event; returns what to send of it, or None if it says nothing new."""
         if isinstance(event, m.Text):
             return self._text(event)
         if isinstance(event, m.Plan) and event.running:
@@ -55,14 +55,14 @@ class Kept:
         return event
 
     def end(self, command: Command, end: GoalEnd) -> None:
-        """Keeps how a command ended: its own words for whoever gave it, the plan's for others."""
+        """Keeps how a command ended: its own words for the page that gave it, the plan's words for others."""
         state, plan = "done" if end.success else "failed", "; ".join(self._planned)
         self._planned = ()
         own = m.Ended(state, command.text, end.message)
         self._ended.append((command.secret, own, m.Ended(state, plan)))
 
     def told(self, secret: str) -> dict[str, Any]:
-        """Returns the fields of a welcome that are kept here, for the page with this secret."""
+        """Returns the kept fields of a welcome, for the page with this secret."""
         return {
             "ended": tuple(own if secret == gave else others for gave, own, others in self._ended),
             "texts": tuple(self._texts),
@@ -77,7 +77,7 @@ class Kept:
         }
 
     def _text(self, text: m.Text) -> m.Text | None:
-        """A text is repeated as a sign of life; only what is new in it is told."""
+        """Keep a text, and return what is new in it; None for a mere repetition, which is a sign of life."""
         last = self._texts[-1] if self._texts else None
         if last is not None and (last.session, last.step) == (text.session, text.step):
             if text.state == "withdrawn":

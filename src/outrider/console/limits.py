@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a console waits for its viewers and its robot, and how long what they do holds."""
+"""Time limits of a console, for its viewers, its robot and speech."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ HELLO_S = 5.0
 
 @dataclass(frozen=True)
 class ConsoleLimits:
-    """Seconds until a page has said hello, that a drive command holds, until a cancelled command is given up,
-    until a sentence is read, that an utterance lasts at most, and that a microphone may be silent.
+    """Time limits in seconds.
+
+    `hello_s`: until a page has said hello. `hold_s`: how long a drive command holds. `cancel_s`: until a
+    cancelled command counts as failed. `read_s`: until a sentence is read. `utterance_s`: the longest
+    utterance. `silence_s`: how long a microphone may send nothing.
     """
 
     hello_s: float = HELLO_S

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What page and server say to each other: JSON of a strict schema. Pictures go as bytes: see `drawn.frames`.
+"""Messages between page and server: JSON with a strict schema. For pictures see `drawn.frames`.
 
-Metres, radians, seconds; left is positive. Fields of the page's messages are bounded, unknown ones refused.
+Units are metres, radians and seconds; left is positive. Fields of the page's messages are bounded, and
+unknown fields are refused.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ Metres = Annotated[float, msgspec.Meta(ge=-1e4, le=1e4)]
 
 
 class _FromPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="do"):
-    """The field `do` names the message."""
+    """A message of the page; the field `do` names it."""
 
 
 class Hello(_FromPage, frozen=True, tag="hello"):
     """The first message; `resume` is the secret of an earlier connection of the same page.
 
-    `agent` names a program that speaks for nobody in sight: it may say what a person may, and drives nothing.
+    `agent` names a program without a person: it may give commands in words, and must not drive.
     """
 
     resume: Annotated[str, msgspec.Meta(max_length=64)] = ""
@@ -40,13 +41,13 @@ class Hello(_FromPage, frozen=True, tag="hello"):
 
 
 class Seen(_FromPage, frozen=True, tag="seen"):
-    """The picture with this number has arrived: there may be another."""
+    """The picture with this number has arrived; another may be sent."""
 
     picture: Count
 
 
 class Ping(_FromPage, frozen=True, tag="ping"):
-    """A sign of life; `sent_ms` comes back as it is."""
+    """A sign of life; the answer returns `sent_ms` unchanged."""
 
     sent_ms: Annotated[float, msgspec.Meta(ge=0.0)]
 
@@ -60,7 +61,7 @@ class Leave(_FromPage, frozen=True, tag="leave"):
 
 
 class Drive(_FromPage, frozen=True, tag="drive"):
-    """Held keys as fractions of the fastest; `beat` is that of the newest state the page has received."""
+    """Held keys as fractions of the top speed; `beat` is that of the newest state the page has received."""
 
     forward: Fraction
     left: Fraction
@@ -82,7 +83,7 @@ class GoTo(_FromPage, frozen=True, tag="go_to"):
 
 
 class GoToSeen(_FromPage, frozen=True, tag="go_to_seen"):
-    """A command to go to what is seen at a place in a picture, from its upper left corner."""
+    """A command to go to what is seen at a point of a picture, in fractions from its upper left corner."""
 
     picture: Count
     across: Share
@@ -96,8 +97,8 @@ class Cancel(_FromPage, frozen=True, tag="cancel"):
 class EStop(_FromPage, frozen=True, tag="e_stop"):
     """Engage the emergency stop, or release it.
 
-    A release carries the `beat` of the newest state the page has received: who releases must have seen
-    what is released. A stop needs none.
+    A release carries the `beat` of the newest state the page has received, as proof that its sender has
+    seen what is released. A stop needs no `beat`.
     """
 
     engaged: bool
@@ -106,20 +107,21 @@ class EStop(_FromPage, frozen=True, tag="e_stop"):
 
 Command = Say | GoTo | GoToSeen
 Gated = Drive | Command | Switch | EStop
-"""What needs the driver's seat, a stop excepted."""
+"""The messages that need the driver's seat, except a stop."""
 FromPage = Hello | Seen | Ping | Take | Leave | Drive | Command | Switch | Cancel | EStop | Speech | Speak
 
 
 class _ToPage(msgspec.Struct, frozen=True, tag_field="is"):
-    """The field `is` names the message."""
+    """A message to the page; the field `is` names it."""
 
 
 class State(_ToPage, frozen=True, tag="state"):
-    """How things stand, several times a second; `beat` counts these messages. `driver` is a viewer's name.
+    """The robot's state, sent several times a second; `beat` counts these messages.
 
-    `driver_yields`: an agent drives, and a person may take the seat. `unheard`: the emergency stop was
-    engaged here, and nobody on the robot's side listens. `stands`: odometry of now shows no motion, and
-    nothing is commanded; neither it nor `moving` where no odometry comes.
+    `driver` is a viewer's name. `driver_yields`: an agent drives, and a person may take the seat.
+    `unheard`: the emergency stop was engaged here, but nobody on the robot's side is subscribed. `stands`:
+    current odometry shows no motion, and nothing is commanded; without odometry `stands` and `moving` are
+    False.
     """
 
     beat: int = 0
@@ -151,9 +153,9 @@ class Text(_ToPage, frozen=True, tag="text"):
 
 
 class Tokens(_ToPage, frozen=True, tag="tokens"):
-    """Tokens of a step in order: accepted drafts, the target's own, rejected drafts, drafts not yet judged.
+    """Tokens of a step in order: accepted drafts, the target's own, rejected drafts, unverified drafts.
 
-    `first` verified tokens of the step were told before. `origins` holds one letter a piece: a, w, r, d.
+    `first` verified tokens of the step were sent before. `origins` has one letter per piece: a, w, r, d.
     """
 
     session: str
@@ -184,7 +186,7 @@ class Motion(_ToPage, frozen=True, tag="motion"):
 
 
 class Goal(_ToPage, frozen=True, tag="goal"):
-    """A command: running, done, failed or cancelled. The message goes to whoever gave it alone."""
+    """A command: running, done, failed or cancelled. Only the viewer that gave it receives the message."""
 
     state: str
     instruction: str
@@ -192,9 +194,9 @@ class Goal(_ToPage, frozen=True, tag="goal"):
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """A command of the past: done or failed. Its words and the message go to whoever gave it alone.
+    """A past command: done or failed. Only the viewer that gave it receives its words and the message.
 
-    Others have the words of its plan, empty where there was none.
+    Others receive the words of its plan, empty if it had none.
     """
 
     state: str
@@ -203,16 +205,16 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 class Halt(_ToPage, frozen=True, tag="halt"):
-    """Somebody asked the robot to stop; told again with `stands` once it has been seen to stand."""
+    """Somebody asked the robot to stop; sent again with `stands` once the robot was seen to stand."""
 
     stands: bool = False
 
 
 class Plan(_ToPage, frozen=True, tag="plan"):
-    """What a command was understood as: its steps in words, and the one under way, from 0.
+    """The plan of a command: its steps in words, and the index of the current one, from 0.
 
-    As many as there are once all are done; no longer `running` before that, the step `current` has failed.
-    `targets`: what the robot stands before at the end of each step, empty for none.
+    `current` is the number of steps once all are done. If `running` is False before that, the step
+    `current` has failed. `targets`: what the robot stands in front of after each step, empty for none.
     """
 
     steps: tuple[str, ...] = ()
@@ -230,27 +232,27 @@ class Thing(msgspec.Struct, frozen=True):
 
 
 class Sights(_ToPage, frozen=True, tag="sights"):
-    """What the newest text says it sees; `goal` where it says that it approaches one of them."""
+    """What the newest text says it sees; `goal` if it says that the robot approaches one of the things."""
 
     things: tuple[Thing, ...] = ()
     goal: Thing | None = None
 
 
 class Boxes(_ToPage, frozen=True, tag="boxes"):
-    """Where the newest text's things may be on the picture of this number: estimates."""
+    """Estimated boxes of the newest text's things in the picture with this number."""
 
     picture: int
     boxes: tuple[Box, ...]
 
 
 class Memories(_ToPage, frozen=True, tag="memories"):
-    """Shareable memories that have a place."""
+    """The shareable memories that have a position."""
 
     things: tuple[Thing, ...] = ()
 
 
 class Trail(_ToPage, frozen=True, tag="trail"):
-    """Where the robot went; added to what was told before."""
+    """The robot's path: points to append to those sent before."""
 
     points: tuple[tuple[float, float], ...]
 
@@ -276,15 +278,15 @@ class Notice(_ToPage, frozen=True, tag="notice"):
 
 
 class Unseated(_ToPage, frozen=True, tag="unseated"):
-    """What a person asked for and was not done, as the seat, which that person may take, is not theirs."""
+    """A person's request that was not carried out because that person has yet to take the seat."""
 
     asked: Gated
 
 
 class Welcome(_ToPage, frozen=True, tag="welcome"):
-    """The answer to a hello, and again where a slow page has missed something: all there is to know.
+    """The complete state: the answer to a hello, and sent again when a slow page has missed something.
 
-    `name` is what the others see, `secret` resumes the connection.
+    `name` is what the others see; `secret` resumes the connection.
     """
 
     name: str
@@ -312,7 +314,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def read(content: str | bytes) -> FromPage:
-    """A page's message. Raises ProtocolError where it is not exactly one of those above."""
+    """Parse a page's message. Raises ProtocolError unless it is exactly one of those above."""
     if len(content) > MAX_MESSAGE_BYTES:
         raise ProtocolError(f"the message has {len(content)} bytes, at most {MAX_MESSAGE_BYTES} are taken")
     try:
@@ -322,17 +324,17 @@ def read(content: str | bytes) -> FromPage:
 
 
 def is_stop(message: FromPage) -> bool:
-    """What everybody may say, always."""
+    """Whether a message is a stop, which every viewer may always send."""
     return isinstance(message, Cancel) or (isinstance(message, EStop) and message.engaged)
 
 
 def lets_go(message: FromPage) -> TypeGuard[Drive]:
-    """Whether a hand is taken off the robot."""
+    """Whether a message releases all keys."""
     return isinstance(message, Drive) and not (message.forward or message.left or message.turn)
 
 
 def is_for_persons(message: FromPage) -> bool:
-    """What no agent may say: to drive by hand, to point, to switch, and to release the emergency stop."""
+    """Whether no agent may send a message: driving, pointing, switching, releasing the emergency stop."""
     is_release = isinstance(message, EStop) and not message.engaged
     return is_release or isinstance(message, (Drive, GoTo, GoToSeen, Switch))
 

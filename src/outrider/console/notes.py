@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the console has written down of its viewers: a journal's `Notary.note`, or nothing."""
+"""Records what viewers do: in a journal by its `Notary.note`, or nowhere."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ FOLLOWED = "follow what was said"
 
 
 class Note(Protocol):
-    """Writes down who did what, and never blocks. Of `said`, a sentence, only what it moves may be kept."""
+    """Records who did what; never blocks. Of a sentence `said`, only the motion it orders may be kept."""
 
     def __call__(self, who: str, did: str, what: str = "", said: str = "") -> None: ...
 
 
 def note_nothing(who: str, did: str, what: str = "", said: str = "") -> None:
-    """Where there is no journal."""
+    """Does nothing: there is no journal."""
 
 
 def noted_of(event: m.ToPage) -> Iterator[tuple[str, str, str]]:
-    """Yields who did what by an event of the robot: its motions, and the plans that it begins.
+    """Yields who did what, for an event of the robot: its motions, and the plans that it begins.
 
-    A step that models follow as it was said is any text, and is left out.
+    A step that the models follow verbatim may hold any text, so FOLLOWED stands for it.
     """
     if isinstance(event, m.Motion):
         yield "action", "moved", f"{event.action}: {event.outcome}"

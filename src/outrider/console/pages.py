@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages as they are served: with their texts of `en.json` in them, to be read without a script."""
+"""Returns the pages with the texts of `en.json` filled in, so that they can be read without a script."""
 
 from __future__ import annotations
 
@@ -25,8 +25,11 @@ def page_of(name: str) -> str:
 
 
 def filled(page: str, texts: Mapping[str, Any]) -> str:
-    """Returns a page with its texts in it: an element names its own by `data-words`, and what is said of it
-    by `data-label`, `data-title` and `data-placeholder`."""
+    """Returns a page with its texts filled in.
+
+    An element names its text by `data-words`, and its attributes by `data-label`, `data-title` and
+    `data-placeholder`.
+    """
 
     def with_texts(tag: re.Match[str]) -> str:
         own = ""

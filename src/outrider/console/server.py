@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The console's web server, in a thread of its own, and how the robot's side speaks to it."""
+"""The console's web server, in its own thread, and the interface for the robot's side."""
 
 from __future__ import annotations
 
@@ -34,28 +34,28 @@ from outrider.core.sensors.camera import CameraModel
 from outrider.core.values import Pose2D, RangeScan
 
 START_S, STOP_S = 60.0, 5.0
-"""Limits. A start loads libraries, which takes half a second, and many on a busy machine."""
+"""Limits in seconds. A start loads libraries, which takes half a second, and longer on a busy machine."""
 WAITING = 4096
-"""Connections that the system keeps until they are accepted."""
+"""The listen backlog: connections that the system keeps until they are accepted."""
 PING_S = 5.0
 CUT_S = 4
-"""A connection whose peer's system has not answered for this long is broken: a cut network says nothing."""
+"""A connection whose peer's system does not answer for this many seconds is broken."""
 NOTICED_CUT = {
     socket.TCP_KEEPIDLE: 1,
     socket.TCP_KEEPINTVL: 1,
     socket.TCP_KEEPCNT: CUT_S - 1,
     socket.TCP_USER_TIMEOUT: 1000 * CUT_S,
 }
-"""Options of TCP that connections have from the socket that accepts them."""
+"""TCP options, which accepted connections inherit from the listening socket."""
 Opened = contextlib.AbstractAsyncContextManager[ASGIApp]
 
 
 @dataclass(frozen=True)
 class ConsoleSettings:
-    """Where to serve. Off the loopback a login is needed; `login=True` asks for one on it too.
+    """Where to serve. Off the loopback interface a login is needed; `login=True` needs one on it too.
 
-    An empty `token_file` is the default one. With a certificate and its key pages are served encrypted.
-    A request is ended after `request_s`; a page is pinged every `ping_s` and closed where it has not answered
+    An empty `token_file` means the default one. With a certificate and its key, pages are served encrypted.
+    A request is ended after `request_s`. A page is pinged every `ping_s`, and closed if it does not answer
     for as long. `limits` are the console's own.
     """
 
@@ -80,17 +80,17 @@ class ConsoleSettings:
         return in_home(self.token_file or DEFAULT_TOKEN_FILE)
 
     def url_at(self, port: int) -> str:
-        """Returns the address of what is served at a port, for who opens it from this machine or another."""
+        """Returns the address of a port, as it is opened from this machine or from another."""
         host = socket.gethostname() if self.host in ("0.0.0.0", "::") else self.host
         scheme = "https" if self.tls_cert else "http"
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}/"
 
 
 class WebServer:
-    """Serves one application in a thread of its own, from construction until `close`.
+    """Serves one application in its own thread, from construction until `close`.
 
-    `opened` gives the application, within the thread's event loop, for as long as it is served.
-    Raises ConfigError where the address cannot be served, or the token or certificate is not usable.
+    `opened` yields the application, within the thread's event loop, for as long as it is served. Raises
+    ConfigError if the address cannot be served, or the token or certificate is not usable.
     """
 
     def __init__(self, settings: ConsoleSettings, opened: Callable[[Access], Opened]) -> None:
@@ -112,12 +112,12 @@ class WebServer:
 
     @property
     def url(self) -> str:
-        """Where a person opens it."""
+        """The address that a person opens."""
         return self.settings.url_at(self.port)
 
     @property
     def hints(self) -> str:
-        """What is said after the address: where the login's token is, and faults of the certificate."""
+        """What to print after the address: the file of the login token, and faults of the certificate."""
         ends = certificate_hint(self.settings.tls_cert)
         if not self.settings.needs_login:
             return ends
@@ -125,7 +125,7 @@ class WebServer:
         return f", the login token is in {self.settings.token_path}{plain}{ends}"
 
     def call(self, function: Callable[..., None], *args: Any) -> None:
-        """Calls a function in the server's thread, soon. For any thread."""
+        """Calls a function soon, in the server's thread. May be called from any thread."""
         with contextlib.suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(function, *args)
 
@@ -153,10 +153,10 @@ class WebServer:
 
 
 class ConsoleServer:
-    """Serves from construction until `close`. Its methods may be called from any thread; none blocks.
+    """Serves the console until `close`. Its methods may be called from any thread; none blocks.
 
-    `beside` runs on the server's loop for as long as it serves, with the console: a relay's viewers come so.
-    Raises ConfigError where the address cannot be served, or the token or certificate is not usable.
+    `beside` runs on the server's loop, with the console, for as long as it serves; it brings a relay's
+    viewers. Raises ConfigError if the address cannot be served, or the token or certificate is not usable.
     """
 
     def __init__(
@@ -181,12 +181,12 @@ class ConsoleServer:
 
     @property
     def url(self) -> str:
-        """Where a person opens it."""
+        """The address that a person opens."""
         return self._web.url
 
     @property
     def hints(self) -> str:
-        """What is said after the address: where the login's token is, and faults of the certificate."""
+        """What to print after the address: the file of the login token, and faults of the certificate."""
         return self._web.hints
 
     @property
@@ -203,7 +203,7 @@ class ConsoleServer:
         self._web.call(self._hub.show_picture, jpeg)
 
     def see_by(self, lens: CameraModel | None) -> None:
-        """The pictures are this camera's from now on; without one nothing is drawn on them."""
+        """Sets the camera of all pictures from now on; without one nothing is drawn on them."""
         self._web.call(self._hub.see_by, lens)
 
     def show_pose(self, pose: Pose2D) -> None:
@@ -215,11 +215,11 @@ class ConsoleServer:
         self._web.call(self._hub.show_scan, pose, scan)
 
     def update(self, **fields: Any) -> None:
-        """Fields of `messages.State`."""
+        """Updates fields of `messages.State`."""
         self._web.call(lambda: self._hub.update(**fields))
 
     def close(self) -> None:
-        """Every page is told; a hand on the robot is taken off."""
+        """Closes the pages' connections, which also takes a hand off the robot, and ends the thread."""
         self._web.close()
 
     @contextlib.asynccontextmanager
@@ -241,7 +241,7 @@ class ConsoleServer:
 
 
 def web_config(application: ASGIApp, settings: ConsoleSettings, **more: Any) -> uvicorn.Config:
-    """What web servers have in common, and `more`."""
+    """Returns the configuration that all web servers share, with `more` added."""
     return uvicorn.Config(
         application,
         http=HttpProtocol,
@@ -258,21 +258,21 @@ def web_config(application: ASGIApp, settings: ConsoleSettings, **more: Any) -> 
 
 
 class DoorServer(uvicorn.Server):
-    """Uvicorn's, with a door of ours. `is_held`: whether a connection may stay open, by its protocol."""
+    """Uvicorn's server with our door. `is_held`: whether a connection may stay open, by its protocol."""
 
     def __init__(self, config: uvicorn.Config, door: Door, is_held: Callable[[Any], bool]) -> None:
         super().__init__(config)
         self._door, self._is_held = door, is_held
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Opens the door."""
+        """Starts the server, and opens the door."""
         await super().startup(sockets=[])
         kind: Any = self.config.http_protocol_class
         given = {"config": self.config, "server_state": self.server_state, "app_state": self.lifespan.state}
         self._door.open(self._is_held, lambda: kind(**given), self.config.ssl)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Closes it, and ends what is under way."""
+        """Closes the door, and ends what is under way."""
         self._door.close()
         await super().shutdown()
 
@@ -283,7 +283,7 @@ def is_websocket(protocol: Any) -> bool:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens. Raises ConfigError for an address that cannot be served."""
+    """Returns a listening socket. Raises ConfigError for an address that cannot be served."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, protocol)
@@ -293,7 +293,7 @@ def listen(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         listener.bind(address)
         listener.listen(WAITING)
-    except (OSError, OverflowError, UnicodeError) as error:  # a host's name may be none, as `a..b`
+    except (OSError, OverflowError, UnicodeError) as error:  # also for an invalid host name, such as `a..b`
         raise ConfigError(
             f"the console cannot listen at {host}, port {port} ({error}): choose another host or port"
         ) from None
@@ -301,7 +301,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def check_certificate(settings: ConsoleSettings) -> None:
-    """Raises ConfigError for a certificate that cannot be used with its key."""
+    """Raise ConfigError for a certificate that cannot be used with its key."""
     if bool(settings.tls_cert) != bool(settings.tls_key):
         raise ConfigError("tls_cert and tls_key belong together: give both files, or none")
     if not settings.tls_cert:
@@ -310,7 +310,7 @@ def check_certificate(settings: ConsoleSettings) -> None:
     try:
         for file in files:
             read_file(Path(file))
-        # Not asked for a pass phrase: whoever starts a server is often no person.
+        # Never ask for a pass phrase: often no person starts the server.
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*files, password="")
     except ssl.SSLError as error:
         raise ConfigError(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One open page of the console, and how much it may say and is told."""
+"""One open page of the console, with its queue and its rate limits."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ class Viewer:
     _warned_s: float = -math.inf
 
     def warn(self, text: str, now_s: float) -> bool:
-        """Tell a person once in a while, an agent each time; return whether it is to be written down."""
+        """Warn a person at most once a period, an agent each time; return whether to note the warning."""
         is_due = self._is_due(now_s)
         if is_due or self.is_agent:
             self.mailbox.put(m.write(m.Notice("warning", text)))
         return is_due
 
     def is_to_sit(self, asked: m.Gated, now_s: float) -> bool:
-        """Tell a person to take the seat for what was asked; return whether it is to be written down."""
+        """Ask a person to take the seat for a request; return whether to note that."""
         self.mailbox.put_latest("unseated", m.write(m.Unseated(asked)))
         return self._is_due(now_s)
 
     def _is_due(self, now_s: float) -> bool:
-        """Whether it is time for another warning: a held key asks twenty times a second."""
+        """Whether another warning is due: a held key sends twenty messages a second."""
         if now_s - self._warned_s < WARNING_PERIOD_S:
             return False
         self._warned_s = now_s
@@ -48,30 +48,30 @@ class Viewer:
 
 
 class Viewers(dict[str, Viewer]):
-    """Who is here, by their secrets. `welcome` is all there is to know, for one who has missed any."""
+    """The viewers by their secrets. `welcome` makes the complete state, for a viewer that missed events."""
 
     def __init__(self, welcome: Callable[[Viewer], m.Welcome]) -> None:
         super().__init__()
         self._welcome = welcome
 
     def tell(self, event: m.ToPage) -> None:
-        """Tell all the same."""
+        """Send the same event to all viewers."""
         content = m.write(event) if self else ""
         for viewer in self.values():
             self._put(viewer, content)
 
     def tell_each(self, event_for: Callable[[Viewer], m.ToPage]) -> None:
-        """Tell each its own."""
+        """Send each viewer its own event."""
         for viewer in self.values():
             self.put(viewer, event_for(viewer))
 
     def tell_latest(self, kind: str, status_for: Callable[[Viewer], m.ToPage]) -> None:
-        """Tell each its own, in place of an older status that waits."""
+        """Send each viewer its own status, in place of an older one that waits."""
         for viewer in self.values():
             viewer.mailbox.put_latest(kind, m.write(status_for(viewer)))
 
     def tell_text(self, text: m.Text) -> None:
-        """Tell all; of one that grows only the newest."""
+        """Send a text to all viewers; of a text in decoding, only the newest state."""
         if text.state == "decoding":
             self.tell_latest("text", lambda _: text)
             return
@@ -80,7 +80,7 @@ class Viewers(dict[str, Viewer]):
         self.tell(text)
 
     def put(self, viewer: Viewer, event: m.ToPage) -> None:
-        """Tell one viewer."""
+        """Send an event to one viewer."""
         self._put(viewer, m.write(event))
 
     def _put(self, viewer: Viewer, content: str) -> None:
@@ -89,7 +89,7 @@ class Viewers(dict[str, Viewer]):
 
 
 class Names:
-    """The names of viewers by their secrets, of those who have gone too."""
+    """The names of viewers by their secrets, also of viewers that have gone."""
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
@@ -100,7 +100,7 @@ class Names:
         return secret in self._names
 
     def viewer(self, hello: m.Hello, here: Container[str]) -> Viewer:
-        """Return a new viewer, or one that comes back; `here` holds the secrets of those who are."""
+        """Return a new viewer, or one that comes back. `here` holds the secrets of connected viewers."""
         secret = hello.resume if self.knows(hello.resume) else secrets.token_urlsafe(16)
         if not self.knows(secret):
             self._count += 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The small pair's sizes, as Qwen2-VL configurations: the very classes the large checkpoints use."""
+"""The sizes of the small models, as Qwen2-VL configurations: the same classes as the large checkpoints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_POSITIONS = 1024
 
 @dataclass(frozen=True)
 class Sizes:
-    """Widths and depths of the two halves; a vision head's width must be a multiple of 4."""
+    """Widths and depths of the vision and text halves; a vision head's width must be a multiple of 4."""
 
     vision_width: int
     vision_depth: int
@@ -30,11 +30,11 @@ SIZES = {
     "draft": Sizes(64, 3, 4, 96, 2, 3, 1, 256),
     "reader": Sizes(16, 1, 2, 128, 3, 4, 4, 256),
 }
-"""The reader is given no pictures; it has a vision half because the classes have one."""
+"""The reader gets no pictures; it has a vision half because the classes require one."""
 
 
 def build_model(role: str, tokenizer: PreTrainedTokenizerFast) -> Qwen2VLForConditionalGeneration:
-    """A freshly initialised model of a role."""
+    """Return a freshly initialised model of a role."""
     sizes = SIZES[role]
     ids = {name: tokenizer.convert_tokens_to_ids(f"<|{name}|>") for name in ("im_end", "endoftext")}
     config = Qwen2VLConfig(

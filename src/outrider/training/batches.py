@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shards to batches: frames as patches, tasks packed on a shared image prefix."""
+"""Turns shards into batches: frames as patches, and tasks packed on a shared image prefix."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ STD = (0.26862954, 0.26130258, 0.27577711)
 
 @dataclass(frozen=True)
 class Batch:
-    """B frames with S tasks in all; the T tokens of the tasks lie end to end, without padding.
+    """B frames with S tasks in all; the T tokens of the tasks are concatenated, without padding.
 
     `pixels` uint8 (B, 140, 252, 3); `cells` int64 (B, 45, 3); `prefix_ids` (P,), the same for every frame;
-    `prefix_positions` (3, P); `task_ids`, `task_targets` (-100 where nothing is learnt), `task_weights` (T,);
-    `task_positions` (T,); `owner` (S,), the frame of each task; `place` (T,), each token's index in a padded
-    (S, `width`) layout.
+    `prefix_positions` (3, P); `task_ids`, `task_targets` (-100 at tokens without a loss), `task_weights`
+    (T,); `task_positions` (T,); `owner` (S,), the frame of each task; `place` (T,), each token's index in a
+    padded (S, `width`) layout.
     """
 
     pixels: torch.Tensor
@@ -73,7 +73,7 @@ class _Task:
 
 
 class Packer:
-    """Tokenizes and packs examples; the prefix is the same for all."""
+    """Tokenizes and packs examples; all share the same prefix."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast):
         before, _, after = PROMPT_PREFIX.partition("<|image_pad|>")
@@ -88,7 +88,7 @@ class Packer:
         return self._tokenizer(text, add_special_tokens=False)["input_ids"]
 
     def pack(self, examples: Sequence[Example]) -> Batch:
-        """Returns the examples as one batch of tensors, with all their queries in one row of tokens."""
+        """Returns the examples as one batch of tensors, with the tokens of all their queries concatenated."""
         tasks = [self._task(query) for example in examples for query in example.queries]
         lengths = [len(task.ids) for task in tasks]
         width, start = max(lengths), int(self._prefix_positions.max()) + 1
@@ -123,7 +123,7 @@ class Packer:
 
 
 def _prefix_positions(head: int, tail: int) -> torch.Tensor:
-    """Qwen2-VL's M-RoPE positions (3, head + 45 + tail) of text, one image, text."""
+    """Return Qwen2-VL's M-RoPE positions (3, head + 45 + tail) of text, one image, text."""
     text = torch.arange(head).expand(3, -1)
     rows = torch.arange(CELL_ROWS).repeat_interleave(CELL_COLUMNS)
     columns = torch.arange(CELL_COLUMNS).repeat(CELL_ROWS)
@@ -133,7 +133,7 @@ def _prefix_positions(head: int, tail: int) -> torch.Tensor:
 
 
 def decoded_pixels(jpegs: Sequence[bytes]) -> torch.Tensor:
-    """Pictures of one size, uint8 (B, height, width, 3) RGB."""
+    """Return pictures of one size as uint8 (B, height, width, 3) RGB."""
     return torch.from_numpy(np.stack([_decode(jpeg) for jpeg in jpegs]))
 
 
@@ -143,7 +143,10 @@ def _decode(jpeg: bytes) -> np.ndarray:
 
 
 def patchify(pixels: torch.Tensor, patch: int = 14, merge: int = 2, temporal: int = 2) -> torch.Tensor:
-    """Normalised patches (B, N, 3 * 2 * 14 * 14) of uint8 frames (B, H, W, 3), in Qwen2-VL's merge order."""
+    """Return normalised patches (B, N, 3 * 2 * 14 * 14) of uint8 frames (B, H, W, 3), in merge order.
+
+    The order is the one in which Qwen2-VL merges patches.
+    """
     mean, std = (torch.tensor(one, device=pixels.device).view(1, 3, 1, 1) for one in (MEAN, STD))
     images = (pixels.permute(0, 3, 1, 2).float() / 255.0 - mean) / std
     batch, channels, height, width = images.shape
@@ -155,7 +158,7 @@ def patchify(pixels: torch.Tensor, patch: int = 14, merge: int = 2, temporal: in
 
 
 def jitter(pixels: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Brightness, contrast and pixel noise: cameras differ."""
+    """Vary brightness and contrast and add pixel noise, because cameras differ."""
     images, device = pixels.float(), pixels.device
     spread = 2 * torch.rand(len(images), 1, 1, 4, generator=generator, device=device) - 1
     gain, bright = 1.0 + 0.06 * spread[..., :3], 1.0 + 0.15 * spread[..., 3:]
@@ -174,7 +177,10 @@ def read_shard(path: Path) -> list[Example]:
 
 
 def examples_forever(folder: Path, seed: int) -> Iterator[Example]:
-    """All examples in ever new orders, a few shards at a time; shards written meanwhile come next."""
+    """Yield all examples without end, a few shards at a time in random order.
+
+    Shards written meanwhile are used next.
+    """
     rng = np.random.default_rng(seed)
     uses: Counter[Path] = Counter()
     while True:
@@ -187,21 +193,21 @@ def examples_forever(folder: Path, seed: int) -> Iterator[Example]:
 
 
 WORKER_STREAM = 104729
-"""Between the seeds of processes that pack."""
+"""The offset between the seeds of the packing processes."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Which examples come in which order: a folder of shards, a seed, and frames a batch."""
+    """Where examples come from and in which order: a folder of shards, a seed, and frames per batch."""
 
     data: Path
     seed: int
     frames: int
 
     def batches(self, packer: Packer, processes: int = 0) -> Iterator[Batch]:
-        """Returns batches without end; so many processes pack them, or this one where there are none.
+        """Returns batches without end, packed by `processes` processes, or by this one if that is 0.
 
-        Each process goes through the shards in an order of its own.
+        Each process goes through the shards in its own order.
         """
         packed = _Packed(packer, self)
         return (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a checkpoint to a model folder: bf16 weights in safetensors, configuration, card."""
+"""Turns a checkpoint into a model folder: bf16 weights in safetensors, configuration, card."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ WEIGHTS_PREFIX = "model."
 def export(
     role: str, checkpoint: Path, tokenizer_folder: Path, folder: Path, vocabulary: Vocabulary
 ) -> dict[str, Any]:
-    """Write `folder` and return its card. Raises ConfigError for a missing checkpoint or another role's."""
+    """Write `folder` and return its card.
+
+    Raises ConfigError if the checkpoint is missing or is another role's.
+    """
     try:
         state = torch.load(checkpoint, weights_only=True)
     except (OSError, RuntimeError) as error:
@@ -60,7 +63,7 @@ def _card(role: str, state: Mapping[str, Any], parameters: int, vocabulary: Voca
 
 
 def save_weights(model: PreTrainedModel, folder: Path) -> None:
-    """Write a model's configuration and its weights in bf16. Raises ConfigError where they find no room."""
+    """Write a model's configuration and its bf16 weights. Raises ConfigError if they cannot be written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with replaced_in(folder) as made:
@@ -70,6 +73,6 @@ def save_weights(model: PreTrainedModel, folder: Path) -> None:
 
 
 def write_card(folder: Path, card: Mapping[str, Any]) -> None:
-    """Writes the card of a model into its folder. Raises ConfigError."""
+    """Write a model's card into its folder. Raises ConfigError if that fails."""
     with writing_to(folder), replaced_in(folder) as made:
         (made / "card.json").write_text(json.dumps(card, indent=1) + "\n")

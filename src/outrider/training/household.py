@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A made-up corpus: what people in a household said about their things, and questions that it answers.
+"""A synthetic corpus: what people in a household said about their things, and questions that it answers.
 
-People phrase alike things differently: verbs vary, some begin with a phrase that says nothing, some add a
-remark. Answers keep to one phrasing, the commonest, and leave out what says nothing. So an answer repeats
-its memories nearly word for word, and departs from them where a language model that has a style of its own
-would. Everything is drawn from a seed.
+Statements vary in phrasing: verbs differ, some begin with a filler phrase, some end with a remark. Answers
+keep to the most common phrasing, and omit fillers and remarks. So an answer repeats its memories nearly
+word for word, and departs from them where a language model with its own style would. All is drawn from a
+seed.
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ REMARKS = ("please leave it so", "do not tell the children", "it took me ages to
 TREATS = ("mango", "pears", "tea", "chess", "jazz", "tennis", "honey", "tulips", "bread", "cheese", "novels")
 SHOPS = ("harbour", "station", "library", "bakery", "museum", "theatre", "castle", "mill", "school", "bridge")
 PLAIN_SHARE, FILLER_SHARE, REMARK_SHARE, NEIGHBOUR_SHARE = 0.5, 0.4, 0.3, 0.4
-"""Of what is said: with the verb of the answers, with a phrase before it, with a remark after it, with what
-it lies next to."""
+"""Shares of statements: with the verb of the answers, with a filler before, with a remark after, with a
+
+neighbouring thing.
+"""
 NUM_RECORDS, MOST_PEOPLE, NUM_TREATS = (1, 2, 2, 2, 3), 4, 3
 
 
@@ -66,7 +68,7 @@ class Lesson:
 
 @dataclass(frozen=True)
 class Question:
-    """A question; `answer`: what follows from the facts at hand, in that order; empty for nothing."""
+    """A question. `answer` returns what follows from given facts, in their order; empty if nothing does."""
 
     text: str
     answer: Callable[[Sequence[Fact]], str]
@@ -77,7 +79,7 @@ class Question:
 
 
 def make_lesson(rng: random.Random) -> Lesson:
-    """A question over a few memories, the wanted ones among others."""
+    """Return a question over a few memories, which include the wanted ones."""
     if rng.random() < 0.2:
         return _shopping_lesson(rng)
     facts = make_facts(rng, rng.choice(NUM_RECORDS), rng.randint(1, MOST_PEOPLE))
@@ -85,14 +87,14 @@ def make_lesson(rng: random.Random) -> Lesson:
 
 
 def make_facts(rng: random.Random, count: int, num_people: int = MOST_PEOPLE) -> list[Fact]:
-    """Facts of one household, MOST_FACTS at most, about different things."""
+    """Return facts of one household about different things, MOST_FACTS at most."""
     people = rng.sample(PEOPLE, num_people)
     things = rng.sample((*PLURAL, *SINGLE), count)
     return [_fact(rng, rng.choice(people), thing, rng.choice(people)) for thing in things]
 
 
 def ask_where(fact: Fact) -> Question:
-    """For one thing, and who said so."""
+    """Ask where one thing is; the answer also names who said so."""
     be = "are" if fact.thing.split()[-1] in PLURAL else "is"
 
     def answer(facts: Sequence[Fact]) -> str:
@@ -103,7 +105,7 @@ def ask_where(fact: Fact) -> Question:
 
 
 def ask_teller(fact: Fact) -> Question:
-    """For everything that the fact's teller said."""
+    """Ask for everything that the fact's teller said."""
 
     def answer(facts: Sequence[Fact]) -> str:
         said = [f"that {one.statement}" for one in facts if one.teller == fact.teller]
@@ -113,7 +115,7 @@ def ask_teller(fact: Fact) -> Question:
 
 
 def ask_things(fact: Fact) -> Question:
-    """For all things of the fact's owner."""
+    """Ask for all things of the fact's owner."""
 
     def answer(facts: Sequence[Fact]) -> str:
         return " ".join(f"{one.statement}." for one in facts if one.owner == fact.owner)
@@ -143,7 +145,7 @@ def _fact(rng: random.Random, owner: str, thing: str, teller: str) -> Fact:
 
 
 def _shopping_lesson(rng: random.Random) -> Lesson:
-    """Who likes what, and where it is sold; some of it may not be at hand, so that the answer is a guess."""
+    """Ask where a person's favourite treat is sold. Facts may be missing, so that the answer is a guess."""
     people, treats = rng.sample(PEOPLE, NUM_TREATS), rng.sample(TREATS, NUM_TREATS)
     shops = rng.sample(SHOPS, NUM_TREATS)
     likes = [(person, rng.choice(treats)) for person in people]
@@ -166,7 +168,7 @@ def sold_fact(treat: str, shop: str) -> str:
 
 
 def shopping_question(person: str) -> str:
-    """Returns the question where a person's treat is to be had."""
+    """Returns the question where a person's treat can be had."""
     return f"where can what {person} likes be had?"
 
 

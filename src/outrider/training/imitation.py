@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The training loop: vision tower first on dense labels, then the whole model by imitation. Resumable.
+"""The training loop: first the vision tower on dense labels, then the whole model by imitation. Resumable.
 
-A checkpoint is one file, written beside and renamed, every few minutes; the schedule is a function of the
-step, so a resumed run continues the same run.
+A checkpoint is one file, written every few minutes to a temporary file and renamed. The schedule is a
+function of the step, so a resumed run continues the same run.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TOKEN_ROWS = ("model.language_model.embed_tokens.weight", "lm_head.weight")
 class TrainingConfig:
     """How a model is trained. Counts are optimizer steps of `batch_frames` frames with four tasks each.
 
-    `loaders` processes pack batches for a GPU; with none the trainer packs its own.
+    `loaders` processes pack batches for a GPU; if 0, the trainer packs its own.
     """
 
     role: str
@@ -64,7 +64,7 @@ class TrainingConfig:
 
 @dataclass
 class Progressed:
-    """What a checkpoint remembers beside the weights."""
+    """What a checkpoint holds besides the weights."""
 
     phase: str = "vision"
     step: int = 0
@@ -72,7 +72,7 @@ class Progressed:
 
 
 def learning_rate(step: int, total: int, warmup: int, peak: float) -> float:
-    """Linear warm-up, then a cosine down to a twentieth of the peak."""
+    """Return a linear warm-up, then a cosine decay to a twentieth of the peak."""
     if step < warmup:
         return peak * (step + 1) / warmup
     share = min(1.0, (step - warmup) / max(1, total - warmup))
@@ -82,7 +82,7 @@ def learning_rate(step: int, total: int, warmup: int, peak: float) -> float:
 def make_optimizers(
     model: nn.Module, learning_rate: float, weight_decay: float
 ) -> list[torch.optim.Optimizer]:
-    """Muon for hidden matrices, AdamW for embeddings, the patch projection, norms and biases."""
+    """Return Muon for hidden matrices, AdamW for embeddings, the patch projection, norms and biases."""
     matrices: list[nn.Parameter] = []
     others: list[nn.Parameter] = []
     for name, parameter in model.named_parameters():
@@ -102,9 +102,10 @@ def make_optimizers(
 class Trainer:
     """One training run in one folder; `run` yields a line of figures now and then.
 
-    Under `torch.distributed` each rank takes its share of every batch and the gradients are averaged.
-    A run begins with the weights of `start`, a checkpoint or a model's folder, and goes on with its own. One
-    that is done goes on where more steps are asked for. Raises ConfigError where fewer are, or a start.
+    Under `torch.distributed` each rank takes its share of every batch, and gradients are averaged. A new
+    run begins with the weights of `start`, a checkpoint or a model's folder; a resumed run uses its own. A
+    finished run continues if more steps are requested. Raises ConfigError if fewer are, or if it is given a
+    start.
     """
 
     def __init__(
@@ -136,7 +137,7 @@ class Trainer:
             self._take_weights(start)
 
     def run(self) -> Iterator[dict[str, float]]:
-        """Train to the end, from wherever the checkpoint stands."""
+        """Train to the end, from the step of the checkpoint."""
         if self.progressed.phase == "vision":
             yield from self._phase("vision", self.config.vision_steps, self.config.vision_batch_frames)
             self._start_phase("imitation")
@@ -229,7 +230,7 @@ class Trainer:
         save_checkpoint(self._checkpoint, state)
 
     def _take_weights(self, start: Path) -> None:
-        """Weights alone; the schedule is this run's. A model's folder has none of the heads of training."""
+        """Load weights only; the schedule stays this run's. A model's folder has no training heads."""
         try:
             if start.is_dir():
                 self.network.model.load_state_dict(
@@ -257,7 +258,7 @@ class Trainer:
             ) from error
 
     def _check_asked(self, start: Path | None) -> None:
-        """Raises ConfigError where what is asked for is another run than the one that is there."""
+        """Raise ConfigError if the requested run conflicts with the one in the folder."""
         phase, step = self.progressed.phase, self.progressed.step
         if phase != "vision" and step > self.config.steps:
             raise ConfigError(
@@ -275,7 +276,7 @@ class Trainer:
 def _folder_weights(
     folder: Path, model: Qwen2VLForConditionalGeneration, tokenizer: PreTrainedTokenizerFast
 ) -> dict[str, torch.Tensor]:
-    """A folder's weights for a model; rows of tokens that are new to its tokenizer stay the model's."""
+    """Return a folder's weights for a model; embedding rows of tokens new to the folder keep the model's."""
     weights = Qwen2VLForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).state_dict()
     beside = folder.parent / "tokenizer"
     own = AutoTokenizer.from_pretrained(beside if beside.is_dir() else folder).get_vocab()
@@ -304,8 +305,8 @@ def _bar(visible: bool) -> Progress:
 
 
 def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
-    """Replaces the file. Raises ConfigError where it cannot be written."""
+    """Replace a checkpoint file. Raises ConfigError if it cannot be written."""
     content = io.BytesIO()
-    torch.save(dict(state), content)  # of a full disk torch itself says nothing that a person understands
+    torch.save(dict(state), content)  # in memory first: torch's own error on a full disk is obscure
     make_folder(path.parent)
     replace_file(path, content.getvalue())

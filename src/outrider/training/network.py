@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The training view of a Qwen2-VL model: batched equal-sized frames, packed tasks, dense vision labels."""
+"""The training view of a Qwen2-VL model: batched frames of one size, packed tasks, dense vision labels."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ DISTANCE_SCALE_DM = 20.0
 
 
 class VisionHeads(nn.Module):
-    """Reads kind, colour and distance off each merged vision token; only training has them."""
+    """Reads kind, colour and distance off each merged vision token; used only in training."""
 
     def __init__(self, width: int):
         super().__init__()
         self.norm = nn.LayerNorm(width)
         self.read = nn.Linear(width, NUM_KINDS + NUM_COLOURS + 1)
-        nn.init.zeros_(self.read.weight)  # so that untaught heads leave a trained tower alone
+        nn.init.zeros_(self.read.weight)  # so that untrained heads do not disturb a trained tower
 
     def loss(self, features: torch.Tensor, cells: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Mean loss, and accuracy of kind and colour over the tokens that show an object."""
+        """Return the mean loss, and the accuracy of kind and colour over the tokens that show an object."""
         kinds, colours, distances = (
             self.read(self.norm(features)).float().split([NUM_KINDS, NUM_COLOURS, 1], dim=-1)
         )
@@ -49,7 +49,7 @@ class VisionHeads(nn.Module):
 
 
 class PackedModel(nn.Module):
-    """A Qwen2-VL model with its training heads; `forward` works on a whole Batch."""
+    """A Qwen2-VL model with its training heads; works on a whole Batch."""
 
     def __init__(self, model: Qwen2VLForConditionalGeneration, image_start: int):
         super().__init__()
@@ -60,7 +60,10 @@ class PackedModel(nn.Module):
         self.register_buffer("_vision_positions", _merge_order_positions(rows, columns), persistent=False)
 
     def see(self, pixels: torch.Tensor) -> torch.Tensor:
-        """Merged tokens (B, 45, width) of uint8 frames: the tower's blocks over a true batch dimension."""
+        """Return merged tokens (B, 45, width) of uint8 frames.
+
+        The tower's blocks run over a true batch dimension.
+        """
         tower: Any = self.model.model.visual
         hidden = patchify(pixels)
         batch, patches, _ = hidden.shape
@@ -72,12 +75,12 @@ class PackedModel(nn.Module):
         return tower.merger(hidden.reshape(batch * patches, -1)).reshape(batch, IMAGE_TOKENS, -1)
 
     def read(self, features: torch.Tensor, batch: Batch) -> torch.Tensor:
-        """Logits (K, V) at the K task tokens where something is to be learnt."""
+        """Return logits (K, V) at the K task tokens that have a loss."""
         *_, last = self.layer_outputs(features, batch)
         return self.model.lm_head(self.model.model.language_model.norm(last))
 
     def layer_outputs(self, features: torch.Tensor, batch: Batch) -> Iterator[torch.Tensor]:
-        """Each decoder layer's output (K, width), first to last, at the K tokens that `read` reads."""
+        """Yield each decoder layer's output (K, width), first to last, at the K tokens of `read`."""
         text: Any = self.model.model.language_model
         frames, prefix = len(features), len(batch.prefix_ids)
         before = text.embed_tokens(batch.prefix_ids[: self._image_start]).expand(frames, -1, -1)
@@ -126,7 +129,7 @@ def _packed_attention(
 
 
 def _padded(part: torch.Tensor, batch: Batch) -> torch.Tensor:
-    """(T, heads, dim) laid out as (S, width, heads, dim), zeros where a task has ended."""
+    """Lay out (T, heads, dim) as (S, width, heads, dim), with zeros after the end of a task."""
     empty = part.new_zeros(len(batch.owner) * batch.width, *part.shape[1:])
     return empty.index_copy(0, batch.place, part).view(len(batch.owner), batch.width, *part.shape[1:])
 
@@ -134,7 +137,7 @@ def _padded(part: torch.Tensor, batch: Batch) -> torch.Tensor:
 def _attend(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """Grouped-query attention by plain products: on a CPU their backward beats the fused kernel's."""
+    """Grouped-query attention by plain products: on a CPU their backward pass beats the fused kernel's."""
     tasks, heads, width, dim = query.shape
     groups = key.shape[1]
     query = query.reshape(tasks, groups, -1, dim)
@@ -146,7 +149,7 @@ def _attend(
 
 
 def _merge_order_positions(rows: int, columns: int, merge: int = 2) -> torch.Tensor:
-    """(row, column) of each patch in merge order, int64 (N, 2)."""
+    """Return (row, column) of each patch in merge order, int64 (N, 2)."""
     grid = torch.stack(torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij"), dim=-1)
     grid = grid.reshape(rows // merge, merge, columns // merge, merge, 2).transpose(1, 2)
     return grid.reshape(-1, 2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several one-thread training processes on one machine: steadier than one with many threads."""
+"""Runs several one-thread training processes on one machine: steadier than one with many threads."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def train(
     processes: int,
     start: Path | None = None,
 ) -> Path:
-    """Train a role to the end; returns its checkpoint. Figures go to `<role>.log.jsonl` beside it.
+    """Train a role to the end; return its checkpoint. Figures go to `<role>.log.jsonl` in the same folder.
 
-    `start`: the checkpoint whose weights a new run begins with. Raises ConfigError for more processes than
-    frames in a batch, and what a process raises.
+    `start` is the checkpoint whose weights a new run begins with. Raises ConfigError for more processes
+    than frames in a batch, and what a process raises.
     """
     make_folder(folder)
     if config.device != "cpu":
@@ -45,13 +45,13 @@ def train(
             for _ in work_through(run.rank, range(processes), processes):
                 pass
         finally:
-            make_console().show_cursor()  # the bar of a process that was ended has left it hidden
+            make_console().show_cursor()  # a killed process leaves the cursor hidden by its progress bar
     return folder / f"{config.role}.checkpoint.pt"
 
 
 @dataclass(frozen=True)
 class _Run:
-    """What every process of a run is told; `meeting`: where they find each other."""
+    """The settings of every process of a run; `meeting` is the URL at which they connect."""
 
     config: TrainingConfig
     tokenizer: Path
@@ -62,7 +62,7 @@ class _Run:
     meeting: str
 
     def rank(self, rank: int) -> None:
-        """One process's part, from the checkpoint to the end."""
+        """Run one process's part, from the checkpoint to the end."""
         torch.set_num_threads(1)
         if self.processes > 1:
             distributed.init_process_group(

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A tiny language model that answers questions from the memories in its prompt, and its tokenizer.
 
-It first learns to copy: runs of random tokens that come twice. Heads that find in the text what came after
-its end before form within a few hundred steps of that, and hardly ever from questions alone. Then come the
-questions of `household`, trained on every token, as language models are: so its prefill says what it
-expects to be said.
+It first learns to copy: sequences of random tokens that occur twice. Heads that find what followed an
+earlier occurrence form within a few hundred steps of copying, and hardly ever from questions alone. Then
+come the questions of `household`, trained on every token, as language models are: so its prefill predicts
+the prompt, too.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from outrider.training.tokenizer import read_tokenizer, train_tokenizer
 ROLE = "reader"
 TOKENIZER_LESSONS, VOCABULARY = 4000, 768
 FAST_ANGLES, SHARPNESS = 6, 6.0
-"""Of a head that looks back: the rotary angles that tell near distances apart, and the size of its biases."""
+"""The number of fast rotary angles that locate a near distance, and the size of a head's biases."""
 PROMPT_WEIGHT = 0.2
-"""Of a token of the prompt in the loss; one of the answer weighs 1."""
+"""The loss weight of a prompt token; a token of the answer weighs 1."""
 COPYING_STEPS, COPYING_SHARE = 400, 0.1
-"""Copying alone at first, then now and then, so that words the lessons lack can be copied as well."""
+"""Steps of copying alone, then the share of copying, so that words the lessons lack can be copied too."""
 RUN_TOKENS, GAP_TOKENS, COPYING_ROWS = (6, 24), (0, 8), 32
 BATCH, BATCHES_SORTED = 16, 8
-"""Lessons of a step; so many steps' lessons are sorted by length, for less padding."""
+"""Lessons per step, and how many steps' lessons are sorted by length, for less padding."""
 LEARNING_RATE, WARMUP = 2e-3, 50
 SAVED_EVERY = 200
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Token ids (B, T), and what each weighs in the loss (B, T); what weighs nothing is padding or given."""
+    """Token ids (B, T) and their weights in the loss (B, T); padding and given tokens weigh 0."""
 
     ids: torch.Tensor
     weights: torch.Tensor
@@ -58,11 +58,11 @@ def train_reader(
     copying_steps: int = COPYING_STEPS,
     saved_every: int = SAVED_EVERY,
 ) -> Iterator[float]:
-    """Train a reader and write it to `folder`; yields the loss of each step.
+    """Train a reader and write it to `folder`; yield the loss of each step.
 
-    The tokenizer is made first where `folder` holds none. A run goes on from its checkpoint in `run`, written
-    every `saved_every` steps. The first `copying_steps` steps are copying alone.
-    Raises ConfigError for a checkpoint that cannot be read, or is of another seed.
+    The tokenizer is made first if `folder` has none. A run resumes from its checkpoint in `run`, which is
+    written every `saved_every` steps. The first `copying_steps` steps only copy. Raises ConfigError for a
+    checkpoint that cannot be read, is of another seed, or has more steps.
     """
     tokenizer = readers_tokenizer(folder)
     torch.manual_seed(seed)
@@ -87,11 +87,11 @@ def train_reader(
 
 
 def look_back(model: Qwen2VLForConditionalGeneration) -> None:
-    """Let head h of the first layer begin with attending to the token h + 1 places back, whatever it is.
+    """Initialise head h of the first layer to attend to the token h + 1 positions back, whatever it is.
 
     Copying from a context is then one step away for the second layer: n-gram heads (Akyurek et al.,
-    "In-Context Language Learning", ICML 2024). Biases turned against each other by the rotary angle of a
-    distance have their greatest product at that distance.
+    "In-Context Language Learning", ICML 2024). Biases of queries and keys that are rotated against each
+    other by the rotary angle of a distance have their greatest product at that distance.
     """
     config, attention = model.config.text_config, model.model.language_model.layers[0].self_attn
     size = config.hidden_size // config.num_attention_heads
@@ -105,7 +105,7 @@ def look_back(model: Qwen2VLForConditionalGeneration) -> None:
 
 
 def copying_rows(rng: random.Random, first_id: int, end_id: int) -> Rows:
-    """Random tokens that come twice; the second time all but the first of them count."""
+    """Return random tokens that occur twice; of the second occurrence, all but the first token count."""
     run, gap = rng.randint(*RUN_TOKENS), rng.randint(*GAP_TOKENS)
     tokens = torch.tensor(
         [[rng.randrange(first_id, end_id) for _ in range(run + gap)] for _ in range(COPYING_ROWS)]
@@ -117,8 +117,9 @@ def copying_rows(rng: random.Random, first_id: int, end_id: int) -> Rows:
 
 
 def lesson_rows(tokenizer: PreTrainedTokenizerFast, lessons: Sequence[Lesson]) -> Rows:
-    """Lessons side by side, padded at their ends. A blank before the answer makes its first word a token of
-    the prompt, where words have blanks before them.
+    """Return lessons as rows, padded at their ends.
+
+    A blank before the answer makes its first word a token of the prompt, where words follow blanks.
     """
     prompts = [tokenizer.encode(one.prompt) for one in lessons]
     answers = [tokenizer.encode(f" {one.answer}{END_OF_TEXT}") for one in lessons]
@@ -133,7 +134,7 @@ def lesson_rows(tokenizer: PreTrainedTokenizerFast, lessons: Sequence[Lesson]) -
 
 
 def _rows(tokenizer: PreTrainedTokenizerFast, step: int, seed: int, copying_steps: int) -> Rows:
-    """What a step learns from: a function of the step, so that a resumed run is the same run."""
+    """Return what a step learns from, a function of the step: so a resumed run is the same run."""
     rng = random.Random(f"{seed} {step}")
     if step < copying_steps or rng.random() < COPYING_SHARE:
         return copying_rows(rng, len(tokenizer.all_special_ids), len(tokenizer))
@@ -145,7 +146,7 @@ def _rows(tokenizer: PreTrainedTokenizerFast, step: int, seed: int, copying_step
 
 
 def _loss(model: Qwen2VLForConditionalGeneration, rows: Rows) -> torch.Tensor:
-    """Mean cross-entropy by weight."""
+    """Return the weighted mean of the cross-entropy."""
     positions = torch.arange(rows.ids.shape[1]).expand(3, rows.ids.shape[0], -1)
     logits = model(input_ids=rows.ids, position_ids=positions).logits[:, :-1]
     losses = functional.cross_entropy(logits.flatten(0, 1), rows.ids[:, 1:].flatten(), reduction="none")
@@ -154,7 +155,7 @@ def _loss(model: Qwen2VLForConditionalGeneration, rows: Rows) -> torch.Tensor:
 
 
 def readers_tokenizer(folder: Path, num_lessons: int = TOKENIZER_LESSONS) -> PreTrainedTokenizerFast:
-    """The tokenizer in a folder; where there is none, one learnt from so many lessons."""
+    """Return the tokenizer in a folder; if there is none, train one on `num_lessons` lessons."""
     if (folder / "tokenizer.json").exists():
         return read_tokenizer(folder)
     rng = random.Random(0)
@@ -168,7 +169,7 @@ def _save(path: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, 
 
 
 def _resume(path: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, seed: int) -> int:
-    """The step to go on with."""
+    """Load a checkpoint, if there is one; return the step to continue with."""
     if not path.exists():
         return 0
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The spotter of words that stop, trained: the network of `voice.stop_spotter`, in PyTorch."""
+"""Trains the spotter of stop words: the network of `voice.stop_spotter`, in PyTorch."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ from torch import Tensor, nn
 TAPS, CHANNELS, DROPPED = 5, 24, 0.2
 BATCH, LEARNING_RATE, WEIGHT_DECAY = 64, 3e-3, 0.1
 MEASURED = 2000
-"""Examples that means and deviations of the states are taken from."""
+"""The number of examples from which means and deviations of the states are taken."""
 SCORED = 512
-"""Examples scored at a time."""
+"""The number of examples scored at a time."""
 EASY_DB, LET_THROUGH = 15.0, 0.95
-"""The threshold lets this share of windows with a word through, at so little noise; a word is in several."""
+"""The threshold passes this share of windows with a word, from this SNR on; a word is in several windows."""
 
 Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class StopExamples:
-    """States of windows of sound (count, states, width), and for each (count,) the number of the word that
-    has just been said in it, -1 for none, and its decibels above noise.
+    """Examples of windows of sound, with their labels.
+
+    `states` (count, states, width). `words` (count,): the number of the word that has just been said in the
+    window, -1 for none. `snr_db` (count,): its decibels above noise.
     """
 
     states: npt.NDArray[np.float16]
@@ -39,7 +41,7 @@ class StopExamples:
 
 
 class StopModule(nn.Module):
-    """Scores (batch, words) of states (batch, states, width)."""
+    """The network: scores (batch, words) of states (batch, states, width)."""
 
     def __init__(self, width: int, words: int) -> None:
         super().__init__()
@@ -50,7 +52,7 @@ class StopModule(nn.Module):
         self.head = nn.Linear(CHANNELS, words)
 
     def forward(self, states: Tensor) -> Tensor:
-        """Scores, from the states."""
+        """Return the scores of the states."""
         known = self._dropped((states - self.mean) / self.deviation)
         hidden = functional.relu(self.point(known))
         hidden = hidden + functional.relu(self.taps(hidden.transpose(1, 2))).transpose(1, 2)
@@ -61,7 +63,7 @@ class StopModule(nn.Module):
         return functional.dropout(hidden, DROPPED, self.training)
 
     def arrays(self) -> dict[str, npt.NDArray[np.float32]]:
-        """Returns the weights, by the names and in the shapes of `voice.stop_spotter.StopNetwork`."""
+        """Return the weights, with the names and shapes of `voice.stop_spotter.StopNetwork`."""
         state = {name: one.numpy().astype(np.float32) for name, one in self.state_dict().items()}
         return {
             "mean": state["mean"],
@@ -76,7 +78,7 @@ class StopModule(nn.Module):
 
 
 def train_stops(examples: StopExamples, words: int, steps: int, seed: int) -> Iterator[StopModule]:
-    """Yields the module after each step."""
+    """Yield the module after each step."""
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
     module = StopModule(examples.states.shape[2], words)
@@ -99,9 +101,9 @@ def train_stops(examples: StopExamples, words: int, steps: int, seed: int) -> It
 
 
 def set_threshold(module: StopModule, examples: StopExamples) -> dict[str, float]:
-    """Makes a score of zero the threshold; returns shares of `examples`, which no module was trained on.
+    """Make a score of zero the threshold; return shares of `examples`, which were not used in training.
 
-    The threshold is the highest that lets LET_THROUGH of the windows with a word pass, in little noise.
+    The threshold is the highest that passes LET_THROUGH of the windows with a word and little noise.
     """
     highest = _highest(module.eval(), examples)
     is_said, is_easy = examples.words >= 0, examples.snr_db >= EASY_DB
@@ -119,7 +121,7 @@ def set_threshold(module: StopModule, examples: StopExamples) -> dict[str, float
 
 @torch.no_grad()
 def _highest(module: StopModule, examples: StopExamples) -> npt.NDArray[np.float32]:
-    """The highest score (count,) of each example."""
+    """Return the highest score (count,) of each example."""
     parts = (examples.states[start : start + SCORED] for start in range(0, len(examples), SCORED))
     return np.concatenate(
         [module(torch.from_numpy(part.astype(np.float32))).amax(1).numpy() for part in parts]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The byte-level BPE tokenizer both small models share, with Qwen2-VL's special tokens."""
+"""The byte-level BPE tokenizer that the small models share, with Qwen2-VL's special tokens."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SPLIT = Regex(r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r
 
 
 def train_tokenizer(texts: Iterable[str], folder: Path, vocab_size: int = 768) -> PreTrainedTokenizerFast:
-    """Learn merges from texts and save the tokenizer in the form transformers reads."""
+    """Learn merges from texts, and save the tokenizer in the format of transformers."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -57,7 +57,7 @@ def train_tokenizer(texts: Iterable[str], folder: Path, vocab_size: int = 768) -
 
 
 def read_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
-    """The tokenizer that was saved in a folder. Raises ConfigError where it cannot be read."""
+    """Return the tokenizer saved in a folder. Raises ConfigError if it cannot be read."""
     try:
         tokenizer: PreTrainedTokenizerFast = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     except Exception as error:  # the libraries raise bare Exception for every kind of bad file

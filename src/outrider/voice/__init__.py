@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Speech to sentences, offline: engines behind `core.hearing.AsrEngine`, and sound files."""
+"""Speech, offline: recognition engines behind `core.hearing.AsrEngine`, synthesis, and sound files."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An engine in a process of its own, so that no stop in this one waits for recognition."""
+"""Runs an engine in a separate process, so that no stop in this process waits for recognition."""
 
 from __future__ import annotations
 
@@ -21,27 +21,25 @@ from outrider.voice import framing as f
 WORKER = (sys.executable, "-m", "outrider.voice.worker")
 WAIT_S = 5.0
 ANSWER_S = 20.0
-"""An engine that has not answered for this long is ended: others wait for their turn."""
+"""An engine that has not answered for this many seconds is killed: others wait for their turn."""
 READY_S, LOAD_S = 10.0, 60.0
-"""For so long one waits for an engine to be ready. One that is not this long after its start hangs, and is
-started anew.
-"""
+"""How long to wait until an engine is ready, and after how long it hangs and is restarted, in seconds."""
 TOO_SLOW = "the speech engine was ended, as it took more than {:g} s: say less"
 LOADING = "the speech engine is still being loaded: try again in a moment"
 HANGS = "the speech engine was not ready in {:g} s, and is started anew: try again in a moment"
 
 
 class _NotReadyError(LinkError):
-    """Its process runs, and is not ready yet."""
+    """The process runs, but is not ready yet."""
 
 
 class EngineProcess:
-    """Implements `AsrEngine` by a process that starts at once, and is started anew after it has ended.
+    """Implements `AsrEngine` by a process, which starts at once and is restarted after it has ended.
 
-    `listen` waits a little until it is ready, and raises LinkError where it is not, ConfigError with what it
-    says where it cannot be made. `worker` is the command that runs it. In seconds: `answer_s` waits for a
-    question to be taken and answered, `ready_s` for it to be ready; `load_s` after its start one that is not
-    ready is started anew.
+    `listen` waits up to `ready_s` seconds until the process is ready, and raises LinkError if it is not. It
+    raises ConfigError, with the message of the process, if the engine cannot be made. A process that is not
+    ready `load_s` seconds after its start is restarted. `answer_s` seconds may pass to send a question and
+    receive its answer. `worker` is the command that runs the process.
     """
 
     def __init__(
@@ -72,7 +70,7 @@ class EngineProcess:
                 raise
             self._start_anew()
             raise LinkError(HANGS.format(self._load_s)) from None
-        except LinkError:  # it ended with the utterance before, or since
+        except LinkError:  # it ended during the last utterance, or since
             self._start_anew()
             return self._begun()
 
@@ -81,13 +79,13 @@ class EngineProcess:
         self._process.kill()
         self._process.wait(WAIT_S)
         for stream in self._streams():
-            with contextlib.suppress(OSError):  # of what could not be written to it
+            with contextlib.suppress(OSError):  # unsent data cannot be flushed
                 stream.close()
 
     def ask(self, kind: bytes, content: bytes = b"") -> bytes:
-        """Returns the answer to a frame. Raises LinkError where there is none, or not in time."""
+        """Returns the answer to a frame. Raises LinkError if there is none, or none in time."""
         source, sink = self._streams()
-        # One that has frozen takes no question either: its end ends the writing, too.
+        # A frozen process does not read the question either: killing it also ends the blocked write.
         limit = threading.Timer(self._answer_s, self._process.kill)
         asked_s = time.monotonic()
         limit.start()
@@ -133,7 +131,7 @@ class EngineProcess:
 
 
 def _has_come(source: IO[bytes], wait_s: float) -> bool:
-    """Whether there is something to read, or an end, within so many seconds."""
+    """Whether there is data to read, or the end of the stream, within `wait_s` seconds."""
     if source.closed:
         return True
     waiting = select.poll()
@@ -146,9 +144,9 @@ class _RemoteUtterance:
         self._engine = engine
 
     def feed(self, samples: bytes) -> bool:
-        """Take the next samples; whether one more order to stop has been heard with them."""
+        """Take the next samples; return whether they complete another order to stop."""
         return bool(self._engine.ask(f.SAMPLES, samples))
 
     def end(self) -> str:
-        """Return the sentence; empty where no words were heard."""
+        """Return the sentence; empty if no words were recognised."""
         return self._engine.ask(f.END).decode(errors="replace")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engines by name."""
+"""The speech engines by name."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ ENGINES: Mapping[str, Callable[[Vocabulary | None], AsrEngine]] = {
 
 
 def make_engine(name: str, vocabulary: Vocabulary | None) -> AsrEngine:
-    """Returns the engine of that name for what can be said to a model.
+    """Returns the engine of that name for a model's vocabulary.
 
-    Raises ConfigError, with the remedy, for an unknown name, and where its package or model is missing.
+    Raises ConfigError, with the remedy, for an unknown name, or if its package or model is missing.
     """
     if name not in ENGINES:
         raise ConfigError(f"there is no speech engine {name!r}: choose {' or '.join(ENGINES)}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames between the console's process and that of an engine: a letter, a length, and so many bytes."""
+"""Frames between the console's process and that of an engine: a letter, a length, and the content."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HEADER = struct.Struct(">cI")
 
 
 def write_frame(stream: IO[bytes], kind: bytes, content: bytes = b"") -> None:
-    """Write one frame. Raises LinkError where nobody reads any more."""
+    """Write one frame. Raises LinkError if the reader has ended."""
     try:
         stream.write(_HEADER.pack(kind, len(content)) + content)
         stream.flush()
@@ -23,7 +23,7 @@ def write_frame(stream: IO[bytes], kind: bytes, content: bytes = b"") -> None:
 
 
 def read_frame(stream: IO[bytes]) -> tuple[bytes, bytes]:
-    """Returns the kind and the content of the next frame. Raises LinkError where the other side has ended."""
+    """Returns the kind and the content of the next frame. Raises LinkError if the other side has ended."""
     try:
         header = stream.read(_HEADER.size)
         if len(header) < _HEADER.size:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole recording heard as it would be while it is spoken."""
+"""Feeds a whole recording to an engine in pieces, as if it were spoken."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ PIECE_BYTES = BYTES_A_SECOND // 25
 
 @dataclass(frozen=True)
 class Heard:
-    """A sentence, and whether an order to stop was heard before its end."""
+    """A sentence, and whether an order to stop was recognised before its end."""
 
     sentence: str
     stopped: bool
 
 
 def heard_in(engine: AsrEngine, samples: bytes) -> Heard:
-    """Returns what an engine hears in samples of the port's form."""
+    """Returns what an engine recognises in samples, which are in the format of `core.hearing`."""
     utterance = engine.listen()
     stopped = False
     for start in range(0, len(samples), PIECE_BYTES):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The embedded engine: Moonshine's smallest model of English, which its package carries. Extra `voice`.
+"""The embedded engine: Moonshine's smallest English model, contained in its package. Extra `voice`.
 
 The model reads the whole utterance once it has ended (Jeffries et al., arXiv 2410.15608). A beam search
-through the grammar of what can be said takes the likeliest sentence: no other can be recognised.
+through the grammar of what can be said finds the likeliest sentence: no other can be recognised.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ NO_WORDS = (
 )
 BEAM = 16
 TOKENS_A_SECOND = (1.5, 7.0)
-"""Of speech: fewer are the less likely the more are missing, and more are not looked for."""
+"""Tokens per second of speech: fewer than the first rate are penalized, the second ends the search."""
 MISSING_PENALTY, MOST_BEYOND = 3.0, 3
 TOKEN_BONUS = 0.5
-"""What each further token adds to a sentence's log probability: the model alone prefers short ones."""
+"""Added to a sentence's log probability for each token: the model alone prefers short sentences."""
 HEADS, HEAD_WIDTH = 8, 36
 _BEGIN, _END = 1, 2
 
@@ -41,12 +41,13 @@ LogProbs = npt.NDArray[np.float32]
 
 
 class Reader(Protocol):
-    """The decoder of a speech model, with an utterance encoded."""
+    """The decoder of a speech model, for one encoded utterance."""
 
     def next(self, rows: Sequence[int], tokens: Sequence[int]) -> LogProbs:
-        """Returns log probabilities (len(rows), vocabulary) of what follows each text's newest of `tokens`.
+        """Returns log probabilities (len(rows), vocabulary) of what follows each text's newest token.
 
-        `rows`: which text of the call before each of them continues; the first call has one, of none.
+        `tokens` are the newest tokens. `rows` says, for each text, which text of the previous call it
+        continues; the first call has one row.
         """
 
 
@@ -60,9 +61,9 @@ class _Text:
 def likeliest(
     reader: Reader, graph: TokenGraph, signs: frozenset[int], spoken_s: float, beam: int = BEAM
 ) -> tuple[int, ...]:
-    """Returns the tokens of the likeliest sentence of the graph; empty where none ends in time.
+    """Returns the tokens of the likeliest sentence of the graph; empty if none ends in time.
 
-    `signs`: tokens of punctuation. `spoken_s`: how long somebody spoke.
+    `signs`: the tokens of punctuation. `spoken_s`: how long somebody spoke, in seconds.
     """
     fewest, most = (rate * spoken_s for rate in TOKENS_A_SECOND)
     texts = [_Text(0.0, (), graph.start)]
@@ -86,7 +87,7 @@ def likeliest(
 
 
 def _longer(text: _Text, log_probs: LogProbs, graph: TokenGraph, signs: frozenset[int]) -> list[_Text]:
-    """The text with each token that may come next; a sign may stand between words, once."""
+    """Extend a text by each token that may come next; between words, one punctuation sign may come."""
     nexts = dict(graph.nexts(text.states))
     between = graph.word_boundaries(text.states)
     if between and text.tokens and text.tokens[-1] not in signs:
@@ -98,7 +99,7 @@ def _longer(text: _Text, log_probs: LogProbs, graph: TokenGraph, signs: frozense
 
 
 class MoonshineModel:
-    """The encoder and the decoder. Raises ConfigError without the package."""
+    """The encoder and the decoder. Raises ConfigError if the package is missing."""
 
     def __init__(self) -> None:
         folder = model_folder()
@@ -107,12 +108,12 @@ class MoonshineModel:
         self.pieces = Pieces.read(folder / "tokenizer.bin")
 
     def read(self, samples: Samples) -> Reader:
-        """Returns a reader of an utterance at the port's rate."""
+        """Returns a reader of an utterance, at the rate of `core.hearing`."""
         return _MoonshineReader(self.encoder, self.decoder, samples)
 
 
 class _MoonshineReader:
-    """Holds keys and values of each text; those of the utterance are computed in the first call and kept."""
+    """Holds the key/value cache of each text; the utterance's part is computed in the first call and kept."""
 
     def __init__(self, encoder: MoonshineEncoder, decoder: Any, samples: Samples) -> None:
         self._mask = np.ones((1, len(samples)), np.int64)
@@ -122,7 +123,7 @@ class _MoonshineReader:
         self._past: list[npt.NDArray[np.float32]] = []
 
     def next(self, rows: Sequence[int], tokens: Sequence[int]) -> LogProbs:
-        """See Reader."""
+        """See `Reader` for the arguments."""
         is_first = not self._past
         logits, *made = self._decoder.run(None, self._inputs(rows, tokens))
         kept = zip(self._made, made, self._past or made, strict=True)
@@ -146,7 +147,10 @@ class _MoonshineReader:
 
 
 class MoonshineEngine:
-    """Recognises the sentences of one vocabulary. Raises ConfigError without the packages or words."""
+    """Recognises the sentences of one vocabulary.
+
+    Raises ConfigError if a package or the words are missing.
+    """
 
     name = "moonshine"
 
@@ -162,7 +166,7 @@ class MoonshineEngine:
         return SpottedUtterance(self.sentence, self._stops)
 
     def sentence(self, samples: bytes) -> str:
-        """Returns the likeliest sentence that can be said, in small letters; empty for none."""
+        """Returns the likeliest sentence that can be said, in lower case; empty if there is none."""
         pieces = self._model.pieces
         spoken_s, sound = len(trimmed(samples)) / BYTES_A_SECOND, from_bytes(samples)
         if not spoken_s or len(sound) < LEAST_SAMPLES:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The encoder of Moonshine's smallest model of English, which its package carries. Extra `voice`."""
+"""The encoder of Moonshine's smallest English model, contained in its package. Extra `voice`."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from outrider.voice.sound import Samples
 
 MISSING = "speech needs Moonshine's model: install the extra, pip install 'outrider[voice]'"
 LEAST_SAMPLES = 895
-"""What one state is made of, 56 ms: the encoder has none of shorter sound."""
+"""The samples that make one state, 56 ms: shorter sound gives no state."""
 WIDTH = 288
-"""Numbers of a state."""
+"""The size of a state."""
 
 States = npt.NDArray[np.float32]
 
 
 class MoonshineEncoder:
-    """Sound as states of the model, about 40 a second. Raises ConfigError without the package."""
+    """Encodes sound as states, about 40 a second. Raises ConfigError if the package is missing."""
 
     def __init__(self) -> None:
         self._session = session(model_folder() / "encoder_model.ort")
 
     def encode(self, samples: Samples) -> States:
-        """Returns the states (1, count, WIDTH) of sound at the port's rate. Each depends on all of it.
+        """Returns the states (1, count, WIDTH) of sound at the rate of `core.hearing`.
 
-        The sound has `LEAST_SAMPLES` at least.
+        Each state depends on all of the sound, which needs at least `LEAST_SAMPLES` samples.
         """
         sound = samples.astype(np.float32)[None]
         states: States
@@ -42,7 +42,7 @@ class MoonshineEncoder:
 
 
 def session(path: Path) -> Any:
-    """Returns an ONNX graph that runs on one thread."""
+    """Returns a session of an ONNX graph, which runs on one thread."""
     from onnxruntime import InferenceSession, SessionOptions
 
     options = SessionOptions()
@@ -51,7 +51,10 @@ def session(path: Path) -> Any:
 
 
 def model_folder() -> Path:
-    """Where the package keeps its model; the package itself is not needed, nor the microphone it opens."""
+    """Returns the folder of the package's model, without importing the package.
+
+    Raises ConfigError without it.
+    """
     found = importlib.util.find_spec("moonshine_voice")
     folder = Path(next(iter(found.submodule_search_locations or ()), "")) if found else Path()
     folder = folder / "assets" / "tiny-en"

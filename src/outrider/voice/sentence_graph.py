@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All that can be said aloud as a finite-state grammar, from a language's phrases and a model's vocabulary.
+"""A finite-state grammar of all that can be said, from a language's phrases and a model's vocabulary.
 
-A recogniser looks for the likeliest path through it. Phrases with {text} hold words that no list has, and are
-left out.
+A recogniser searches it for the likeliest path. Phrases with {text} are left out: it stands for any words.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from outrider.core.language.words.signs import PUNCTUATION
 from outrider.core.language.words.things import ORDER
 
 CORRECTIONS = ("other", "which", "side", "beside")
-"""Groups of phrases before which a word such as "no" may stand."""
+"""Groups of phrases that may follow a word such as "no"."""
 UNSPOKEN = ("again", "alone", "described", "ask", "follow", "forget", "forget_all", "point", *CORRECTIONS)
 """Groups of phrases that begin no sentence, hold free text, stand for a click, or harm if misrecognised."""
 MOST_COUNTED = 180
@@ -27,15 +26,15 @@ _UNITS = {"angle": "degrees", "distance": "metres", "seconds": "seconds"}
 _LISTS = {"side": "sides", "size": "sizes"}
 
 Part = Callable[[int], int]
-"""Adds a part of a sentence from a state on; returns the state at which it ends."""
+"""Adds a part of a sentence after a state; returns the state at which it ends."""
 
 
 @dataclass
 class WordGraph:
     """A finite-state automaton over words; a sentence leads from `start` to `end`.
 
-    `arcs`: of each state its words, each with the state that it leads to; `epsilons`: of each state those
-    that are reached without a word.
+    `arcs` holds, for each state, its words with the states they lead to; `epsilons`, for each state, the
+    states that are reached without a word.
     """
 
     arcs: list[list[tuple[str, int]]] = field(default_factory=list)
@@ -50,7 +49,7 @@ class WordGraph:
         return len(self.arcs) - 1
 
     def add_words(self, state: int, text: str) -> int:
-        """Adds words from a state on; returns the state after them."""
+        """Adds words after a state; returns the state after them."""
         for word in text.split():
             after = self.add_state()
             self.arcs[state].append((word, after))
@@ -58,7 +57,7 @@ class WordGraph:
         return state
 
     def add_choice(self, state: int, parts: Iterable[Part | str]) -> int:
-        """Adds alternatives from a state on; returns the one state at which they end."""
+        """Adds alternatives after a state; returns the one state at which they end."""
         after = self.add_state()
         for part in parts:
             end = self.add_words(state, part) if isinstance(part, str) else part(state)
@@ -66,14 +65,14 @@ class WordGraph:
         return after
 
     def add_optional(self, state: int, part: Part) -> int:
-        """Adds what may be left out; returns the state after it."""
+        """Adds an optional part; returns the state after it."""
         after = self.add_state()
         self.epsilons[state].append(after)
         self.epsilons[part(state)].append(after)
         return after
 
     def closure(self, states: Iterable[int]) -> frozenset[int]:
-        """Returns the states, and those that they lead to without a word."""
+        """Returns the states, and those reached from them without a word."""
         seen = set(states)
         unvisited = list(seen)
         while unvisited:
@@ -85,7 +84,7 @@ class WordGraph:
 
 
 def sentence_graph(book: Phrasebook, vocabulary: Vocabulary) -> WordGraph:
-    """Returns the automaton of plans, with politeness around them, and of corrections."""
+    """Returns the automaton of plans, with polite words around them, and of corrections."""
     graph = WordGraph()
     parts = _Parts(graph, book, vocabulary)
     graph.start = graph.add_state()
@@ -103,7 +102,7 @@ def sentence_graph(book: Phrasebook, vocabulary: Vocabulary) -> WordGraph:
 
 
 class _Parts:
-    """The parts of sentences, each to be added to the graph."""
+    """Makes the parts of sentences, to be added to the graph."""
 
     def __init__(self, graph: WordGraph, book: Phrasebook, vocabulary: Vocabulary) -> None:
         self._graph, self._book, self._vocabulary = graph, book, vocabulary
@@ -111,7 +110,7 @@ class _Parts:
         self._groups = {group: [one for one in phrases if "{text}" not in one] for group, phrases in groups}
 
     def steps(self) -> list[Part | str]:
-        """A step of a plan: as models are trained with it, or as people say it."""
+        """Returns the steps of a plan, both as models are trained with them and as people say them."""
         shapes = [(shape, room) for room in (False, True) for shape in self._vocabulary.named_shapes]
         forms = [form for shape in shapes for form in self._vocabulary.phrasings(*shape)]
         phrases = [one for group, some in self._groups.items() if group not in UNSPOKEN for one in some]
@@ -122,23 +121,23 @@ class _Parts:
         ]
 
     def corrections(self) -> list[Part]:
-        """What may follow a word such as "no"."""
+        """Returns what may follow a word such as "no"."""
         return [self.phrase(one) for group in CORRECTIONS for one in self._groups.get(group, ())]
 
     def entry(self, use: str) -> Part:
-        """One of a list of the language's file."""
+        """Returns a choice of the entries in a list of the language's file."""
         entries = dict.fromkeys(map(self._said, self._book.spoken(use)))
         return lambda state: self._graph.add_choice(state, entries)
 
     def phrase(self, written: str) -> Part:
-        """A phrase with its choices and slots."""
+        """Returns a phrase with its choices and slots."""
         return lambda state: self._expand(state, iter(_TOKEN.findall(written)), "")
 
     def _said(self, text: str) -> str:
         return " ".join(token.word for token in self._book.tokens(text) if token.word not in PUNCTUATION)
 
     def _form(self, form: str) -> Part:
-        """A trained sentence; its article, if it has one, may be any."""
+        """Return a trained sentence, in which any article may replace its own."""
         before, after = (self._said(part) for part in form.split("{}"))
         articles = sorted(map(self._said, self._book.spoken("articles")), key=len, reverse=True)
         article = next((one for one in articles if f" {before}".endswith(f" {one}")), "")
@@ -147,7 +146,7 @@ class _Parts:
         return lambda state: self._graph.add_words(thing(self._graph.add_words(state, before)), after)
 
     def _expand(self, state: int, tokens: Iterator[str], closing: str) -> int:
-        """The alternatives up to the closing sign."""
+        """Add the alternatives up to the closing sign; return the state at which they end."""
         graph, at = self._graph, state
         end = graph.add_state()
         for token in tokens:
@@ -186,7 +185,7 @@ class _Parts:
         return state
 
     def _number(self, state: int) -> int:
-        """A number up to MOST_COUNTED in words or digits, or half of something."""
+        """Add a number up to MOST_COUNTED in words or digits, or "a" or "half a"."""
         graph, values = self._graph, self._book.numerals.values
         below = [word for word, value in values.items() if 1 <= value < 20]
         ones = [word for word, value in values.items() if 1 <= value < 10]

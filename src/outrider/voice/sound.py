@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sound as samples: WAV files read within bounds, another rate brought to that of the port, less noise.
+"""Sound as samples: bounded reading of WAV files, resampling to the rate of `core.hearing`, less noise.
 
-Recordings are WAV files named by what is said, as `please stop.2.wav`, in a folder for each voice.
+Recordings are WAV files named after what is said, such as `please stop.2.wav`, in one folder per voice.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from outrider.core.files.given_file import open_file
 from outrider.core.hearing import SAMPLE_RATE_HZ
 
 Samples = npt.NDArray[np.float64]
-"""Of one channel, from -1 to 1."""
+"""The samples of one channel, from -1 to 1."""
 LONGEST_S = 60.0
 RATES_HZ = (4_000, 192_000)
 MAX_CHANNELS = 8
 AUDIBLE = 0.02
-"""Of the highest sample of speech: what is quieter lies between words, or after them."""
+"""The fraction of the peak of speech below which a sample is silent: between words, or after them."""
 QUIET = 0.2
-"""Of all moments at a frequency: what is loudest of the quietest so many counts as noise."""
+"""The quantile of each frequency's power over time from which its noise is estimated."""
 LEAST_GAIN = 0.1
-"""What is left of noise."""
+"""The least gain, which noise is reduced to."""
 _FULL = 32768.0
 _SAVE_IT = "save it with 16 bits, mono, at 16000 Hz"
 _WHOLE_NUMBERS, _EXTENSIBLE = 1, 0xFFFE
 _EXTENDED = bytes.fromhex("0100000000001000800000aa00389b71")
-"""Whole numbers, as the extensible form has them."""
+"""The code of whole numbers in the extensible form."""
 _WINDOW, _HOP, _SMOOTHING = 512, 128, 9
-"""Samples of a short spectrum and from one to the next, and frequencies over which noise is averaged."""
+"""Samples of a short-time spectrum, samples between spectra, and frequencies over which noise is averaged."""
 _FRAME, _MARGIN = SAMPLE_RATE_HZ // 50, 6
-"""Samples of a stretch of which the loudness counts, and stretches that are kept around what is loud."""
+"""Samples of a frame whose loudness is measured, and frames that are kept around loud ones."""
 
 
 def read_wav(path: Path) -> bytes:
-    """Returns the samples of a WAV file in the form of `core.hearing`.
+    """Returns the samples of a WAV file in the format of `core.hearing`.
 
-    Raises ConfigError for a file that is no WAV file of 8 or 16 bits, or holds more than `LONGEST_S`.
+    Raises ConfigError if the file is not a WAV file of 8 or 16 bits, or is longer than `LONGEST_S`.
     """
     try:
         with open_file(path) as opened:
@@ -72,15 +72,15 @@ def read_wav(path: Path) -> bytes:
 
 
 def samples_in(file: BinaryIO, size: int) -> tuple[int, int, int, int]:
-    """Returns channels, bytes of a sample, rate in Hz and bytes of all samples; the file then stands at them.
+    """Returns channels, bytes per sample, rate in Hz and bytes of all samples; moves the file to the samples.
 
-    A program that writes to a pipe does not know the length beforehand, and gives 0 or the largest number:
-    then all bytes that follow are samples. Raises ValueError for what is no WAV file of whole numbers.
+    A program that writes to a pipe cannot know the length beforehand, and writes 0 or the largest number:
+    then all bytes that follow are samples. Raises ValueError if this is not a WAV file of whole numbers.
     """
     start = file.read(12)
     if start[:4] != b"RIFF" or start[8:] != b"WAVE":
         raise ValueError("it does not begin as one" if start else "it is empty")
-    # Some writers leave out the byte after an odd part.
+    # Some writers omit the padding byte after a chunk of odd length.
     ends = int.from_bytes(start[4:8], "little") + 8 in (size - 1, size)
     form = b""
     while len(head := file.read(8)) == 8:
@@ -103,7 +103,7 @@ def samples_in(file: BinaryIO, size: int) -> tuple[int, int, int, int]:
 
 
 def resampled(samples: Samples, rate_hz: int) -> Samples:
-    """Returns samples at the rate of the port, by their spectrum."""
+    """Returns samples at the rate of `core.hearing`, resampled by their spectrum."""
     if rate_hz == SAMPLE_RATE_HZ or not len(samples):
         return samples
     count = max(1, round(len(samples) * SAMPLE_RATE_HZ / rate_hz))
@@ -112,7 +112,7 @@ def resampled(samples: Samples, rate_hz: int) -> Samples:
 
 
 def to_bytes(samples: Samples) -> bytes:
-    """Returns samples in the form of `core.hearing`."""
+    """Returns samples in the format of `core.hearing`."""
     return np.clip(np.rint(samples * _FULL), -_FULL, _FULL - 1).astype("<i2").tobytes()
 
 
@@ -122,15 +122,16 @@ def from_bytes(content: bytes) -> Samples:
 
 
 def audible(samples: Samples) -> npt.NDArray[np.intp]:
-    """Returns where samples of clean speech are no silence; nowhere where all are silent."""
+    """Returns the indices of the samples of clean speech that are not silent; empty if all are silent."""
     return np.flatnonzero(np.abs(samples) > AUDIBLE * np.abs(samples).max(initial=0.0))
 
 
 def without_noise(samples: Samples) -> Samples:
-    """Returns samples with less of the noise that does not change while somebody speaks, as a fan's.
+    """Returns samples with less stationary noise, such as a fan's.
 
-    A Wiener filter over short spectra, between which the noise of each frequency is thought the same: the
-    quantile of its power, as of an exponential distribution. What is too short to tell stays as it is.
+    A Wiener filter over short-time spectra. The noise of each frequency is taken as constant, and estimated
+    from a quantile of its power, as for an exponential distribution. Sound too short for that is returned
+    unchanged.
     """
     if len(samples) < 4 * _WINDOW:
         return samples
@@ -152,9 +153,9 @@ def without_noise(samples: Samples) -> Samples:
 
 
 def trimmed(content: bytes) -> bytes:
-    """Returns what is said, without most of the quiet before and after it; empty where all is silent.
+    """Returns what is said, without most of the quiet before and after it; empty if all is silent.
 
-    Means over an utterance are those of its speech then, which a recogniser counts on.
+    Means over the utterance are then those of its speech, as a recogniser requires.
     """
     samples = from_bytes(content)
     count = len(samples) // _FRAME
@@ -177,7 +178,7 @@ class Recording:
 
 
 def voices(folder: Path) -> list[Path]:
-    """Returns the folders of the voices in a folder. Raises ConfigError where there are none."""
+    """Returns the folders of the voices in a folder. Raises ConfigError if there are none."""
     found = sorted(one for one in folder.iterdir() if one.is_dir()) if folder.is_dir() else []
     if not found:
         raise ConfigError(f"{folder} holds no folders of voices: make one for each, as {folder}/anna")
@@ -185,7 +186,7 @@ def voices(folder: Path) -> list[Path]:
 
 
 def recordings(voice: Path) -> Iterator[Recording]:
-    """Yields what a voice says; silent files are left out. Raises ConfigError as `read_wav`."""
+    """Yields the recordings of a voice, without silent ones. Raises ConfigError as `read_wav` does."""
     for path in sorted(voice.glob("*.wav")):
         samples = from_bytes(read_wav(path))
         if len(audible(samples)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers spoken by a program of this machine: eSpeak NG, or Piper with a voice of the user's."""
+"""Speaks answers by a program of this machine: eSpeak NG, or Piper with a voice of the user's."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from outrider.core.hearing import SAMPLE_RATE_HZ
 from outrider.voice.sound import RATES_HZ, from_bytes, resampled, samples_in, to_bytes
 
 WAIT_S = 20.0
-"""A program that has not spoken after this long is ended. Piper loads its voice for each sentence."""
+"""A program that has not spoken after this many seconds is killed. Piper loads its voice each time."""
 LONGEST_S = 20.0
-"""Speech is cut off here."""
+"""Longer speech is cut off here, in seconds."""
 MISSING = {
     "espeak-ng": "answers cannot be spoken: install espeak-ng (sudo apt install espeak-ng), or start the "
     "console with --voice and a voice of Piper",
@@ -26,10 +26,10 @@ MISSING = {
 
 
 class SpeakingProgram:
-    """Implements `TtsEngine`: by Piper with the voice of that file, by eSpeak NG where it is empty.
+    """Implements `TtsEngine`: by Piper with the file `voice`, by eSpeak NG if `voice` is empty.
 
-    Raises ConfigError where the file is missing. The program is looked for when it is to speak, and is ended
-    when it has not spoken after `wait_s` seconds.
+    Raises ConfigError if the file is missing. The program is looked for when it is to speak, and killed if
+    it has not spoken after `wait_s` seconds.
     """
 
     def __init__(self, voice: str = "", wait_s: float = WAIT_S) -> None:
@@ -38,10 +38,10 @@ class SpeakingProgram:
         self._voice = str(Path(voice).resolve()) if voice else ""
 
     def speak(self, text: str, language: str) -> bytes:
-        """Return a text as a WAV file, mono, of 16 bits, at the rate of the port. It blocks.
+        """Return a text as a WAV file: mono, 16 bits, at the rate of `core.hearing`. Blocks.
 
-        A voice of Piper speaks its own language. Raises ConfigError where the program is not installed or
-        lacks the language, LinkError where it fails.
+        A voice of Piper speaks its own language. Raises ConfigError if the program is missing or fails,
+        such as for lack of the language, LinkError if it times out or gives no sound.
         """
         command = self._command(language)
         said = " ".join(text.split()).encode(errors="replace") + b"\n"
@@ -61,20 +61,23 @@ class SpeakingProgram:
         return _whole_wav(command[0], ended.stdout)
 
     def _command(self, language: str) -> list[str]:
-        """A program and its arguments. The text is none of them: no shell and no option reads it."""
+        """Return a program and its arguments.
+
+        The text is not among them, so no shell and no option reads it.
+        """
         if self._voice:
             return ["piper", "--model", self._voice, "--output_file", "-"]
         return ["espeak-ng", "--stdin", "--stdout", "-b", "1", "-v", language]
 
 
 def check_voice(voice: str) -> None:
-    """Raises ConfigError where a file is no voice of Piper; empty is none."""
+    """Raise ConfigError if a file is not a voice of Piper; an empty name passes."""
     if voice and not (voice.endswith(".onnx") and Path(voice).is_file()):
         raise ConfigError(f"{voice} is no voice of Piper: give the file .onnx of one, beside its .onnx.json")
 
 
 def _whole_wav(program: str, content: bytes) -> bytes:
-    """What a program wrote to a pipe, with its true length, which it could not know when it began."""
+    """Return what a program wrote to a pipe with its true length, which was unknown when it began."""
     file = io.BytesIO(content)
     try:
         channels, width, rate, told = samples_in(file, len(content))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Words that stop, spotted while they are said, by a small network over the states of Moonshine's encoder.
+"""Spots stop words while they are said, by a small network over the states of Moonshine's encoder.
 
-The network is a layer over each state, a convolution over time, and for each word the highest score in time.
-The encoder was trained on people's speech, the network on synthetic speech. `outrider train stops` makes
-its file; `outrider.training.stops` runs it in PyTorch.
+The network has a layer over each state, a convolution over time, and for each word the maximum score over
+time. The encoder was trained on people's speech, the network on synthetic speech. `outrider train stops`
+makes its file; `outrider.training.stops` runs it in PyTorch.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from outrider.voice.moonshine_encoder import WIDTH, MoonshineEncoder, States
 from outrider.voice.sound import from_bytes
 
 WINDOW = round(1.28 * SAMPLE_RATE_HZ)
-"""Samples, the newest, in which words are looked for."""
+"""The number of newest samples in which words are looked for."""
 STEP_BYTES = BYTES_A_SECOND // 10
-"""From window to window."""
+"""The bytes from one window to the next."""
 APART_STEPS = 5
-"""Windows without a word, after which the next one with a word is another order to stop."""
+"""Windows without a word, after which the next word is another order to stop."""
 REMEDY = "restore the file, or make it with `outrider train stops`"
 _FILE = "stops.safetensors"
 
@@ -37,10 +37,10 @@ Array = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class StopNetwork:
-    """Weights. A score above zero says that a word was said.
+    """The network's weights. A score above zero means that a word was said.
 
     With C channels, K taps (odd) and W words: mean and deviation (WIDTH,) of the states, point (WIDTH, C),
-    taps (K, C, C) and head (C, W), each with its bias.
+    taps (K, C, C) and head (C, W), the last three each with a bias.
     """
 
     mean: Array
@@ -63,12 +63,12 @@ class StopNetwork:
         return scores
 
     def to_bytes(self) -> bytes:
-        """Returns the file's content: safetensors of 16 bits."""
+        """Returns the file's content: safetensors with 16-bit floats."""
         return save({name: np.ascontiguousarray(one, np.float16) for name, one in vars(self).items()})
 
     @classmethod
     def from_bytes(cls, content: bytes, words: Sequence[str]) -> StopNetwork:
-        """Returns the network in a file's content. Raises ConfigError where it is none for these words."""
+        """Returns the network in a file's content. Raises ConfigError if it holds none for these words."""
         try:
             arrays = {name: one.astype(np.float32) for name, one in load(content).items()}
             network = cls(**arrays)
@@ -82,7 +82,7 @@ class StopNetwork:
 
     @classmethod
     def shipped(cls, words: Sequence[str]) -> StopNetwork:
-        """Returns the network that comes with the package. Raises ConfigError where its file is damaged."""
+        """Returns the network shipped with the package. Raises ConfigError if its file is damaged."""
         try:
             content = files("outrider.voice").joinpath(_FILE).read_bytes()
         except OSError as error:
@@ -90,7 +90,7 @@ class StopNetwork:
         return cls.from_bytes(content, words)
 
     def _shapes(self, words: int) -> Mapping[str, tuple[int, ...]]:
-        """The shapes that arrays of these sizes have."""
+        """Return the shapes that the arrays must have, by the size of `taps`."""
         taps, channels = self.taps.shape[:2] if self.taps.ndim == 3 else (1, 0)
         return {
             "mean": (WIDTH,),
@@ -105,7 +105,7 @@ class StopNetwork:
 
 
 class StopSpotter:
-    """Spots the words of an order to stop in a stream. Raises ConfigError where its weights are damaged."""
+    """Spots stop words in a stream of samples. Raises ConfigError if the shipped weights are damaged."""
 
     def __init__(self, encoder: MoonshineEncoder, network: StopNetwork | None = None) -> None:
         self._encoder = encoder
@@ -113,13 +113,13 @@ class StopSpotter:
         self.start()
 
     def start(self) -> None:
-        """Begins anew, without what came before."""
+        """Begins anew: earlier samples no longer count."""
         self._window = np.zeros(WINDOW)
         self._rest = b""
         self._steps_without = APART_STEPS
 
     def feed(self, samples: bytes) -> bool:
-        """Takes the next samples; returns whether one more order to stop was spotted with them."""
+        """Takes the next samples; returns whether they complete another order to stop."""
         content = self._rest + samples
         end = len(content) // STEP_BYTES * STEP_BYTES
         self._rest = content[end:]
@@ -129,7 +129,7 @@ class StopSpotter:
         return has_stopped
 
     def _step(self, content: bytes) -> bool:
-        """Whether one more order to stop is in the window that ends with this content."""
+        """Whether the window that ends with this content holds another order to stop."""
         self._window = np.concatenate([self._window, from_bytes(content)])[-WINDOW:]
         scores = self._network.scores(self._encoder.encode(self._window)[0])
         if scores.max() <= 0.0:
@@ -140,22 +140,22 @@ class StopSpotter:
 
 
 class SpottedUtterance:
-    """An utterance that is recognised as a whole, once it has ended, while stops are spotted within it.
+    """An utterance: stops are spotted while it is said, and it is recognised whole once it has ended.
 
     Implements `core.hearing.Utterance`: each piece goes to the spotter, all of them to the recogniser.
     """
 
     def __init__(self, recognise: Callable[[bytes], str], stops: StopSpotter) -> None:
-        """`recognise` returns the sentence of an utterance. The spotter begins anew."""
+        """`recognise` returns the sentence of an utterance. Resets the spotter."""
         stops.start()
         self._recognise, self._stops = recognise, stops
         self._samples = bytearray()
 
     def feed(self, samples: bytes) -> bool:
-        """Takes the next samples; returns whether one more order to stop was spotted with them."""
+        """Takes the next samples; returns whether they complete another order to stop."""
         self._samples += samples
         return self._stops.feed(samples)
 
     def end(self) -> str:
-        """Returns the sentence; empty where no words were recognised."""
+        """Returns the sentence; empty if no words were recognised."""
         return self._recognise(bytes(self._samples[: len(self._samples) // 2 * 2]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Synthetic speech by eSpeak NG, to measure recognition with. Needs the extra `speech`."""
+"""Synthetic speech by eSpeak NG, to measure recognition. Needs the extra `speech`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LAST_EVENT, _WORD_EVENT = 0, 1
 
 
 class _Event(ctypes.Structure):
-    """`espeak_EVENT` of its header."""
+    """`espeak_EVENT` of eSpeak NG's header."""
 
     _fields_ = (
         ("type", ctypes.c_int),
@@ -45,7 +45,7 @@ MISSING = "synthetic speech needs eSpeak NG: install the extra, pip install 'out
 
 @dataclass(frozen=True)
 class Voice:
-    """A speaker: a voice of eSpeak NG, its words a minute, and its pitch from 0 to 99."""
+    """A speaker: a voice of eSpeak NG, its words per minute, and its pitch from 0 to 99."""
 
     name: str = "en-us"
     words_a_minute: int = WORDS_A_MINUTE
@@ -53,23 +53,27 @@ class Voice:
 
 
 class Synthesizer:
-    """Speaks text into samples. The library holds one state: there is one synthesizer in a process."""
+    """Speaks text into samples. The library has one state: use one synthesizer per process."""
 
     def __init__(self) -> None:
         self._library, self._rate_hz = _library()
         self._pieces: list[Any] = []
         self._starts_s: dict[int, float] = {}
         self._callback = _Callback(self._take)
-        # In the main thread, what a signal raises amid the callback would be lost in the library.
+        # In the main thread, an exception that a signal raises during the callback would be lost in the
+        # library.
         self._thread = ThreadPoolExecutor(1, "synthesis")
         self._library.espeak_SetSynthCallback(self._callback)
 
     def speak(self, text: str, voice: Voice) -> Samples:
-        """Returns the samples of a text at the rate of the port. Raises ConfigError for an unknown voice."""
+        """Returns the samples of a text at the rate of `core.hearing`.
+
+        Raises ConfigError for an unknown voice.
+        """
         return self.speak_words(text, voice)[0]
 
     def speak_words(self, text: str, voice: Voice) -> tuple[Samples, dict[int, float]]:
-        """As `speak`, with the seconds at which words begin, by the position of their first character."""
+        """As `speak`; also returns when each word begins, in seconds, by its first character's position."""
         if self._library.espeak_SetVoiceByName(voice.name.encode()) != 0:
             raise ConfigError(f"eSpeak NG has no voice {voice.name!r}")
         self._library.espeak_SetParameter(_RATE, voice.words_a_minute, 0)
@@ -94,7 +98,7 @@ class Synthesizer:
 
 @lru_cache
 def _library() -> tuple[Any, int]:
-    """The library, started, and the rate at which it speaks."""
+    """Return the initialised library, and its sample rate in Hz."""
     try:
         import espeakng_loader
     except ImportError:

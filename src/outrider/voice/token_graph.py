@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A finite-state grammar over a speech model's tokens: which may come next, where words begin alike too."""
+"""A finite-state grammar over a speech model's tokens: which tokens may come next."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from outrider.core.errors import ConfigError
 from outrider.voice.sentence_graph import WordGraph
 
 SPACE = "\u2581"
-"""What a token begins with where a word begins."""
+"""The character with which a token begins that begins a word."""
 SIGNS = (",", ".", "?", "!")
 
 States = frozenset[int]
-"""Of the grammar, those to which the tokens so far may have led."""
+"""The states of the grammar that the tokens so far may have led to."""
 
 
 class Pieces:
-    """The tokens of a model by their spelling; words are joined from letters as in byte pair encoding."""
+    """A model's tokens by their spelling. Words are encoded from letters, as in byte pair encoding."""
 
     def __init__(self, spellings: Sequence[bytes]) -> None:
         self._spellings = spellings
@@ -32,7 +32,7 @@ class Pieces:
 
     @classmethod
     def read(cls, path: Path) -> Pieces:
-        """Returns those of a file: each token's length, in a byte or two, and its bytes.
+        """Returns the tokens in a file: for each its length, in one or two bytes, and its bytes.
 
         Raises ConfigError for a file that ends too soon.
         """
@@ -49,7 +49,7 @@ class Pieces:
         return cls(spellings)
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Returns what tokens spell."""
+        """Returns the text that tokens spell."""
         return (
             b"".join(self._spellings[token] for token in tokens).decode(errors="ignore").replace(SPACE, " ")
         )
@@ -65,7 +65,7 @@ class Pieces:
 
 
 class TokenGraph:
-    """The words of a graph spelt in tokens, with a small first letter or a capital."""
+    """A word graph spelt in tokens; each word may begin with a capital."""
 
     def __init__(self, words: WordGraph, pieces: Pieces) -> None:
         self._words, self._num_states = words, len(words.arcs)
@@ -88,11 +88,11 @@ class TokenGraph:
         return self._known[states]
 
     def may_end(self, states: States) -> bool:
-        """Returns whether the tokens so far are a whole sentence."""
+        """Whether the tokens so far are a whole sentence."""
         return self._words.end in states
 
     def word_boundaries(self, states: States) -> States:
-        """Returns those of the states that lie between words."""
+        """Returns the states that lie between words."""
         return frozenset(state for state in states if state < self._num_states)
 
     def _add(self, state: int, tokens: Sequence[int], after: int) -> None:

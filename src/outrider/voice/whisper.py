@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""faster-whisper, where it is installed and its model is on this machine: nothing is downloaded."""
+"""The engine faster-whisper, if it is installed and its model is on this machine. Downloads nothing."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ NO_MODEL = (
 
 
 class WhisperEngine:
-    """Recognises any sentence; the words that stop are spotted as by the embedded engine.
+    """Recognises any sentence. Stop words are spotted as by the embedded engine.
 
-    Raises ConfigError without the package, the model's folder, or the extra `voice`.
+    Raises ConfigError if the package, the model's folder, or the extra `voice` is missing.
     """
 
     name = "whisper"
@@ -44,7 +44,7 @@ class WhisperEngine:
         return SpottedUtterance(self.sentence, self._stops)
 
     def sentence(self, samples: bytes) -> str:
-        """Returns the sentence as the model writes it, in small letters; empty for none."""
+        """Returns the sentence as the model writes it, in lower case; empty if there is none."""
         sound = from_bytes(samples).astype("float32")
         if not len(sound):
             return ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a console serves, at a robot or at a relay, and what is asked of it without a websocket."""
+"""Address of a console, at a robot or at a relay, and the HTTP requests that need no websocket."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from outrider.core.errors import ConfigError, LinkError
 
 CONNECT_S = 5.0
 STOPPING_S, STOP_AGAIN_S = 3.0, 0.2
-"""For so long a stop that fails is tried again, this long after each failure."""
+"""How long a failing stop is retried, and the pause after each failure, in seconds."""
 
 
 @dataclass(frozen=True)
 class ConsoleAddress:
-    """Where a console serves, and its login token where it asks for one.
+    """Address of a console, and its login token if it needs one.
 
-    An answer is waited for up to `connect_s`; a stop that fails is tried again for `stopping_s`.
+    Requests time out after `connect_s` seconds; a failing stop is retried for `stopping_s` seconds.
     """
 
     url: str
@@ -30,7 +30,7 @@ class ConsoleAddress:
     stopping_s: float = STOPPING_S
 
     def __post_init__(self) -> None:
-        """Raises ConfigError for what is no address of a console."""
+        """Raise ConfigError if the URL is not the address of a console."""
         try:
             parts = urlsplit(self.url)
             usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
@@ -47,7 +47,7 @@ class ConsoleAddress:
 
     @property
     def path(self) -> str:
-        """Where the console's page lies: at a relay each robot has a place of its own."""
+        """The path of the console's page, without a trailing slash; at a relay each robot has its own."""
         return urlsplit(self.url).path.rstrip("/")
 
     @property
@@ -56,7 +56,7 @@ class ConsoleAddress:
         return f"{self.origin.replace('http', 'ws', 1)}{self.path}/ws"
 
     def log_in(self) -> str:
-        """The session's cookie; empty where no login is asked for. Blocks. Raises LinkError, ConfigError."""
+        """Return the session cookie; empty if there is no token. Blocks. Raises LinkError, ConfigError."""
         if not self.token:
             return ""
         answer = self._post("/login", urlencode({"token": self.token}))
@@ -68,7 +68,7 @@ class ConsoleAddress:
         return cookie
 
     def not_let_in(self, status: int) -> LinkError:
-        """Why the console answers the agent with this status, and no websocket."""
+        """Return the error for the HTTP status with which the console refuses the agent's websocket."""
         login = "" if self.token else "give the file of its login token with --console-token-file; "
         return LinkError(
             f"{self.url} does not let the agent in (HTTP {status}): {login}the address is that of the "
@@ -76,9 +76,9 @@ class ConsoleAddress:
         )
 
     def e_stop(self) -> None:
-        """Engage the emergency stop without a login or a websocket. Blocks, and tries again for a while.
+        """Engage the emergency stop over HTTP, without a login. Blocks, and retries for `stopping_s` seconds.
 
-        Raises LinkError where the console has not confirmed it.
+        Raises LinkError if the console has not confirmed the stop by then.
         """
         until_s = time.monotonic() + self.stopping_s
         while problem := self._not_stopped():
@@ -90,7 +90,7 @@ class ConsoleAddress:
             time.sleep(STOP_AGAIN_S)
 
     def _not_stopped(self) -> str:
-        """Tries once; why the console has not confirmed the stop, empty where it has."""
+        """Try once; return why the console has not confirmed the stop, or an empty string if it has."""
         try:
             status = self._post(f"{self.path}/e_stop", "").status
         except LinkError as error:
@@ -114,7 +114,7 @@ class ConsoleAddress:
 
 
 def check_name(name: str) -> None:
-    """Raises ConfigError for what a console does not call an agent; without a name it would be a person."""
+    """Raise ConfigError unless `name` is a valid agent name. An agent without one would count as a person."""
     if not name or not re.match(AGENT_NAME, name):
         raise ConfigError(
             f"--name {name!r}: give 1 to 32 letters of English, digits, - and _, such as robot-helper"
@@ -122,5 +122,5 @@ def check_name(name: str) -> None:
 
 
 def no_console(url: str, error: object) -> LinkError:
-    """Says that nobody answers, and what to do."""
+    """Return the error that no console answers at `url`, and what to do."""
     return LinkError(f"no console answers at {url} ({error}): start `outrider console`, or use --simulation")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One agent: what it may call, at its pace, over its own connection to the console."""
+"""One agent: the calls it may make, rate-limited, over its own connection to the console."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ E_STOPPED = (
     "the console; then say it again"
 )
 ORDERS = ("goal", "ask")
-"""The calls by which a stop may be meant in words."""
+"""The calls whose sentence may be meant as a stop."""
 OVERTAKEN = "not carried out: a stop or a cancel has come since it was said; say it again"
 IN_DOUBT = "; in doubt the robot stands: what was under way is cancelled"
 NOTHING_HEARD = "\nnothing has been heard of the robot so far: is it connected to its console?"
 MOST_RECALLED = 20
 PRESENCE_PERIOD_S = 1.0
 IsThere = Callable[[], bool]
-"""Whether the agent is there; what it has under way ends where it is not."""
+"""Whether the agent is still there; once it is not, its running command ends."""
 
 
 def always_there() -> bool:
-    """Return that the agent is there: for a command that moves nothing, and may go on without it."""
+    """Return True: for a command that moves nothing and may finish without the agent."""
     return True
 
 
 @dataclass(frozen=True)
 class AgentSettings:
-    """What all agents of a server share. `words` lists what can be said to the robot.
+    """Settings shared by all agents of a server. `words` lists what can be said to the robot.
 
-    With more `haste` than 1 they may call that many times as often: for trials. One whose command is under
-    way is asked every `presence_period_s` whether it is there, and is gone after `silence_s` of silence.
+    `haste` multiplies the permitted call rate, for trials. While an agent's command runs, the agent is
+    pinged every `presence_period_s`; it counts as gone after `silence_s` without a message.
     """
 
     address: ConsoleAddress
@@ -64,7 +64,7 @@ class AgentSettings:
 
 
 class Agent:
-    """Every call is noted. Calls raise OutriderError where they are refused; stops never are."""
+    """One agent. A refused call raises OutriderError; no stop is refused. Commands and stops are noted."""
 
     def __init__(
         self, settings: AgentSettings, note: Note, clock: Callable[[], float] = time.monotonic
@@ -81,18 +81,18 @@ class Agent:
 
     @property
     def name(self) -> str:
-        """As the console names it, once it is connected."""
+        """The agent's name at the console; before it is connected, the name from the settings."""
         return self._link.name or f"agent {self._settings.name}"
 
     async def close(self) -> None:
-        """End the connection, and with it what this agent has under way."""
+        """Close the connection, which ends this agent's running command."""
         if self._watching is not None:
             self._watching.cancel()
         self._tell_refused()
         await self._link.close()
 
     async def stop(self) -> str:
-        """Engage the emergency stop: at once, always."""
+        """Engage the emergency stop at once; never refused."""
         self._num_stops += 1
         await self._link.e_stop()
         self._note_stop("stop")
@@ -100,7 +100,7 @@ class Agent:
         return f"{ENGAGED}{heard}; a person releases it, at the console"
 
     async def cancel(self) -> str:
-        """End the running command, whoever gave it, and say whether the robot has been seen to stand."""
+        """End the running command, whoever gave it, and report whether the robot was seen to stand."""
         self._num_stops += 1
         await self._open()
         await self._link.cancel()
@@ -115,23 +115,25 @@ class Agent:
     async def goal(
         self, request: Request, sentence: str, wait_s: float = 0.0, is_there: IsThere = always_there
     ) -> str:
-        """Have a sentence carried out; wait for its end for so many seconds."""
+        """Have a sentence carried out; wait up to `wait_s` seconds for its end."""
         wait_s = min(wait_s, MOST_WAIT_S)
         return await self._order("goal", sentence, request, lambda: sentence, wait_s, is_there)
 
     async def refuse(self, reason: str, said: Iterable[str]) -> str:
-        """What is told of a call that is not understood. Where a stop may be meant by it, or by what is
-        `said` in it, the robot stands.
+        """Return the refusal of a call that was not understood.
+
+        If a text in `said` orders a stop, cancel the running command. Otherwise, in doubt, cancel what this
+        agent has under way.
         """
         with suppress(OutriderError), self._counting_refusals():
             raise OutriderError(reason)
-        with suppress(BusyError):  # too much is to be read to know
+        with suppress(BusyError):  # too many sentences wait to be read
             if await self._reader.says_to_stop(said):
                 return f"{reason}; it says to stop: {await self.cancel()}"
         return reason + await self._stand_in_doubt()
 
     async def ask(self, request: Request, question: str) -> str:
-        """The robot's answer to a question, without motion; one that says to stop ends what runs."""
+        """Return the answer to a question, without motion; a sentence that orders a stop only cancels."""
         return await self._order("ask", question, request, lambda: self._envelope.asking(question))
 
     async def remember(self, request: Request, text: str) -> str:
@@ -139,11 +141,11 @@ class Agent:
         return await self._sentence("remember", request, lambda: self._envelope.remembering(text))
 
     async def forget(self, request: Request, about: str) -> str:
-        """Have what is remembered of something forgotten."""
+        """Have the memories of something forgotten."""
         return await self._sentence("forget", request, lambda: self._envelope.forgetting(about))
 
     async def recall(self, what: str) -> str:
-        """Shareable memories with a place near the robot that hold these words, as JSON."""
+        """Return the shareable memories with a position that contain all these words, as JSON."""
         await self._look()
         words = seen_as(what.lower()).split() if what.strip() else []
         things = self._link.seen.memories.things
@@ -151,13 +153,13 @@ class Agent:
         return _json(found[:MOST_RECALLED])
 
     async def status(self) -> str:
-        """How the robot stands, as JSON."""
+        """Return the state of the robot, with this agent's name and last result, as JSON."""
         await self._look()
         state = msgspec.to_builtins(self._link.seen.state)
         return _json({**state, "you": self.name, "last_goal": self._last_end})
 
     async def words(self) -> str:
-        """What can be said to the robot."""
+        """Return what can be said to the robot."""
         with self._counting_refusals():
             self._pace.call()
         return self._settings.words
@@ -168,7 +170,7 @@ class Agent:
         return await self._link.picture()
 
     async def map(self) -> str:
-        """Where the robot went, what its scan has met, what it sees and has seen, as JSON. Metres."""
+        """Return pose, trail, walls, sightings and memories as JSON, in metres and radians."""
         await self._look()
         seen = self._link.seen
         return _json(
@@ -183,7 +185,7 @@ class Agent:
         )
 
     async def log(self) -> str:
-        """What has happened of late, as JSON, the oldest first."""
+        """Return the recent events as JSON, oldest first."""
         await self._look()
         return _json(list(self._link.seen.log))
 
@@ -196,7 +198,7 @@ class Agent:
         wait_s: float = ANSWER_S,
         is_there: IsThere = always_there,
     ) -> str:
-        """A sentence; one that says to stop ends what runs, no more, and is neither counted nor refused."""
+        """Carry out a sentence. One that orders a stop only cancels, and does not count towards the rate."""
         since = self._num_stops
         with self._counting_refusals():
             try:
@@ -218,16 +220,16 @@ class Agent:
         is_there: IsThere = always_there,
         since: int | None = None,
     ) -> str:
-        """Check, then say. A call that is taken back, or whose agent goes, ends what it began.
+        """Check a sentence, then send it. If its call is withdrawn or its agent goes, the command ends.
 
-        `since`: how many stops there were when it was said. It does not follow on a later one.
+        `since` is the number of stops when the sentence was given; a later stop voids the sentence.
         """
         since = self._num_stops if since is None else since
         with self._counting_refusals():
             text, plan = await self._read(call, request, sentence)
             self._note(self.name, "call", call, said=text)
             await self._open()
-            if self._link.is_busy and isinstance(plan.steps[0], Wait):  # it says to stand, now
+            if self._link.is_busy and isinstance(plan.steps[0], Wait):  # it begins with a wait: stand now
                 rest = "" if len(plan.steps) == 1 else "; the rest is not carried out: say it anew"
                 return await self.cancel() + rest
             if self._link.seen.state.e_stop and call == "goal" and not plan.only_tells:
@@ -242,8 +244,10 @@ class Agent:
                 raise
 
     async def _read(self, call: str, request: Request, sentence: Callable[[], str]) -> tuple[str, Plan]:
-        """The sentence and its plan. An order that is not understood, or too fast to be read, may be meant as
-        a stop: it ends what this agent has under way. Raises OutriderError for each that is refused.
+        """Return the sentence and its plan. Raises OutriderError if it is refused.
+
+        An order that is not understood, or exceeds a rate, may be meant as a stop: it cancels what this
+        agent has under way.
         """
         try:
             self._pace.call()
@@ -257,7 +261,7 @@ class Agent:
         return text, self._envelope.plan(text)
 
     async def _stand_in_doubt(self) -> str:
-        """Cancel what this agent has under way, and say so; nothing of what others have."""
+        """Cancel what this agent has under way, and nothing of others; return words that say so."""
         self._num_stops += 1
         if not self._link.is_busy:
             return ""
@@ -277,14 +281,14 @@ class Agent:
         return f"under way:\n{plan.text()}{warning}{unheard}"
 
     async def _watch(self, ended: asyncio.Future[m.Goal], is_there: IsThere) -> None:
-        """End the command of an agent that is not there any more."""
+        """End the command once its agent is no longer there."""
         while is_there() and not ended.done():
             await asyncio.wait([ended], timeout=self._settings.presence_period_s)
         if not ended.done():
             await self._take_back()
 
     async def _take_back(self) -> None:
-        """End the command of this agent, if one is under way."""
+        """End this agent's command, if one is under way."""
         if self._link.is_busy:
             self._note(self.name, "gone", "its command ends")
             with suppress(LinkError):
@@ -298,12 +302,12 @@ class Agent:
         return ": ".join(filter(None, (goal.state, message)))
 
     def _note_stop(self, call: str) -> None:
-        """A flood of them must not push older lines out of the journal."""
+        """Note a stop at a limited rate: a flood must not push older lines out of the journal."""
         if self._pace.notes_stop():
             self._note(self.name, "call", call)
 
     async def _look(self) -> None:
-        """Admit a call, and wait until all that the console has told so far is known."""
+        """Admit a call, and wait for a new state from the console."""
         with self._counting_refusals():
             self._pace.call()
             await self._open()
@@ -318,7 +322,7 @@ class Agent:
 
     @contextmanager
     def _counting_refusals(self) -> Iterator[None]:
-        """A flood of refusals is noted as a number: at one, two, four and so on, and at the end."""
+        """Count refused calls. Their number is noted at one, two, four and so on, and at the end."""
         try:
             yield
         except OutriderError:

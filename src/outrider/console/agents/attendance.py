@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps watch over the sessions of MCP over HTTP, and makes room for a new agent where one has gone."""
+"""Tracks the sessions of MCP over HTTP, and frees a session for a new agent when one has gone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GONE = 404
 
 
 class Attendance:
-    """Tells `presence` which sessions are there. Of too many, the one that has been gone longest is ended."""
+    """Reports to `presence` which sessions exist. If there are too many, ends the one gone for longest."""
 
     def __init__(self, app: ASGIApp, presence: Presence) -> None:
         self._app, self._presence = app, presence
@@ -65,7 +65,7 @@ class Attendance:
 
 
 def _begins(begin: Message) -> bool:
-    """Whether a request asks for a new session: only for one may another agent lose its own."""
+    """Whether a request opens a new session: only such a request may end another agent's session."""
     message = first_look(begin.get("body", b""))
     return message is not None and message.is_asked and message.method == "initialize"
 
@@ -82,4 +82,4 @@ async def _nothing() -> Message:
 
 
 async def _nowhere(_: Message) -> None:
-    """Nobody waits for this answer."""
+    """Discard the answer: nobody waits for it."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an agent may ask for: sentences that the plan grammar reads, at a bounded rate. Never a velocity."""
+"""Limits what an agent may ask for: sentences of the plan grammar, at a bounded rate. Never a velocity."""
 
 from __future__ import annotations
 
@@ -21,23 +21,27 @@ MOST_ID_SHOWN = 40
 NOTED_STOPS_PER_S, NOTED_STOPS_AT_ONCE = 0.2, 10.0
 ABOUT_MEMORY = (Where, Ask, Forget)
 Request = str | int
-"""The id of a request, which MCP has unique within a session."""
+"""The id of a request; MCP requires it to be unique within a session."""
 
 
 class NotUnderstoodError(InstructionError):
-    """A sentence is no plan: whether a stop is meant by it is not known."""
+    """A sentence is not a plan; it may still be meant as a stop."""
 
 
 @dataclass(frozen=True)
 class Envelope:
-    """`vocabulary` is that of the robot's models. `private`: whether the agent may hear private memories."""
+    """What an agent may say, and which answers it may receive.
+
+    `vocabulary` is that of the robot's models. `private`: whether the agent may receive private memories.
+    """
 
     vocabulary: Vocabulary | None
     private: bool = False
 
     def plan(self, sentence: str) -> Plan:
-        """The plan of a sentence that an agent may say. Raises InstructionError before anything moves, for
-        what is no plan a NotUnderstoodError.
+        """Return the plan of a sentence that an agent may say.
+
+        Raises InstructionError before anything moves, NotUnderstoodError if the sentence is not a plan.
         """
         if len(sentence) > MAX_COMMAND_CHARACTERS:
             raise NotUnderstoodError(
@@ -57,23 +61,23 @@ class Envelope:
         return plan
 
     def may_hear(self, plan: Plan) -> bool:
-        """Whether the agent is told what the robot says of a plan: that may quote private memories."""
+        """Whether the agent may receive the message about a plan, which may quote private memories."""
         unknown = (isinstance(step, Find) and not step.known for step in plan.steps)
         return self.private or not (any(unknown) or any(isinstance(s, ABOUT_MEMORY) for s in plan.steps))
 
     def remembering(self, text: str) -> str:
-        """The sentence that has a statement remembered, and nothing else."""
+        """Return the sentence that has only `text` remembered. Raises InstructionError if it does more."""
         return self._only("remember that", text, Remember)
 
     def forgetting(self, about: str) -> str:
-        """The sentence that has memories of something forgotten, and nothing else."""
+        """Return the sentence that has only `about` forgotten. Raises InstructionError if it does more."""
         with suppress(InstructionError):
             if Forget() in plan_of(f"forget {about}", self.vocabulary).steps:
                 about = ""
         return self._only("forget about", about, Forget)
 
     def asking(self, question: str) -> str:
-        """A question as it is. Raises InstructionError for a sentence that does anything else than ask."""
+        """Return the question unchanged. Raises InstructionError if the sentence does more than ask."""
         if not self.plan(question).only_tells:
             raise InstructionError("that is no question: say with `goal` what to do")
         return question
@@ -88,9 +92,9 @@ class Envelope:
 
 
 class Pace:
-    """How often one agent may call; each request speaks once. Stops are not counted.
+    """Rate limits of one agent. Each request may send one sentence; stops are not limited.
 
-    `haste` is how many times as often it may.
+    `haste` multiplies the rates.
     """
 
     def __init__(self, clock: Callable[[], float], haste: float = 1.0) -> None:
@@ -101,20 +105,20 @@ class Pace:
         self._spoken: set[bytes] = set()
 
     def notes_stop(self) -> bool:
-        """Whether another stop is to be written down: that it is carried out does not hang on this."""
+        """Whether another stop may be noted in the journal. The stop itself is carried out regardless."""
         return self._noted_stops.take(1.0, self._clock())
 
     def call(self) -> None:
-        """Raises BusyError for one call too many."""
+        """Count a call. Raises BusyError if it exceeds the rate."""
         if not self._calls.take(1.0, self._clock()):
             raise BusyError(
                 f"more than {CALLS_PER_S:g} calls a second: wait; stop and cancel are always taken"
             )
 
     def sentence(self, request: Request) -> None:
-        """Raises ProtocolError for a request that has spoken, BusyError for one sentence too many.
+        """Count a sentence. Raises ProtocolError for a repeated request id, BusyError above the rate.
 
-        Of those that have spoken a digest is kept for as long as the session lasts: an id may be long.
+        A digest of each id is kept for the whole session, because an id may be long.
         """
         digest = hashlib.blake2b(repr(request).encode(), digest_size=16).digest()
         if digest in self._spoken:

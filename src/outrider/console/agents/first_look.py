@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""As much of an agent's message as is needed to know a stop, and to refuse what is too much."""
+"""Parses just enough of an agent's message to recognize a stop and to refuse what exceeds the limits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from outrider.core.token_bucket import TokenBucket
 MOST_MESSAGE_BYTES = 1 << 16
 URGENT_PER_S, URGENT_AT_ONCE = 10.0, 10.0
 TAIL_BYTES = 1024
-"""Of a message that is too long so much of its end is looked at, and as much as is taken of others."""
+"""Bytes examined at the end of an overlong message, besides its first MOST_MESSAGE_BYTES."""
 TOO_MANY, TOO_LONG, NO_REQUEST, UNREADABLE = -32000, -32600, -32600, -32700
 _NO_MESSAGE = "not a message of JSON-RPC"
 _NO_ID = "the id of a request is text or a whole number, such as 5: give one that no other request has"
@@ -42,7 +42,7 @@ class _Params(msgspec.Struct):
 
 
 class FirstLook(msgspec.Struct):
-    """A message of JSON-RPC. Without an `id` it is a notification, without a `method` an answer."""
+    """A JSON-RPC message. Without an `id` it is a notification, without a `method` a response."""
 
     id: Any = msgspec.UNSET
     method: str = ""
@@ -50,16 +50,16 @@ class FirstLook(msgspec.Struct):
 
     @property
     def is_asked(self) -> bool:
-        """Whether it is a request, which is answered."""
+        """Whether it is a request, which needs an answer."""
         return bool(self.method) and isinstance(self.id, (int, str)) and not isinstance(self.id, bool)
 
     @property
     def told_id(self) -> Any:
-        """The id as an answer has it."""
+        """The id for the answer; None if the message has none."""
         return None if self.id is msgspec.UNSET else self.id
 
     def problem(self, message: bytes) -> str:
-        """Why the whole message, of which this is the first look, is none of MCP; empty where it is one."""
+        """Return why the full `message` is not a valid MCP message; empty if it is valid."""
         if self.id is not msgspec.UNSET and not self.is_asked and self.method:
             return _NO_ID
         try:
@@ -75,7 +75,7 @@ class FirstLook(msgspec.Struct):
 
     @property
     def is_urgent(self) -> bool:
-        """Whether it calls `cancel`, says what begins or ends with a stop word, or takes a call back."""
+        """Whether it calls `cancel`, withdraws a call, or has a sentence with a stop word at an end."""
         if self.tool.name not in _SAYING:
             return self.tool.name == "cancel" or self.method == CANCELLED
         told = _decoded(self.tool.arguments, _Arguments) or _Arguments()
@@ -83,25 +83,25 @@ class FirstLook(msgspec.Struct):
 
     @property
     def tool(self) -> _Params:
-        """The tool that it calls, if any."""
+        """The tool call's name and arguments; empty if this is no tool call."""
         params = _decoded(self.params, _Params) if self.method == "tools/call" else None
         return params or _Params()
 
 
 def first_look(message: bytes) -> FirstLook | None:
-    """None for what is no message of JSON-RPC."""
+    """Parse a message. Returns None if it cannot be a JSON-RPC message."""
     return _decoded(message, FirstLook)
 
 
 def why_unreadable(message: bytes) -> str:
-    """Why something is refused that is no message."""
+    """Return why an unreadable message is refused."""
     return _BATCH if message.lstrip().startswith(b"[") else _NO_MESSAGE
 
 
 class LongMessage:
-    """What is known of a message that is too long by its begin and its end, however long it is.
+    """What the beginning and the end of an overlong message reveal, whatever its length.
 
-    `id` is None where none is found beside the long part.
+    `id` is None if neither part shows the request's id.
     """
 
     _ID = rb'"id"\s*:\s*(-?\d{1,18}|"(?:[^"\\]|\\.){0,200}")\s*'
@@ -117,9 +117,7 @@ class LongMessage:
 
 
 class MessagePace:
-    """How many messages an agent may send: a rate with a burst, and a little more for those that end a
-    command.
-    """
+    """Rate limit on an agent's messages, with a burst and an extra allowance for urgent ones."""
 
     def __init__(self, per_s: float, at_once: float) -> None:
         now_s = time.monotonic()
@@ -128,16 +126,16 @@ class MessagePace:
         self.too_many = f"more than {per_s:g} messages a second: wait"
 
     def takes(self, request: FirstLook) -> bool:
-        """Whether a message is within the rate, which it then counts towards."""
+        """Whether a message is within the rate; counts it if so."""
         now_s = time.monotonic()
         return self._usual.take(1.0, now_s) or (request.is_urgent and self._urgent.take(1.0, now_s))
 
 
 def calls_stop(message: bytes, read: FirstLook | LongMessage | None) -> bool:
-    """Whether a message, which was read as this, calls the tool `stop`.
+    """Whether a message, parsed as `read`, calls the tool `stop`.
 
-    Of one that will be refused, as it cannot be read or is an array, whether anything in it may order a stop:
-    when in doubt the robot stands.
+    For a message that will be refused (unreadable, invalid, an array): whether any part of it may order a
+    stop. When in doubt the robot stops.
     """
     if isinstance(read, LongMessage) or (read and read.is_stop):
         return read.is_stop
@@ -149,7 +147,7 @@ _SAID = re.compile(rb'"(?:sentence|question)"\s*:\s*"((?:[^"\\]|\\.)*)', re.DOTA
 
 
 def _may_stop(part: bytes) -> bool:
-    """Whether a part of a message calls `stop` or `cancel`, or says what begins or ends with a stop word."""
+    """Whether part of a message calls `stop` or `cancel`, or has a sentence with a stop word at an end."""
     return bool(_STOPS.search(part)) or any(_says_stop(_text(said[1])) for said in _SAID.finditer(part))
 
 
@@ -159,7 +157,7 @@ def _says_stop(text: str) -> bool:
 
 
 def _text(quoted: bytes) -> str:
-    """What stands between quotation marks, as far as it can be read."""
+    """Decode the inside of a JSON string; undecodable text is returned as it is."""
     text = quoted.decode(errors="replace")
     try:
         return str(json.loads(f'"{text}"', strict=False))

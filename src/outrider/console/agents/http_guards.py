@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands before MCP over HTTP: the token, then stops, then a limit on everything else."""
+"""Guards in front of MCP over HTTP: the token check, then stops, then limits on everything else."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ MESSAGES_PER_S, MESSAGES_AT_ONCE, MOST_UNDER_WAY, BODY_S = 25.0, 20.0, 16, 10.0
 SESSION_HEADER = "mcp-session-id"
 _Call = tuple[str, int | str | None]
 _Refusal = tuple[int, Any, int, str]
-"""The status of HTTP, the id of the request, the code of JSON-RPC, and the reason."""
+"""HTTP status, request id, JSON-RPC error code, and reason."""
 _log = logging.getLogger(__name__)
 
 
 class TokenGuard:
-    """Lets those in who send `Authorization: Bearer TOKEN`; everything else is answered with 401."""
+    """Admits requests with `Authorization: Bearer TOKEN`; answers all others with 401."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app, self._expected = app, token.encode()
@@ -64,10 +64,10 @@ class TokenGuard:
 
 
 class StopsFirst:
-    """Has a stop carried out as soon as its request has come, whatever MCP has yet to do.
+    """Carries out a stop as soon as its request arrives, before MCP handles it.
 
-    Of each session so few messages are let through that a stop finds little before it; those of no session
-    share one rate. `on_stop` is called in the event loop, and must not block.
+    Limits each session's messages, so that little is queued ahead of a stop; requests without a known
+    session share one limit. `on_stop` is called in the event loop, and must not block.
     """
 
     def __init__(self, app: ASGIApp, presence: Presence, on_stop: Callable[[], Outcome]) -> None:
@@ -100,7 +100,7 @@ class StopsFirst:
         try:
             told = send if stop is None else _with_outcome(stop, call[1], scope, receive, send)
             await self._app(scope, after(begin, receive), told)
-        except asyncio.CancelledError:  # the server ends, and a call has not
+        except asyncio.CancelledError:  # the server shuts down during a call
             await PlainTextResponse("the server ends", 503)(scope, receive, send)
         finally:
             self._under_way.discard(call)
@@ -115,16 +115,16 @@ class StopsFirst:
             reason = pace.too_many
         elif num_under_way >= MOST_UNDER_WAY:
             reason = f"{num_under_way} calls are under way: wait for their ends"
-        elif number is not None and call in self._under_way:  # of two, MCP would never answer the first
+        elif number is not None and call in self._under_way:  # MCP would never answer the first of two
             reason = f"request {str(number)[:MOST_ID_SHOWN]!r} is under way"
         else:
             problem = request.problem(body)
             return (400, request.told_id, NO_REQUEST, problem) if problem else None
-        # To a client of MCP's SDK any status of an error is the end of its session.
+        # A client built on MCP's SDK ends its session on any HTTP error status.
         return 200 if request.is_asked else 429, number, TOO_MANY, reason
 
     def _pace_of(self, session: str) -> MessagePace:
-        """The one of its own of a session that is known; the rest share one."""
+        """Return the session's own rate limit; requests without a known session share one."""
         for ended in [known for known in self._paces if known and known not in self._presence]:
             del self._paces[ended]
         session = session if session in self._presence else ""
@@ -143,8 +143,10 @@ def _error(status: int, call: Any, code: int, reason: str) -> Response:
 
 
 def _with_outcome(stop: Outcome, call: Any, scope: Scope, receive: Receive, send: Send) -> Send:
-    """Sends what answers a stop. MCP may refuse the message, such as of no session: the stop is done all the
-    same, and the refusal says what came of it.
+    """Return the `send` for the answer to a stop.
+
+    If MCP refuses the message, for example for lack of a session, the stop is carried out all the same, and
+    the refusal states its outcome.
     """
     status, body = 200, bytearray()
 
@@ -164,15 +166,17 @@ def _with_outcome(stop: Outcome, call: Any, scope: Scope, receive: Receive, send
 
 
 def _reason_of(refusal: bytes) -> str:
-    """The words of an answer that is an error of JSON-RPC, or else plain text."""
+    """Return the message of a JSON-RPC error, else the body as plain text."""
     with contextlib.suppress(msgspec.DecodeError, KeyError, TypeError):
         return str(msgspec.json.decode(refusal)["error"]["message"])
     return refusal.decode(errors="replace")
 
 
 async def body_of(receive: Receive) -> tuple[Message, bytes]:
-    """The whole body as one message, as far as it has come in good time; and its end. Of one that is too long
-    as much as shows that it is.
+    """Return the body as one message, and its last TAIL_BYTES bytes.
+
+    After BODY_S seconds the body is what has arrived by then. Of an overlong body only MOST_MESSAGE_BYTES +
+    1 bytes are kept.
     """
     body, end = bytearray(), b""
 
@@ -193,7 +197,7 @@ async def body_of(receive: Receive) -> tuple[Message, bytes]:
 
 
 def after(begin: Message, receive: Receive) -> Receive:
-    """What is received when `begin` comes before it."""
+    """Return a `receive` that yields `begin` first."""
     waiting = [begin]
 
     async def receive_it() -> Message:

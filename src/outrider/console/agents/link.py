@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An agent's connection to a console: the websocket that pages have, with the same rules."""
+"""An agent's connection to a console: the same websocket, with the same rules, as a page's."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _to_agent = msgspec.json.Decoder(m.ToPage)
 
 @dataclass(eq=False)
 class _Said:
-    """A sentence on its way, until the console has begun it or refused it, and then until it ends."""
+    """A sent sentence. `begun` resolves when the console starts or refuses it, `ended` at its end."""
 
     text: str
     begun: asyncio.Future[None]
@@ -38,7 +38,7 @@ class _Said:
 
 @dataclass
 class Seen:
-    """What the console has told: the newest of each kind, and a log."""
+    """What the console has sent: the newest message of each kind, and a log."""
 
     state: m.State = field(default_factory=m.State)
     sights: m.Sights = field(default_factory=m.Sights)
@@ -50,7 +50,7 @@ class Seen:
 
 
 class ConsoleLink:
-    """One agent's connection, in one event loop. A command not begun within `taken_s` is taken back."""
+    """One agent's connection, in one event loop. A command not started within `taken_s` is cancelled."""
 
     def __init__(self, address: ConsoleAddress, agent: str, taken_s: float = TAKEN_S) -> None:
         self.address, self.agent, self._taken_s = address, agent, taken_s
@@ -60,13 +60,13 @@ class ConsoleLink:
         self._tasks: list[asyncio.Task[None]] = []
         self._said: _Said | None = None
         self._cancels = self._cancels_answered = 0
-        """How often a cancel has gone to the console, and how many of them it has answered."""
+        """The number of cancels sent to the console, and of those that it has answered."""
         self._picture, self._jpeg = 0, b""
         self._news = asyncio.Event()
 
     @property
     def is_open(self) -> bool:
-        """Whether the console can be spoken to."""
+        """Whether the connection to the console is open."""
         return self._socket is not None and self._socket.close_code is None
 
     @property
@@ -75,7 +75,7 @@ class ConsoleLink:
         return self._said is not None
 
     async def open(self) -> None:
-        """Connect and say hello. Raises LinkError where no console answers or takes another agent."""
+        """Connect and say hello. Raises LinkError if no console answers, or it accepts no further agent."""
         socket: ClientConnection | None = None
         try:
             socket = await self._connected()
@@ -91,7 +91,7 @@ class ConsoleLink:
         except (OSError, ValueError, WebSocketException, asyncio.TimeoutError) as error:
             raise no_console(self.address.url, error) from None
         finally:
-            if socket is not None:  # of a call that was taken back too, which can wait for nothing
+            if socket is not None:  # also when the call was cancelled, which must not wait for a handshake
                 socket.transport.abort()
         self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._ping())]
 
@@ -110,7 +110,7 @@ class ConsoleLink:
         )
 
     async def close(self) -> None:
-        """The console ends what this agent has under way."""
+        """Close the connection; the console then ends what this agent has under way."""
         for task in self._tasks:
             task.cancel()
         socket, self._socket = self._socket, None
@@ -119,7 +119,7 @@ class ConsoleLink:
             await socket.close()
 
     async def e_stop(self) -> None:
-        """Engage the emergency stop, by the websocket or without it. Raises LinkError where none takes it."""
+        """Engage the emergency stop by websocket, or else over HTTP. Raises LinkError if neither works."""
         if self.is_open:
             with contextlib.suppress(LinkError, asyncio.TimeoutError):
                 before = self.seen.state.beat
@@ -132,10 +132,10 @@ class ConsoleLink:
         return self.seen.state.e_stop and self.seen.state.beat != beat
 
     async def cancel(self) -> None:
-        """End whatever command runs, whoever gave it; one of this agent that has not begun never does.
+        """End the running command, whoever gave it; drop one of this agent that has not begun.
 
-        What the console tells of a command that it drops comes before its answer to the ping. Both go out
-        where the call that asks for it is taken back, too.
+        The console answers the ping after it has reported the commands that it drops. Both messages are
+        sent even if the calling task is cancelled.
         """
         self._cancels += 1
         cancelling = asyncio.create_task(self._tell_cancel(float(self._cancels)))
@@ -147,9 +147,9 @@ class ConsoleLink:
         await self._send(m.Ping(number))
 
     async def stands(self, wait_s: float) -> bool:
-        """Whether, once the console tells that nothing runs or moves, it tells that the robot stands.
+        """Whether the robot stands, once the console reports that nothing runs or moves.
 
-        False too where it tells neither within `wait_s`.
+        Also False if no such report comes within `wait_s`.
         """
         before = self.seen.state.beat
 
@@ -162,7 +162,7 @@ class ConsoleLink:
         return is_over() and self.seen.state.stands
 
     async def say(self, sentence: str) -> asyncio.Future[m.Goal]:
-        """Give a command; the future is how it ends. Raises LinkError where the console does not take it."""
+        """Send a command; return a future of its end. Raises LinkError if the console does not start it."""
         await self._settled()
         if self._said is not None:
             raise LinkError(f'"{self._said.text}" is under way: wait for its end, or cancel it')
@@ -172,7 +172,7 @@ class ConsoleLink:
             await self._send(m.Say(sentence))
             await asyncio.wait_for(asyncio.shield(said.begun), self._taken_s)
         except asyncio.TimeoutError:
-            await self.cancel()  # the console acts on messages in order, and does not begin it any more
+            await self.cancel()  # messages are handled in order: the console no longer starts it
             with contextlib.suppress(LinkError):
                 await self._settled()
             driver = self.seen.state.driver or "nobody"
@@ -183,17 +183,17 @@ class ConsoleLink:
         return said.ended
 
     async def _settled(self) -> None:
-        """All has been told of what was cancelled: what comes is not of it. Raises LinkError for silence."""
+        """Wait until the console has answered every cancel. Raises LinkError on a timeout."""
         await self._await(lambda: self._cancels_answered >= self._cancels)
 
     async def state(self) -> m.State:
-        """A state that the console tells from now on. Raises LinkError where none comes."""
+        """Return the next state that the console sends. Raises LinkError on a timeout."""
         before = self.seen.state.beat
         await self._await(lambda: self.seen.state.beat != before)
         return self.seen.state
 
     async def picture(self) -> bytes:
-        """The newest JPEG of the camera. Raises LinkError where none comes."""
+        """Return the next JPEG of the camera. Raises LinkError on a timeout."""
         before = self._picture
         await self._send(m.Seen(before))
         await self._await(
@@ -210,7 +210,7 @@ class ConsoleLink:
             raise LinkError("the console has closed the connection: call again to have it opened") from None
 
     async def _await(self, condition: Any, silence: str = SILENT) -> None:
-        """Until a condition holds. Raises LinkError, which says `silence`, where it does not in time."""
+        """Wait until a condition holds. Raises LinkError with the text `silence` on a timeout."""
         try:
             await asyncio.wait_for(self._until(condition), STOP_S)
         except asyncio.TimeoutError:
@@ -222,7 +222,7 @@ class ConsoleLink:
             await self._news.wait()
 
     async def _ping(self) -> None:
-        """Signs of life, by which an agent keeps the seat while its command runs; then it gives it back."""
+        """Send heartbeats: a ping keeps the seat while a command runs; otherwise the seat is given back."""
         with contextlib.suppress(LinkError):
             while True:
                 await asyncio.sleep(PING_PERIOD_S)
@@ -286,12 +286,12 @@ class ConsoleLink:
             self._refuse(notice.text)
 
     def _refuse(self, reason: str) -> None:
-        """The sentence that was said does not begin."""
+        """Fail the command that was sent and has not begun."""
         said = self._said
         if said is not None and not said.begun.done():
             self._said = None
             said.begun.set_exception(LinkError(reason))
-            said.begun.exception()  # nobody may wait for it any more
+            said.begun.exception()  # mark it as retrieved: nobody may await it
 
     def _on_goal(self, goal: m.Goal) -> None:
         self._log("goal", f"{goal.state}: {goal.instruction}")
@@ -310,7 +310,7 @@ class ConsoleLink:
         self.seen.log.append({"at": round(time.time(), 3), "kind": kind, "text": text})
 
     def _lose(self, reason: str) -> None:
-        """Nothing more is heard: what is waited for ends."""
+        """End whatever waits for the console, for this reason."""
         said = self._said
         self._refuse(reason)
         self._said = None

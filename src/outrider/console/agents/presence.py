@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which agents over HTTP keep their places: HTTP itself does not tell that one has gone."""
+"""Tracks which agents over HTTP are still there: HTTP does not report that a client has gone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class _Session:
 
 
 class Presence:
-    """Sessions, by whether a request of theirs is open: a call under way, or the stream of their answers."""
+    """Sessions, and whether each has an open request: a running call, or the stream of its answers."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -31,16 +31,16 @@ class Presence:
         return len(self._sessions)
 
     def begin(self, session: str) -> None:
-        """A session has been opened."""
+        """Record that a session was opened."""
         self._sessions.setdefault(session, _Session(0, self._clock()))
 
     def end(self, session: str) -> None:
-        """A session has been closed."""
+        """Record that a session was closed."""
         self._sessions.pop(session, None)
 
     @contextmanager
     def open(self, session: str) -> Iterator[Callable[[], None]]:
-        """A request is open, until the end or until what is given is called: its connection has broken."""
+        """Count a request as open until the block ends, or until the yielded function is called."""
         known = self._sessions.get(session)
         if known is None:
             yield lambda: None
@@ -58,11 +58,11 @@ class Presence:
             close()
 
     def is_there(self, session: str) -> bool:
-        """Whether a request of the session is open, or was a short while ago."""
+        """Whether the session has an open request, or had one at most GONE_AFTER_S seconds ago."""
         return self._gone_s(session) <= GONE_AFTER_S
 
     def longest_gone(self) -> str | None:
-        """The session that has been gone for longest; None where all are there."""
+        """Return the session that has been gone for longest; None if none is gone."""
         session = max(self._sessions, key=self._gone_s, default=None)
         return None if session is None or self.is_there(session) else session
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serves agents over a pipe, or over HTTP to those who know the token."""
+"""Serves agents over a pipe, or over HTTP to clients that have the token."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ from outrider.core.errors import ConfigError
 
 
 def serve_pipe(settings: AgentSettings, note: Note) -> None:
-    """One agent on standard input and output, until it closes them. Raises ConfigError for closed ones."""
+    """Serve one agent on standard input and output until it closes them.
+
+    Raises ConfigError if they are already closed.
+    """
     if sys.stdin is None or sys.stdout is None:
         raise ConfigError("standard input or output is closed: let the agent start this, or add --http")
     try:
@@ -38,8 +41,9 @@ def serve_pipe(settings: AgentSettings, note: Note) -> None:
 
 
 def _end_on_signals() -> None:
-    """From now on a signal cancels the running task: raised amid another one, its interrupt would be told as
-    that one's failure.
+    """Make SIGINT cancel the running task.
+
+    A KeyboardInterrupt raised within another task would be reported as that task's failure.
     """
     task = asyncio.current_task()
     if task is not None and threading.current_thread() is threading.main_thread():
@@ -49,8 +53,8 @@ def _end_on_signals() -> None:
 async def _serve_pipe(settings: AgentSettings, note: Note) -> None:
     _end_on_signals()
     server = make_server(settings, note)._mcp_server
-    # Copies: nothing else of this process may write there, nor be in the way when it ends. They stay open: to
-    # close one would wait for the thread that reads or writes it, and so for the agent.
+    # Duplicates, so that nothing else in this process writes there or blocks its end. They stay open:
+    # closing one would wait for the thread that reads or writes it, and so for the agent.
     source, sink = os.fdopen(os.dup(sys.stdin.fileno()), "rb"), os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     with redirect_stdout(sys.stderr), closing(Stopper(settings.address)) as stopper:
         try:
@@ -62,7 +66,7 @@ async def _serve_pipe(settings: AgentSettings, note: Note) -> None:
 
 
 def _is_of_the_end(error: BaseException) -> bool:
-    """Whether nothing failed but answers that nobody listens to any more: the SDK sends them all the same."""
+    """Whether only answers failed that no client reads any more: the SDK sends them nonetheless."""
     inner = getattr(error, "exceptions", None)
     if inner is not None:
         return all(map(_is_of_the_end, inner))
@@ -76,23 +80,26 @@ def serve_http(
     token: str,
     on_ready: Callable[[int], None],
 ) -> None:
-    """Agents at `/mcp`, until interrupted; `on_ready` is told the port. Raises ConfigError for an address."""
+    """Serve agents at `/mcp` until interrupted; `on_ready` receives the port.
+
+    Raises ConfigError if the address or the certificate is not usable.
+    """
     check_certificate(at)
     listener = listen(at.host, at.port)
     with closing(Stopper(settings.address)) as stopper:
         presence = Presence()
         server = make_server(settings, note).streamable_http_app()
         app = StopsFirst(Attendance(server, presence), presence, stopper.ask)
-        # A connection carries one request, whose time can so be told from its age.
+        # One request per connection, so that the age of a connection is the age of its request.
         config = web_config(TokenGuard(app, token), at, headers=[("Connection", "close")])
         on_ready(listener.getsockname()[1])
         DoorServer(config, Door(listener, at.request_s), is_under_way).run()
 
 
 def is_under_way(protocol: Any) -> bool:
-    """Whether a request has come whole, and waits for its answer: that of a goal may take long.
+    """Whether a request is complete and waits for its answer, which may take long for a goal.
 
-    One without the token has been answered at once.
+    A request without the token has already been answered.
     """
     cycle = getattr(protocol, "cycle", None)
     return cycle is not None and not (cycle.more_body or cycle.response_complete)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MCP over a pipe that bounds what an agent may send, and reads a stop before what waits."""
+"""MCP over a pipe: limits what an agent may send, and reads a stop ahead of queued messages."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObj
 
 
 class _Pipe:
-    """Lines of an agent, read in a thread of their own so that a stop is known however many others wait.
+    """An agent's lines, read in a separate thread so that a stop is seen however many messages wait.
 
-    Answers are written in another one: an agent that does not read them delays no stop.
+    Answers are written in another thread: an agent that does not read them delays no stop.
     """
 
     def __init__(self, source: BinaryIO, sink: BinaryIO, on_stop: Callable[[], Outcome]) -> None:
@@ -60,22 +60,22 @@ class _Pipe:
         threading.Thread(target=self._read, name="agent", daemon=True).start()
 
     async def next(self) -> SessionMessage | None:
-        """The next message that is taken; None at the end."""
+        """Return the next accepted message; None at the end."""
         return await self._messages.get()
 
     def answer(self, text: bytes) -> None:
-        """One message. Blocks while the agent does not read, and many wait, until `close`."""
+        """Queue one answer. Blocks while the queue is full, until `leave` or `close` is called."""
         while not self._closed:
             with contextlib.suppress(queue.Full):
                 self._answers.put(text, timeout=CLOSE_S)
                 return
 
     def leave(self) -> None:
-        """Nothing waits any more for an agent that does not read."""
+        """Stop waiting for an agent that does not read."""
         self._closed = True
 
     def close(self) -> None:
-        """Blocks until the answers are written, for a while."""
+        """Write the queued answers. Blocks for at most 2 * CLOSE_S seconds."""
         self.leave()
         with contextlib.suppress(queue.Full):
             self._answers.put(None, timeout=CLOSE_S)
@@ -87,7 +87,7 @@ class _Pipe:
                 self._sink.write(text + b"\n")
                 self._sink.flush()
             return
-        while self._answers.get() is not None:  # nobody waits for one who has gone
+        while self._answers.get() is not None:  # drain the queue, so that no sender blocks
             pass
 
     def _read(self) -> None:
@@ -113,14 +113,14 @@ class _Pipe:
         self._loop.call_soon_threadsafe(self._messages.put_nowait, message)
 
     def _rest(self, begin: bytes) -> bytes:
-        """The end of a line that is too long, of which this is the begin."""
+        """Read to the end of an overlong line, whose start is `begin`; return its last TAIL_BYTES bytes."""
         end = begin[-TAIL_BYTES:]
         while not end.endswith(b"\n") and (more := self._source.readline(MOST_MESSAGE_BYTES)):
             end = (end + more)[-TAIL_BYTES:]
         return end
 
     def _refuse(self, call: Any, code: int, reason: str, stop: Outcome | None = None) -> None:
-        """Answer with an error, once it is known how the stop went that the message calls, if it does."""
+        """Answer with an error. If the message called a stop, answer once its outcome is known."""
         if stop is None:
             self._tell(call, code, reason)
         elif self._untold.acquire(blocking=False):
@@ -134,7 +134,7 @@ class _Pipe:
             stop.add_done_callback(tell)
 
     def _tell(self, call: Any, code: int, reason: str) -> None:
-        """Notifications get no answer, nor do agents that do not read."""
+        """Log and send an error, unless it is for a notification above the rate or the queue is full."""
         _log.error(REFUSED, reason)
         error = {"code": code, "message": reason}
         if call is not None or code != TOO_MANY:
@@ -146,8 +146,10 @@ class _Pipe:
 async def pipe_streams(
     source: BinaryIO, sink: BinaryIO, on_stop: Callable[[], Outcome]
 ) -> AsyncIterator[Streams]:
-    """The streams of a session. `on_stop` is called, in the reading thread, once a call of `stop` has been
-    read, however many messages there are. Such a call may be answered with a refusal all the same.
+    """Yield the message streams of a session.
+
+    `on_stop` is called in the reading thread as soon as a call of `stop` has been read, however many
+    messages wait. The call may still be answered with a refusal.
     """
     pipe = _Pipe(source, sink, on_stop)
     incoming: Any = anyio.create_memory_object_stream[SessionMessage | Exception](0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stops that wait for no call of an agent."""
+"""Engages emergency stops without waiting for agents' calls."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from outrider.core.errors import LinkError
 
 ENGAGED = "the emergency stop is engaged"
 Outcome = Future[str]
-"""What is told of a stop, once that is known: ENGAGED, or that it could not be, and why."""
+"""The result of a stop: ENGAGED, or why it could not be engaged."""
 
 
 class Stopper:
-    """Stops in a thread of its own, so that none waits for calls. Any number that come at once are one."""
+    """Engages stops in its own thread, so that none waits for calls. Concurrent requests share one stop."""
 
     def __init__(self, address: ConsoleAddress) -> None:
         self._address = address
@@ -26,17 +26,17 @@ class Stopper:
         self._thread.start()
 
     def ask(self) -> Outcome:
-        """Engage the emergency stop, soon."""
+        """Request the emergency stop; return its outcome as a future."""
         with self._lock:
             if self._asked is None:
                 self._asked = Future()
-                self._asked.set_running_or_notify_cancel()  # who does not wait any more cancels it for nobody
+                self._asked.set_running_or_notify_cancel()  # no waiting caller can cancel it
             asked = self._asked
         self._news.set()
         return asked
 
     def close(self) -> None:
-        """Blocks until a stop is done that came with the last of the input."""
+        """End the thread. Blocks until a stop that was requested last is done."""
         self._closed = True
         self._news.set()
         self._thread.join()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Boxes on the picture around what a text names: estimates, by its place and its kind's usual size."""
+"""Estimated boxes in the picture around what a text names, from its position and usual size."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ SIZES_M = {
     "teddy": (0.4, 0.6),
     "vase": (0.3, 0.4),
 }
-"""The usual width and height of a kind, the width as the mean over the sides that it may show."""
+"""The usual width and height of each kind, in metres; the width is the mean over its sides."""
 
 
 @dataclass(frozen=True)
 class Box:
-    """A part of the picture, in shares of its width and height, from the upper left corner."""
+    """A rectangle in the picture, in fractions of its width and height, from the upper left corner."""
 
     what: str
     left: float
@@ -48,12 +48,12 @@ class Box:
     bottom: float
 
     def holds(self, across: float, down: float) -> bool:
-        """Whether a place in the picture lies within."""
+        """Whether a point of the picture lies inside."""
         return self.left <= across <= self.right and self.top <= down <= self.bottom
 
 
 def box_of(what: str, x: float, y: float, view: CameraView) -> Box | None:
-    """The box around a thing on the floor; None for a kind of unknown size, and for a thing out of view."""
+    """Return the box around a thing on the floor; None if its size is unknown or it is out of view."""
     size_m = SIZES_M.get(Thing.of(what).kind)
     foot, head = view.share_of(x, y, 0.0), view.share_of(x, y, size_m[1] if size_m else 0.0)
     if size_m is None or foot is None or head is None:

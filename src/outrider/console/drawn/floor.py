@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the top view is drawn from: where the robot went, and where its scan met something."""
+"""The data of the top view: the robot's trail, and where its scan has met something."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ MAX_CELLS = 20_000
 
 
 class FloorSketch:
-    """Grows with odometry and scans, up to a bound; gives what is new each time."""
+    """Grows with odometry and scans, up to a limit; each method returns what is new."""
 
     def __init__(self) -> None:
         self.points: list[tuple[float, float]] = []
         self.cells: set[tuple[int, int]] = set()
 
     def go(self, pose: Pose2D) -> tuple[tuple[float, float], ...]:
-        """The point to add to the trail, if the robot has moved. A full trail forgets its oldest half."""
+        """Return the point to add to the trail if the robot has moved. A full trail drops its oldest half."""
         point = (round(pose.x, 3), round(pose.y, 3))
         if self.points and pose.distance_to(*self.points[-1]) < POINT_EVERY_M:
             return ()
@@ -31,7 +31,7 @@ class FloorSketch:
         return (point,)
 
     def see(self, pose: Pose2D, scan: RangeScan) -> tuple[tuple[int, int], ...]:
-        """The cells in which this scan met something first."""
+        """Return the cells in which this scan is the first to meet something; none beyond MAX_CELLS."""
         met, lidar = set(), pose.compose(scan.mount)
         for index, range_m in enumerate(scan.ranges):
             if math.isfinite(range_m):

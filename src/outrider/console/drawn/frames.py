@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A picture as it goes to a page: its number in four bytes, then the JPEG."""
+"""Pictures as they are sent to a page: a number in four bytes, then the JPEG."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ def picture_frame(number: int, jpeg: bytes) -> bytes:
 
 
 def picture_number(frame: bytes) -> int:
-    """Returns the number of a picture that `picture_frame` has packed."""
+    """Returns the number in a frame that `picture_frame` has packed."""
     return int(_HEADER.unpack_from(frame)[0])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is where on the newest pictures: boxes around what a text names, and the floor."""
+"""Finds what is where in the newest pictures: boxes around what a text names, and the floor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from outrider.core.values import Pose2D
 
 KEPT = 64
 FARTHEST_M = 6.0
-"""Farther floor is a few rows of pixels below the horizon: a place there is no measurement."""
+"""Floor beyond this is only a few pixel rows below the horizon: too few to measure a position."""
 Placed = tuple[str, float, float]
 
 
@@ -25,14 +25,14 @@ class _Picture:
 
 
 class Pictures:
-    """Knows from where the newest pictures were taken, as long as it has a `lens` and their poses."""
+    """Keeps the view of each of the newest pictures, while `lens` and the robot's pose are known."""
 
     def __init__(self) -> None:
         self.lens: CameraModel | None = None
         self._kept: OrderedDict[int, _Picture] = OrderedDict()
 
     def take(self, number: int, pose: Pose2D | None, things: Iterable[Placed]) -> tuple[Box, ...]:
-        """The boxes on a new picture, which was taken at `pose`."""
+        """Return the boxes on a new picture, taken at `pose`, and keep its view."""
         if self.lens is None or pose is None:
             return ()
         view = CameraView(self.lens, pose)
@@ -43,7 +43,7 @@ class Pictures:
         return boxes
 
     def sentence(self, number: int, across: float, down: float) -> str:
-        """What is asked for by pointing at a place in a picture: a thing, or the floor; empty for neither."""
+        """Return the command for a point of a picture: to a thing, or to the floor; empty for neither."""
         picture = self._kept.get(number)
         if picture is None:
             return ""
@@ -56,5 +56,5 @@ class Pictures:
 
 
 def sentence_to_go(x: float, y: float) -> str:
-    """The sentence to go to a point of the floor, to the centimetre."""
+    """Return the sentence to go to a point of the floor, rounded to the centimetre."""
     return Go(round(x, 2), round(y, 2)).words

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The server's side of a connection: no client orders more work of the loop than a stop can wait for."""
+"""The server's side of a connection: bounds each client's work on the loop, so that stops are not delayed."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The server's side of connections, by HTTP or as a websocket, on which a client may send anything.
+"""The server's side of HTTP and websocket connections, on which a client may send anything.
 
-What comes by one of them is read in small pieces, each in a turn of its own. Of a websocket all frames are
-counted here, whole messages where they are read.
+Input is read in small pieces, one per turn of the event loop. All frames of a websocket are counted here,
+whole messages where they are read.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from outrider.console.protocols.pace import MAX_MESSAGES_PER_S, Pace
 from outrider.core.errors import ProtocolError
 
 READ_BYTES = 1024
-"""Of one connection in one turn of the event loop. 256 KiB of tiny parts would take most of a second."""
+"""Read from one connection per turn of the event loop. 256 KiB of tiny parts would take most of a second."""
 REST_S = 0.1
-"""For so long at most what came over a connection that broke is read, while all else waits."""
+"""The longest time, in seconds, for reading the rest of a broken connection while all else waits."""
 MAX_FRAMES_PER_S = 2 * MAX_MESSAGES_PER_S
-"""Pings and parts of messages too; more than messages, so that a page that says too much is told that."""
+"""Includes pings and fragments. Higher than the limit on messages, whose reason a page should receive."""
 UNREADABLE, GOODBYE_S = 1008, 1.0
 MOST_HEADERS = 128
 NO_LENGTH = (411, b"send the body whole, with a Content-Length")
@@ -34,27 +34,27 @@ TOO_MANY_HEADERS = (431, b"at most %d headers are taken" % MOST_HEADERS)
 
 
 class SmallReads(asyncio.BufferedProtocol):
-    """For a protocol that has a `transport` and takes bytes by `data_received`."""
+    """Reads in small pieces, for a protocol that has a `transport` and takes bytes by `data_received`."""
 
     transport: asyncio.Transport
 
     def data_received(self, data: bytes) -> None:
-        """Takes what has come."""
+        """Handles the bytes that have come."""
         raise NotImplementedError
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Returns where the next piece goes, which bounds its size."""
-        self._piece = memoryview(bytearray(READ_BYTES))  # a part of it is no copy, as TLS needs it
+        """Returns the buffer for the next piece, which bounds its size."""
+        self._piece = memoryview(bytearray(READ_BYTES))  # a slice of it is no copy, as TLS needs it
         return self._piece
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Hands the piece on; what comes after the end is dropped."""
+        """Passes the piece on; drops it once the transport is closing."""
         if not self.transport.is_closing():
             self.data_received(bytes(self._piece[:nbytes]))
 
 
 class WebSocketProtocol(WebSocketsSansIOProtocol, SmallReads):
-    """Uvicorn's, by websockets. A peer that sends more frames than a page does is told so, and closed."""
+    """Uvicorn's protocol on `websockets`. A peer that sends too many frames is closed with the reason."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -62,15 +62,17 @@ class WebSocketProtocol(WebSocketsSansIOProtocol, SmallReads):
         self._is_ended = False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Reads what came before the connection broke: a state that could no more be sent to a page that has
-        gone ends it, even if a stop from that page is still unread.
+        """Reads what came before the connection broke, which may hold a stop.
+
+        A state that cannot be sent to a page that has gone breaks the connection, even if a stop from that
+        page is still unread.
         """
         if exc is not None and not self._is_ended:
             self._read_rest()
         super().connection_lost(exc)
 
     def _read_rest(self) -> None:
-        """Of what is encrypted nothing more can be read."""
+        """Read the rest, for at most REST_S seconds; with TLS nothing more can be read."""
         if self.transport.get_extra_info("sslcontext") is not None:
             return
         until_s = time.monotonic() + REST_S
@@ -82,7 +84,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol, SmallReads):
                 self.data_received(piece)
 
     def handle_events(self) -> None:
-        """Acts on the frames that have come: what is a stop among too many is one."""
+        """Handles the frames that have come, then counts them: a stop among too many still counts."""
         num_frames = len(self.conn.events)
         super().handle_events()
         try:
@@ -91,11 +93,11 @@ class WebSocketProtocol(WebSocketsSansIOProtocol, SmallReads):
             self._end(str(error))
 
     def _end(self, reason: str) -> None:
-        """Says goodbye, and reads no frame more; who still sends would lose that goodbye to a closed door."""
+        """Send a close frame and drop later frames. The delayed close lets the peer still read the reason."""
         if self._is_ended or self.transport.is_closing():
             return
         self._is_ended = self.close_sent = True
-        self.conn.fail(UNREADABLE, reason)  # what comes from now on is dropped
+        self.conn.fail(UNREADABLE, reason)  # later input is dropped
         self.transport.write(b"".join(self.conn.data_to_send()))
         if self.close_timer is not None:
             self.close_timer.cancel()
@@ -104,10 +106,10 @@ class WebSocketProtocol(WebSocketsSansIOProtocol, SmallReads):
 
 
 class _Connection(h11.Connection):
-    """Takes no body in chunks, each of which costs as much as a request, and not many headers.
+    """Refuses chunked bodies, each chunk of which costs as much as a request, and too many headers.
 
-    An emergency stop needs no body: one in chunks is served, and the body is not read. `refusal`: what a
-    request that is not taken is answered.
+    An emergency stop needs no body: a chunked one is served, and its body is not read. `refusal` is the
+    answer to a request that is refused.
     """
 
     refusal: tuple[int, bytes] | None = None
@@ -143,8 +145,9 @@ class _Connection(h11.Connection):
 
 
 class HttpProtocol(H11Protocol, SmallReads):
-    """Uvicorn's, by h11. What breaks off within a request, or follows on one, is answered once, and one line
-    is logged of it: to the application at work on that request the client has gone.
+    """Uvicorn's protocol on h11. A request that breaks off, or follows another, is answered once.
+
+    One line is logged. An application that still handles a request of the connection sees a disconnect.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -152,7 +155,7 @@ class HttpProtocol(H11Protocol, SmallReads):
         self.conn: _Connection = _Connection(h11.SERVER)
 
     def send_400_response(self, msg: str) -> None:
-        """Answers that this is no HTTP, or what is not taken of it, and closes the connection."""
+        """Answers that this is not HTTP, or why the request is refused, and closes the connection."""
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.disconnected = True
             self.cycle.message_event.set()
@@ -171,7 +174,7 @@ class HttpProtocol(H11Protocol, SmallReads):
 
 
 def _without_trace(record: logging.LogRecord) -> bool:
-    """Leaves one line of a websocket text that is no UTF-8: the trace says nothing more of the client."""
+    """Reduce the log of a websocket text that is not UTF-8 to one line; return True, to keep the record."""
     if record.exc_info and isinstance(record.exc_info[1], UnicodeDecodeError):
         record.exc_info = record.exc_text = None
     return True

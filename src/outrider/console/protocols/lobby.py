@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accepted connections until they are served, in the order of what they ask for: a stop goes first.
+"""Queue of accepted connections until they are served; requests for a stop go first.
 
-To serve a connection takes some hundred times longer than to accept it. So who opens connections on end
-would have a stop wait behind hundreds of them, were they served as they come. Here the first bytes of each
-are looked at, and not taken; a connection that is closed without any costs next to nothing. What asks for a
-stop is never closed for another: where nothing else waits, none is taken in until one is served. With TLS the
-first bytes tell nothing, and all are served as they come.
+To serve a connection takes some hundred times longer than to accept it. In order of arrival, a client that
+keeps opening connections would make a stop wait behind hundreds of them. So the first bytes of each
+connection are peeked at, and stay unread; a connection that closes without any costs next to nothing. A
+request for a stop is never closed for another one: if nothing else waits, accepting pauses until one is
+served. With TLS the first bytes reveal nothing, and all connections are served in order.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 SERVED_AT_ONCE = 4
-"""In a turn of the loop: a request is read some turns later, and may not be dropped before for newer ones."""
+"""Per turn of the loop: a request is read some turns later, and must not be dropped for newer ones before."""
 LOOKED_AT_BYTES = 4096
 STOP = re.compile(rb"POST [^ ]*/e_stop[ ?]|POST .*\"stop\"", re.S)
-"""Of the console, or of agents: the latter name it in what they send."""
+"""Matches a stop sent to the console, or by an agent, whose request body names the tool."""
 
 
 @dataclass(eq=False)
@@ -36,25 +36,25 @@ class _Waiting:
 
 
 class Lobby:
-    """Keeps at most `room` connections; for a newer one closes the oldest of the peer that has the most here,
-    but none that asks for a stop.
+    """Keeps at most `room` connections: for a newer one, closes the oldest of the peer that has the most.
 
-    `serve(connection, peer)` is called for each, in the loop's thread as all methods are.
+    A connection that asks for a stop is never closed. `serve(connection, peer)` is called for each
+    connection. All methods run in the loop's thread.
     """
 
     def __init__(self, room: int, serve: Callable[[socket.socket, str], None]) -> None:
         self._room, self._serve = room, serve
         self._num_others = 0
         self._others: dict[str, dict[_Waiting, None]] = {}
-        """What asks for no stop, by its peer, the oldest first."""
+        """The connections that ask for no stop, by peer, oldest first."""
         self._stops: deque[_Waiting] = deque()
         self._order: deque[_Waiting] = deque()
-        """Of the others that have asked."""
+        """Of the others, those whose first bytes have come."""
         self._serving: asyncio.Handle | None = None
 
     @property
     def is_full(self) -> bool:
-        """Whether it is full of what asks for a stop."""
+        """Whether requests for a stop fill all the room."""
         return len(self._stops) >= self._room
 
     def add(self, accepted: socket.socket, peer: str) -> None:
@@ -68,20 +68,20 @@ class Lobby:
         self._look(waiting)
 
     def drop_one(self) -> bool:
-        """Closes the oldest of the most crowded peer that asks for no stop; returns whether there was any."""
+        """Closes the oldest connection, but no stop, of the most crowded peer. Returns whether it did."""
         most = max(self._others.values(), key=len, default=None)
         if most is not None:
             self._close(next(iter(most)))
         return most is not None
 
     def drop_since(self, since_s: float) -> None:
-        """Closes what has waited since before a time of the monotonic clock, in seconds."""
+        """Closes the others that have waited since before `since_s` (seconds of the monotonic clock)."""
         late = [one for some in self._others.values() for one in some if one.since_s < since_s]
         for waiting in late:
             self._close(waiting)
 
     def close(self) -> None:
-        """Closes all that wait."""
+        """Closes all waiting connections."""
         self.drop_since(math.inf)
         while self._stops:
             self._stops.popleft().socket.close()
@@ -123,7 +123,7 @@ class Lobby:
             self._serve_soon()
 
     def _next(self) -> _Waiting | None:
-        """The other that has waited longest, if that is still there."""
+        """Return the other connection that has waited longest; None if it was closed meanwhile."""
         waiting = self._order.popleft()
         if waiting not in self._others.get(waiting.peer, {}):
             return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What waits to be sent to one viewer: bounded, whatever the viewer's link does."""
+"""A bounded queue of what is to be sent to one viewer, however slow the viewer's link is."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ MAX_UNSEEN_PICTURES = 2
 
 
 class Mailbox:
-    """Events in order, of each kind of status only the newest, of pictures only the newest.
+    """Holds events in order, and only the newest status of each kind and the newest picture.
 
-    A picture is handed out only while at most one earlier one is on its way: on a slow link pictures are
-    dropped here, where it costs nothing, and not delayed in the network's buffers. For one event loop.
+    A picture is sent only while at most one earlier one is unacknowledged: on a slow link pictures are
+    dropped here, at no cost, and not delayed in the network's buffers. For one event loop.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Mailbox:
         self._closed = False
 
     def put(self, event: str) -> bool:
-        """Queue an event; False where too many are waiting already, and it is not taken."""
+        """Queue an event; return False without queueing it if MAX_EVENTS already wait."""
         if len(self._events) >= MAX_EVENTS:
             return False
         self._events.append(event)
@@ -35,41 +35,44 @@ class Mailbox:
         return True
 
     def put_first(self, event: str) -> None:
-        """In place of all events and status that wait."""
+        """Queue an event in place of all waiting events and statuses."""
         self._events.clear()
         self._latest.clear()
         self._events.append(event)
         self._wake.set()
 
     def put_latest(self, kind: str, status: str) -> None:
-        """In place of an older status of this kind that still waits."""
+        """Queue a status in place of a waiting one of the same kind."""
         self._latest[kind] = status
         self._wake.set()
 
     def drop_latest(self, kind: str) -> None:
-        """A status that still waits is out of date: it would be sent after the event that says so."""
+        """Discard a waiting status: it is out of date, and would be sent after the event that replaces it."""
         self._latest.pop(kind, None)
 
     def put_picture(self, number: int, frame: bytes) -> None:
-        """In place of an older picture that still waits."""
+        """Queue a picture in place of a waiting one."""
         if self._picture is not None:
             self.dropped_pictures += 1
         self._picture = (number, frame)
         self._wake.set()
 
     def on_seen(self, number: int) -> None:
-        """The viewer has this picture, and whatever was sent before it."""
+        """Record that the viewer has this picture, and all that were sent before it."""
         while self._unseen and self._unseen[0] <= number:
             self._unseen.popleft()
         self._wake.set()
 
     def close(self) -> None:
-        """`next` gives None from now on."""
+        """Make `next` return None from now on."""
         self._closed = True
         self._wake.set()
 
     async def next(self) -> str | bytes | None:
-        """What to send now: events first, then status, then a picture. Waits for something."""
+        """Wait for the next item and return it: events first, then statuses, then a picture.
+
+        None once closed.
+        """
         while not self._closed:
             frame = self._pop()
             if frame is not None:

@@ -39,7 +39,7 @@ UNKNOWN = "no robot of this name is let in at this relay"
 
 
 class RelayApp:
-    """Handlers around the robots of one relay. What they let through is what a console would take."""
+    """HTTP and websocket handlers for a relay's robots. They accept only what a console would accept."""
 
     def __init__(self, robots: Robots, access: Access, secure: bool, hello_s: float) -> None:
         self._robots, self._access, self._login = robots, access, Login(access, secure)
@@ -61,24 +61,24 @@ class RelayApp:
         return Guard(Starlette(routes=routes), self._access)
 
     async def list_page(self, request: Request) -> Response:
-        """Answers with the list of robots, or leads to the login."""
+        """Answers with the list of robots, or redirects to the login."""
         return self._login.page(request, "robots.html")
 
     async def robots(self, request: Request) -> Response:
-        """Answers with the names of the robots, and whether each is here."""
+        """Answers with the names of the robots, and whether each is connected."""
         if not self._login.knows(request):
             return RedirectResponse("/login", 303)
         return JSONResponse(self._robots.names())
 
     async def page(self, request: Request) -> Response:
-        """Answers with a robot's console, or leads to the login."""
+        """Answers with a robot's console, or redirects to the login."""
         known = self._login.knows(request)
         if known and self._robots.robot(request.path_params["robot"]) is None:
             return PlainTextResponse(UNKNOWN, 404)
         return self._login.page(request, "index.html")
 
     async def e_stop(self, request: Request) -> Response:
-        """Engages a robot's emergency stop, without a login. Only what the robot confirms is confirmed."""
+        """Engages a robot's emergency stop, without a login. Confirms it only if the robot does."""
         if not is_own_page(request):
             return PlainTextResponse("stop on this console's own page", 403)
         robot = self._robots.robot(request.path_params["robot"])
@@ -89,7 +89,7 @@ class RelayApp:
         return PlainTextResponse("the emergency stop does not reach the robot: use the robot's own", 503)
 
     async def socket(self, socket: WebSocket) -> None:
-        """Hands on what a page and its robot say; refuses a page that is not logged in."""
+        """Relays messages between a page and its robot; refuses a page that is not logged in."""
         if not await self._login.accept(socket):
             return
         channel = SocketChannel(socket, self._login)
@@ -102,7 +102,7 @@ class RelayApp:
 
 
 async def _relay(channel: SocketChannel, robot: RelayedRobot, hello_s: float) -> None:
-    """Stops go on before anything is asked of them; the rest within the login and the pace of a page."""
+    """Relay a page's messages: stops without a check of the login, others with it; limit their rate."""
     page, pace = robot.open(), Pace()
     sending = asyncio.create_task(_send_all(channel, robot, page))
     try:
@@ -122,7 +122,7 @@ async def _relay(channel: SocketChannel, robot: RelayedRobot, hello_s: float) ->
 
 
 async def _send_all(channel: SocketChannel, robot: RelayedRobot, page: RelayedPage) -> None:
-    """`send` waits while the page's link is full; the robot then waits too, as it is told."""
+    """Send a page its frames. While `send` waits for a full link, no acknowledgement goes to the robot."""
     with contextlib.suppress(WebSocketDisconnect, RuntimeError):
         while (frame := await page.next()) is not None:
             await channel.send(frame)
@@ -133,7 +133,7 @@ async def _send_all(channel: SocketChannel, robot: RelayedRobot, page: RelayedPa
 def serve_relay(link: RelayLink, settings: ConsoleSettings) -> WebServer:
     """Returns the running server of a relay's pages, which closes the link when it ends.
 
-    Raises ConfigError where the address cannot be served, or the token or certificate is not usable.
+    Raises ConfigError if the address cannot be served, or the token or certificate is not usable.
     """
     return WebServer(settings, partial(_opened, link, settings))
 

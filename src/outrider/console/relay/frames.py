@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a relay and a robot say to each other of the pages that are open at the relay.
+"""The frames between a relay and a robot, about the pages that are open at the relay.
 
-msgpack of a strict schema; the sizes are capped by the tunnel. Pages are numbered by the relay. The two meet
-it as the Protocols at the end of this file.
+They are msgpack with a strict schema; the tunnel limits their sizes. The relay numbers the pages. Both
+sides use the tunnel through the Protocols at the end of this file.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ from outrider.core.frames import Peer
 from outrider.core.values import LinkState
 
 BEAT_S = 0.5
-"""How often each side gives a sign of life."""
+"""Seconds between the heartbeats of each side."""
 SILENT_S = 2.0
-"""Who has said nothing for this long is gone."""
+"""A side counts as gone after this many seconds without a frame."""
 WINDOW, ACKNOWLEDGED = 32, 8
-"""Messages to one page that are on their way at most, and after how many the relay says that they went on."""
+"""How many messages to one page may be unacknowledged, and after how many the relay acknowledges."""
 KEPT_PICTURES = 4
-"""The newest that both sides know of: one of these need not cross again."""
+"""Both sides keep this many of the newest pictures; such a picture need not be sent again."""
 
 Page = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
 
 
 class _Frame(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
-    """The first element names the frame."""
+    """A frame; its first element names it."""
 
 
 class Beat(_Frame, frozen=True, tag="beat"):
-    """A sign of life."""
+    """A heartbeat of either side."""
 
 
 class Said(_Frame, frozen=True, tag="said"):
-    """A message of a page, as it came. The first one of a page opens it."""
+    """A message of a page, unchanged. The first message of a page opens it."""
 
     page: Page
     text: Annotated[str, msgspec.Meta(max_length=MAX_MESSAGE_BYTES)]
 
 
 class Passed(_Frame, frozen=True, tag="passed"):
-    """How many messages the relay has passed on to a page so far."""
+    """How many messages the relay has sent on to a page so far."""
 
     page: Page
     count: Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
@@ -58,13 +58,13 @@ class Gone(_Frame, frozen=True, tag="gone"):
 
 
 class Stop(_Frame, frozen=True, tag="stop"):
-    """Engage the emergency stop; `number` comes back."""
+    """Engage the emergency stop; the answer returns `number`."""
 
     number: Page
 
 
 class Taken(_Frame, frozen=True, tag="taken"):
-    """Another robot with this key is here already."""
+    """Another robot with this key is already connected."""
 
 
 class Told(_Frame, frozen=True, tag="told"):
@@ -75,21 +75,21 @@ class Told(_Frame, frozen=True, tag="told"):
 
 
 class Picture(_Frame, frozen=True, tag="picture"):
-    """A picture, which crosses once whatever the number of pages."""
+    """A picture, sent once whatever the number of pages."""
 
     number: Page
     content: bytes
 
 
 class Look(_Frame, frozen=True, tag="look"):
-    """A page is to be shown a picture that has crossed."""
+    """Show a page a picture that was already sent."""
 
     page: Page
     number: Page
 
 
 class End(_Frame, frozen=True, tag="end"):
-    """A page's connection is to be closed."""
+    """Close a page's connection."""
 
     page: Page
     code: Literal[1001, 1008, 1013, 4001, 4002]
@@ -111,17 +111,17 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 def pack(frame: ToRobot | ToRelay) -> bytes:
-    """Returns a frame as it crosses."""
+    """Returns a frame's bytes on the wire."""
     return _encoder.encode(frame)
 
 
 def read_at_robot(content: bytes) -> ToRobot:
-    """Returns a relay's frame. Raises ProtocolError where it is not exactly one of those above."""
+    """Parses a relay's frame. Raises ProtocolError unless it is exactly one of those above."""
     return _read(_to_robot, content)
 
 
 def read_at_relay(content: bytes) -> ToRelay:
-    """Returns a robot's frame. Raises ProtocolError where it is not exactly one of those above."""
+    """Parses a robot's frame. Raises ProtocolError unless it is exactly one of those above."""
     return _read(_to_relay, content)
 
 
@@ -133,53 +133,53 @@ def _read(decoder: msgspec.msgpack.Decoder[Any], content: bytes) -> Any:
 
 
 class Malformed:
-    """Logs what is no frame the first time, the second, the fourth and so on: it may come as a flood."""
+    """Logs malformed frames: the first, second, fourth and so on, because they may come as a flood."""
 
     def __init__(self) -> None:
         self._count = 0
 
     def tell(self, what: str) -> None:
-        """Another one has come."""
+        """Counts one more, and logs it if it is due."""
         self._count += 1
         if self._count & (self._count - 1) == 0:
             _log.warning("%s (%d so far)", what, self._count)
 
 
 class RobotLink(Protocol):
-    """A robot's end of the tunnel. Of one event loop."""
+    """A robot's end of the tunnel. For one event loop."""
 
     @property
     def state(self) -> LinkState:
         """Returns the state of the connection."""
 
     async def receive(self, urgent: bool) -> bytes:
-        """Returns the next message of the connection for stops, or of the other one."""
+        """Returns the next message of the connection for stops (`urgent`), or of the other one."""
 
     def send(self, message: bytes, urgent: bool = False) -> bool:
-        """Sends without blocking; False where it does not go through now."""
+        """Sends without blocking; returns False if the message cannot be sent now."""
 
     def close(self) -> None:
         """Closes the connections."""
 
 
 class RelayLink(Protocol):
-    """A relay's end of the tunnel. Of one event loop.
+    """A relay's end of the tunnel. For one event loop.
 
-    A peer is a robot's name, and a run of its connections.
+    A peer is a robot's name, and one run of its connections.
     """
 
     @property
     def robots(self) -> tuple[str, ...]:
-        """Returns the names of all robots that are let in."""
+        """Returns the names of all robots that may connect."""
 
     async def receive(self) -> tuple[Peer, bytes]:
         """Returns the next message of a robot."""
 
     def send(self, peer: Peer, message: bytes, urgent: bool = False) -> bool:
-        """Sends without blocking; False where it does not go through now."""
+        """Sends without blocking; returns False if the message cannot be sent now."""
 
     def end_revoked(self) -> None:
-        """Ends the connections of robots that are let in no more."""
+        """Ends the connections of robots that may no longer connect."""
 
     def close(self) -> None:
         """Closes the socket."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The robot's end of a relay: the relay's pages are viewers of the robot's own console.
 
-Who drives, what is stale and what a stop does is decided here, on the robot, as for any other page. Where the
-relay is lost, all its viewers are gone at once.
+The robot decides who drives, what is stale and what a stop does, as for any other page. If the relay is
+lost, all its viewers disconnect at once.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from outrider.core.frames import MAX_JPEG_BYTES
 from outrider.core.values import LinkState
 
 CONNECT_S = 10.0
-"""How long a relay may take to answer at first: its keys cross a slow link several times."""
+"""How long a relay may take for its first answer, in seconds: the handshake takes several round trips."""
 FULL_WAIT_S = 0.01
 MOST_WAITING = 256
 _log = logging.getLogger(__name__)
 
 
 class RobotEnd:
-    """Dials a relay for as long as the console serves, again whenever it is lost."""
+    """Dials a relay for as long as the console serves, and again whenever the connection is lost."""
 
     def __init__(self, dial: Callable[[], f.RobotLink]) -> None:
         self._dial = dial
@@ -41,18 +41,18 @@ class RobotEnd:
         self._is_taken = False
 
     async def run(self, console: Console) -> None:
-        """Serves the relay's pages, for ever."""
+        """Serves the relay's pages, forever."""
         while True:
             try:
                 link = self._dial()
-            except LinkError as error:  # no descriptors left, for now
+            except LinkError as error:  # such as no free file descriptor, for now
                 _log.warning("%s", error)
                 await asyncio.sleep(f.SILENT_S)
             else:
                 await self._serve(link, console)
 
     async def _serve(self, link: f.RobotLink, console: Console) -> None:
-        """One life of the link."""
+        """Serve one connection of the link, until the relay falls silent."""
         run = _Run(link, console)
         reading = [asyncio.create_task(run.read(urgent)) for urgent in (True, False)]
         try:
@@ -64,7 +64,7 @@ class RobotEnd:
             link.close()
 
     async def _watch(self, link: f.RobotLink, run: _Run) -> None:
-        """Give signs of life until the relay gives none."""
+        """Send heartbeats until the relay sends none."""
         begun_s = time.monotonic()
         while True:
             for urgent in (True, False):
@@ -78,7 +78,7 @@ class RobotEnd:
                 return
 
     def _tell(self, state: LinkState, answers: bool) -> None:
-        """Keeps the state; what is new in it is logged once, however often the relay is dialled in vain."""
+        """Keep the state, and log a change of it once, however often the relay is dialled in vain."""
         self.state = LinkState.CONNECTING if state is LinkState.CONNECTED and not answers else state
         if self.state in _WORDS and self.state is not self._said:
             self._said = self.state
@@ -109,8 +109,10 @@ _WORDS = {
 
 
 class _Run:
-    """One life of the link, with the pages that are open in it. `heard_s`: when the relay last spoke to this
-    robot; `is_taken`: another one with its key is there.
+    """One connection of the link, with its open pages.
+
+    `heard_s`: when the relay last sent this robot a frame. `is_taken`: another robot with its key is
+    connected.
     """
 
     def __init__(self, link: f.RobotLink, console: Console) -> None:
@@ -122,12 +124,12 @@ class _Run:
         self._malformed = f.Malformed()
 
     async def read(self, urgent: bool) -> None:
-        """Act on what comes by one of the two connections."""
+        """Act on the frames of one of the two connections."""
         while True:
             content = await self._link.receive(urgent)
             try:
                 frame = f.read_at_robot(content)
-                if not isinstance(frame, (f.Stop, f.Taken)):  # those are for a robot that is turned away
+                if not isinstance(frame, (f.Stop, f.Taken)):  # a robot that is turned away gets these, too
                     self.heard_s = time.monotonic()
                 self._receive(frame, urgent)
             except ProtocolError as error:
@@ -135,7 +137,7 @@ class _Run:
             await asyncio.sleep(0)
 
     async def end(self) -> None:
-        """All pages are gone."""
+        """Disconnect all pages."""
         tasks = [task for _, task in self._pages.values()]
         for channel, _ in list(self._pages.values()):
             channel.part()
@@ -154,7 +156,7 @@ class _Run:
             self._pages[frame.page][0].take(frame)
 
     def _say(self, said: f.Said, urgent: bool) -> None:
-        """A stop comes by both connections: whichever is first acts, be it before the page's hello."""
+        """Pass a page's message on. A stop comes on both connections: the first acts, even before a hello."""
         if said.page in self._pages:
             self._pages[said.page][0].say(said.text, urgent)
         elif urgent:
@@ -174,7 +176,7 @@ class _Run:
 
 
 class _PageChannel(Channel):
-    """To a page at the relay."""
+    """The channel to a page at the relay."""
 
     def __init__(self, page: int, link: f.RobotLink, pictures: deque[int]) -> None:
         self._page, self._link, self._pictures = page, link, pictures
@@ -184,7 +186,7 @@ class _PageChannel(Channel):
         self._news = asyncio.Event()
 
     def say(self, text: str, first: bool) -> None:
-        """The page has said this; what is urgent comes before what waits."""
+        """Queue a message of the page, an urgent one first; too many waiting messages close the page."""
         if len(self._texts) >= MOST_WAITING and not first:
             self.part()
         elif first:
@@ -194,7 +196,7 @@ class _PageChannel(Channel):
         self._news.set()
 
     def take(self, frame: f.Passed | f.Gone) -> None:
-        """The relay tells of the page."""
+        """Act on what the relay reports of the page."""
         if isinstance(frame, f.Gone):
             self.part()
         else:
@@ -202,7 +204,7 @@ class _PageChannel(Channel):
             self._news.set()
 
     def part(self) -> None:
-        """The page has gone."""
+        """Mark the page as gone."""
         self._gone = True
         self._news.set()
 
@@ -225,7 +227,7 @@ class _PageChannel(Channel):
         self.part()
 
     def may_speak(self) -> bool:
-        """The relay asks for the login."""
+        """Return True: the relay checks the login."""
         return True
 
     async def _show(self, picture: bytes) -> None:

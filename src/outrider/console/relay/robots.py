@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The robots of a relay, and the pages that are open for each. Lives on one event loop."""
+"""The robots of a relay, and the open pages of each. Lives on one event loop."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from outrider.core.errors import ProtocolError
 from outrider.core.frames import Peer
 
 STOP_S = 1.0
-"""A stop that the robot has not confirmed within this has not reached it."""
+"""A stop that the robot has not confirmed within this many seconds counts as not received."""
 KEPT_RUNS, KEPT_KNOCKS = 64, 4
 NOT_HERE = "the robot is not connected to this relay"
 _log = logging.getLogger(__name__)
 
 
 class RelayedPage:
-    """One open page: what it is to be sent, until it is closed with `code` and `reason`."""
+    """One open page: the frames to send it, until it is closed with `code` and `reason`."""
 
     def __init__(self, number: int) -> None:
         self.number, self.passed = number, 0
@@ -33,14 +33,14 @@ class RelayedPage:
         self._news = asyncio.Event()
 
     def put(self, frame: str | bytes) -> None:
-        """Has a frame sent. A robot that does not keep to the window loses the page."""
+        """Queues a frame. If the robot exceeds the window, closes the page."""
         if len(self._frames) > f.WINDOW:
             self.close(GOING, "the robot said too much at once")
         self._frames.append(frame)
         self._news.set()
 
     def close(self, code: int, reason: str) -> None:
-        """Has the connection closed, for the first reason that is given."""
+        """Closes the connection; only the first reason counts."""
         if not self._closed:
             self._closed, self.code, self.reason = True, code, reason
             self._news.set()
@@ -56,10 +56,10 @@ class RelayedPage:
 
 
 class RelayedRobot:
-    """One robot, which is here or not, as the run of its connections tells that gives signs of life.
+    """One robot, connected or not, by the heartbeats of its current run of connections.
 
-    Another run takes its place once it is silent. One that knocks for longer than a robot needs to start
-    again is another robot with the same key: it is told so, and a stop is for both.
+    Another run replaces it once it falls silent. A run that still knocks after the time a restart takes is
+    another robot with the same key: it is sent `Taken`, and a stop goes to both.
     """
 
     def __init__(self, link: f.RelayLink, clock: Callable[[], float]) -> None:
@@ -76,22 +76,22 @@ class RelayedRobot:
 
     @property
     def is_here(self) -> bool:
-        """Whether the robot has given a sign of life just now."""
+        """Whether a frame of the robot has come within the last SILENT_S seconds."""
         return self._peer is not None and self._clock() - self._heard_s < f.SILENT_S
 
     # What pages do.
 
     def open(self) -> RelayedPage:
-        """Returns a new page; its first message tells the robot of it."""
+        """Returns a new page; its first message announces it to the robot."""
         page = RelayedPage(next(self._numbers))
         self._pages[page.number] = page
         return page
 
     def say(self, page: RelayedPage, text: str, urgent: bool) -> None:
-        """Hands a page's message on; a stop by both connections, and first by the one that nothing else uses.
+        """Sends a page's message on; a stop over both connections, first over the one kept free for stops.
 
-        A robot that does not keep up loses the page: what is said late moves nothing. Who knocks, and knows
-        no page, stops too.
+        If the robot does not keep up, the page is closed: a late message must move nothing. A stop also
+        goes to all knocking runs, as an emergency stop, because they do not know the page.
         """
         said = f.Said(page.number, text)
         if urgent:
@@ -101,18 +101,18 @@ class RelayedRobot:
             page.close(GOING, "the robot does not keep up")
 
     def on_passed(self, page: RelayedPage) -> None:
-        """One more frame has gone to the page; the robot is told from time to time."""
+        """Counts one more frame sent to the page; acknowledges every few frames."""
         page.passed += 1
         if page.passed % f.ACKNOWLEDGED == 0:
             self._send(f.Passed(page.number, page.passed))
 
     def part(self, page: RelayedPage) -> None:
-        """A page has gone."""
+        """Removes a page that has gone."""
         if self._pages.pop(page.number, None) is not None:
             self._send(f.Gone(page.number))
 
     async def e_stop(self) -> bool:
-        """Whether the robot has confirmed the emergency stop, which goes to all connections, at each call."""
+        """Send an emergency stop over all connections; return whether the robot confirmed it."""
         number, stopped = next(self._numbers), asyncio.get_running_loop().create_future()
         self._stop(number, *filter(None, (self._peer, *self._knocks)))
         if not self.is_here:
@@ -127,7 +127,7 @@ class RelayedRobot:
     # What the robot does.
 
     def receive(self, peer: Peer, frame: f.ToRelay) -> None:
-        """Act on a robot's frame."""
+        """Acts on a robot's frame."""
         if peer != self._peer:
             if not isinstance(frame, f.Beat) or peer.route in self._ended:
                 return
@@ -144,7 +144,7 @@ class RelayedRobot:
             self._to_page(self._pages[frame.page], frame)
 
     def look(self) -> None:
-        """Give a sign of life, and close the pages of a robot that gives none."""
+        """Send heartbeats, and close the pages of a robot that sends none."""
         if self._peer is None:
             return
         if self.is_here:
@@ -154,7 +154,7 @@ class RelayedRobot:
             self._leave("gives no sign of life")
 
     def _knock(self, peer: Peer) -> None:
-        """Another run, while this one gives signs of life."""
+        """Handle a heartbeat of another run, while the current one is alive."""
         self._tell_of_stop(peer)
         now_s, is_new = self._clock(), peer not in self._knocks
         since_s = self._knocks.setdefault(peer, now_s)
@@ -203,13 +203,13 @@ class RelayedRobot:
             self.on_passed(page)
 
     def _on_stopped(self, number: int) -> None:
-        """Confirms the stops before it as well, which may have been lost."""
+        """Confirm earlier stops as well, whose confirmations may have been lost."""
         for asked, stopped in self._stopping.items():
             if asked <= number and not stopped.done():
                 stopped.set_result(None)
 
     def _tell_of_stop(self, peer: Peer) -> None:
-        """A stop that is under way is for a connection too that comes after it."""
+        """Send a pending stop to a run that has just come."""
         if self._stopping:
             self._stop(max(self._stopping), peer)
 
@@ -232,17 +232,17 @@ class Robots:
         self._malformed = f.Malformed()
 
     def names(self) -> dict[str, bool]:
-        """Returns every robot that is let in, and whether it is here."""
+        """Returns every robot that may connect, and whether it is connected."""
         return {name: name in self._robots and self._robots[name].is_here for name in self._link.robots}
 
     def robot(self, name: str) -> RelayedRobot | None:
-        """Returns the robot of a name; None where no robot that is let in has it."""
+        """Returns the robot of a name; None if no robot that may connect has it."""
         if name not in self._link.robots:
             return None
         return self._robots.setdefault(name, RelayedRobot(self._link, self._clock))
 
     async def read(self) -> None:
-        """Act on what robots send, for ever."""
+        """Acts on what robots send, forever."""
         while True:
             peer, content = await self._link.receive()
             robot = self.robot(peer.user)
@@ -254,7 +254,7 @@ class Robots:
             await asyncio.sleep(0)
 
     async def look(self) -> None:
-        """Give signs of life, and look after the robots', for ever."""
+        """Sends heartbeats, and checks those of the robots, forever."""
         while True:
             await asyncio.sleep(f.BEAT_S)
             self._link.end_revoked()

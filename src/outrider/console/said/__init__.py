@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sentences that pages and agents say, read beside the event loop."""
+"""Sentences that pages and agents say, read outside the event loop."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads sentences in a thread beside the event loop: a strange one takes long, and no stop waits for it."""
+"""Reads sentences in a thread, outside the event loop: an odd one takes long, and no stop waits for it."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from outrider.core.language.sentences.stops import left_by_a_stop, read_phrases,
 from outrider.core.language.words.phrasebook import stop_words
 
 READ_S = 2.0
-"""What has not been read for this long is not read any more."""
+"""The timeout of a sentence's reading, in seconds."""
 _SIGNS = ".,!?¡¿"
 
 
 def is_plain_stop(sentence: str) -> bool:
-    """Whether a sentence is of stop words alone: that is known at once, without reading."""
+    """Whether a sentence has only stop words, which is known at once, without reading it."""
     words = [word.strip(_SIGNS) for word in sentence.casefold().split()]
     return bool(words) and stop_words().issuperset(words)
 
 
 class SentenceReader:
-    """One thread; of the sentences that wait the shortest is read first, for `read_s`. For one event loop."""
+    """Reads in one thread, shortest waiting sentence first, with a timeout `read_s`. For one event loop."""
 
     def __init__(self, read_s: float) -> None:
         self._read_s = read_s
@@ -34,7 +34,7 @@ class SentenceReader:
         read_phrases()
 
     async def says_to_stop(self, sentence: str) -> bool:
-        """Whether a sentence orders a stop. Raises TimeoutError where that takes too long to tell."""
+        """Whether a sentence orders a stop. Raises TimeoutError if that is not known within `read_s`."""
         loop = asyncio.get_running_loop()
         read: asyncio.Future[bool] = loop.create_future()
         heapq.heappush(self._waiting, (len(sentence), next(self._numbers), sentence, read))
@@ -46,11 +46,11 @@ class SentenceReader:
             raise TimeoutError("the sentence takes too long to read") from None
 
     async def left_by_a_stop(self, sentence: str) -> str:
-        """What is to be told of the rest of a sentence that orders a stop; empty where there is none."""
+        """Return what to report about the rest of a sentence that orders a stop; empty for no rest."""
         return await asyncio.get_running_loop().run_in_executor(self._worker, left_by_a_stop, sentence)
 
     def close(self) -> None:
-        """Read no further."""
+        """Stop reading sentences."""
         if self._task is not None:
             self._task.cancel()
         self._worker.shutdown(wait=False, cancel_futures=True)

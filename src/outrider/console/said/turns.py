@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one page says acts in its order, though its sentences are read beside the event loop."""
+"""Keeps the messages of each page in order, though sentences are read outside the event loop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from outrider.console.said.reading import SentenceReader, is_plain_stop
 from outrider.core.language.sentences.stops import begins_to_stand, begins_with_a_stop
 
 MOST_SENTENCES = 4
-"""Of one page, that are read or wait for it."""
+"""Sentences of one page that may be read or wait at once."""
 IN_DOUBT = "in doubt the robot stands"
 TOO_MANY = f"{MOST_SENTENCES} sentences of this page are still being read: wait; {IN_DOUBT}"
 TOO_LONG = "this could not be read within {:g} s: say it in other words; " + IN_DOUBT
@@ -30,14 +30,15 @@ _Viewer = TypeVar("_Viewer", bound=_Speaker)
 
 
 def _nothing() -> None:
-    """What is left of what a page that has gone has said."""
+    """Do nothing, in place of the action of a page that has gone."""
 
 
 @dataclass(eq=False)
 class _Turn:
-    """`read` is whether the sentence may be followed; None for what is no sentence.
+    """One action of a page, in its turn.
 
-    `left` is what is done in place of `act` where the page has gone meanwhile.
+    `read` gives whether the sentence may be followed; None if the action is no sentence. `left` is done in
+    place of `act` if the page has gone meanwhile.
     """
 
     act: Callable[[], object]
@@ -47,13 +48,15 @@ class _Turn:
 
 
 class Turns(Generic[_Viewer]):
-    """`on_stop` is called for a sentence that orders a stop as soon as it has been read, `on_command` for any
-    other in its turn, `warn` with why one is not followed, as when it is not read within `read_s`. Lives on
-    one event loop.
+    """Runs the actions of each page in order. Lives on one event loop.
 
-    What begins with a stop and is not begun, as `on_command` returns or as its page has gone, is a stop at
-    least; so is a person's "wait", whereas an agent that waits lets persons go on. A stop that leaves the
-    rest of its sentence undone is warned of too.
+    `on_stop` is called for a sentence that orders a stop as soon as it has been read, `on_command` for any
+    other in its turn. `warn` is called with the reason why a sentence is not followed, such as a timeout of
+    `read_s`.
+
+    A sentence that begins with a stop and is not begun, because `on_command` returns False or its page has
+    gone, is still a stop. So is a person's "wait"; an agent's "wait" lets persons continue. If a stop
+    leaves the rest of its sentence undone, `warn` says so.
     """
 
     def __init__(
@@ -69,7 +72,7 @@ class Turns(Generic[_Viewer]):
         self._tasks: set[asyncio.Task[None]] = set()
 
     def say(self, viewer: _Viewer, sentence: str) -> None:
-        """A page says a sentence. One that might be a stop, and is not read, counts as one."""
+        """Takes a sentence of a page. A sentence beyond MOST_SENTENCES is not read, and counts as a stop."""
         if is_plain_stop(sentence):
             self._on_stop(viewer)
         elif sum(turn.read is not None for turn in self._turns.get(viewer, ())) >= MOST_SENTENCES:
@@ -81,14 +84,14 @@ class Turns(Generic[_Viewer]):
             self._add(viewer, _Turn(partial(self._follow, viewer, sentence), read, stand))
 
     def follow(self, viewer: _Viewer, act: Callable[[], object]) -> None:
-        """Acts, once all has that the page said before."""
+        """Runs `act` once all earlier actions of the page have run."""
         if viewer in self._turns:
             self._add(viewer, _Turn(act))
         else:
             act()
 
     def stop(self) -> None:
-        """There has been a stop: sentences said before it are followed no more, and their pages told so."""
+        """Voids the sentences said before a stop, and warns their pages."""
         for viewer, turns in self._turns.items():
             for turn in turns:
                 if turn.read is not None and not turn.is_void and turn.read is not asyncio.current_task():
@@ -96,12 +99,12 @@ class Turns(Generic[_Viewer]):
                     self._warn(viewer, STOPPED)
 
     def part(self, viewer: _Viewer) -> None:
-        """A page has gone: of what it has said only stops still count."""
+        """Handles a page that has gone: of what it has said, only stops still count."""
         for turn in self._turns.get(viewer, ()):
             turn.act = turn.left
 
     def close(self) -> None:
-        """Read no further."""
+        """Stops reading sentences."""
         for task in self._tasks:
             task.cancel()
         self._reader.close()
@@ -140,7 +143,7 @@ class Turns(Generic[_Viewer]):
             self._on_stop(viewer)
 
     async def _may_follow(self, viewer: _Viewer, sentence: str) -> bool:
-        """Whether a sentence orders no stop; one that does has its stop now."""
+        """Whether a sentence orders no stop; if it orders one, stops now."""
         try:
             if not await self._reader.says_to_stop(sentence):
                 return True

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers aloud: a page asks for one that it was told, and gets its sound, which is made on this machine.
+"""Answers aloud: a page asks for one that it received, and gets its sound, made on this machine.
 
-Lives on one event loop; the engine is called in one thread beside it.
+Lives on one event loop; the engine is called in a separate thread.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ _Viewer = TypeVar("_Viewer", bound=Speaker)
 
 
 class SpokenAnswers(Generic[_Viewer]):
-    """Synthesizes one text at a time; of each viewer the newest waits. `tell` is called with a text's sound,
-    or with why it has none.
+    """Synthesizes one text at a time; only the newest text of each viewer waits.
+
+    `tell` is called with a text's sound, or with the reason why it has none.
     """
 
     def __init__(self, engine: TtsEngine | None, tell: Callable[[_Viewer, s.Spoken], None]) -> None:
@@ -45,11 +46,11 @@ class SpokenAnswers(Generic[_Viewer]):
             self._task = asyncio.get_running_loop().create_task(self._speak_all(self._engine))
 
     def part(self, viewer: _Viewer) -> None:
-        """A viewer has gone: nothing waits for it any more."""
+        """Discard the waiting text of a viewer that has gone."""
         self._waiting.pop(viewer, None)
 
     def close(self) -> None:
-        """Speak no further."""
+        """Stop speaking, and discard waiting texts."""
         self._waiting.clear()
         if self._task is not None:
             self._task.cancel()
@@ -65,5 +66,5 @@ class SpokenAnswers(Generic[_Viewer]):
                 self._tell(viewer, s.Spoken(sound))
             except OutriderError as error:
                 self._tell(viewer, s.Spoken(note=str(error)))
-            except Exception as error:  # of an engine that is not ours
+            except Exception as error:  # of a third-party engine
                 self._tell(viewer, s.Spoken(note=BROKEN.format(type(error).__name__, error)))

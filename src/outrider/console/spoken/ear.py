@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Push to talk: a viewer's microphone to a speech engine, and the sentence back to that viewer alone.
+"""Push to talk: a viewer's microphone goes to a speech engine, and the sentence back to that viewer.
 
-Lives on one event loop; the engine is called in one thread beside it. What was heard moves nothing: the page
-shows it, and a person sends it. Only a stop acts at once; the sentence is heard to its end all the same, for
-nobody may have said that stop. What is dropped, as its speaker begins anew or goes, is heard for a stop all
-the same.
+Lives on one event loop; the engine is called in a separate thread. A recognised sentence moves nothing: the
+page shows it, and a person sends it. Only a stop acts at once; the sentence is still recognised to its end,
+because the stop may be misrecognised. An utterance is dropped if its speaker begins anew or goes, but a
+stop in it still counts.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from outrider.core.hearing import BYTES_A_SECOND, AsrEngine
 from outrider.core.language.sentences.stops import begins_to_stand, left_by_a_stop, says_to_stop
 
 LONGEST_S = 15.0
-"""What is said for longer is cut off here: of sound, and of time since a speaker began."""
+"""The longest utterance in seconds, both of sound and of time since its speaker began."""
 SILENCE_S = 2.0
-"""A microphone that sends nothing for this long has died."""
+"""A microphone that sends nothing for this many seconds has failed."""
 MOST_UNHEARD = 4
-"""Utterances that are heard or wait for it: one more could be a stop."""
+"""Utterances that may be in recognition or wait for it; a further one counts as a stop."""
 NO_ENGINE = "nobody listens here: start the console with --speech moonshine (extra voice)"
 NO_WORDS = "no words were heard: hold the button while you speak"
 TOO_LONG = "at most {:g} s are heard at once: say less"
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class Speaker(Protocol):
-    """Who speaks: a person, or an agent."""
+    """The speaker of an utterance: a person or an agent."""
 
     is_agent: bool
 
@@ -50,7 +50,7 @@ _Viewer = TypeVar("_Viewer", bound=Speaker)
 
 @dataclass(eq=False)
 class _Press(Generic[_Viewer]):
-    """What a viewer says from one press of its button, and until when it may."""
+    """The utterance of one press of a viewer's button, and the loop time at which it is cut off."""
 
     viewer: _Viewer
     number: int
@@ -63,28 +63,29 @@ class _Press(Generic[_Viewer]):
     wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     def take(self, samples: bytes) -> None:
-        """More sound."""
+        """Add sound to the utterance."""
         self.received += len(samples)
         self.pending += samples
         self.wake.set()
 
     def end(self) -> None:
-        """What comes after the end belongs to no utterance."""
+        """End the utterance; later sound belongs to none."""
         self.is_ended = True
         self.wake.set()
 
     def cut(self) -> None:
-        """The speaker has had all the sound or time there is."""
+        """End the utterance at the limit of sound or time."""
         if not self.is_ended:
             self.is_cut = True
             self.end()
 
 
 class Ear(Generic[_Viewer]):
-    """One utterance at a time, of whichever person began first.
+    """Recognises one utterance at a time, of the person who began first.
 
-    `on_stop` is called for a stop heard, `tell` with what else was heard, of at most `longest` characters, or
-    with why nothing was. At most `longest_s` are heard; a microphone has died that is silent for `silence_s`.
+    `on_stop` is called for a recognised stop. `tell` is called with the sentence, of at most `longest`
+    characters, or with the reason why there is none. An utterance has at most `longest_s` seconds; a
+    microphone that is silent for `silence_s` seconds has failed.
     """
 
     def __init__(
@@ -113,12 +114,12 @@ class Ear(Generic[_Viewer]):
             self._take(self._press, message)
 
     def part(self, viewer: _Viewer) -> None:
-        """A viewer has gone: of what it said only a stop still counts."""
+        """Handle a viewer that has gone: of what it said, only a stop still counts."""
         if self._press is not None and viewer is self._press.viewer:
             self._drop(self._press)
 
     def close(self) -> None:
-        """Hear no further."""
+        """Stop recognising speech."""
         for task in self._tasks:
             task.cancel()
         self._worker.shutdown(wait=False, cancel_futures=True)
@@ -133,7 +134,7 @@ class Ear(Generic[_Viewer]):
             if self._press.viewer is not viewer:
                 self._tell(viewer, s.Heard(note=TAKEN, press=number))
                 return
-            until_s = self._press.until_s  # who begins again meanwhile has no more time for it
+            until_s = self._press.until_s  # pressing again gives no more time
             self._drop(self._press)
         if len(self._tasks) >= MOST_UNHEARD:
             self._on_stop(viewer)
@@ -160,7 +161,7 @@ class Ear(Generic[_Viewer]):
         press.end()
 
     async def _hear(self, press: _Press[_Viewer], engine: AsrEngine) -> None:
-        """The whole of one utterance, and what the viewer is told of it."""
+        """Recognise one utterance, and send the result to its viewer."""
         sentence, note = "", ""
         limit = asyncio.get_running_loop().call_at(press.until_s, press.cut)
         try:
@@ -169,7 +170,7 @@ class Ear(Generic[_Viewer]):
                     sentence, note = await self._sentence(press, engine)
         except OutriderError as error:
             note = str(error)
-        except Exception as error:  # of an engine that is not ours
+        except Exception as error:  # of a third-party engine
             note = BROKEN.format(type(error).__name__, error)
         finally:
             limit.cancel()
@@ -207,7 +208,7 @@ class Ear(Generic[_Viewer]):
         return self._judged(sentence, has_stopped, press.is_cut)
 
     def _judged(self, sentence: str, has_stopped: bool, is_cut: bool) -> tuple[str, str]:
-        """The sentence that is still to be sent, and what is to be said of it."""
+        """Return the sentence that remains to be sent, and a note on it."""
         if is_cut:
             return sentence, TOO_LONG.format(self._longest_s)
         return sentence, STOPPED_BEFORE if has_stopped else "" if sentence else NO_WORDS

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What page and server say to each other of speech: sound of a microphone, what was heard, answers aloud."""
+"""Messages about speech between page and server: microphone sound, sentences, spoken answers."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Annotated
 import msgspec
 
 MAX_SAMPLE_BYTES = 1280
-"""Of sound in one message: 40 ms."""
+"""Bytes of sound in one message: 40 ms."""
 MAX_SPOKEN_CHARACTERS = 300
 
 
 class _FromPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="do"):
-    """As `console.messages` has them."""
+    """A message of the page, as in `console.messages`."""
 
 
 class Listen(_FromPage, frozen=True, tag="listen"):
-    """A person begins to speak, by the press of this number, which comes back with what was heard."""
+    """A person begins to speak. `press` numbers the press of the button; the answer returns it."""
 
     press: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 0
 
 
 class Samples(_FromPage, frozen=True, tag="samples"):
-    """The next sound of the microphone, in the form of `core.hearing`, in base64."""
+    """The next sound of the microphone, in the format of `core.hearing`, in base64."""
 
     samples: Annotated[bytes, msgspec.Meta(min_length=1, max_length=MAX_SAMPLE_BYTES)]
 
@@ -40,8 +40,9 @@ class Speak(_FromPage, frozen=True, tag="speak"):
 
 
 class Heard(msgspec.Struct, frozen=True, tag_field="is", tag="heard"):
-    """What the person at this page said, to be corrected and sent; a stop that is heard before its end is not
-    `is_whole`. `note`: what else there is to say.
+    """What the person at this page said, to be corrected and sent.
+
+    `is_whole` is False for a stop that is recognised before the end. `note` says what else there is to say.
     """
 
     text: str = ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The emulated link and the decoding strategy: what is in force, offered, and asked for; pure."""
+"""The emulated link and the decoding strategy: in force, offered, and requested. Without I/O."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Name = Annotated[str, msgspec.Meta(max_length=64)]
 
 
 class Switch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="switch"):
-    """Ask for another link or strategy; an empty name leaves it.
+    """Request another link or strategy; an empty name means no change.
 
-    `rtt_ms` is the link's shortest round trip: 0 for its own where a link is named, else for no change.
+    `rtt_ms` is the link's minimum round trip: 0 means the named link's own, or no change if none is named.
     """
 
     link: Name = ""
@@ -24,18 +24,18 @@ class Switch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field=
 
     @property
     def words(self) -> str:
-        """Returns what is asked for, for the journal."""
+        """Returns the request in words, for the journal."""
         rtt = f"{self.rtt_ms:g} ms" if self.rtt_ms else ""
         return " ".join(filter(None, ("link" if self.asks_link else "", self.link, rtt, self.strategy)))
 
     @property
     def asks_link(self) -> bool:
-        """Whether another link is asked for."""
+        """Whether another link is requested."""
         return bool(self.link or self.rtt_ms)
 
 
 class Switches(msgspec.Struct, frozen=True, tag_field="is", tag="switches"):
-    """What is offered and in force. Where no link is emulated `link` is empty, and links are not offered."""
+    """What is offered and in force. If no link is emulated, `link` is empty and no links are offered."""
 
     link: str = ""
     rtt_ms: float = 0.0
@@ -45,7 +45,7 @@ class Switches(msgspec.Struct, frozen=True, tag_field="is", tag="switches"):
     strategies: tuple[str, ...] = ()
 
     def refusal(self, asked: Switch) -> str:
-        """Returns why something cannot be switched to, or nothing."""
+        """Returns why a switch is refused; empty if it is not."""
         return (self._link_refusal(asked) if asked.asks_link else "") or (
             self._strategy_refusal(asked.strategy) if asked.strategy else ""
         )

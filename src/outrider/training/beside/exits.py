@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Early exits of a trained target: adapters fitted to its own last layer, everything else frozen.
+"""Early exits of a trained target: adapters fitted to its own last layer; everything else is frozen.
 
-As in Venkatesha et al. (FSD), section 3 and figure 3, each adapter sees one layer's output and speaks through
-the frozen LM head; here it is linear, and learns the target's own distribution over a shortlist.
+As in Venkatesha et al. (FSD), section 3 and figure 3, each adapter reads one layer's output and uses the
+frozen LM head. Here it is linear, and learns the target's own distribution over a shortlist.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ BATCH_TOKENS = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class ExitsConfig(FitConfig):
-    """`layers`: after which decoder layers, counted from 1; none given, after each but the last."""
+    """How exits are fitted. `layers` are the decoder layers to exit after, from 1; none: all but the last."""
 
     layers: tuple[int, ...] = field(default=(), kw_only=False)
     rank: int = 64
@@ -49,7 +49,7 @@ class ExitsConfig(FitConfig):
 class TrainedExits:
     """`down` (E, width, rank) and `up` (E, rank, width) for `layers`; `token_ids` (S,), ascending.
 
-    `figures` are for the card; agreement and coverage are on a shard that training did not see.
+    `figures` are for the card; agreement and coverage are measured on a shard not used in training.
     """
 
     layers: tuple[int, ...]
@@ -60,12 +60,14 @@ class TrainedExits:
 
 
 class ExitNetwork(nn.Module):
-    """All exits side by side. With u a layer's output at a root mean square of 1, an exit's logits are
-    head @ (norm_weight * u + u @ down @ up).
+    """All exits in parallel, on a shortlist of S tokens.
+
+    With u a layer's output scaled to a root mean square of 1, an exit's logits are head @ (norm_weight * u
+    + u @ down @ up).
     """
 
     def __init__(self, backbone: Backbone, token_ids: Tensor, num_exits: int, rank: int) -> None:
-        """Raises ConfigError for a rank that no matrix of the model's width has."""
+        """Raises ConfigError if the rank exceeds the model's width."""
         super().__init__()
         self._head = backbone.head[token_ids]
         width = self._head.shape[1]
@@ -76,21 +78,21 @@ class ExitNetwork(nn.Module):
         self._norm = backbone.norm
 
     def forward(self, outputs: Tensor) -> Tensor:
-        """Logits (E, K, S) of the exits from their layers' outputs (E, K, width)."""
+        """Return the logits (E, K, S) of the exits from their layers' outputs (E, K, width)."""
         unit = functional.rms_norm(outputs, outputs.shape[-1:], eps=self._norm.variance_epsilon)
         return (self._norm.weight * unit + unit @ self.down @ self.up) @ self._head.T
 
     def loss(self, states: Tensor) -> Tensor:
-        """Cross-entropy to the target's distribution over the shortlist, summed over the exits."""
+        """Return the cross-entropy to the target's distribution over the shortlist, summed over the exits."""
         target = functional.log_softmax(self._norm(states[-1]) @ self._head.T, dim=-1)
         exits = functional.log_softmax(self(states[:-1]), dim=-1)
         return -(target.exp() * exits).sum(-1).mean(-1).sum()
 
 
 def train_exits(backbone: Backbone, data: Path, config: ExitsConfig) -> TrainedExits:
-    """Fit exits of a model: minutes on one core for the small one, so a run is not resumed.
+    """Fit exits to a model. A run is not resumed: for the small model it takes minutes on one core.
 
-    Raises ConfigError for layers the model does not have, too little data, or a run that diverges.
+    Raises ConfigError for layers that the model does not have, too little data, or a run that diverges.
     """
     paths = paths_to_fit(data)
     torch.manual_seed(config.seed)
@@ -125,7 +127,7 @@ def _checked_layers(layers: tuple[int, ...], num_layers: int) -> tuple[int, ...]
 
 @torch.no_grad()
 def _assess(backbone: Backbone, adapters: ExitNetwork, token_ids: Tensor, states: Tensor) -> dict[str, Any]:
-    """How often the target's own token is on the shortlist, and how often each exit chooses it."""
+    """Return how often the shortlist holds the target's own token, and how often each exit chooses it."""
     choices = backbone.choices(states[-1])
     agreement = (token_ids[adapters(states[:-1]).argmax(-1)] == choices).float().mean(-1)
     return {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trained target whose states small networks beside it are fitted to, everything of it frozen.
+"""A trained target, frozen, to whose states small networks are fitted.
 
-Frames come in rounds: gather the states of some, fit on them, forget them. So memory stays bounded.
+Frames come in rounds: the states of some frames are gathered, fitted on, and freed. So memory is bounded.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ ANSWER_SHARE, PROMPT_SHARE = 0.999, 0.99
 
 
 class Backbone(Protocol):
-    """A frozen target: `norm` and `head` are its last ones, head[token_ids] (S, width) the rows of some
-    tokens; `tokenizer` maps texts to {"input_ids": ...}. `common_tokens`: so many of the first of its
-    `vocab_size` ids belong to any shortlist.
+    """A frozen target. `norm` and `head` are its final norm and LM head.
+
+    head[token_ids] (S, width) are the rows of some tokens. `tokenizer` maps texts to {"input_ids": ...}.
+    Every shortlist contains the first `common_tokens` of the `vocab_size` ids.
     """
 
     tokenizer: Any
@@ -52,22 +53,23 @@ class Backbone(Protocol):
     vocab_size: int
 
     def states(self, examples: Sequence[Example], layers: tuple[int, ...]) -> Tensor:
-        """Outputs (E + 1, K, width) of `layers` and of the last layer at K answer tokens."""
+        """Return the outputs (E + 1, K, width) of `layers` and of the last layer at K answer tokens."""
 
     def answers(self, examples: Sequence[Example]) -> Tensor:
-        """For each of the K states the answer's token (K,) in the place that it predicts, int64; NO_TOKEN at
-        an answer's last state.
+        """Return, for each of the K states, the answer token (K,) that it predicts, int64.
+
+        NO_TOKEN stands at the last state of each answer.
         """
 
     def embed(self, token_ids: Tensor) -> Tensor:
-        """What the target reads a token as: (..., width) of (...), none of them NO_TOKEN."""
+        """Return the input embeddings (..., width) of tokens (...), none of them NO_TOKEN."""
 
     def choices(self, last: Tensor) -> Tensor:
-        """The target's own tokens (K,) from its last layer's output (K, width)."""
+        """Return the target's own tokens (K,) from its last layer's output (K, width)."""
 
 
 class PackedBackbone(Backbone):
-    """The small pair's target in its training view: many frames and queries at once."""
+    """The small target in its training view: many frames and queries at once."""
 
     common_tokens = 0
 
@@ -113,8 +115,9 @@ class PackedBackbone(Backbone):
 
 @dataclass(frozen=True, kw_only=True)
 class FitConfig:
-    """How a network beside a target is fitted. `memory_mb` holds the states of a round's frames, on which
-    `round_steps` steps are taken.
+    """How a network is fitted to a target.
+
+    `memory_mb` bounds the states of a round's frames, on which `round_steps` steps are taken.
     """
 
     rank: int
@@ -129,7 +132,7 @@ class FitConfig:
             raise ConfigError(f"rank ({self.rank}) and frames ({self.frames}) must be at least 1")
 
     def round_frames(self, num_exits: int, width: int) -> int:
-        """How many frames' states `memory_mb` holds, of the last layer and of those with exits."""
+        """Return how many frames' states fit into `memory_mb`, for the last layer and `num_exits` others."""
         frame_bytes = 4 * (num_exits + 1) * width * FRAME_TOKENS
         return max(1, min(ROUND_FRAMES, self.memory_mb * 2**20 // frame_bytes))
 
@@ -142,7 +145,7 @@ class Fit:
         self._step, self._total, self._peak_rate = 0, total, peak_rate
 
     def step(self, loss: Callable[[], Tensor]) -> None:
-        """One step down a loss. Raises ConfigError where it diverges."""
+        """Take one step on a loss. Raises ConfigError if the loss diverges."""
         rate = learning_rate(self._step, self._total, WARMUP_STEPS, self._peak_rate)
         self._optimizer.param_groups[0]["lr"] = rate
         self._optimizer.zero_grad(set_to_none=True)
@@ -155,7 +158,7 @@ class Fit:
 
 
 Losses = Callable[[list[Example]], Callable[[], Tensor]]
-"""Gathers the states of some frames, and gives what draws from them and says the loss of one step."""
+"""Gathers the states of some frames; returns a function that samples them and returns one step's loss."""
 
 
 def fit(
@@ -167,7 +170,7 @@ def fit(
     losses: Losses,
     what: str,
 ) -> int:
-    """Fit a network round by round; returns on how many frames. Raises ConfigError where that diverges."""
+    """Fit a network round by round; return the number of frames. Raises ConfigError if training diverges."""
     num_rounds = math.ceil(config.frames / round_frames)
     steps = Fit(network, num_rounds * config.round_steps, config.learning_rate)
     num_frames = 0
@@ -177,12 +180,12 @@ def fit(
         loss = losses(examples)
         for _ in range(config.round_steps):
             steps.step(loss)
-        del loss  # or the next round's states would lie beside these
+        del loss  # free these states before the next round's are gathered
     return num_frames
 
 
 def paths_to_fit(data: Path) -> list[Path]:
-    """The shards of a data set, of which the last judges. Raises ConfigError where there is but one."""
+    """Return the shards of a data set; the last is held out. Raises ConfigError if there is only one."""
     paths = shard_paths(data)
     if len(paths) < 2:
         raise ConfigError(f"{data} holds one shard; a second is needed to judge what was trained")
@@ -190,9 +193,10 @@ def paths_to_fit(data: Path) -> list[Path]:
 
 
 def choose_shortlist(tokenizer: PreTrainedTokenizerFast, queries: Sequence[Query]) -> list[int]:
-    """Ascending ids: of all actions, and the most frequent ones that make up nearly all answers and prompts.
+    """Return ascending ids: of all actions, and the most frequent ones that cover nearly all texts.
 
-    Prompts count because answers repeat their words, also those that are rare in the data.
+    The texts are answers and prompts. Prompts count because answers repeat their words, even words that are
+    rare in the data.
     """
     actions = _count(tokenizer, [action + "\n" for action in ACTION_TEXTS] + [END_OF_TEXT])
     answers = _count(tokenizer, [query.answer + END_OF_TEXT for query in queries])
@@ -202,7 +206,7 @@ def choose_shortlist(tokenizer: PreTrainedTokenizerFast, queries: Sequence[Query
 
 
 def most_frequent(counts: Counter[int], share: float) -> set[int]:
-    """The fewest tokens that make up at least a share of all occurrences."""
+    """Return the fewest tokens that make up at least a share of all occurrences."""
     wanted, chosen = share * counts.total(), set()
     for token_id, count in counts.most_common():
         if wanted <= 0:
@@ -217,7 +221,7 @@ def _count(tokenizer: PreTrainedTokenizerFast, texts: list[str]) -> Counter[int]
 
 
 def shortlist(backbone: Backbone, examples: Sequence[Example]) -> set[int]:
-    """The tokens that nearly all texts keep to."""
+    """Return the tokens that nearly all texts use, and the backbone's common tokens."""
     queries = [query for example in examples for query in example.queries]
     return {*choose_shortlist(backbone.tokenizer, queries), *range(backbone.common_tokens)}
 
@@ -225,13 +229,13 @@ def shortlist(backbone: Backbone, examples: Sequence[Example]) -> set[int]:
 def drawn_examples(
     rng: np.random.Generator, paths: Sequence[Path], num_rounds: int, frames: int
 ) -> Iterator[list[Example]]:
-    """The frames of each round."""
+    """Yield the frames of each round."""
     for _ in range(num_rounds):
         pool = drawn_shards(rng, paths)
         yield [pool[index] for index in rng.permutation(len(pool))[:frames]]
 
 
 def drawn_shards(rng: np.random.Generator, paths: Sequence[Path]) -> list[Example]:
-    """The examples of a few shards drawn at random."""
+    """Return the examples of a few shards drawn at random."""
     drawn = rng.permutation(len(paths))[:ROUND_SHARDS]
     return [example for index in drawn for example in read_shard(paths[index])]

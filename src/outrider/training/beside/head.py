@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The draft head of a trained target: it learns the target's own distributions some tokens ahead."""
+"""The draft head of a trained target: learns the target's own distributions several tokens ahead."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from outrider.training.beside.frozen_target import (
 )
 
 DEPTH = 6
-"""So many tokens ahead are learnt."""
+"""How many tokens ahead the head learns."""
 LEAST_TOKENS = 2
-"""The shortlist has so many times as many tokens as the model is wide: of their logits a state is read."""
+"""The shortlist's least size, in multiples of the model's width: a state is read from their logits."""
 BATCH_PLACES = 1024
 
 
@@ -46,9 +46,10 @@ class HeadConfig(FitConfig):
 
 @dataclass(frozen=True)
 class TrainedHead:
-    """What `HeadNetwork` has learnt over the shortlist `token_ids` (S,): keep (width,), mix (2 * width,
-    2 * rank), out (rank, width). `figures` are for the card; agreement is on a shard that training did not
-    see.
+    """A trained `HeadNetwork` over the shortlist `token_ids` (S,).
+
+    keep (width,), mix (2 * width, 2 * rank), out (rank, width). `figures` are for the card; agreement is
+    measured on a shard not used in training.
     """
 
     token_ids: Tensor
@@ -59,9 +60,10 @@ class TrainedHead:
 
 
 class HeadNetwork(nn.Module):
-    """The head over the target's own LM head. With u a state and e the embedding of the token after it, both
-    at a root mean square of 1, the next state is that of keep * u + (silu(g) * v) @ out, where [g, v] =
-    [u, e] @ mix.
+    """The head before the target's own LM head.
+
+    With u a state and e the embedding of the token after it, both scaled to a root mean square of 1, the
+    next state is keep * u + (silu(g) * v) @ out, scaled alike, where [g, v] = [u, e] @ mix.
     """
 
     def __init__(self, backbone: Backbone, token_ids: Tensor, rank: int) -> None:
@@ -74,8 +76,9 @@ class HeadNetwork(nn.Module):
         self.out = nn.Parameter(torch.zeros(rank, width))
 
     def forward(self, states: Tensor, tokens: Tensor) -> list[Tensor]:
-        """Logits (K, S) after one token of `tokens` (K, n), after two, and so on. `states` (K, width): the
-        target's last layer's output before them.
+        """Return logits (K, S) after one token of `tokens` (K, n), after two, and so on.
+
+        `states` (K, width) are the target's last layer's outputs before these tokens.
         """
         ahead, rows = _unit(states), []
         for taken in tokens.unbind(1):
@@ -86,8 +89,10 @@ class HeadNetwork(nn.Module):
         return rows
 
     def loss(self, states: Tensor, tokens: Tensor, places: Tensor) -> Tensor:
-        """Cross-entropy to the target's distributions over the shortlist, the mean over DEPTH tokens ahead of
-        some places (P,) of all states (K, width), each with the answer's token (K,) that it predicts.
+        """Return the cross-entropy to the target's distributions over the shortlist.
+
+        It is the mean over DEPTH tokens ahead of the positions `places` (P,), which index all states (K,
+        width); each state has the answer token (K,) that it predicts.
         """
         ahead = places[:, None] + torch.arange(DEPTH)
         with torch.no_grad():
@@ -97,7 +102,7 @@ class HeadNetwork(nn.Module):
 
 
 def train_head(backbone: Backbone, data: Path, config: HeadConfig) -> TrainedHead:
-    """Fit a draft head: minutes on one core for the small target, so a run is not resumed.
+    """Fit a draft head. A run is not resumed: for the small target it takes minutes on one core.
 
     Raises ConfigError for too little data, or a run that diverges.
     """
@@ -128,7 +133,10 @@ def _unit(rows: Tensor) -> Tensor:
 
 
 def places_of(tokens: Tensor) -> Tensor:
-    """The states that DEPTH more of the same answer follow. Raises ConfigError where there is none."""
+    """Return the positions that at least DEPTH more states of the same answer follow.
+
+    Raises ConfigError if there are none.
+    """
     follows = (tokens != NO_TOKEN).unfold(0, DEPTH, 1) if len(tokens) > DEPTH else tokens.new_zeros(0, DEPTH)
     places = follows[: len(tokens) - DEPTH].all(1).nonzero().squeeze(1)
     if len(places) == 0:
@@ -145,8 +153,9 @@ def _shortlist(backbone: Backbone, rng: np.random.Generator, paths: list[Path]) 
 
 @torch.no_grad()
 def _assess(backbone: Backbone, network: HeadNetwork, path: Path, frames: int) -> dict[str, Any]:
-    """How often the head chooses as the target some tokens ahead, and how many of four in a row: along
-    answers of a shard that training did not see.
+    """Return how often the head agrees with the target at each depth, and the mean accepted run of four.
+
+    Both are measured on answers of a shard not used in training.
     """
     examples = read_shard(path)[: min(HELD_OUT_FRAMES, frames)]
     states, tokens = backbone.states(examples, ())[-1], backbone.answers(examples)

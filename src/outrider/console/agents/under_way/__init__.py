@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is under way of agents' calls: sentences that are read, and calls that may be taken back."""
+"""Agents' calls under way: reading their sentences, signs of life, and withdrawn calls."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads what agents say in a thread, one sentence after another, so that no stop waits for it."""
+"""Reads agents' sentences in a thread, one after another, so that no stop waits for them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from outrider.core.language.sentences.stops import left_by_a_stop, says_to_stop
 MOST_WAITING, MOST_READ = 10, 2 * MAX_COMMAND_CHARACTERS
 _Read = TypeVar("_Read")
 _worker = ThreadPoolExecutor(1, "sentences")
-"""One for all agents: two that read at once would take turns all the same, and delay the stops of both."""
+"""One thread for all agents: two would compete for the interpreter, and delay each other's stops."""
 
 
 class Reader:
-    """Reads the sentences of one agent in order; each agent has its turn among all."""
+    """Reads the sentences of one agent in order; agents take turns."""
 
     def __init__(self) -> None:
         self._turn, self._num_waiting = asyncio.Lock(), 0
 
     async def read(self, work: Callable[[], _Read]) -> _Read:
-        """What `work` gives, in the thread. Raises BusyError where many of the agent's wait for it."""
+        """Run `work` in the thread; return its result. Raises BusyError if too many reads already wait."""
         if self._num_waiting >= MOST_WAITING:
             raise BusyError(
                 f"{self._num_waiting} sentences wait to be read: wait; stop and cancel are always taken"
@@ -40,20 +40,22 @@ class Reader:
             self._num_waiting -= 1
 
     async def says_to_stop(self, said: Iterable[str]) -> bool:
-        """Whether a text does, as far as one message is read. Raises BusyError where that is not known."""
+        """Whether a text orders a stop, as far as a message is read. Raises BusyError if that is unknown."""
         parts = parts_of(said)
         return any(map(is_plain_stop, parts)) or await self.read(lambda: any(map(says_to_stop, parts)))
 
     async def left_by_a_stop(self, sentence: str) -> str:
-        """What is to be told of the rest of a sentence that orders a stop; empty where that is not known."""
+        """Return what to report about the rest of a sentence that orders a stop; empty if unknown."""
         with suppress(BusyError):
             return "" if is_plain_stop(sentence) else await self.read(lambda: left_by_a_stop(sentence))
         return ""
 
 
 def parts_of(said: Iterable[str]) -> list[str]:
-    """What is read of a message: the shortest texts first, until there are MOST_READ characters; of each as
-    much of its begin and its end as a command may have.
+    """Return the parts of a message that are read.
+
+    The shortest texts come first, until MOST_READ characters are reached. Of each text, at most
+    MAX_COMMAND_CHARACTERS are read from its start and as many from its end.
     """
     parts: list[str] = []
     for text in sorted(said, key=len):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signs of life of agents: whatever one sends. While it moves the robot it is asked for them, as a connection
-that stands says nothing of the program behind it, which may be frozen.
+"""Signs of life of agents: any message counts.
+
+An agent is pinged while its command moves the robot: an idle connection does not show whether the program
+behind it is frozen.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from outrider.console.agents.under_way.withdrawals import Heeded
 
 
 class Signs:
-    """When the agent of one session has last sent anything."""
+    """Records when the agent of one session last sent a message."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._heard_s = clock, clock()
@@ -32,16 +34,16 @@ class Signs:
         self._asking: asyncio.Task[None] | None = None
 
     def observe(self, message: Any) -> bool:
-        """Take a message as a sign of life. Returns whether it is only an answer to a `ping`."""
+        """Count a message as a sign of life. Returns whether it is a response: only a `ping` asks for one."""
         self._heard_s = self._clock()
         told = getattr(getattr(message, "message", None), "root", None)
         return isinstance(told, (JSONRPCResponse, JSONRPCError))
 
     def watch(self, call: RequestContext[ServerSession, Any, Any], silence_s: float) -> Callable[[], bool]:
-        """Returns what tells whether the agent has sent anything within `silence_s`, from its first use on.
+        """Return a function that tells whether the agent sent a message within `silence_s`.
 
-        Each use also sends the agent a `ping`: on the stream that it keeps open and, over HTTP, on that of
-        the call too.
+        The time counts from the function's first call at the earliest. Each call also sends the agent a
+        `ping`: on the stream that it keeps open and, over HTTP, on the stream of its call too.
         """
         first_s: float | None = None
         streams = [None] if call.request is None else [None, call.request_id]
@@ -57,7 +59,7 @@ class Signs:
         return is_there
 
     async def _ask(self, session: ServerSession, streams: list[Any]) -> None:
-        """Send a `ping`, not by the SDK's own method, which takes an answer that comes late for a fault."""
+        """Send a `ping` directly: the SDK's own method treats a late answer as an error."""
         with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
             for stream in streams:
                 number = f"alive {next(self._numbers)}"
@@ -67,11 +69,11 @@ class Signs:
 
 
 signs_of_life: ContextVar[Signs] = ContextVar("signs of life")
-"""Those of the session whose call is carried out."""
+"""The signs of life of the session whose call is being handled."""
 
 
 def count_signs(server: Server[Any, Any]) -> None:
-    """Take whatever the agents of a server's sessions send as signs of life."""
+    """Make a server count every message of its agents as a sign of life."""
     run = server.run
 
     async def counting(stream: Any, *others: Any, **options: Any) -> None:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that their agent takes back: before they begin, while they are under way, or too late.
+"""Calls that their agent withdraws: before they begin, while they run, or too late.
 
-The SDK's own way breaks a session where a call ends as it is taken back, and misses one that has not begun.
+The SDK's own handling breaks a session if a call ends while it is withdrawn, and misses a call that has not
+begun.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from mcp.types import CallToolRequest, ErrorData, JSONRPCNotification, JSONRPCRe
 
 
 class Heeded:
-    """The stream without those messages for which `heeds` is true; it is called with each."""
+    """A stream without the messages for which `heeds` returns True; `heeds` is called with each message."""
 
     def __init__(self, stream: Any, heeds: Callable[[Any], bool]) -> None:
         self._stream, self._heeds = stream, heeds
@@ -42,24 +43,24 @@ class Heeded:
 CANCELLED = "notifications/cancelled"
 MOST_WAITING = 64
 STOPS = ("stop", "cancel")
-"""The tools that no agent can take back."""
+"""The tools whose calls cannot be withdrawn."""
 TAKEN_BACK = ErrorData(code=0, message="Request cancelled")
 _Handler = Callable[[Any], Awaitable[Any]]
 
 
 class Withdrawals:
-    """The calls of one session by their ids, from when they are read."""
+    """The calls of one session by id, from the time they are read."""
 
     def __init__(self) -> None:
         self._waiting: dict[Any, bool] = {}
         self._scopes: dict[Any, anyio.CancelScope] = {}
 
     def heeds(self, message: Any) -> bool:
-        """Whether a message takes a call back; any other is for the SDK."""
+        """Handle a message that withdraws a call and return True; return False for any other message."""
         told = getattr(getattr(message, "message", None), "root", None)
         if isinstance(told, JSONRPCRequest):
             self._waiting[told.id] = False
-            if len(self._waiting) > MOST_WAITING:  # what is no call of ours never begins
+            if len(self._waiting) > MOST_WAITING:  # stops and unknown methods are not removed elsewhere
                 del self._waiting[next(iter(self._waiting))]
         if not isinstance(told, JSONRPCNotification) or told.method != CANCELLED:
             return False
@@ -69,10 +70,10 @@ class Withdrawals:
         return True
 
     async def answer(self, call: Any, work: Callable[[], Awaitable[Any]]) -> Any:
-        """The answer to a call that may be taken back. Raises McpError where it is."""
+        """Return the answer to a call. Raises McpError if the call is withdrawn."""
         if self._waiting.pop(call, False):
             raise McpError(TAKEN_BACK)
-        if call in self._scopes:  # the SDK has one handler call another
+        if call in self._scopes:  # one handler of the SDK calls another
             return await work()
         with anyio.CancelScope() as scope:
             self._scopes[call] = scope
@@ -93,7 +94,7 @@ _of_this_session: ContextVar[Withdrawals] = ContextVar("withdrawals")
 
 
 def let_take_back(server: Server[Any, Any]) -> None:
-    """Have the calls of a server's sessions taken back in this way, once all its handlers are there."""
+    """Make a server withdraw calls in this way. Call it once all handlers are registered."""
     run = server.run
 
     async def heeding(stream: Any, *others: Any, **options: Any) -> None:
