@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Navigation, frames, memory, console and idle load, evaluated with the real parts."""
+"""Evaluates navigation, frames, memory, console and idle load with the real parts."""

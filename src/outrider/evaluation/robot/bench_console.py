@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider bench console`: what viewers cost the decoding, and how soon a click on the stop stops.
+"""`outrider bench console`: how much viewers slow decoding, and how soon a click on the stop takes effect.
 
-The shipped pair decodes held-out frames over loopback sockets, in turn without viewers and with them; the
-console's node and a camera run beside it, as on a robot. The ratio is of times in one run.
+The shipped pair decodes held-out frames over loopback sockets, alternately without viewers and with them. The
+console's node and a camera run at the same time, as on a robot. Ratios are of times in one run.
 """
 
 from __future__ import annotations
@@ -54,10 +54,11 @@ TEXT_S = 60.0
 
 @dataclass(frozen=True)
 class ConsoleFigures:
-    """Medians in milliseconds. `slowdown` is of each block with viewers over those around it without.
+    """Medians in milliseconds. `slowdown`: each block with viewers over the mean of its neighbours without.
 
-    `processor` is the share of one core that the console's process takes with all viewers. `e_stop_ms` is
-    from a click to the news that the robot stands, `silence_ms` from the last word of a page that drives.
+    `processor`: the share of one core that the console's process takes with all viewers. `e_stop_ms`: from a
+    click until the page shows that the robot stands. `silence_ms`: the same from the last message of a page
+    that drives.
     """
 
     viewers: int
@@ -103,9 +104,10 @@ def bench_console(
 
 @dataclass
 class _Watched:
-    """Blocks without viewers first and last, and with them between: the median seconds of a text in each.
+    """Times and rates of the blocks. Blocks without viewers alternate with blocks with them.
 
-    Pictures a second of every viewer in every block, and the console's processor share in each.
+    `times`: the median seconds of a text in each block, first and last without viewers. `rates`: pictures per
+    second of every viewer in every block. `shares`: the console's share of a core in each block with viewers.
     """
 
     times: list[float]
@@ -128,7 +130,7 @@ def _in_turn(
 
 
 def processor_s(pid: int) -> float:
-    """The processor time that a process has taken so far."""
+    """Returns the processor time in seconds that a process has used so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -160,7 +162,7 @@ def _figures(
 
 @contextmanager
 def _decoder(models: Path) -> Iterator[LinkedDecoder]:
-    """The shipped pair, its target in another process."""
+    """Yields a decoder of the shipped pair, with the target in another process."""
     from outrider.models import load_model  # seconds to import
 
     draft = load_model(models / "draft", role="draft", sessions=DRAFT_BRANCHES)
@@ -171,7 +173,7 @@ def _decoder(models: Path) -> Iterator[LinkedDecoder]:
 
 
 def _target_service(folder: Path) -> VerifierService:
-    """In the verifier's process."""
+    """Load the target; runs in the verifier's process."""
     from outrider.models import load_model
 
     model: LanguageModel = load_model(folder, role="target")
@@ -180,7 +182,10 @@ def _target_service(folder: Path) -> VerifierService:
 
 @contextmanager
 def _console(prompt: Prompt) -> Iterator[tuple[str, int]]:
-    """Camera, action node and console; the console's address and process. The camera shows one frame."""
+    """Run camera, action node and console; yields the console's address and process id.
+
+    The camera shows one frame.
+    """
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="outrider-") as name:
         folder = Path(name)
@@ -201,7 +206,7 @@ def _console(prompt: Prompt) -> Iterator[tuple[str, int]]:
 
 
 def _picture(prompt: Prompt, folder: Path) -> Path:
-    """A frame at the camera's size, as a file."""
+    """Write a frame at the camera's size to a file; returns its path."""
     small = cv2.imdecode(np.frombuffer(prompt.jpeg, np.uint8), cv2.IMREAD_COLOR)
     assert small is not None, "the prompts' frames are JPEGs"
     path = folder / "frame.png"
@@ -222,9 +227,9 @@ def _await_pictures(url: str) -> None:
 
 @contextmanager
 def _crowd(url: str, viewers: int) -> Iterator[list[Mapping[str, float]]]:
-    """Viewers in another process, of the lowest priority: a robot's viewers run on machines of their own.
+    """Run viewers in another process, at the lowest priority: a robot's viewers run on other machines.
 
-    The list is filled with what each received, at the end.
+    At the end the yielded list is filled with what each received.
     """
     seen: list[Mapping[str, float]] = []
     command = [sys.executable, "-m", "outrider.evaluation.robot.console_crowd", url, str(viewers)]

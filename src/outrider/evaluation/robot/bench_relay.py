@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider bench relay`: what a relay adds to the console, on the loopback.
+"""`outrider bench relay`: measures what a relay adds to the console's delays, on the loopback.
 
-A console with a robot that only takes notes is opened twice: directly, and through a relay in a process of
-its own. The same things are timed at both in turn, while pictures go to both.
+One console, with a robot that only records stops, is opened directly and through a relay in its own process.
+Both ways are timed in turn, while pictures go to both.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ TIMED = {
 
 
 class _NotingRobot:
-    """A RobotPort that notes when it was told to stop."""
+    """A RobotPort that records when it received a stop."""
 
     limits = Velocity(0.5, 0.2, 1.0)
 
@@ -57,27 +57,27 @@ class _NotingRobot:
         self.stopped_s = 0.0
 
     def drive(self, velocity: Velocity) -> None:
-        """Does not move."""
+        """Does nothing: this robot does not move."""
 
     def set_e_stop(self, engaged: bool) -> bool:
-        """Notes the time."""
+        """Record the time of the first call."""
         self.stopped_s = self.stopped_s or time.perf_counter()
         return True
 
     def send_goal(self, instruction: str, on_end: Callable[[GoalEnd], None]) -> None:
-        """Ends a command at once."""
+        """End the goal at once."""
         on_end(GoalEnd(False, "no robot"))
 
     def cancel_goal(self) -> None:
-        """Has nothing to end."""
+        """Does nothing: no goal is running."""
 
     def switch(self, asked: Switch, on_end: Callable[[str], None]) -> None:
-        """Has nothing to switch."""
+        """Report that switches are not emulated."""
         on_end(NOT_EMULATED)
 
 
 class _Page:
-    """A page that takes every picture, and waits for what it wants to see."""
+    """A page that acknowledges every picture, and waits for given messages."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self._socket = socket
@@ -85,11 +85,11 @@ class _Page:
         self.until(lambda message: message["is"] == "welcome")
 
     def send(self, **message: Any) -> None:
-        """Sends a message."""
+        """Send a message."""
         self._socket.send(json.dumps(message))
 
     def until(self, wanted: Callable[[dict[str, Any]], bool]) -> None:
-        """Waits for a message. Pictures have the kind `picture`, and a number."""
+        """Wait for a message. A picture is a message of the kind `picture`."""
         while not wanted(self._next()):
             pass
 
@@ -139,14 +139,14 @@ def _time_e_stop(page: _Page, robot: _NotingRobot, console: ConsoleServer) -> fl
 
 
 def _is_released(state: dict[str, Any], console: ConsoleServer) -> bool:
-    """A stop comes by two connections: the later one may engage it again."""
+    """Whether the stop is released; else release it. It comes by two connections, so it may engage again."""
     if state["e_stop"]:
         console.update(e_stop=False)
     return not state["e_stop"]
 
 
 def _time_picture(page: _Page, console: ConsoleServer, number: int) -> float:
-    """Of a picture after a pause, as a camera makes it."""
+    """The delay of a picture after a pause, at a camera's rate."""
     time.sleep(PICTURE_PERIOD_S)
     picture = number.to_bytes(4, "big") * (PICTURE_BYTES // 4)
     taken_s = time.perf_counter()
@@ -157,7 +157,7 @@ def _time_picture(page: _Page, console: ConsoleServer, number: int) -> float:
 
 @contextmanager
 def _opened(robot: _NotingRobot) -> Iterator[tuple[ConsoleServer, dict[str, _Page]]]:
-    """The console, and a page of it by each way."""
+    """Yields the console, and one page for each way."""
     with tempfile.TemporaryDirectory(prefix="outrider-") as name, ExitStack() as stack:
         keys = Path(name) / "keys"
         create_keys(keys, (ROBOT,))
@@ -179,7 +179,7 @@ def _connected(port: int, path: str) -> Any:
 
 @contextmanager
 def _relay_process(keys: Path) -> Iterator[tuple[str, int]]:
-    """`outrider relay` by itself: where robots dial it, and the port of its pages."""
+    """Run `outrider relay` in a process; yields the endpoint for robots, and the port of its pages."""
     endpoint, port = f"tcp://127.0.0.1:{free_port()}", free_port()
     command = [sys.executable, "-m", "outrider", "relay", "--endpoint", endpoint, "--port", str(port)]
     process = subprocess.Popen(

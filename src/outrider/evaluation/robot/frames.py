@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider eval frames`: how the models answer for single pictures, beside the expert."""
+"""`outrider eval frames`: compares the models' answers for single pictures with the expert's."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _QUOTED = re.compile(r"\nrecall: (.+? was .+? \d+\.\d m)")
 
 @dataclass(frozen=True)
 class Answer:
-    """What a model said to one task; `text` has the action in its first line."""
+    """A model's answer to one task; the first line of `text` is the action."""
 
     task: FrameTask
     text: str
@@ -43,7 +43,7 @@ class Answer:
 
 
 def objects_named(text: str) -> frozenset[str]:
-    """The objects that a text says are seen: those whose direction follows, as in `red chair left 10`."""
+    """Returns the objects that a text reports as seen, with a direction as in `red chair left 10`."""
     words = text.replace(",", " ,").replace(";", " ;").replace("\n", " ").split()
     triples = zip(["", *words], words, words[1:], strict=False)
     return frozenset(
@@ -54,12 +54,12 @@ def objects_named(text: str) -> frozenset[str]:
 
 
 def _coloured(text: str) -> frozenset[str]:
-    """The objects named with a colour: a folder of pictures may not list plain furniture."""
+    """The objects named with a colour. Others do not count: a folder's index may omit plain furniture."""
     return frozenset(name for name in objects_named(text) if Thing.of(name).colour)
 
 
 def quotes_right(text: str, user_text: str) -> bool | None:
-    """Whether the place that a text recalls stands so in its prompt; None where it recalls none."""
+    """Whether the place that a text recalls is in its prompt; None where it recalls none."""
     quoted = _QUOTED.search(text)
     if quoted is None:
         return None
@@ -67,7 +67,7 @@ def quotes_right(text: str, user_text: str) -> bool | None:
 
 
 def summarise(answers: Sequence[Answer]) -> dict[str, Any]:
-    """The figures of one set. Shares come with their 95 % interval; without a case they are None."""
+    """Returns the figures of one set. Shares come with their 95 % interval; they are None without cases."""
     named = [(_coloured(answer.text), answer.task) for answer in answers]
     told = sum(len(names) for names, _ in named)
     quoted = [quotes_right(answer.text, answer.task.user_text) for answer in answers]
@@ -109,7 +109,7 @@ def evaluate_frames(
 ) -> dict[str, Any]:
     """Answer every task of a folder, or of homes in some looks; print a table, write JSON.
 
-    Raises ConfigError or ModelError where that cannot be.
+    Raises ConfigError or ModelError.
     """
     require_choice("model", model, MODELS)
     tasks = (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Questions about pictures of held-out homes, with the expert's answers."""
+"""Makes questions about pictures of held-out homes, with the expert's answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POSES_PER_HOME = 4
 
 
 def simulated_tasks(looks: Sequence[str], poses: int, seed: int) -> Iterator[FrameTask]:
-    """One question at each of so many poses of held-out homes, for each look: the same homes and poses.
+    """Yields one question at each of `poses` poses in held-out homes, for each look at the same poses.
 
     Raises ConfigError for an unknown look.
     """

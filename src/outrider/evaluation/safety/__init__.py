@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults injected while the robot drives: how soon does it stand, and how does its goal end?"""
+"""Injects faults while the robot drives, and measures how soon it stands and how its goal ends."""

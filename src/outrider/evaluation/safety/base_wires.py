@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way from the action node to the base in a trial: a port, and a wire without any nodes."""
+"""The path from the action node to the base in a trial: the interface, and a wire without nodes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ AVOIDANCE_TAKEN = "Go2's avoidance taken by another"
 
 
 class BaseWire(Protocol):
-    """The way from the action node to the base: commands at one end, at the other what feeds the base.
+    """The path from the action node to the base.
 
-    `start` is a new process of the action node. `carry` is what DDS does in one step; nothing reaches a base
-    that is not `alive`, nor comes from it. `robot` is what is wrong with the robot itself: nothing, one of
-    GO2_TROUBLES, or AVOIDANCE_TAKEN. `rises` says whether the robot was told to stand up in the last step.
+    `robot`: the robot's own fault: none, one of GO2_TROUBLES, or AVOIDANCE_TAKEN. `rises`: whether the robot
+    was ordered to stand up in the last step.
     """
 
     robot: str
@@ -38,10 +37,10 @@ class BaseWire(Protocol):
         """Connects the action node, or one that replaces it."""
 
     def carry(self, alive: bool) -> None:
-        """Delivers the messages of one step; `alive` says whether the action node is running."""
+        """Delivers the messages of one step, as DDS does; nothing reaches a base that is not `alive`."""
 
     def tick(self, held: bool) -> None:
-        """Runs what is due at the action node; `held` says whether the emergency stop is engaged."""
+        """Runs the periodic work of the action node; `held` says whether the emergency stop is engaged."""
 
     def send(self, velocity: Velocity) -> None:
         """Sends a velocity to the base."""
@@ -54,7 +53,7 @@ class BaseWire(Protocol):
 
 
 OpenWire = Callable[[Callable[[Velocity], None], Callable[[], float]], BaseWire]
-"""Makes a wire from what feeds the base and the clock."""
+"""Makes a wire from the function that feeds the base, and the clock."""
 
 
 class DirectWire(BaseWire):
@@ -67,13 +66,13 @@ class DirectWire(BaseWire):
         self._feed, self._alive = feed, True
 
     def start(self) -> None:
-        """Nothing is asked first."""
+        """Does nothing: the base needs no connection."""
 
     def carry(self, alive: bool) -> None:
         self._alive = alive
 
     def tick(self, held: bool) -> None:
-        """Nothing is due."""
+        """Does nothing: this wire has no periodic work."""
 
     def send(self, velocity: Velocity) -> None:
         if self._alive:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The faults of `outrider eval safety`: what breaks, when, and for how long."""
+"""The faults of `outrider eval safety`: what fails, when, and for how long."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from outrider.evaluation.safety.guide import Guide
 from outrider.evaluation.safety.sensor_faults import EVIDENT, LIES, SCAN_FAULTS, SCAN_FROZEN, SUDDEN
 from outrider.evaluation.safety.world import HAND_MPS, SafetyWorld
 
-# How long what is sudden lasts: no longer than it takes until a source that has jumped counts again.
+# How long a sudden fault lasts: no longer than until a source that has jumped is accepted again.
 SUDDEN_S = (0.3, 0.9)
-# When a verdict comes that an emergency stop or a hand has made void, and how far off what steps in stands.
+# The extra delay of a verdict that a stop or a joystick makes void; the distance to an object that steps in.
 VOID_AFTER_S, GAP_M = 0.5, 0.3
 Act = Callable[[SafetyWorld, Guide], None]
 
 
 @dataclass(frozen=True)
 class Fault:
-    """`begin` breaks something and `end` mends it, `lasts_s` (shortest, longest) later.
+    """`begin` causes a fault and `end` removes it, `lasts_s` (shortest, longest) later.
 
-    It comes while the base is told to move, or while a verdict is awaited (`while_waiting`). What the models
-    do wrong (`by_models`) ends with the goal, and it is from there that the robot must stand. What cannot
-    show while the robot stands comes `at_speed`, and its time begins anew with each motion. What lets the
-    robot move on is `untimed`: judged by how far the motions go beyond their commands, and by what is
-    touched. A person who `insists` gives the goal again and again. What only a Go2 has meets its `bases`
-    alone.
+    It begins while the base is commanded to move, or while a verdict is awaited (`while_waiting`).
+
+    `by_models`: the models' fault. It ends with the goal, and from then on the robot must stand.
+    `at_speed`: cannot show while the robot stands. It begins at speed, and each motion restarts its time.
+    `untimed`: the robot may move on. Overrun of the motions and collisions are judged instead.
+    `insists`: a person gives the goal again and again.
+    `bases`: the prefix of the bases that can have the fault.
     """
 
     name: str
@@ -45,7 +46,7 @@ class Fault:
 
 
 def _switch(name: str, value: object, back: object) -> tuple[Act, Act]:
-    """`begin` and `end` of a fault that is one switch of the world."""
+    """Returns `begin` and `end` of a fault that is one switch of the world."""
     return (
         lambda world, guide: setattr(world.switches, name, value),
         lambda world, guide: setattr(world.switches, name, back),
@@ -120,7 +121,7 @@ FAULTS = (
     ),
     Fault("two drivers", *_switch("drivers", ("joystick", "console"), ())),
     Fault("joystick let go before a verdict", _take_and_let_go, lasts_s=(0.8, 0.8), while_waiting=True),
-    # Until the verdict has come, and shortly before the next one can.
+    # It lasts until the late verdict has come, and ends shortly before the next one can.
     Fault("late verdict", lambda w, g: setattr(g, "late_s", 14.0), lasts_s=(14.45,) * 2, while_waiting=True),
     Fault("pictures stamped 11 s ago", *_switch("stamps_behind_s", 11.0, 0.0), while_waiting=True),
     Fault("pictures stamped 5 s ahead", *_switch("stamps_behind_s", -5.0, 0.0), while_waiting=True),

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What odometry and lidars do wrong: functions from the last sample before the fault, and the one that is
-due, to what arrives instead.
+"""Faults of odometry and lidars.
+
+Each is a function from the last sample before the fault and the current one to the samples that arrive
+instead.
 """
 
 from __future__ import annotations
@@ -24,14 +26,14 @@ AHEAD_RAD = math.radians(60.0)
 
 
 def sample_of(odometry: Odometry, stamp_s: float) -> OdometrySample:
-    """What a source sends of an odometry."""
+    """Returns the sample that an odometry source sends for this odometry."""
     pose, half = odometry.pose, odometry.pose.yaw / 2.0
     quaternion = (0.0, 0.0, math.sin(half), math.cos(half))
     return OdometrySample((pose.x, pose.y, 0.0), quaternion, odometry.velocity, "odom", "base_link", stamp_s)
 
 
 def moved(sample: OdometrySample, x_m: float = 0.0, y_m: float = 0.0, yaw_rad: float = 0.0) -> OdometrySample:
-    """The sample elsewhere."""
+    """Returns the sample displaced and turned by this much, in the frame of its pose."""
     x, y, z = sample.position
     qx, qy, qz, qw = sample.quaternion
     sin, cos = math.sin(yaw_rad / 2.0), math.cos(yaw_rad / 2.0)
@@ -40,13 +42,13 @@ def moved(sample: OdometrySample, x_m: float = 0.0, y_m: float = 0.0, yaw_rad: f
 
 
 def offset(sample: OdometrySample, ahead_m: float = 0.0, left_m: float = 0.0) -> OdometrySample:
-    """The sample elsewhere, by its own heading."""
+    """Returns the sample displaced relative to its own heading."""
     cos, sin = math.cos(sample.pose.yaw), math.sin(sample.pose.yaw)
     return moved(sample, ahead_m * cos - left_m * sin, ahead_m * sin + left_m * cos)
 
 
 def follows(first: OdometrySample, now: OdometrySample, share: float) -> OdometrySample:
-    """One that covers only a share of the motion since the first, with the jitter of a real source."""
+    """Returns a sample that covers only a share of the motion since `first`, with a real source's jitter."""
     (x, y, z), (first_x, first_y, _) = now.position, first.position
     yaw_rad = math.remainder(now.pose.yaw - first.pose.yaw, math.tau) * (share - 1.0)
     jitter_m = JITTER_M * math.sin(1e3 * now.stamp_s)
@@ -72,7 +74,7 @@ def _w_first(sample: OdometrySample) -> OdometrySample:
 
 SILENT: Distortion = lambda first, now: ()  # noqa: E731
 
-# What every sample shows: the robot must stand within the time limit, for as long as it lasts.
+# Faults that every sample shows: the robot must stand within the time limit, for as long as they last.
 EVIDENT: dict[str, Distortion] = {
     "silent": SILENT,
     "frozen": lambda first, now: (replace(first, stamp_s=now.stamp_s),),
@@ -84,7 +86,7 @@ EVIDENT: dict[str, Distortion] = {
     "stamps stand still": lambda first, now: (replace(now, stamp_s=first.stamp_s),),
 }
 
-# What shows at its beginning or while the robot moves: at rest the source counts again after a while.
+# Faults that show at their beginning or in motion. At rest the source is accepted again after a while.
 SUDDEN: dict[str, Distortion] = {
     "quaternion with w first": lambda first, now: (_w_first(now),),
     "in millimetres": lambda first, now: (_scaled(now, 1000.0),),
@@ -98,7 +100,7 @@ SUDDEN: dict[str, Distortion] = {
     "its clock jumps years ahead": lambda first, now: (replace(now, stamp_s=now.stamp_s + 1e8),),
 }
 
-# Lies that each sample alone, and its step from the last, hide: no motion must go far beyond its command.
+# Faults that neither a sample nor its step from the last one shows: no motion may go far beyond its command.
 LIES: dict[str, Distortion] = {
     "stands still": lambda first, now: (follows(first, now, 0.0),),
     "covers a third": lambda first, now: (follows(first, now, 1.0 / 3.0),),
@@ -110,7 +112,7 @@ LIES: dict[str, Distortion] = {
 
 
 def scan_sample_of(scan: RangeScan, range_max_m: float, stamp_s: float) -> ScanSample:
-    """What a driver sends of a scan."""
+    """Returns the sample that a lidar's driver sends for this scan."""
     last_rad = scan.angle_min + scan.angle_step * (len(scan.ranges) - 1)
     angles = scan.angle_min, last_rad, scan.angle_step
     return ScanSample(np.array(scan.ranges), *angles, 0.05, range_max_m, LIDAR_FRAME, stamp_s)
@@ -122,14 +124,14 @@ def _with_ahead(sample: ScanSample, range_m: float) -> ScanSample:
 
 
 def _behind_only(sample: ScanSample) -> ScanSample:
-    """The quarter to the right of the tail."""
+    """The quarter to the right of the tail: the first rays of the scan."""
     number = len(sample.ranges) // 4
     last_rad = sample.angle_min + sample.angle_step * (number - 1)
     return replace(sample, ranges=sample.ranges[:number], angle_max=last_rad)
 
 
 class Delayed:
-    """Scans that come `delay_s` after they were made, with the stamps of then."""
+    """Scans that arrive `delay_s` after they were made, with their original stamps."""
 
     def __init__(self, delay_s: float) -> None:
         self._delay_s = delay_s
@@ -137,7 +139,7 @@ class Delayed:
         self._held: deque[ScanSample] = deque()
 
     def __call__(self, first: ScanSample, now: ScanSample) -> tuple[ScanSample, ...]:
-        """What arrives as a scan is made. Another `first`, the last sound scan, is another trial's."""
+        """Returns the newest scan that is due. Another `first` (the last sound scan) starts another trial."""
         if first is not self._first:
             self._first = first
             self._held.clear()
@@ -154,7 +156,7 @@ def _turned_round(sample: ScanSample) -> ScanSample:
 
 SCAN_SILENT: ScanDistortion = lambda first, now: ()  # noqa: E731
 
-# What every scan shows: the robot must stand within the time limit, for as long as it lasts.
+# Faults that every scan shows: the robot must stand within the time limit, for as long as they last.
 SCAN_FAULTS: dict[str, ScanDistortion] = {
     "silent": SCAN_SILENT,
     "in a frame without transform": lambda first, now: (replace(now, frame_id="other_lidar"),),
@@ -178,5 +180,5 @@ SCAN_FAULTS: dict[str, ScanDistortion] = {
     "turned round": lambda first, now: (_turned_round(now),),
 }
 
-# What shows only while the robot moves.
+# A fault that shows only while the robot moves.
 SCAN_FROZEN: ScanDistortion = lambda first, now: (replace(first, stamp_s=now.stamp_s),)  # noqa: E731

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many robots on one verifier."""
+"""Measures many robots on one verifier."""

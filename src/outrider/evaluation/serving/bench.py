@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider bench serving`: many robots on one verifier, beside the papers' gains, and an API's cost.
+"""`outrider bench serving`: many robots on one verifier, the papers' gains, and the cost of an API.
 
-The shipped pair runs for real: the verifier's batches take the processor time that they take, robots and
-links are on a virtual clock, each with a processor of its own. Every text has a frame that is new to the
-verifier. Ratios are of one run.
+The shipped pair runs for real. Robots and links are simulated on a virtual clock, on which the verifier's
+batches take the processor time that they really take. Each robot has its own processor. Every text has a
+frame that is new to the verifier. Ratios are taken within one run.
 """
 
 from __future__ import annotations
@@ -69,8 +69,9 @@ PUBLISHED_WAYS = {
     "sd": ("sd", [Batching()]),
     "outrider": ("outrider", [Batching()]),
 }
-"""The target alone, SLED's batches, and ours. Of several ways to make up batches the best counts in each
-fleet: the server does most for 8 or 16 at a time.
+"""The target alone, SLED's batches, and our strategies, each with the ways to form batches.
+
+Of several ways the best counts for each fleet: the server is most efficient with batches of 8 or 16.
 """
 PRINTED = {
     "SLED (arXiv 2506.09397), throughput over centralised": 2.2,
@@ -80,7 +81,7 @@ PRINTED = {
     "WISP, goodput over centralised": 1.94,
     "WISP, goodput over SLED": 3.7,
 }
-"""At settings of their own: other models and machines, WISP's with robots of unlike needs."""
+"""Gains that the papers print, for other models and machines; WISP's robots have differing needs."""
 FLEET_S = 10.0
 DRAFT_STEPS = 100
 _ENDLESS = 10**6
@@ -88,9 +89,10 @@ _ENDLESS = 10**6
 
 @dataclass(frozen=True)
 class Sharing:
-    """Eight robots alike on the fitted verifier: `unfairness`, the tokens of the one that got most over those
-    of the one that got least; and what seven of them write beside an eighth that misbehaves, over what they
-    write beside one that does not.
+    """How eight robots share the fitted verifier.
+
+    `unfairness`: among eight equal robots, the most tokens over the least. `beside`: for each misbehaviour of
+    the eighth robot, the tokens of the other seven over their tokens when it behaves.
     """
 
     unfairness: float
@@ -141,13 +143,13 @@ def bench_serving(
 
 
 def draw_throughput(file: Path, rows: Mapping[str, Sequence[ServingRow]]) -> None:
-    """The tokens of fleets of ROBOTS robots over those of one. Raises ConfigError without matplotlib."""
+    """Plot the throughput of the fleets over one robot's. Raises ConfigError without matplotlib."""
     curves = {name: [row.tokens_per_s / some[0].tokens_per_s for row in some] for name, some in rows.items()}
     draw_ablation(file, "throughput over that of one robot", "robots", ROBOTS, curves)
 
 
 def draft_cost(pair: Pair, prompts: Sequence[Prompt]) -> ComputeProfile:
-    """The draft's times on a processor like this one, by which the verifier's are measured too."""
+    """Returns the draft's processor times, measured on the same processor as the verifier's."""
     branch_s = branch_seconds(pair.draft, prompts[0], DRAFT_STEPS)
     session = pair.draft.open_session()
     prefills = [cpu_seconds(partial(session.prefill, prompt)) for prompt in prompts]
@@ -172,9 +174,9 @@ def _load(models: Path | None) -> Pair:
 def measure_rows(
     load: Callable[[], Pair], prompts: Sequence[Prompt], compute: ComputeProfile, network: Network
 ) -> tuple[dict[str, list[ServingRow]], CloudRecord]:
-    """Each strategy with and without pauses between texts; also all batches.
+    """Returns each strategy's figures with and without pauses between texts, and a record of all batches.
 
-    Each fleet's models are loaded anew: they keep the frames that they have seen.
+    Each fleet loads its models anew, because models cache the frames that they have seen.
     """
     rows: dict[str, list[ServingRow]] = {}
     whole = CloudRecord()
@@ -194,8 +196,9 @@ def measure_rows(
 
 
 def fitted(record: CloudRecord) -> BatchCost:
-    """A straight line through the medians of the batch sizes seen often; a session counts five tokens. The
-    parts of prompts are alike.
+    """Returns a linear cost fitted to the median times of the batch sizes that occur at least five times.
+
+    A session counts as five tokens. All parts of a prompt have the same cost.
     """
     by_size: dict[int, list[float]] = {}
     for size, took_s in zip(record.batches, record.batch_s, strict=True):
@@ -216,7 +219,7 @@ def measure_sharing(
     cost: BatchCost,
     fleet_s: float = FLEET_S,
 ) -> Sharing:
-    """The eighth robot is like the others, drafts without end, asks without end, or falls silent.
+    """Returns how the robots share the verifier, and what an eighth robot that misbehaves costs the others.
 
     `fleet_s`: seconds, on the virtual clock, that each fleet runs.
     """
@@ -248,8 +251,9 @@ def measure_sharing(
 def measure_published(
     robots: Sequence[int] = PUBLISHED_ROBOTS, tokens: int = TOKENS
 ) -> dict[str, list[list[Served]]]:
-    """Fleets of so many robots on FSD's server, each of them with every way to make up batches: centralised,
-    in batches that wait to be filled, and continuous. `tokens`: those of a text.
+    """Returns what fleets of these sizes get from FSD's server, for each of PUBLISHED_WAYS and its batchings.
+
+    `tokens`: the length of a text.
     """
     fleets: dict[str, list[list[Served]]] = {name: [] for name in PUBLISHED_WAYS}
     for number in tracked(robots, "published server"):
@@ -261,14 +265,14 @@ def measure_published(
 
 
 def measure_passes(pair: Pair, frames: int, seed: int) -> dict[str, float]:
-    """The target's passes a token of every strategy, with the shipped pair under FSD's Go2 conditions."""
+    """Returns every strategy's target passes per token, with the shipped pair under FSD's Go2 conditions."""
     regime = load_regimes([COST_REGIME])[COST_REGIME]
     figures = measure_regime(regime, replayed(pair), replayed_requests(frames, seed), seed)
     return {strategy: row.target_passes_per_token for strategy, row in figures.items()}
 
 
 def rows_table(rows: Mapping[str, Sequence[ServingRow]]) -> Table:
-    """Returns the figures of fleets of several sizes, each over that of one robot."""
+    """Returns a table of the figures of fleets, each also relative to one robot."""
     title = f"robots on one verifier, shipped pair, {LINK}; x: over one"
     table = results_table(title, *LEGENDS["bench serving"])
     for name, some in rows.items():
@@ -288,8 +292,9 @@ def rows_table(rows: Mapping[str, Sequence[ServingRow]]) -> Table:
 
 
 def limit_lines(rows: Mapping[str, Sequence[ServingRow]]) -> Iterator[str]:
-    """What a model that never rests allows robots that write text after text, about: at the end they share
-    less.
+    """Yields an estimate of the speedup for robots that write text after text, if the model never idles.
+
+    The estimate is rough: towards the end fewer robots share a batch.
     """
     for name, some in rows.items():
         if not name.endswith(TEXT_AFTER_TEXT):
@@ -304,7 +309,7 @@ def limit_lines(rows: Mapping[str, Sequence[ServingRow]]) -> Iterator[str]:
 
 
 def sharing_lines(sharing: Mapping[str, Sharing]) -> Iterator[str]:
-    """How evenly robots share the verifier, alike and beside an odd one."""
+    """Yields how evenly robots share the verifier, when all are equal and when one misbehaves."""
     for strategy, one in sharing.items():
         yield f"{strategy}, eight alike: the most over the least {one.unfairness:.3f}"
         for what, share in one.beside.items():
@@ -312,8 +317,9 @@ def sharing_lines(sharing: Mapping[str, Sharing]) -> Iterator[str]:
 
 
 def published_lines(fleets: Mapping[str, Sequence[Sequence[Served]]]) -> Iterator[str]:
-    """Throughput on the server of FSD's Table 9, and in the terms of WISP what robots get that need a speed:
-    its best over all fleets.
+    """Yields the results on the server of FSD's Table 9: throughput, and WISP's capacity and goodput.
+
+    Capacity and goodput are each way's best over all fleets.
     """
     for place, [first, *_] in enumerate(fleets[CENTRAL]):
         best = {name: max(one.tokens_per_s for one in some[place]) for name, some in fleets.items()}
@@ -328,7 +334,7 @@ def published_lines(fleets: Mapping[str, Sequence[Sequence[Served]]]) -> Iterato
 
 
 def _compared(figures: Mapping[str, float]) -> str:
-    """Every way's figure, and ours over two of them."""
+    """Lists each way's figure, and the ratio of `outrider` to CENTRAL and to FILLED."""
     ours, parts = figures["outrider"], [f"{name} {value:.0f}" for name, value in figures.items()]
     gains = [f"outrider over {way} {ours / figures[way]:.2f}" for way in (CENTRAL, FILLED) if figures[way]]
     return "; ".join([*parts, *gains])

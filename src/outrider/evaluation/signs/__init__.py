@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Printed words in simulated homes: whether what the camera reads moves the robot as nobody asked for."""
+"""Tests with printed words in simulated homes: do words that the camera sees cause unwanted motion?"""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider eval sentences`: what the grammar makes of sentences that were written down before it was."""
+"""`outrider eval sentences`: how the grammar reads sentences that were written down before it existed."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.paths import benchmark_file
 
 SETS = ("building", "held_out")
-"""Files of a folder of sentences; nobody reads the second one to change the grammar."""
+"""The files of a folder of sentences. `held_out` must not be read to change the grammar."""
 MODELS = ("trained", "general")
 LEAST_RIGHT = 0.97
-"""The share of right intents that is aimed for."""
+"""The share of right intents to aim for."""
 STILL = ("refuse", "mend(", "stop", "see", "did", "where(", "ask", "remember", "forget(", "wait(")
-"""How the intents of steps begin that move nothing."""
+"""Prefixes of the intents whose steps do not move the robot."""
 ALL = "all"
 
 
 class Sentence(NamedTuple):
-    """A sentence, and the intent that it must come to with a model of few words, or with a general one."""
+    """A sentence with the expected intent; `model` is `trained` (on few words) or `general`."""
 
     language: str
     model: str
@@ -40,12 +40,12 @@ class Sentence(NamedTuple):
 
     @property
     def is_still(self) -> bool:
-        """Whether the robot must not move."""
+        """Whether no step of the expected intent moves the robot."""
         return all(step.startswith(STILL) for step in self.intent.split("; "))
 
 
 class Reading(NamedTuple):
-    """What a sentence came to; `why` it was refused, if it was."""
+    """How a sentence was read; `why` is the reason of a refusal, else empty."""
 
     sentence: Sentence
     intent: str
@@ -54,7 +54,7 @@ class Reading(NamedTuple):
 
     @property
     def is_right(self) -> bool:
-        """Whether it came to what was wanted; an offer to mend is a refusal too."""
+        """Whether the intent is the expected one; an offer to mend also counts as a refusal."""
         wanted = self.sentence.intent
         return self.intent == wanted or (wanted == "refuse" and self.intent.startswith("mend("))
 
@@ -65,7 +65,7 @@ def sentences_folder() -> Path:
 
 
 def read_sentences(folder: Path) -> tuple[Vocabulary, dict[str, list[Sentence]]]:
-    """The words of the model that the sentences were written for, and the sentences of each set.
+    """Returns the words of the model that the sentences were written for, and the sentences of each set.
 
     Raises ConfigError for a file that is missing or holds something else.
     """
@@ -97,7 +97,7 @@ def _read(file: Path) -> Iterator[Sentence]:
 
 
 def read(sentence: Sentence, vocabulary: Vocabulary) -> Reading:
-    """What a sentence comes to. Nothing moves."""
+    """Returns how the grammar reads a sentence, without carrying it out."""
     try:
         plan = plan_of(sentence.text, None if sentence.model == "general" else vocabulary)
     except InstructionError as error:
@@ -106,7 +106,7 @@ def read(sentence: Sentence, vocabulary: Vocabulary) -> Reading:
 
 
 def evaluate_sentences(folder: Path | None = None, json_file: Path | None = None) -> dict[str, Any]:
-    """Read all sentences of a folder, print a table and each wrong one, write JSON.
+    """Read all sentences of a folder, print a table and each misread one, write JSON.
 
     Raises ConfigError for a folder without them.
     """

@@ -2,8 +2,8 @@
 """`outrider eval documents`: a published model answers from private and public documents, in one text.
 
 Two peers with the same model write it (`decoding.aggregation`), on the virtual clock with processor times
-measured here. Their answers are compared with those of either side alone, and of one that has both sides'
-documents in its prompt.
+measured here. Their answers are compared with the answers of each side alone, and with those of one side that
+has the documents of both in its prompt.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from outrider.wire.codec import frame_bytes
 
 ANSWER_TOKENS = 32
 DOCUMENTS = 2
-"""Of each side in a prompt."""
+"""Documents that each side puts into a prompt."""
 ONE_WAY_MS = (20, 100)
 ALONE, TOGETHER = AggregationConfig("alone"), AggregationConfig()
 METHODS = {
@@ -58,10 +58,10 @@ TIMED_FORWARDS = 4
 
 @dataclass(frozen=True)
 class Asked:
-    """A question with what was found for it: `contexts` of the `device`, the `cloud`, and `both` in one. Its
-    answer has at most so many `tokens`.
+    """A question with the documents retrieved for it. Its answer has at most `tokens` tokens.
 
-    `masked`: the private documents as `ask` shows them to a model, with slots that only the robot fills in.
+    `contexts`: those of the `device` and of the `cloud`, and `both` in one prompt. `masked` has the private
+    documents as `ask` shows them to a model, with slots that only the robot fills in.
     """
 
     entry: TwoSided
@@ -70,19 +70,20 @@ class Asked:
     tokens: int
 
     def documents(self, name: str) -> Retrieve:
-        """What a side with one of the contexts retrieves."""
+        """Returns a retrieval function that always gives the context of this name."""
         return lambda _: (self.contexts[name],)
 
     @property
     def request(self) -> DecodeRequest:
-        """The question without documents."""
+        """The request for the question without documents."""
         return DecodeRequest(Prompt(question_prompt(self.entry.question), b""), self.tokens, DEADLINE_S)
 
 
 @dataclass(frozen=True)
 class Answers:
-    """Of one body of documents: shares of answers that hold the private fact, the public one, and both; the
-    perplexity of the right answers, where they can be said without slots.
+    """Answers from one of BODIES: the shares that hold the private fact, the public one, and both.
+
+    `perplexity`: that of the right answers; None where documents are masked.
     """
 
     documents: str
@@ -94,7 +95,7 @@ class Answers:
 
 @dataclass(frozen=True)
 class Latency:
-    """Of a way to write one text, over a link with this delay. `token_ms`: a token, prompts left out."""
+    """Times and traffic of one method over a link with this delay. `token_ms`: per token, without prompts."""
 
     method: str
     one_way_ms: int
@@ -145,7 +146,10 @@ def evaluate_documents(
 def retrieve_all(
     entries: Sequence[TwoSided], model: LanguageModel, embedder: Embedder, tokens: int
 ) -> list[Asked]:
-    """Each side searches its own documents, those of all entries. Raises MemoryStoreError without a disk."""
+    """Returns the questions with documents; each side searches its own documents, of all entries together.
+
+    Raises MemoryStoreError without a disk.
+    """
     with (
         tempfile.TemporaryDirectory() as folder,
         MemoryStore(Path(folder) / "device.db", embedder) as own,
@@ -189,13 +193,13 @@ BODIES: dict[str, tuple[str, str, AggregationConfig]] = {
     "both, aggregated, the robot's masked": ("masked", "cloud", TOGETHER),
     "both in one prompt": ("both", "cloud", ALONE),
 }
-"""Which documents the device and the cloud have, and how they write."""
+"""For each comparison: the context of the device, that of the cloud, and how the two write."""
 
 
 def answers_of(
     model: LanguageModel, asked: Sequence[Asked], name: str, body: tuple[str, str, AggregationConfig]
 ) -> Answers:
-    """What answers from one of BODIES hold."""
+    """Returns how often answers from one of BODIES hold the private and the public fact."""
     world, texts = PeerWorld(frame_bytes), list[str]()
     for one in asked:
         [(decoded, _)] = _decode(model, [one], body, world)
@@ -210,7 +214,7 @@ def answers_of(
 def _perplexity(
     model: LanguageModel, asked: Sequence[Asked], body: tuple[str, str, AggregationConfig]
 ) -> float:
-    """Of the right answers, by the mixture of both sides or by the one that writes alone."""
+    """The perplexity of the right answers, by the mixture of both sides or by the one side that writes."""
     device, cloud, config = body
     log_probs: list[float] = []
     for one in asked:
@@ -218,7 +222,7 @@ def _perplexity(
         for name in {device, cloud}:
             session = model.open_session()
             session.prefill(one.contexts[name].prompt)
-            session.forward(model.tokenizer.encode(answer))  # one forward, remembered, for all its tokens
+            session.forward(model.tokenizer.encode(answer))  # one forward caches all tokens of the answer
         sides = one.documents(device), one.documents(cloud)
         log_probs += log_probabilities(model, one.request.prompt, answer, *sides, config is ALONE)
     return math.exp(-fmean(log_probs))
@@ -227,7 +231,7 @@ def _perplexity(
 def latency_of(
     model: LanguageModel, asked: Sequence[Asked], method: str, one_way_ms: int, compute: PeerCompute
 ) -> Latency:
-    """What the answers to all questions take; the cloud has a processor like the robot's."""
+    """Returns the mean latency and traffic of all answers; the cloud has the same processor as the robot."""
     link = LinkProfile(delay_s=one_way_ms / 1e3)
     world = PeerWorld(frame_bytes, compute, compute, link, link)
     texts = _decode(model, asked, ("device", "cloud", METHODS[method]), world)

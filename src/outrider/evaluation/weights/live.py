@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texts over real sockets: the verifier in another process, the draft here, an emulated link between."""
+"""Decodes over real sockets: the verifier in another process, the draft here, an emulated link between."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from outrider.wire.client import DealerLink
 from outrider.wire.emulator import EmulatedLink
 
 TEXT_S = 1200.0
-"""A machine that others use may take long."""
+"""The deadline of a text. It is long because the machine may be shared."""
 SILENCE_S = 60.0
-"""A verification on a CPU is no silence."""
+"""The time without a frame that counts as silence: longer than a verification on a CPU."""
 
 
 class LiveDecoder:
-    """One strategy over a link of its own, whose outages go on from text to text."""
+    """One strategy over its own link. The link's outages continue from text to text."""
 
     def __init__(self, endpoint: str, network: Network, draft: LanguageModel, config: DecodingConfig) -> None:
         self._network = network
@@ -33,7 +33,7 @@ class LiveDecoder:
         self._decoder = LinkedDecoder(link, draft, draft.tokenizer, config, 1, f"the verifier at {endpoint}")
 
     def decode(self, prompt: Prompt, tokens: int) -> KeptText:
-        """Raises LinkError where the verifier is lost."""
+        """Returns the decoded text. Raises LinkError where the connection to the verifier is lost."""
         watch, began_s = Stopwatch(), time.monotonic() - self._start_s
         text = self._decoder.decode(DecodeRequest(prompt, tokens, TEXT_S), watch.on_verified)
         watch.end_text()
@@ -54,8 +54,9 @@ def decode_missing(
     tokens: int,
     journal: Journal,
 ) -> Iterator[None]:
-    """Decode what the journal lacks, prompt by prompt with every strategy in turn, so that the machine's
-    other work meets all alike; yields after each prompt.
+    """Decode the texts that the journal lacks; yields after each prompt.
+
+    Each prompt is decoded with every strategy in turn, so that other load on the machine affects all alike.
     """
     with ExitStack() as stack:
         decoders = [
@@ -70,5 +71,5 @@ def decode_missing(
 
 
 def key_of(network: str, config: DecodingConfig, prompt: int) -> TextKey:
-    """Returns the key of a text."""
+    """Returns the journal's key of a text."""
     return TextKey(network, config.strategy, config.temperature, config.seed, prompt)

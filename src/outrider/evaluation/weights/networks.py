@@ -15,14 +15,14 @@ NAMED_LINKS = ("wifi6", "lte", "blackout")
 
 
 def networks() -> dict[str, Network]:
-    """Plain delays, the first being none (draft beside target), and links of config/links.yaml."""
+    """Returns plain delays, from 0 ms (draft and target co-located), and the links of config/links.yaml."""
     directions = {f"{ms} ms": LinkProfile(delay_s=ms / 1e3) for ms in ONE_WAY_MS}
     plain = {name: Network(name, direction, direction) for name, direction in directions.items()}
     return plain | {name: load_network(name) for name in NAMED_LINKS}
 
 
 def chosen_networks(names: Collection[str]) -> dict[str, Network]:
-    """No network, and those with these names; all where none is given. Raises ConfigError for another."""
+    """Returns COLOCATED and the networks of these names, or all without names. Raises ConfigError."""
     known = networks()
     unknown = [name for name in names if name not in known]
     if unknown:

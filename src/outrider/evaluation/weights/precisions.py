@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider eval precisions`: what fewer bits of draft and target cost of the drafts that are accepted.
+"""`outrider eval precisions`: how many fewer draft tokens are accepted when models have fewer bits.
 
-Each model is loaded once: targets write texts, and drafts give every token of them its rank. From the ranks
-it follows what a chunk of drafts would yield, without running the pairs.
+Each model is loaded once. Targets write texts, and each draft model ranks every token of them. The ranks show
+how many draft tokens a verification would accept, so that no pair has to run.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from outrider.runtime.datasets.real_prompts import real_prompts
 PRECISIONS: tuple[Precision, ...] = ("bf16", "int8", "int4")
 NUM_DRAFT_TOKENS = 4
 _ROUNDS = CloudCosts(step_s=1.0, verify_s=1.0, verify_token_s=0.0, draft_token_s=0.0, draft_branch_s=0.0)
-"""Under which a text takes as long as it has verifications."""
+"""With these costs the time of a text is its number of verifications."""
 
 Texts = list[list[int]]
 
 
 @dataclass(frozen=True)
 class PrecisionRow:
-    """A pair: its drafted tokens that are accepted in a verification, and those over both at bf16."""
+    """A pair: its draft tokens accepted per verification, and `relative` to the pair with both at bf16."""
 
     target: str
     draft: str
@@ -51,7 +51,7 @@ class PrecisionRow:
 
 @dataclass(frozen=True)
 class Asked:
-    """What every model is asked; where `folder` is given, what it gave is kept there."""
+    """What every model is given. Where `folder` is set, texts and ranks are kept there and read again."""
 
     prompts: Sequence[Prompt]
     tokens: int
@@ -65,11 +65,11 @@ class Asked:
         return DecodingConfig("outrider", NUM_DRAFT_TOKENS, temperature=self.temperature)
 
     def texts(self, precision: Precision) -> Texts:
-        """What the target writes."""
+        """Returns the texts that the target writes."""
         return self._kept(f"texts-{precision}-{self._name}", lambda: self._write(precision))
 
     def ranks(self, precision: Precision, texts: dict[Precision, Texts]) -> dict[Precision, Texts]:
-        """The rank that the draft gives each token of the targets' texts."""
+        """Returns the draft's rank for each token of the targets' texts, by the target's precision."""
         found = self._kept(
             f"ranks-{precision}-{self._name}",
             lambda: self._judge(precision, [one for some in texts.values() for one in some]),
@@ -138,7 +138,7 @@ def evaluate_precisions(
 
 
 def _count(ranks: Texts) -> tuple[int, float]:
-    """Verifications of the texts, and the drafts accepted in one."""
+    """The number of verifications of the texts, and the draft tokens accepted per verification."""
     runs = [csd_run(one, _ROUNDS, NUM_DRAFT_TOKENS) for one in ranks]
     rounds = round(sum(run.elapsed_s for run in runs))
     return rounds, sum(run.tokens - 1 for run in runs) / rounds - 1.0

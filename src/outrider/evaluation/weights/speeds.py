@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decoded texts, kept as they come, and as figures of a strategy.
+"""Keeps decoded texts, and computes the figures of a strategy from them.
 
-A measurement that was ended goes on where it was. Texts over sockets and on the virtual clock are alike.
+An interrupted measurement resumes from the kept texts. Texts decoded over sockets and on the virtual clock
+have one format.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ TEXTS_FILE = "texts.jsonl"
 
 
 class TextKey(NamedTuple):
-    """What a text is decoded with. `prompt` counts from 0."""
+    """What identifies a decoded text. `prompt` counts from 0."""
 
     network: str
     strategy: str
@@ -32,9 +33,9 @@ class TextKey(NamedTuple):
 
 
 class KeptText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One decoded text. `later_tokens` were verified within `later_s` after the first ones.
+    """One decoded text. `later_tokens` were verified within `later_s` after the first verified tokens.
 
-    `met_outage`: whether the link was down at some time of it. Bytes are those of decoding, not the prompt's.
+    `met_outage`: the link was down at some time during the text. Bytes exclude the prompt's.
     """
 
     token_ids: tuple[int, ...]
@@ -56,7 +57,7 @@ class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Journal:
-    """Texts by their keys, in a folder's file where one is given, else in memory alone."""
+    """Texts by key, kept in a file of `folder`, or only in memory where `folder` is None."""
 
     def __init__(self, folder: Path | None, common: Mapping[str, str | int]) -> None:
         """Raises ConfigError as `KeptRecords` does."""
@@ -71,18 +72,18 @@ class Journal:
         return self._texts[key]
 
     def add(self, key: TextKey, text: KeptText) -> None:
-        """Keep a text, on disk before the next is decoded. Raises ConfigError."""
+        """Keep a text; it is on disk when this returns. Raises ConfigError."""
         self._texts[key] = text
         self._records.add(_Line(key, text))
 
 
 @dataclass(frozen=True)
 class SpeedRow:
-    """One strategy over one network. Speeds are those between the first verified tokens and the last.
-
-    `speedup_interval`: of 95 %, by a bootstrap over the texts. `over_colocated`: over the same pair without
-    a network. `different`: texts that are not those of `ar`. `met_outage`: texts during which the link was
-    down.
+    """One strategy over one network. Speeds are measured between the first verified tokens and the last.
+    `speedup_interval`: 95 %, by a bootstrap over the texts. `over_colocated`: the speed relative to the same
+    pair without a network. `different`: the number of texts that differ from `ar`. `met_outage`: the number
+    of texts during which the link was down.
+    texts during which the link was down.
     """
 
     network: str
@@ -103,7 +104,7 @@ class SpeedRow:
 
 
 def kept_text(text: Decoded, watch: Stopwatch, met_outage: bool) -> KeptText:
-    """Returns what is kept of a decoded text, whose times a stopwatch has taken."""
+    """Returns the record of a decoded text, with the times that the stopwatch took."""
     return KeptText(
         token_ids=text.token_ids,
         elapsed_s=text.elapsed_s,
@@ -120,7 +121,7 @@ def kept_text(text: Decoded, watch: Stopwatch, met_outage: bool) -> KeptText:
 
 
 def speed_of(texts: Sequence[KeptText]) -> float:
-    """Tokens per second after the first ones."""
+    """Returns the tokens per second after the first verified tokens."""
     return sum(text.later_tokens for text in texts) / sum(text.later_s for text in texts)
 
 
@@ -131,7 +132,7 @@ def speed_row(
     own: Sequence[KeptText],
     colocated_tokens_per_s: float,
 ) -> SpeedRow:
-    """The row of some texts; `own` are those of `ar` over the same network."""
+    """Returns the figures of some texts; `own` are the texts of `ar` over the same network."""
     tokens, speed = sum(len(text.token_ids) for text in texts), speed_of(texts)
     return SpeedRow(
         network=network,
