@@ -80,8 +80,7 @@ def load_model(
     batches run best. `role` only names the model in logs. Early exits are read if the folder has them. The
     tokenizer is in `tokenizer_folder`, in the folder itself, or in `tokenizer/` next to it.
 
-    Raises ModelError that names the file that is missing, corrupt or of the wrong kind, and
-    OutOfMemoryError if weights and caches do not fit.
+    Raises ModelError, which names the faulty file, and OutOfMemoryError if weights and caches do not fit.
     """
     folder = Path(folder)
     place, card, tokenizer, how = _checked(
