@@ -57,7 +57,7 @@ NUMBERS = ("injections", "worst_to_zero_s", "worst_overrun_m", "missed", "reache
 
 @dataclass(frozen=True)
 class Trial:
-    """One injection.
+    """The result of one injection.
 
     `to_zero_s`: from the fault to the last moment at which the base was commanded to move; infinite where the
     fault had no occasion to begin. `overrun_m`: how far any part of the body moved beyond the end of its
