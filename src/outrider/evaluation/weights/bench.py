@@ -41,7 +41,7 @@ from outrider.runtime.wiring.verifier_process import verifier_process
 NUM_DRAFT_TOKENS = 4
 TIMED_PROMPTS = 3
 REPLAYED_PROMPTS = 12
-"""The number of texts that are decoded with every strategy. Shares are measured over all texts."""
+"""The maximum number of texts that are replayed with every strategy. Shares are measured over all texts."""
 DEADLINE_S = 1e6
 REGIME_ONE_WAY_MS, REGIME_LAYERS, REGIME_DIGITS = 20, Layers(draft=24, target=28), 4
 REGIME_VOCABULARY = 151_665

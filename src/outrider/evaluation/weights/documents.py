@@ -222,7 +222,7 @@ def _perplexity(
         for name in {device, cloud}:
             session = model.open_session()
             session.prefill(one.contexts[name].prompt)
-            session.forward(model.tokenizer.encode(answer))  # one forward caches all tokens of the answer
+            session.forward(model.tokenizer.encode(answer))  # now the replay has all the answer's tokens
         sides = one.documents(device), one.documents(cloud)
         log_probs += log_probabilities(model, one.request.prompt, answer, *sides, config is ALONE)
     return math.exp(-fmean(log_probs))

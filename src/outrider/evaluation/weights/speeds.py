@@ -80,10 +80,10 @@ class Journal:
 @dataclass(frozen=True)
 class SpeedRow:
     """One strategy over one network. Speeds are measured between the first verified tokens and the last.
+
     `speedup_interval`: 95 %, by a bootstrap over the texts. `over_colocated`: the speed relative to the same
     pair without a network. `different`: the number of texts that differ from `ar`. `met_outage`: the number
     of texts during which the link was down.
-    texts during which the link was down.
     """
 
     network: str
