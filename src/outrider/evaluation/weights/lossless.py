@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider eval weights`: over real sockets published models write the texts of the target alone."""
+"""`outrider eval weights`: checks that published models write the target's own texts over real sockets."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ STRATEGY = "outrider"
 
 @dataclass(frozen=True)
 class Draws:
-    """How texts are drawn: the first over all prompts is greedy, the later ones have seeds of their own."""
+    """How texts are sampled: greedily in the first pass over all prompts, later with a seed for each pass."""
 
     temperature: float
     seed: int
 
     def config(self, strategy: str) -> DecodingConfig:
-        """The configuration of a strategy with these draws."""
+        """Return the configuration of a strategy with this sampling."""
         return DecodingConfig(strategy, temperature=self.temperature, seed=self.seed, silence_s=SILENCE_S)
 
 
 @dataclass(frozen=True)
 class Counted:
-    """Texts over one network. `first_differences`: where those that differ part from `ar`."""
+    """Texts over one network. `first_differences`: where those that differ begin to differ from `ar`."""
 
     network: str
     texts: int
@@ -54,7 +54,7 @@ class Counted:
 
 
 def draws_of(texts: int) -> list[tuple[Draws, dict[int, Prompt]]]:
-    """So many texts: every prompt greedily, then every prompt at temperature 1 with a seed, and so on."""
+    """Return `texts` draws: each prompt greedily, then each at temperature 1 with a seed, and so on."""
     prompts = real_prompts()
     return [
         (Draws(1.0 if turn else 0.0, turn), dict(enumerate(prompts[: texts - turn * len(prompts)])))
@@ -71,9 +71,9 @@ def evaluate_weights(
     run: Path | None = None,
     json_file: Path | None = None,
 ) -> dict[str, Any]:
-    """Decode so many texts over each network, compare, print, write JSON; `lossless`: whether none differs.
+    """Decode texts over each network, compare, print, write JSON; `lossless`: whether none differs.
 
-    What the folder `run` has of them is not decoded again. Raises ModelError without weights.
+    Texts in the folder `run` are not decoded again. Raises ModelError without weights.
     """
     common: dict[str, str | int] = {
         "target": f"{target} {target_precision}",
@@ -100,7 +100,7 @@ def evaluate_weights(
 def count_all(
     endpoint: str, draft: LanguageModel, texts: int, tokens: int, journal: Journal
 ) -> list[Counted]:
-    """The texts of `ar` over no network, and those of STRATEGY over each of NAMED_LINKS."""
+    """Decode the texts of `ar` without a network, and those of STRATEGY over each of NAMED_LINKS."""
     asked, known = draws_of(texts), networks()
     for draws, prompts in asked:
         for name, strategy in [(COLOCATED, "ar"), *((name, STRATEGY) for name in NAMED_LINKS)]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The published models: as a pair in one process, or each for a process of its own."""
+"""Loads the published models: as a pair in one process, or each in its own process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_LENGTH = 256
 
 
 def load_target(size: Size, precision: Precision, sessions: int = 1) -> QwenModel:
-    """The model of a size, with its exits where they have been trained. Raises ModelError without weights."""
+    """Load the target of a size, with exits if they have been trained. Raises ModelError without weights."""
     from outrider.models import load_model  # seconds to import
 
     folder = published_file(NAMES[size]).parent
@@ -27,7 +27,7 @@ def load_target(size: Size, precision: Precision, sessions: int = 1) -> QwenMode
 
 
 def load_draft(precision: Precision) -> QwenModel:
-    """The 0.5B model. Raises ModelError without weights."""
+    """Load the 0.5B draft. Raises ModelError without weights."""
     from outrider.models import load_model  # seconds to import
 
     return load_model(
@@ -40,12 +40,12 @@ def load_draft(precision: Precision) -> QwenModel:
 
 
 def load_published_pair(size: Size, target: Precision, draft: Precision) -> Pair:
-    """A target of this size and the 0.5B draft. Raises ModelError where `make weights` has not run."""
+    """Load a target of this size and the 0.5B draft. Raises ModelError if `make weights` has not run."""
     pair = Pair(load_target(size, target, sessions=TOGETHER), load_draft(draft))
     check_pair(pair.target, pair.draft)
     return pair
 
 
 def target_service(size: Size, precision: Precision) -> VerifierService:
-    """The target as a verifier, for a process of its own."""
+    """Return the target as a verifier, for a process of its own."""
     return VerifierService(load_target(size, precision))
