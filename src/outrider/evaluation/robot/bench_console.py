@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`outrider bench console`: what viewers cost the decoding, and how soon a click on the stop stops.
 
-The shipped pair decodes held-out frames over loopback sockets, in turn without viewers and with them; the
-console's node and a camera run beside it, as on a robot. The ratio is of times in one run.
+The shipped pair decodes held-out frames over loopback sockets, alternately without viewers and with them.
+The console's node and a camera run meanwhile, as on a robot. The ratio is of times in one run.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ TEXT_S = 60.0
 
 @dataclass(frozen=True)
 class ConsoleFigures:
-    """Medians in milliseconds. `slowdown` is of each block with viewers over those around it without.
+    """Medians in milliseconds. `slowdown`: each block with viewers over the blocks before and after without.
 
-    `processor` is the share of one core that the console's process takes with all viewers. `e_stop_ms` is
-    from a click to the news that the robot stands, `silence_ms` from the last word of a page that drives.
+    `processor`: the share of one core that the console's process takes with all viewers. `e_stop_ms`: from
+    a click to the report that the robot stands; `silence_ms`: from the last message of a page that drives.
     """
 
     viewers: int
@@ -103,9 +103,10 @@ def bench_console(
 
 @dataclass
 class _Watched:
-    """Blocks without viewers first and last, and with them between: the median seconds of a text in each.
+    """`times`: the median seconds of a text in each block; without viewers in the first, third and so on.
 
-    Pictures a second of every viewer in every block, and the console's processor share in each.
+    `rates`: pictures per second of every viewer in every block with viewers. `shares`: the console's
+    processor share in each of these.
     """
 
     times: list[float]
@@ -128,7 +129,7 @@ def _in_turn(
 
 
 def processor_s(pid: int) -> float:
-    """The processor time that a process has taken so far."""
+    """Return the processor seconds that a process has taken so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -160,7 +161,7 @@ def _figures(
 
 @contextmanager
 def _decoder(models: Path) -> Iterator[LinkedDecoder]:
-    """The shipped pair, its target in another process."""
+    """Yield a decoder of the shipped pair, its target in another process."""
     from outrider.models import load_model  # seconds to import
 
     draft = load_model(models / "draft", role="draft", sessions=DRAFT_BRANCHES)
@@ -171,7 +172,7 @@ def _decoder(models: Path) -> Iterator[LinkedDecoder]:
 
 
 def _target_service(folder: Path) -> VerifierService:
-    """In the verifier's process."""
+    """Return the target's service; called in the verifier's process."""
     from outrider.models import load_model
 
     model: LanguageModel = load_model(folder, role="target")
@@ -180,7 +181,7 @@ def _target_service(folder: Path) -> VerifierService:
 
 @contextmanager
 def _console(prompt: Prompt) -> Iterator[tuple[str, int]]:
-    """Camera, action node and console; the console's address and process. The camera shows one frame."""
+    """Run a camera of one frame, an action node and a console; yield the console's address and process id."""
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="outrider-") as name:
         folder = Path(name)
@@ -201,7 +202,7 @@ def _console(prompt: Prompt) -> Iterator[tuple[str, int]]:
 
 
 def _picture(prompt: Prompt, folder: Path) -> Path:
-    """A frame at the camera's size, as a file."""
+    """Write a frame at the camera's size to a file; return its path."""
     small = cv2.imdecode(np.frombuffer(prompt.jpeg, np.uint8), cv2.IMREAD_COLOR)
     assert small is not None, "the prompts' frames are JPEGs"
     path = folder / "frame.png"
@@ -222,9 +223,9 @@ def _await_pictures(url: str) -> None:
 
 @contextmanager
 def _crowd(url: str, viewers: int) -> Iterator[list[Mapping[str, float]]]:
-    """Viewers in another process, of the lowest priority: a robot's viewers run on machines of their own.
+    """Run viewers in another process of the lowest priority: a robot's viewers have their own machines.
 
-    The list is filled with what each received, at the end.
+    At the end the yielded list holds what each received.
     """
     seen: list[Mapping[str, float]] = []
     command = [sys.executable, "-m", "outrider.evaluation.robot.console_crowd", url, str(viewers)]

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What speech recognition is worth, with synthetic speech."""
+"""Measures speech recognition, with synthetic speech."""
