@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider bench decoding --changes`: is `outrider` no slower than `ar` soon after conditions change?
+"""`outrider bench decoding --changes`: checks that `outrider` is no slower than `ar` after a change.
 
 Link, server, drafts or exits change. One session writes a text under each condition, in an order drawn by
 the seed, with the usual condition between any two. It keeps what it has learnt from text to text.

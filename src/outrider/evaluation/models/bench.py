@@ -128,7 +128,7 @@ def _measured(
 
 def draft_over_generate(folder: Path, prompt: Prompt) -> Ratio:
     """Measure a token by transformers' `generate` over a step of ours, with the same model and prompt."""
-    from outrider.models import ReferenceGenerator, load_model  # seconds to import
+    from outrider.models import ReferenceGenerator, load_model  # takes seconds to import
 
     reference, session = ReferenceGenerator(folder), load_model(folder, role="draft").open_session()
     session.prefill(prompt)

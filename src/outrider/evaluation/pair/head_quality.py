@@ -128,7 +128,7 @@ def evaluate_head(
 
     Raises ModelError if the target has no head, OutriderError if a text is not the target's own.
     """
-    from outrider.models import QwenModel, load_head  # seconds to import
+    from outrider.models import QwenModel, load_head  # takes seconds to import
 
     def load() -> Loaded:
         pair = load_pair(models)

@@ -162,7 +162,7 @@ def _figures(
 @contextmanager
 def _decoder(models: Path) -> Iterator[LinkedDecoder]:
     """Yield a decoder of the shipped pair, its target in another process."""
-    from outrider.models import load_model  # seconds to import
+    from outrider.models import load_model  # takes seconds to import
 
     draft = load_model(models / "draft", role="draft", sessions=DRAFT_BRANCHES)
     with verifier_process(_target_service, models / "target") as endpoint:

@@ -69,7 +69,7 @@ class _NotingRobot:
         on_end(GoalEnd(False, "no robot"))
 
     def cancel_goal(self) -> None:
-        """Has nothing to end."""
+        """Does nothing: there is nothing to end."""
 
     def switch(self, asked: Switch, on_end: Callable[[str], None]) -> None:
         """Refuses: there is nothing to switch."""

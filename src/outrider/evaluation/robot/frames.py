@@ -117,7 +117,7 @@ def evaluate_frames(
         if folder is None
         else chosen_tasks(read_tasks(folder), poses)
     )
-    from outrider.models import load_model  # seconds to import
+    from outrider.models import load_model  # takes seconds to import
     from outrider.runtime.wiring.decoders import local_decoder
 
     loaded = load_model(models_folder(models) / model)

@@ -20,7 +20,7 @@ MAX_LENGTH = 256
 
 def load_target(size: Size, precision: Precision, sessions: int = 1) -> QwenModel:
     """Load the target of a size, with exits if they have been trained. Raises ModelError without weights."""
-    from outrider.models import load_model  # seconds to import
+    from outrider.models import load_model  # takes seconds to import
 
     folder = published_file(NAMES[size]).parent
     return load_model(folder, precision=precision, max_length=MAX_LENGTH, sessions=sessions)
@@ -28,7 +28,7 @@ def load_target(size: Size, precision: Precision, sessions: int = 1) -> QwenMode
 
 def load_draft(precision: Precision) -> QwenModel:
     """Load the 0.5B draft. Raises ModelError without weights."""
-    from outrider.models import load_model  # seconds to import
+    from outrider.models import load_model  # takes seconds to import
 
     return load_model(
         published_file(DRAFT).parent,
