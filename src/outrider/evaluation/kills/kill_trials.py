@@ -45,9 +45,9 @@ MOMENTS = ("decoding", "moving", "any")
 def to_zero_s(samples: list[Sample], killed_s: float, until_s: float, steady: bool = True) -> float:
     """Return the seconds from a kill until the base stands; 0 if no sample moves.
 
-    They count to the end of the last sample that moves, before `until_s`. For `steady` samples, a base's own, they are
-    counted by the base's time, which stops while it is held up. They are infinite if the last sample moves,
-    if there is none, and if `steady` samples end too early.
+    They count to the end of the last sample that moves, before `until_s`. For `steady` samples, a base's own,
+    they are counted by the base's time, which stops while it is held up. They are infinite if the last sample
+    moves, if there is none, and if `steady` samples end too early.
     """
     after = [sample for sample in samples if killed_s < sample.time_s <= until_s]
     if not after or after[-1].moves or (steady and after[-1].time_s < until_s - CONTINUES_S):
