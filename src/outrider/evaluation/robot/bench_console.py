@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`outrider bench console`: what viewers cost the decoding, and how soon a click on the stop stops.
 
-The shipped pair decodes held-out frames over loopback sockets, alternately without viewers and with them.
-The console's node and a camera run meanwhile, as on a robot. The ratio is of times in one run.
+The shipped pair decodes held-out frames over loopback sockets, in turn without viewers and with them; the
+console's node and a camera run beside it, as on a robot. The ratio is of times in one run.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ TEXT_S = 60.0
 
 @dataclass(frozen=True)
 class ConsoleFigures:
-    """Medians in milliseconds. `slowdown`: each block with viewers over the blocks before and after without.
+    """Medians in milliseconds. `slowdown` is of each block with viewers over those around it without.
 
-    `processor`: the share of one core that the console's process takes with all viewers. `e_stop_ms`: from
-    a click to the report that the robot stands; `silence_ms`: from the last message of a page that drives.
+    `processor` is the share of one core that the console's process takes with all viewers. `e_stop_ms` is
+    from a click to the news that the robot stands, `silence_ms` from the last word of a page that drives.
     """
 
     viewers: int
@@ -103,10 +103,9 @@ def bench_console(
 
 @dataclass
 class _Watched:
-    """`times`: the median seconds of a text in each block; without viewers in the first, third and so on.
+    """Blocks without viewers first and last, and with them between: the median seconds of a text in each.
 
-    `rates`: pictures per second of every viewer in every block with viewers. `shares`: the console's
-    processor share in each of these.
+    Pictures a second of every viewer in every block, and the console's processor share in each.
     """
 
     times: list[float]
@@ -129,7 +128,7 @@ def _in_turn(
 
 
 def processor_s(pid: int) -> float:
-    """Return the processor seconds that a process has taken so far."""
+    """The processor time that a process has taken so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -161,8 +160,8 @@ def _figures(
 
 @contextmanager
 def _decoder(models: Path) -> Iterator[LinkedDecoder]:
-    """Yield a decoder of the shipped pair, its target in another process."""
-    from outrider.models import load_model  # takes seconds to import
+    """The shipped pair, its target in another process."""
+    from outrider.models import load_model  # seconds to import
 
     draft = load_model(models / "draft", role="draft", sessions=DRAFT_BRANCHES)
     with verifier_process(_target_service, models / "target") as endpoint:
@@ -172,7 +171,7 @@ def _decoder(models: Path) -> Iterator[LinkedDecoder]:
 
 
 def _target_service(folder: Path) -> VerifierService:
-    """Return the target's service; called in the verifier's process."""
+    """In the verifier's process."""
     from outrider.models import load_model
 
     model: LanguageModel = load_model(folder, role="target")
@@ -181,7 +180,7 @@ def _target_service(folder: Path) -> VerifierService:
 
 @contextmanager
 def _console(prompt: Prompt) -> Iterator[tuple[str, int]]:
-    """Run a camera of one frame, an action node and a console; yield the console's address and process id."""
+    """Camera, action node and console; the console's address and process. The camera shows one frame."""
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="outrider-") as name:
         folder = Path(name)
@@ -202,7 +201,7 @@ def _console(prompt: Prompt) -> Iterator[tuple[str, int]]:
 
 
 def _picture(prompt: Prompt, folder: Path) -> Path:
-    """Write a frame at the camera's size to a file; return its path."""
+    """A frame at the camera's size, as a file."""
     small = cv2.imdecode(np.frombuffer(prompt.jpeg, np.uint8), cv2.IMREAD_COLOR)
     assert small is not None, "the prompts' frames are JPEGs"
     path = folder / "frame.png"
@@ -223,9 +222,9 @@ def _await_pictures(url: str) -> None:
 
 @contextmanager
 def _crowd(url: str, viewers: int) -> Iterator[list[Mapping[str, float]]]:
-    """Run viewers in another process of the lowest priority: a robot's viewers have their own machines.
+    """Viewers in another process, of the lowest priority: a robot's viewers run on machines of their own.
 
-    At the end the yielded list holds what each received.
+    The list is filled with what each received, at the end.
     """
     seen: list[Mapping[str, float]] = []
     command = [sys.executable, "-m", "outrider.evaluation.robot.console_crowd", url, str(viewers)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider bench idle`: each node's share of a core while all sensors publish and no goal runs."""
+"""`outrider bench idle`: what every node takes of a core while all sensors publish and no goal runs."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ from outrider.runtime.reports.mcap_file import message_rates
 
 LIMITS = {"navigator": 0.03, **dict.fromkeys(("action", "memory", "console", "markers", "record"), 0.02)}
 LIMITS |= {CAMERA.name: 0.02, GO2_STATE.name: 0.02}
-"""Limits of the nodes that run on a robot, as shares of a core."""
+"""Shares of a core, of what runs on a robot."""
 NODES_WITHOUT_A_GOAL = (*(name for name in SIM_GRAPH.nodes if name != "mission"), CAMERA.name, GO2_STATE.name)
-# The simulation publishes the same topics; a robot's own nodes run too, under other names.
+# The simulation gives the same topics; a robot's own nodes run beside it, under other names.
 REMAPPED = {
     CAMERA.name: ("camera/image_raw:=own/image_raw", "camera/camera_info:=own/camera_info"),
     GO2_STATE.name: ("odom:=own/odom", "/tf:=own/tf", "/tf_static:=own/tf_static"),
 }
 RECORDING, SENSORS = "run.mcap", ("image_raw/compressed", "odom", "scan")
-# The most by which a node's share of a core may differ between two windows after models are loaded.
+# What a node's share of a core may differ by in two windows once no model is being loaded.
 WINDOW_S, STEADY, SETTLE_S = 3.0, 0.01, 120.0
 
 
 def bench_idle(duration_s: float, json_file: Path | None) -> dict[str, Any]:
-    """Start the nodes, let them settle, measure, print, write JSON. Raises OutriderError if one ends."""
+    """Start the nodes, let them settle, measure, print, write JSON. Raises OutriderError where one ends."""
     with tempfile.TemporaryDirectory(prefix="outrider-") as name:
         folder = Path(name)
         parameter_file = folder / "parameters.yaml"
@@ -70,7 +70,7 @@ def bench_idle(duration_s: float, json_file: Path | None) -> dict[str, Any]:
 
 
 def _parameters(folder: Path) -> dict[str, dict[str, Value]]:
-    """Return the parameters of the simulated graph with all optional nodes of a robot."""
+    """Of the simulated graph with all that a robot may run beside it."""
     given = {
         "memory_store": str(folder / "memory.db"),
         "record": str(folder / RECORDING),
@@ -90,7 +90,7 @@ def _parameters(folder: Path) -> dict[str, dict[str, Value]]:
 
 
 def _settle(supervisor: Supervisor) -> None:
-    """Wait until models are loaded and each node's share is steady. Raises OutriderError if it is not."""
+    """Wait until models are loaded and each node takes what it took before. Raises OutriderError."""
     deadline_s, before = time.monotonic() + SETTLE_S, _shares(supervisor, WINDOW_S)
     while time.monotonic() < deadline_s:
         now = _shares(supervisor, WINDOW_S)
@@ -101,7 +101,7 @@ def _settle(supervisor: Supervisor) -> None:
 
 
 def _shares(supervisor: Supervisor, duration_s: float) -> dict[str, float]:
-    """Return each node's share of a core over `duration_s` seconds."""
+    """What each node takes of a core meanwhile."""
     pids = supervisor.pids()
     before, started_s = {name: processor_s(pid) for name, pid in pids.items()}, time.monotonic()
     _wait(supervisor, duration_s)

@@ -39,7 +39,7 @@ BEST_OF = 3
 
 
 class FillerEmbedder:
-    """Random unit vectors under the name of the real embeddings: they fill a large store quickly."""
+    """Random unit vectors under the name of the real embeddings: to fill a large store in little time."""
 
     name = MiniLmEmbedder.name
     size = MiniLmEmbedder.size
@@ -56,7 +56,7 @@ class FillerEmbedder:
 def bench_memory(
     records: int, kills: int, seed: int, encrypted: bool, json_file: Path | None, queries: int = QUERIES
 ) -> dict[str, Any]:
-    """Measure, print a table, write JSON. Raises MemoryStoreError if an acknowledged record is lost."""
+    """Measure, print a table, write JSON. Raises MemoryStoreError where an acknowledged record is lost."""
     with tempfile.TemporaryDirectory(prefix="outrider-memory-") as name:
         folder = Path(name)
         key_file = folder / "memory.key" if encrypted else None
@@ -71,7 +71,7 @@ def bench_memory(
 
 
 def kill_writers(path: Path, kills: int, seed: int, key_file: Path | None = None) -> dict[str, Any]:
-    """Kill -9 a writing process again and again on one store; check that all acknowledged records exist."""
+    """Kill -9 a process that writes, again and again, on one store; look for all that it had confirmed."""
     rng = np.random.default_rng([seed, 19])
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
@@ -96,14 +96,14 @@ def kill_writers(path: Path, kills: int, seed: int, key_file: Path | None = None
 def _write_for_ever(path: Path, key_file: Path | None, acknowledge: Connection) -> None:
     with (
         MemoryStore(path, FillerEmbedder(os.getpid()), key_file=key_file) as memory,
-        contextlib.suppress(BrokenPipeError),  # the reader was asked to end
+        contextlib.suppress(BrokenPipeError),  # whoever reads was asked to end
     ):
         while True:
             acknowledge.send(memory.add(f"a thing of process {os.getpid()}", place=Place(1.0, 2.0)).id)
 
 
 def _read_ids(reader: Connection, most: int) -> set[int]:
-    """Read up to `most` ids, waiting for each; fewer if the writer has ended."""
+    """Up to `most` ids, waiting for each; fewer where the writer has ended."""
     ids: set[int] = set()
     try:
         while len(ids) < most:
@@ -124,7 +124,7 @@ def _check_kept(path: Path, key_file: Path | None, acknowledged: set[int]) -> No
 
 
 def find_again(path: Path, key_file: Path | None = None) -> dict[str, Any]:
-    """Return the share of household questions whose own record comes first, or among the first three."""
+    """The share of household questions whose own record is the first, or among the first three."""
     entries: list[dict[str, str]] = yaml.safe_load(benchmark_file(HOUSEHOLD).read_text())
     figures: dict[str, Any] = {"household_records": len(entries)}
     with MemoryStore(path, MiniLmEmbedder(), key_file=key_file) as memory:
@@ -142,7 +142,7 @@ def find_again(path: Path, key_file: Path | None = None) -> dict[str, Any]:
 def time_recall(
     path: Path, records: int, seed: int, queries: int, key_file: Path | None = None
 ) -> dict[str, Any]:
-    """Return the milliseconds of a recall from a large store, with the query's embedding."""
+    """Milliseconds of a recall, the query's embedding included, from a store with many records."""
     entries: list[dict[str, str]] = yaml.safe_load(benchmark_file(HOUSEHOLD).read_text())
     questions = [entry["asks"] for entry in entries if "asks" in entry]
     limits = StoreLimits(max_records=records, max_mb=100_000.0)
@@ -163,7 +163,7 @@ def time_recall(
 def fill(
     path: Path, texts: list[str], records: int, seed: int, limits: StoreLimits, key_file: Path | None
 ) -> None:
-    """Fill a store with records of words from some texts, seen and told over a day all over a flat."""
+    """A store with records made of the words of some texts, seen and told over a day all over a flat."""
     rng = np.random.default_rng([seed, 23])
     words = sorted({word for text in texts for word in text.split()})
     common = 1.0 / np.arange(1, len(words) + 1)
@@ -205,7 +205,7 @@ def _time_adding(memory: MemoryStore, number: int) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _stopwatch(times: list[tuple[float, float]]) -> Iterator[None]:
-    """Append elapsed milliseconds, and processor milliseconds, which a busy machine does not lengthen."""
+    """Appends milliseconds that pass, and those of the processor, which a busy machine does not lengthen."""
     started_s, started_processor_s = time.perf_counter(), time.process_time()
     yield
     wall_s, processor_s = time.perf_counter() - started_s, time.process_time() - started_processor_s

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`outrider bench relay`: what a relay adds to the console, on the loopback.
 
-A console with a robot that only records is opened twice: directly, and through a relay in a separate
-process. The same things are timed at both alternately, while pictures go to both.
+A console with a robot that only takes notes is opened twice: directly, and through a relay in a process of
+its own. The same things are timed at both in turn, while pictures go to both.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ TIMED = {
 
 
 class _NotingRobot:
-    """A RobotPort that records when it was told to stop."""
+    """A RobotPort that notes when it was told to stop."""
 
     limits = Velocity(0.5, 0.2, 1.0)
 
@@ -60,24 +60,24 @@ class _NotingRobot:
         """Does not move."""
 
     def set_e_stop(self, engaged: bool) -> bool:
-        """Records the time of the first stop."""
+        """Notes the time."""
         self.stopped_s = self.stopped_s or time.perf_counter()
         return True
 
     def send_goal(self, instruction: str, on_end: Callable[[GoalEnd], None]) -> None:
-        """Ends the command at once."""
+        """Ends a command at once."""
         on_end(GoalEnd(False, "no robot"))
 
     def cancel_goal(self) -> None:
-        """Does nothing: there is nothing to end."""
+        """Has nothing to end."""
 
     def switch(self, asked: Switch, on_end: Callable[[str], None]) -> None:
-        """Refuses: there is nothing to switch."""
+        """Has nothing to switch."""
         on_end(NOT_EMULATED)
 
 
 class _Page:
-    """A page that takes every picture, and waits for messages."""
+    """A page that takes every picture, and waits for what it wants to see."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self._socket = socket
@@ -89,7 +89,7 @@ class _Page:
         self._socket.send(json.dumps(message))
 
     def until(self, wanted: Callable[[dict[str, Any]], bool]) -> None:
-        """Waits for a wanted message. A picture has the kind `picture`, and its `content`."""
+        """Waits for a message. Pictures have the kind `picture`, and a number."""
         while not wanted(self._next()):
             pass
 
@@ -105,7 +105,7 @@ class _Page:
 
 
 def bench_relay(trials: int, json_file: Path | None = None) -> dict[str, Any]:
-    """Measure, print a table, write JSON. Raises LinkError if the relay does not answer."""
+    """Measure, print a table, write JSON. Raises LinkError where the relay does not answer."""
     robot = _NotingRobot()
     times: dict[tuple[str, str], list[float]] = {(way, name): [] for way in WAYS for name in TIMED}
     with _opened(robot) as (console, pages):
@@ -139,14 +139,14 @@ def _time_e_stop(page: _Page, robot: _NotingRobot, console: ConsoleServer) -> fl
 
 
 def _is_released(state: dict[str, Any], console: ConsoleServer) -> bool:
-    """Whether the stop is released; if not, release it again: the second connection may engage it late."""
+    """A stop comes by two connections: the later one may engage it again."""
     if state["e_stop"]:
         console.update(e_stop=False)
     return not state["e_stop"]
 
 
 def _time_picture(page: _Page, console: ConsoleServer, number: int) -> float:
-    """Return the seconds of a picture after a pause, as a camera makes it."""
+    """Of a picture after a pause, as a camera makes it."""
     time.sleep(PICTURE_PERIOD_S)
     picture = number.to_bytes(4, "big") * (PICTURE_BYTES // 4)
     taken_s = time.perf_counter()
@@ -157,7 +157,7 @@ def _time_picture(page: _Page, console: ConsoleServer, number: int) -> float:
 
 @contextmanager
 def _opened(robot: _NotingRobot) -> Iterator[tuple[ConsoleServer, dict[str, _Page]]]:
-    """Open the console, and a page of it each way."""
+    """The console, and a page of it by each way."""
     with tempfile.TemporaryDirectory(prefix="outrider-") as name, ExitStack() as stack:
         keys = Path(name) / "keys"
         create_keys(keys, (ROBOT,))
@@ -179,7 +179,7 @@ def _connected(port: int, path: str) -> Any:
 
 @contextmanager
 def _relay_process(keys: Path) -> Iterator[tuple[str, int]]:
-    """Run `outrider relay`; yield the address that robots dial, and the port of its pages."""
+    """`outrider relay` by itself: where robots dial it, and the port of its pages."""
     endpoint, port = f"tcp://127.0.0.1:{free_port()}", free_port()
     command = [sys.executable, "-m", "outrider", "relay", "--endpoint", endpoint, "--port", str(port)]
     process = subprocess.Popen(
@@ -206,7 +206,7 @@ def _await(condition: Callable[[], bool]) -> None:
 
 
 def _figures(times: dict[tuple[str, str], list[float]], trials: int) -> dict[str, Any]:
-    """Return medians and 95th percentiles in milliseconds, and what the relay adds to each."""
+    """Medians and 95th percentiles in milliseconds, and what the relay adds to each."""
     figures: dict[str, Any] = {"trials": trials, "limit_ms": LIMIT_MS}
     for name in TIMED:
         direct, relayed = (_spread(times[way, name]) for way in WAYS)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages without browsers, for measurements: viewers that acknowledge pictures, and one that stops.
+"""Pages without browsers, for measurements: viewers that acknowledge pictures, and a hand on the stop.
 
-`python -m outrider.evaluation.robot.console_crowd URL VIEWERS` watches until its input ends, then prints
-what was received.
+`python -m outrider.evaluation.robot.console_crowd URL VIEWERS` watches until its input ends,
+then prints what was received.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DRIVE_PERIOD_S = 0.05
 
 @dataclass
 class Received:
-    """What one viewer received, from its first picture on."""
+    """Of one viewer, from its first picture on."""
 
     pictures: int = 0
     num_bytes: int = 0
@@ -50,14 +50,14 @@ class Received:
 
 
 def open_page(url: str) -> connect:
-    """Return the websocket of a console that asks for no login."""
+    """The websocket of a console that asks for no login."""
     host = urlsplit(url).netloc
     origin: Any = f"http://{host}"
     return connect(f"ws://{host}/ws", origin=origin, compression=None, proxy=None, max_size=None)
 
 
 async def watch(url: str, received: Received, watching: asyncio.Semaphore) -> None:
-    """Take and acknowledge every picture, as a page does; release `watching` at the first one."""
+    """Take every picture and say so, as a page does; `watching` is released at the first one."""
     async with open_page(url) as page:
         await page.send(HELLO)
         async for content in page:
@@ -83,9 +83,9 @@ async def crowd(url: str, viewers: int) -> list[Received]:
 
 
 async def time_e_stops(url: str, repeats: int) -> list[float]:
-    """Return the seconds from a click while driving to the report that the robot stands, way back included.
+    """Seconds from a click while driving to the news that the robot stands; the way back counts too.
 
-    Raises LinkError if the robot does not move, or does not stop.
+    Raises LinkError where the robot does not move, or does not stop.
     """
     async with open_page(url) as page:
         await page.send(HELLO)
@@ -93,9 +93,9 @@ async def time_e_stops(url: str, repeats: int) -> list[float]:
 
 
 async def time_silences(url: str, repeats: int) -> list[float]:
-    """Return the seconds from the last message of a page that drives to the report that the robot stands.
+    """Seconds from the last word of a page that drives to the news that the robot stands.
 
-    The page stays connected, as it does if its network is cut: only its silence shows it.
+    The page stays connected, as one does whose network is gone: nothing but its silence tells.
     """
     async with open_page(url) as page:
         await page.send(HELLO)
@@ -119,7 +119,7 @@ async def _time_silence(page: ClientConnection) -> float:
 
 
 async def _drive(page: ClientConnection, beat: int) -> None:
-    """Drive ahead for a moment, after taking the seat, which an earlier page may still have had."""
+    """Ahead for a moment, in the seat, which an earlier page may still have had."""
     await page.send(TAKE)
     await page.send(f'{{"do": "drive", "forward": 0.2, "left": 0, "turn": 0, "beat": {beat}}}')
 
@@ -136,7 +136,7 @@ async def _time_e_stop(page: ClientConnection) -> float:
 
 
 async def _until(page: ClientConnection, wanted: Any, driving: bool = False) -> dict[str, Any]:
-    """Return the first wanted state; meanwhile drive, if `driving`."""
+    """The first state that is wanted; with a held key meanwhile, if asked."""
     deadline_s, beat, driven_s = time.monotonic() + WAIT_S, 0, 0.0
     while time.monotonic() < deadline_s:
         content = await asyncio.wait_for(page.recv(), WAIT_S)
@@ -156,7 +156,7 @@ async def _until(page: ClientConnection, wanted: Any, driving: bool = False) -> 
 
 
 def main() -> None:
-    """Watch a console with some pages until stdin ends, and print what each received as JSON."""
+    """Watches a console with some pages until stdin ends, and prints what each received as JSON."""
     url, viewers = sys.argv[1], int(sys.argv[2])
     received = asyncio.run(crowd(url, viewers))
     print(json.dumps([{"pictures_per_s": one.pictures_per_s, "bytes": one.num_bytes} for one in received]))

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Questions about single pictures, with the expert's answers.
 
-A folder of frames holds `index.jsonl`, with one line per pose: `objects_in_view` (each with `what`),
-`tasks` (each with `instruction`, the prompt's `user_text`, and the expert's `answer` and `action`), and
-`pictures`, which names a file of each set, such as `gazebo` and `mujoco`. So sets are compared at the same
-poses and prompts.
+A folder of frames holds `index.jsonl`, one line a pose: `objects_in_view` (each with `what`), `tasks` (each
+with `instruction`, the prompt's `user_text`, and the expert's `answer` and `action`), and `pictures`, which
+names a file of each set, such as `gazebo` and `mujoco`. Sets are compared at the same poses and prompts.
 """
 
 from __future__ import annotations
@@ -27,8 +26,7 @@ INDEX_FILE = "index.jsonl"
 class FrameTask:
     """One question about one picture: a file, or a JPEG of the models' size.
 
-    `in_view` are the objects in the picture, `expected` is the expert's answer, `target` the object asked
-    for.
+    `in_view` are the objects there, `expected` the expert's own words, `target` what is asked for.
     """
 
     picture_set: str
@@ -50,7 +48,7 @@ class FrameTask:
         return bool(self.target) and any(may_be(what, self.target) for what in self.in_view)
 
     def jpeg(self) -> bytes:
-        """Returns the picture as the models take it. Raises ConfigError if the file is not a picture."""
+        """Returns the picture as the models take it. Raises ConfigError for a file that is no picture."""
         if self.file is None:
             return self.stored
         import cv2
@@ -64,10 +62,7 @@ class FrameTask:
 
 
 def read_tasks(folder: Path) -> list[FrameTask]:
-    """Return the tasks of a folder, set by set.
-
-    Raises ConfigError naming the file and line that are wrong.
-    """
+    """The tasks of a folder, set by set. Raises ConfigError naming the file and line that do not fit."""
     index = folder / INDEX_FILE
     try:
         lines = read_text(index).splitlines()
@@ -100,13 +95,13 @@ def _tasks_of(row: dict[str, Any], folder: Path) -> Iterable[FrameTask]:
 
 
 def target_words(instruction: str) -> str:
-    """Return the object that an instruction asks for, in words; empty if it names none."""
+    """What an instruction asks for, in words; empty where it names no thing."""
     asked = wanted(instruction)
     return asked.phrase if asked else ""
 
 
 def chosen_tasks(tasks: Sequence[FrameTask], poses: int | None) -> list[FrameTask]:
-    """Return the tasks of `poses` poses, evenly spread over the folder; all tasks for None."""
+    """The tasks of so many poses, evenly spread over the folder; of all for None."""
     names = sorted({task.file.name for task in tasks if task.file is not None})
     if poses is None or poses >= len(names):
         return list(tasks)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider eval frames`: how the models answer for single pictures, compared with the expert."""
+"""`outrider eval frames`: how the models answer for single pictures, beside the expert."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _QUOTED = re.compile(r"\nrecall: (.+? was .+? \d+\.\d m)")
 
 @dataclass(frozen=True)
 class Answer:
-    """A model's answer to one task; `text` has the action in its first line."""
+    """What a model said to one task; `text` has the action in its first line."""
 
     task: FrameTask
     text: str
@@ -43,7 +43,7 @@ class Answer:
 
 
 def objects_named(text: str) -> frozenset[str]:
-    """Return the objects that a text says are seen: those with a direction, as in `red chair left 10`."""
+    """The objects that a text says are seen: those whose direction follows, as in `red chair left 10`."""
     words = text.replace(",", " ,").replace(";", " ;").replace("\n", " ").split()
     triples = zip(["", *words], words, words[1:], strict=False)
     return frozenset(
@@ -54,12 +54,12 @@ def objects_named(text: str) -> frozenset[str]:
 
 
 def _coloured(text: str) -> frozenset[str]:
-    """Return the objects named with a colour: a folder of pictures may not list plain furniture."""
+    """The objects named with a colour: a folder of pictures may not list plain furniture."""
     return frozenset(name for name in objects_named(text) if Thing.of(name).colour)
 
 
 def quotes_right(text: str, user_text: str) -> bool | None:
-    """Whether a position that a text recalls is so in its prompt; None if it recalls none."""
+    """Whether the place that a text recalls stands so in its prompt; None where it recalls none."""
     quoted = _QUOTED.search(text)
     if quoted is None:
         return None
@@ -67,7 +67,7 @@ def quotes_right(text: str, user_text: str) -> bool | None:
 
 
 def summarise(answers: Sequence[Answer]) -> dict[str, Any]:
-    """Return the figures of one set. Shares have 95 % intervals; without a case they are None."""
+    """The figures of one set. Shares come with their 95 % interval; without a case they are None."""
     named = [(_coloured(answer.text), answer.task) for answer in answers]
     told = sum(len(names) for names, _ in named)
     quoted = [quotes_right(answer.text, answer.task.user_text) for answer in answers]
@@ -109,7 +109,7 @@ def evaluate_frames(
 ) -> dict[str, Any]:
     """Answer every task of a folder, or of homes in some looks; print a table, write JSON.
 
-    Raises ConfigError or ModelError if that is not possible.
+    Raises ConfigError or ModelError where that cannot be.
     """
     require_choice("model", model, MODELS)
     tasks = (
@@ -117,7 +117,7 @@ def evaluate_frames(
         if folder is None
         else chosen_tasks(read_tasks(folder), poses)
     )
-    from outrider.models import load_model  # takes seconds to import
+    from outrider.models import load_model  # seconds to import
     from outrider.runtime.wiring.decoders import local_decoder
 
     loaded = load_model(models_folder(models) / model)

@@ -48,7 +48,7 @@ from outrider.simulation.simulator import Simulator
 
 MODELS = ("target", "draft", "pair", "expert")
 MEMORY = ("on", "off")
-# For each share: its words, and the number of episodes it refers to.
+# Share, its words, and the number of episodes that it is a share of.
 SHARES = {
     "success_rate": ("object found", "episodes"),
     "success_same_room": ("object found, in the starting room", "episodes_same_room"),
@@ -73,9 +73,9 @@ PLACEMENT_CYCLE = ("in_view", "hidden", "in_view", "other_room")
 
 @dataclass(frozen=True)
 class EpisodeTask(HomeTask):
-    """One episode to run. `memory`: the object's position is known.
+    """One episode to run. `memory`: the place is known.
 
-    Without a `pace` the simulated clock stops while a text is decoded.
+    Without a `pace` the simulated clock stands while a text is decoded.
     """
 
     memory: bool = False
@@ -86,14 +86,14 @@ class EpisodeTask(HomeTask):
 
 @dataclass(frozen=True)
 class EpisodePair:
-    """An episode, and the exploring expert's in the same home, with the same memory."""
+    """An episode and the exploring expert's on the same home, with the same memory."""
 
     result: EpisodeResult
     expert: EpisodeResult
 
 
 def placed_homes(number: int, seed: int) -> list[tuple[int, str]]:
-    """Return the seeds of `number` held-out homes, each with the placement of the object to find."""
+    """Seeds of so many held-out homes, each with the placement of what is to be found there."""
     first, cycle = first_home_seed(seed), PLACEMENT_CYCLE
     return [(first + index, cycle[index % len(cycle)]) for index in range(number)]
 
@@ -109,7 +109,7 @@ def plan(
     look: str = "plain",
     pace: Pace | None = None,
 ) -> list[EpisodeTask]:
-    """Return tasks: half with the target in view, a quarter hidden, a quarter in another room."""
+    """Half of the episodes with the target in view, a quarter hidden, a quarter in another room."""
     return [
         EpisodeTask(*home, model, folder, max_steps, memory, legs, look, pace)
         for home in placed_homes(episodes, seed)
@@ -117,7 +117,7 @@ def plan(
 
 
 def run_task(task: EpisodeTask) -> EpisodePair:
-    """Run the model's episode and the expert's in the same home."""
+    """The model's episode and the expert's on the same home."""
     home = generate_home(task.home_seed, placement=task.placement)
     instruction = instruction_for(home)
     known = _earlier_visit(home) if task.memory else ()
@@ -142,15 +142,15 @@ def run_task(task: EpisodeTask) -> EpisodePair:
 
 
 def _earlier_visit(home: Home) -> tuple[Sighting, ...]:
-    """Return the target's position as an earlier visit would have recorded it."""
+    """The target's place as an earlier visit would have noted it."""
     sighting = true_sighting(np.random.default_rng([home.seed, 17]), home, home.target.spec)
     return () if sighting is None else (sighting,)
 
 
 @lru_cache(maxsize=1)
 def decoder_of(model: str, folder: Path) -> TextDecoder:
-    """Return this process's decoder, loaded once; a single model is its own target."""
-    from outrider.models import load_model  # takes seconds to import, and the expert needs none
+    """The decoder of this process, loaded once; a model alone is its own target."""
+    from outrider.models import load_model  # seconds to import, and the expert needs none
 
     if model == "pair":
         pair = load_pair(folder)
@@ -159,7 +159,7 @@ def decoder_of(model: str, folder: Path) -> TextDecoder:
 
 
 def summarise(pairs: Sequence[EpisodePair]) -> dict[str, Any]:
-    """Return the figures. A rate without episodes, and a ratio without successes, is None."""
+    """The figures of an evaluation. A rate without episodes, and a ratio without successes, is None."""
     results = [pair.result for pair in pairs]
     away = [r for r in results if r.placement == "other_room"]
     same = [r for r in results if r.placement != "other_room"]
@@ -187,7 +187,7 @@ def summarise(pairs: Sequence[EpisodePair]) -> dict[str, Any]:
 
 
 def _times(results: Sequence[EpisodeResult]) -> dict[str, float]:
-    """Return an episode's seconds, and the share in which the robot stands, if answers take time."""
+    """Seconds of an episode, and the share in which the robot stands, where answers take time."""
     standing_s = [r.standing_s for r in results if r.standing_s is not None]
     if not standing_s:
         return {}
@@ -200,7 +200,7 @@ def _times(results: Sequence[EpisodeResult]) -> dict[str, float]:
 
 
 def _steps_to_find(results: Sequence[EpisodeResult], placement: str) -> float | None:
-    """Return the median steps of a placement's episodes; an object not found counts as infinitely many."""
+    """Median steps of a placement's episodes; what was not found counts as more than any that was."""
     steps = [r.steps if r.success else math.inf for r in results if r.placement == placement]
     median = statistics.median(steps) if steps else math.inf
     return median if math.isfinite(median) else None
@@ -226,7 +226,7 @@ def evaluate_navigation(
 ) -> dict[str, Any]:
     """Run, print a table, write JSON. Raises ConfigError for a wrong option, ModelError without models.
 
-    With `motion` answers take time (`AnswerTimes`, and a round trip).
+    With `motion` answers take their time (`AnswerTimes`, and a round trip).
     """
     require_choice("model", model, MODELS)
     require_choice("memory", memory, MEMORY)
@@ -248,7 +248,7 @@ def evaluate_navigation(
 
 
 def _pace(motion: str, round_trip_ms: float, model: str, memory: str) -> Pace | None:
-    """Return how an episode moves with these options; None if the clock stops while a text is decoded."""
+    """How an episode moves by the options; None for a clock that stands while a text is decoded."""
     check_paced(motion, round_trip_ms, model, memory)
     if not motion:
         return None
@@ -257,7 +257,7 @@ def _pace(motion: str, round_trip_ms: float, model: str, memory: str) -> Pace | 
 
 
 def lost_homes(pairs: Sequence[EpisodePair]) -> list[str]:
-    """Return one line for each home in which the object was not found, or something was touched."""
+    """One line for each home in which the object was not found, or something was touched."""
     lines = []
     for pair in pairs:
         result = pair.result
@@ -287,7 +287,7 @@ def _table(figures: dict[str, Any]) -> Table:
 
 
 def share_cells(share: float | None, number: int) -> tuple[str, str]:
-    """Return the cells of a share of `number` cases: the share, and its interval."""
+    """A share of so many as a table has it, and its interval."""
     if share is None:
         return "-", ""
     return f"{share:.3f} of {number}", interval_text(wilson_interval(round(share * number), number))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A simulated robot under a pilot, with answers that take time, on the simulation's clock.
+"""A simulated robot under a pilot, and answers that take their time, on the simulation's clock.
 
-Models are run while that clock stops; then it advances by the time of their answer. So the loop and the
-pilot of the real robot can be tested at any round trip, on any machine.
+Models are asked while that clock stands; then it goes on by what their answer takes. So the loop and the
+pilot of the real robot can be judged at any round trip, on any machine.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ class AnswerTimes:
     """Seconds from a frame to its verified action, and from there to the end of the text.
 
     The strategy `outrider` streams: `outrider bench latency` shows the text's end some 0.03 to 0.05 s after
-    its action at any round trip. The defaults allow for slower machines.
+    its action at any round trip. The defaults leave room for slower machines.
     """
 
     action_s: float = 0.15
     text_s: float = 0.3
 
     def over(self, round_trip_s: float) -> AnswerTimes:
-        """Return the times over a link with this round trip."""
+        """The same over a link."""
         return AnswerTimes(self.action_s + round_trip_s, self.text_s)
 
 
 class PacedSide(RobotSide):
-    """A robot's side in which every wait drives the simulated robot on."""
+    """Whoever waits here drives the robot on."""
 
     def __init__(self, robot: Robot, on_tick: Callable[[], None] = lambda: None) -> None:
         self.robot = robot
@@ -71,12 +71,12 @@ class PacedSide(RobotSide):
 
     @property
     def motion(self) -> Motion | None:
-        """The motion that the pilot carries out."""
+        """What the pilot has the robot carry out."""
         return self._pilot.motion
 
     @property
     def update(self) -> StepUpdate | None:
-        """The newest update given to the pilot."""
+        """The newest text that the pilot was told."""
         return self._update
 
     def set_e_stop(self, engaged: bool) -> None:
@@ -87,7 +87,7 @@ class PacedSide(RobotSide):
         return self.robot.odometry().stamp_s
 
     def frame_after(self, stamp_s: float, timeout_s: float) -> Frame | None:
-        """Return the camera's next picture after a time, whatever the timeout."""
+        """The camera's next picture after a time, whatever the timeout."""
         due_s = (math.floor(max(stamp_s, self.now_s()) / CAMERA_PERIOD_S) + 1) * CAMERA_PERIOD_S
         self.pause(due_s - self.now_s())
         return Frame(self.robot.frame_jpeg(), self.now_s(), odometry=self.robot.odometry())
@@ -101,13 +101,13 @@ class PacedSide(RobotSide):
         self._repeat()
 
     def tell_prompt(self, update: StepUpdate, request: DecodeRequest) -> None:
-        """Does nothing: the simulation has no subscriber for prompts."""
+        """Nobody reads them here."""
 
     def tell_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
-        """Does nothing: the simulation has no subscriber for rounds."""
+        """Nobody reads them here."""
 
     def motion_end(self, session_id: str, step: int, timeout_s: float) -> MotionEnd | None:
-        """Drive the robot on until the motion's report or the timeout; return the report."""
+        """The report of a motion; until the timeout it is waited for, and the robot driven on."""
         deadline_s = self.now_s() + timeout_s
         while step not in self._ends and self.now_s() < deadline_s:
             self._tick()
@@ -119,7 +119,7 @@ class PacedSide(RobotSide):
             self._tick()
 
     def _now(self) -> Moment:
-        """Return the simulation's time twice: it has no other clock."""
+        """The simulation's clock is the only one here."""
         return Moment(self.now_s(), self.now_s())
 
     def _tick(self) -> None:
@@ -139,7 +139,7 @@ class PacedSide(RobotSide):
 
 
 def step_text(update: StepUpdate, now_s: float) -> StepText:
-    """Return an update as the pilot takes it, without a link in between."""
+    """An update as the pilot takes it, without a link in between."""
     return StepText(
         update.session_id,
         update.step,
@@ -152,10 +152,9 @@ def step_text(update: StepUpdate, now_s: float) -> StepText:
 
 
 class PacedDecoder:
-    """Implements `core.ports.TextDecoder`: another decoder's action and text, at given times.
+    """Implements `core.ports.TextDecoder`: another one's action and phase, in the times that are given.
 
-    Only the action and phase are decoded. The time for the rest of the text, which moves nothing, passes
-    all the same.
+    The rest of the text, which moves nothing, is waited for and not decoded.
     """
 
     link_state = LinkState.LOCAL
@@ -170,7 +169,7 @@ class PacedDecoder:
         on_verified: Callable[[Verified], None] = lambda _: None,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> Decoded:
-        """Decode in the given times. Raises Cancelled once `cancelled` is true."""
+        """Raises Cancelled once `cancelled`."""
         text = decode_action(self._decoder, request.prompt, request.max_new_tokens)
         action = split_answer(text).action
         self.actions += (action,)
@@ -183,7 +182,7 @@ class PacedDecoder:
         return Decoded(text, (), True, self._side.now_s() - began_s, 0.0, 0)
 
     def close(self) -> None:
-        """Does nothing: the decoder has another owner."""
+        """The decoder belongs to somebody else."""
 
     def _wait(self, duration_s: float, cancelled: Callable[[], bool]) -> None:
         until_s = self._side.now_s() + duration_s
@@ -213,7 +212,7 @@ def run_paced_episode(
     legs: bool = False,
     look: str = "plain",
 ) -> EpisodeResult:
-    """Run one goal to its end; the simulated clock advances while a text is decoded."""
+    """Run one goal to its end; the simulated clock goes on while a text is decoded."""
     seen = draw_look(look, home.seed)
     with closing(open_simulator(home, home.seed, odometry_noise, legs, seen)) as simulator:
         path = TruePath(simulator)

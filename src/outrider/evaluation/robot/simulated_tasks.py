@@ -23,9 +23,9 @@ POSES_PER_HOME = 4
 
 
 def simulated_tasks(looks: Sequence[str], poses: int, seed: int) -> Iterator[FrameTask]:
-    """Yield one question at each of `poses` poses of held-out homes, for each look.
+    """One question at each of so many poses of held-out homes, for each look: the same homes and poses.
 
-    Homes and poses are the same for all looks. Raises ConfigError for an unknown look.
+    Raises ConfigError for an unknown look.
     """
     for look in checked_looks(looks):
         yield from islice(_endless_tasks(look, seed), poses)

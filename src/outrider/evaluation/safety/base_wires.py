@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The path from the action node to the base in a trial: an interface, and a wire without nodes."""
+"""The way from the action node to the base in a trial: a port, and a wire without any nodes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ AVOIDANCE_TAKEN = "Go2's avoidance taken by another"
 
 
 class BaseWire(Protocol):
-    """The path from the action node to the base: commands at one end, the base's input at the other.
+    """The way from the action node to the base: commands at one end, at the other what feeds the base.
 
-    `start` stands for a new process of the action node. `carry` does what DDS does in one step; nothing
-    reaches the base or comes from it while `alive` is False. `robot` is a fault of the robot itself: empty,
-    one of GO2_TROUBLES, or AVOIDANCE_TAKEN. `rises`: whether the robot was commanded to stand up in the
-    last step.
+    `start` is a new process of the action node. `carry` is what DDS does in one step; nothing reaches a base
+    that is not `alive`, nor comes from it. `robot` is what is wrong with the robot itself: nothing, one of
+    GO2_TROUBLES, or AVOIDANCE_TAKEN. `rises` says whether the robot was told to stand up in the last step.
     """
 
     robot: str
@@ -55,7 +54,7 @@ class BaseWire(Protocol):
 
 
 OpenWire = Callable[[Callable[[Velocity], None], Callable[[], float]], BaseWire]
-"""Makes a wire from the base's input and the clock."""
+"""Makes a wire from what feeds the base and the clock."""
 
 
 class DirectWire(BaseWire):
@@ -68,13 +67,13 @@ class DirectWire(BaseWire):
         self._feed, self._alive = feed, True
 
     def start(self) -> None:
-        """Does nothing: there is nothing to ask first."""
+        """Nothing is asked first."""
 
     def carry(self, alive: bool) -> None:
         self._alive = alive
 
     def tick(self, held: bool) -> None:
-        """Does nothing: nothing is ever due."""
+        """Nothing is due."""
 
     def send(self, velocity: Velocity) -> None:
         if self._alive:

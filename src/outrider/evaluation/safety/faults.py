@@ -13,23 +13,23 @@ from outrider.evaluation.safety.guide import Guide
 from outrider.evaluation.safety.sensor_faults import EVIDENT, LIES, SCAN_FAULTS, SCAN_FROZEN, SUDDEN
 from outrider.evaluation.safety.world import HAND_MPS, SafetyWorld
 
-# Sudden faults last no longer than it takes until a source that jumped is accepted again.
+# How long what is sudden lasts: no longer than it takes until a source that has jumped counts again.
 SUDDEN_S = (0.3, 0.9)
-# When a verdict comes that an emergency stop or a joystick has voided; how far off an obstacle steps in.
+# When a verdict comes that an emergency stop or a hand has made void, and how far off what steps in stands.
 VOID_AFTER_S, GAP_M = 0.5, 0.3
 Act = Callable[[SafetyWorld, Guide], None]
 
 
 @dataclass(frozen=True)
 class Fault:
-    """`begin` breaks something and `end` repairs it, `lasts_s` (shortest, longest) later.
+    """`begin` breaks something and `end` mends it, `lasts_s` (shortest, longest) later.
 
-    A fault begins while the base is commanded to move, or while a verdict is awaited (`while_waiting`). A
-    fault of the models (`by_models`) ends with the goal, and the robot must stand from then on. A fault
-    that does not show while the robot stands begins `at_speed`, and its time restarts with each motion. A
-    fault that lets the robot move on is `untimed`: it is judged by how far motions exceed their commands,
-    and by what is touched. With `insists` a person gives the goal again and again. A fault that only a Go2
-    has occurs only on its `bases`.
+    It comes while the base is told to move, or while a verdict is awaited (`while_waiting`). What the models
+    do wrong (`by_models`) ends with the goal, and it is from there that the robot must stand. What cannot
+    show while the robot stands comes `at_speed`, and its time begins anew with each motion. What lets the
+    robot move on is `untimed`: judged by how far the motions go beyond their commands, and by what is
+    touched. A person who `insists` gives the goal again and again. What only a Go2 has meets its `bases`
+    alone.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Fault:
 
 
 def _switch(name: str, value: object, back: object) -> tuple[Act, Act]:
-    """Return `begin` and `end` of a fault that is one switch of the world."""
+    """`begin` and `end` of a fault that is one switch of the world."""
     return (
         lambda world, guide: setattr(world.switches, name, value),
         lambda world, guide: setattr(world.switches, name, back),
@@ -120,7 +120,7 @@ FAULTS = (
     ),
     Fault("two drivers", *_switch("drivers", ("joystick", "console"), ())),
     Fault("joystick let go before a verdict", _take_and_let_go, lasts_s=(0.8, 0.8), while_waiting=True),
-    # Until the verdict has come, and a little before the next can come.
+    # Until the verdict has come, and shortly before the next one can.
     Fault("late verdict", lambda w, g: setattr(g, "late_s", 14.0), lasts_s=(14.45,) * 2, while_waiting=True),
     Fault("pictures stamped 11 s ago", *_switch("stamps_behind_s", 11.0, 0.0), while_waiting=True),
     Fault("pictures stamped 5 s ahead", *_switch("stamps_behind_s", -5.0, 0.0), while_waiting=True),

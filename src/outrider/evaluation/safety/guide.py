@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The texts of a trial: the way to the target by the simulation's truth, with a network's delays."""
+"""The texts of a trial: the way to the target by the simulation's truth, as late as over a network."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ REACHED_M = 0.9
 
 @dataclass
 class Guide:
-    """Implements TextDecoder: the way to the target by the simulation's truth, with a network's delays.
+    """Implements TextDecoder: the way to the target by the simulation's own truth, with a network's delays.
 
-    `late_s` is added to the verdict that is awaited or comes next; with `spins` it turns left forever.
+    `late_s` is added to the verdict that is awaited or comes next; `spins` turns left for ever.
     """
 
     world: SafetyWorld
@@ -35,7 +35,7 @@ class Guide:
         on_verified: Callable[[Verified], None] = lambda _: None,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> Decoded:
-        """Return the right action and a reason, after the delays of a verdict and of the rest."""
+        """Returns the right action and a reason, after the delays of a verdict and of the rest."""
         self._await_verdict()
         line = self._action() + "\n"
         on_verified(Verified((1,), line + "approach:", self.verdict_s))
@@ -45,7 +45,7 @@ class Guide:
         return Decoded(text, (1, 2), True, self.verdict_s + self.reason_s, self.verdict_s, 1)
 
     def close(self) -> None:
-        """Does nothing: nothing is open."""
+        """Nothing is open."""
 
     def _await_verdict(self) -> None:
         started_s, self.awaits_verdict = self.world.now_s(), True

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider eval safety`: injects faults while the robot drives. How soon does it stand, and then?
+"""`outrider eval safety`: faults are injected while the robot drives; how soon does it stand, and then?
 
-Times are the simulation's, which is the clock of every deadman here. The velocities judged are the base's,
-after its own deadman. Each fault occurs with each way to command a base, in each home. The robot must stand
-within 0.3 s of the fault, stay so as long as the fault lasts, and touch nothing. Then the goal must be
+Times are the simulation's, which is the clock of every deadman here. A velocity counts that the base is to
+have, after its own deadman. Each fault meets each way to command a base, in each home. The robot must stand
+within 0.3 s of the fault, stay so as long as the fault lasts, and touch nothing; the goal must then be
 reached or end with an error that says why.
 """
 
@@ -45,7 +45,7 @@ from outrider.simulation.homes.vocabulary import ObjectSpec
 from outrider.simulation.simulator import Simulator
 
 LIMIT_S = 0.3
-# How far the robot may exceed a motion's command.
+# How far the robot may go beyond a motion's command.
 LIMIT_M = 0.3
 NUM_HOMES, TRIED_HOMES = 4, 24
 TRIES = 3
@@ -57,11 +57,9 @@ NUMBERS = ("injections", "worst_to_zero_s", "worst_overrun_m", "missed", "reache
 
 @dataclass(frozen=True)
 class Trial:
-    """The outcome of one injection.
-
-    `to_zero_s`: from the fault to the last moment at which the base was commanded to move; infinite if the
-    fault never began. `overrun_m`: how far any part of the body came beyond where its motion should have
-    taken it. `touches`: how often the robot touched anything.
+    """One injection. `to_zero_s` is from the fault to the last moment at which the base was told to move, and
+    infinite where there was no occasion for it. `overrun_m` is how far any part of the body came beyond where
+    its motion should have taken it, `touches` how often it touched anything.
     """
 
     fault: str
@@ -80,12 +78,12 @@ class Trial:
 
     @property
     def unclear(self) -> bool:
-        """Whether the goal was not reached and does not say why."""
+        """Whether the goal neither was reached nor says why not."""
         return not self.reached and (self.error == GoalError.NONE.name or not self.message)
 
 
 class _Watch:
-    """Called each step: begins and ends the fault in time, and records when the robot moves."""
+    """Called each step: begins the fault at its occasion, ends it in time, and notes when the robot moves."""
 
     def __init__(self, fault: Fault | None, world: SafetyWorld, guide: Guide, onset: int, lasts_s: float):
         self._fault, self._world, self._guide = fault, world, guide
@@ -114,9 +112,9 @@ class _Watch:
             self._time(moves, now_s)
 
     def _time(self, moves: bool, now_s: float) -> None:
-        """Measure how long the robot is commanded to move in spite of the fault.
+        """How long the robot has been told to move in spite of the fault.
 
-        While a verdict is awaited, a motion that was verified before continues to its end.
+        While a verdict is awaited, a motion that is verified already goes on to its end.
         """
         if self._verified is not None and self._world.pilot.motion is self._verified:
             self._since_s = None
@@ -146,9 +144,9 @@ def run_trial(
     open_wire: OpenWire = DirectWire,
     motion: str = MOTIONS[0],
 ) -> Trial:
-    """Run one goal with one fault, which begins at random among the first `occasions` moving steps.
+    """One goal with one fault, which comes somewhere among the first `occasions` steps under way.
 
-    `base` names what `open_wire` opens; `motion` is the navigator's.
+    `base` names what `open_wire` opens, `motion` is the navigator's.
     """
     latest = 20 if fault.while_waiting else max(2, int(0.8 * occasions))
     onset, lasts_s = int(rng.integers(1, latest)), float(rng.uniform(*fault.lasts_s))
@@ -174,7 +172,7 @@ def run_trial(
 
 
 def _drive_goal(world: SafetyWorld, guide: Guide, session_id: str, motion: str) -> GoalResult | None:
-    """Drive one goal; return its result, None if its navigator was killed."""
+    """The goal's result; None where its navigator was killed."""
     settings = GoalSettings(continuous=motion == "continuous", navigator=NAVIGATOR)
     run = GoalRun(f"find the {TARGET.phrase}", session_id, world, guide, settings, cancelled=lambda: False)
     world.in_navigator = True
@@ -188,7 +186,7 @@ def _drive_goal(world: SafetyWorld, guide: Guide, session_id: str, motion: str) 
 
 
 def undisturbed(home: Home, seed: int, motion: str = MOTIONS[0]) -> int:
-    """Return in how many steps the robot moves to the object of a home; 0 if the guide does not get there."""
+    """In how many steps the robot moves to the object of a home; 0 where the guide does not get there."""
     simulator = Simulator(home, seed, ODOMETRY_NOISE)
     try:
         world = SafetyWorld(simulator)
@@ -201,9 +199,9 @@ def undisturbed(home: Home, seed: int, motion: str = MOTIONS[0]) -> int:
 
 
 def usable_homes(seed: int, motion: str) -> list[tuple[Home, int]]:
-    """Return the next homes in which the guide finds the object undisturbed, with its moving steps.
+    """The next homes in which the guide finds the object undisturbed, with the steps it moves for.
 
-    Raises OutriderError if there are too few: then the robot's motion is broken.
+    Raises OutriderError where it finds it in few: then what moves the robot is broken.
     """
     found: list[tuple[Home, int]] = []
     for tried in range(seed, seed + TRIED_HOMES):
@@ -220,9 +218,9 @@ def usable_homes(seed: int, motion: str) -> list[tuple[Home, int]]:
 
 
 def run_safety(injections: int, seed: int, json_file: Path | None, motion: str = MOTIONS[0]) -> int:
-    """Run the trials in a process that may use ROS; return 0, or 1 if a stop was late or an end unclear.
+    """The trials in a process that may use ROS: 0, or 1 where a stop was late or an end unclear.
 
-    Raises ConfigError for an unknown motion, OutriderError if the trials did not finish.
+    Raises ConfigError for an unknown motion, OutriderError where they did not come to their end.
     """
     require_choice("motion", motion, MOTIONS)
     path = str(json_file.resolve()) if json_file else ""
@@ -239,9 +237,9 @@ def evaluate_safety(
     wires: Mapping[str, OpenWire],
     motion: str = MOTIONS[0],
 ) -> dict[str, Any]:
-    """Inject every fault in turn, print a table, and return the figures; the module says what is required.
+    """Inject every fault in turn, print a table, and give the figures; see the module for what is asked.
 
-    `wires` are the paths to the base, by name.
+    `wires` are the ways to the base, by their names.
     """
     rng = np.random.default_rng([seed, 11])
     homes, bases = usable_homes(seed, motion), list(wires.items())
@@ -275,7 +273,7 @@ def _injection(
     open_wire: OpenWire,
     motion: str,
 ) -> Trial:
-    """Run a trial in which the fault begins. If the goal ends before, try again with an earlier fault."""
+    """A trial in which the fault comes: where the goal ends before, it is driven again, with it earlier."""
     for earlier in range(TRIES):
         trial = run_trial(home, fault, rng, occasions >> earlier, base, open_wire, motion)
         if math.isfinite(trial.to_zero_s):
@@ -285,7 +283,7 @@ def _injection(
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Suppress the warnings that the faults cause."""
+    """Without the warnings that the faults give rise to."""
     log = logging.getLogger("outrider")
     level = log.level
     log.setLevel(logging.CRITICAL)
@@ -296,7 +294,7 @@ def _quiet() -> Iterator[None]:
 
 
 def figures_of(trials: list[Trial]) -> dict[str, Any]:
-    """Return counts and worst times, of all trials, of each fault and of each base."""
+    """Counts and worst times, of all trials, of each fault and of each base."""
     faults = {name: [t for t in trials if t.fault == name] for name in dict.fromkeys(t.fault for t in trials)}
     bases = {name: [t for t in trials if t.base == name] for name in dict.fromkeys(t.base for t in trials)}
     return _counts(trials) | {

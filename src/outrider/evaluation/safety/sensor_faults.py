@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults of odometry and lidars: functions that distort samples.
-
-Each takes the last sample before the fault and the one that is due, and returns what arrives instead.
+"""What odometry and lidars do wrong: functions from the last sample before the fault, and the one that is
+due, to what arrives instead.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ AHEAD_RAD = math.radians(60.0)
 
 
 def sample_of(odometry: Odometry, stamp_s: float) -> OdometrySample:
-    """Return the sample that a source sends of an odometry."""
+    """What a source sends of an odometry."""
     pose, half = odometry.pose, odometry.pose.yaw / 2.0
     quaternion = (0.0, 0.0, math.sin(half), math.cos(half))
     return OdometrySample((pose.x, pose.y, 0.0), quaternion, odometry.velocity, "odom", "base_link", stamp_s)
 
 
 def moved(sample: OdometrySample, x_m: float = 0.0, y_m: float = 0.0, yaw_rad: float = 0.0) -> OdometrySample:
-    """Return the sample at another pose."""
+    """The sample elsewhere."""
     x, y, z = sample.position
     qx, qy, qz, qw = sample.quaternion
     sin, cos = math.sin(yaw_rad / 2.0), math.cos(yaw_rad / 2.0)
@@ -41,13 +40,13 @@ def moved(sample: OdometrySample, x_m: float = 0.0, y_m: float = 0.0, yaw_rad: f
 
 
 def offset(sample: OdometrySample, ahead_m: float = 0.0, left_m: float = 0.0) -> OdometrySample:
-    """Return the sample at another position, relative to its heading."""
+    """The sample elsewhere, by its own heading."""
     cos, sin = math.cos(sample.pose.yaw), math.sin(sample.pose.yaw)
     return moved(sample, ahead_m * cos - left_m * sin, ahead_m * sin + left_m * cos)
 
 
 def follows(first: OdometrySample, now: OdometrySample, share: float) -> OdometrySample:
-    """Return a sample that covers only a share of the motion since `first`, with a real source's jitter."""
+    """One that covers only a share of the motion since the first, with the jitter of a real source."""
     (x, y, z), (first_x, first_y, _) = now.position, first.position
     yaw_rad = math.remainder(now.pose.yaw - first.pose.yaw, math.tau) * (share - 1.0)
     jitter_m = JITTER_M * math.sin(1e3 * now.stamp_s)
@@ -73,7 +72,7 @@ def _w_first(sample: OdometrySample) -> OdometrySample:
 
 SILENT: Distortion = lambda first, now: ()  # noqa: E731
 
-# Shown by every sample: the robot must stand within the time limit, for as long as the fault lasts.
+# What every sample shows: the robot must stand within the time limit, for as long as it lasts.
 EVIDENT: dict[str, Distortion] = {
     "silent": SILENT,
     "frozen": lambda first, now: (replace(first, stamp_s=now.stamp_s),),
@@ -85,7 +84,7 @@ EVIDENT: dict[str, Distortion] = {
     "stamps stand still": lambda first, now: (replace(now, stamp_s=first.stamp_s),),
 }
 
-# Shown at the beginning or while the robot moves: at rest the source is accepted again after a while.
+# What shows at its beginning or while the robot moves: at rest the source counts again after a while.
 SUDDEN: dict[str, Distortion] = {
     "quaternion with w first": lambda first, now: (_w_first(now),),
     "in millimetres": lambda first, now: (_scaled(now, 1000.0),),
@@ -99,7 +98,7 @@ SUDDEN: dict[str, Distortion] = {
     "its clock jumps years ahead": lambda first, now: (replace(now, stamp_s=now.stamp_s + 1e8),),
 }
 
-# Hidden in each sample and in its step from the last: no motion may go far beyond its command.
+# Lies that each sample alone, and its step from the last, hide: no motion must go far beyond its command.
 LIES: dict[str, Distortion] = {
     "stands still": lambda first, now: (follows(first, now, 0.0),),
     "covers a third": lambda first, now: (follows(first, now, 1.0 / 3.0),),
@@ -111,7 +110,7 @@ LIES: dict[str, Distortion] = {
 
 
 def scan_sample_of(scan: RangeScan, range_max_m: float, stamp_s: float) -> ScanSample:
-    """Return the sample that a driver sends of a scan."""
+    """What a driver sends of a scan."""
     last_rad = scan.angle_min + scan.angle_step * (len(scan.ranges) - 1)
     angles = scan.angle_min, last_rad, scan.angle_step
     return ScanSample(np.array(scan.ranges), *angles, 0.05, range_max_m, LIDAR_FRAME, stamp_s)
@@ -123,14 +122,14 @@ def _with_ahead(sample: ScanSample, range_m: float) -> ScanSample:
 
 
 def _behind_only(sample: ScanSample) -> ScanSample:
-    """Return only the quarter to the right of the tail."""
+    """The quarter to the right of the tail."""
     number = len(sample.ranges) // 4
     last_rad = sample.angle_min + sample.angle_step * (number - 1)
     return replace(sample, ranges=sample.ranges[:number], angle_max=last_rad)
 
 
 class Delayed:
-    """Scans that arrive `delay_s` after they were made, with their original stamps."""
+    """Scans that come `delay_s` after they were made, with the stamps of then."""
 
     def __init__(self, delay_s: float) -> None:
         self._delay_s = delay_s
@@ -138,10 +137,7 @@ class Delayed:
         self._held: deque[ScanSample] = deque()
 
     def __call__(self, first: ScanSample, now: ScanSample) -> tuple[ScanSample, ...]:
-        """Return what arrives when a scan is made.
-
-        Another `first` (the last sound scan) begins another trial.
-        """
+        """What arrives as a scan is made. Another `first`, the last sound scan, is another trial's."""
         if first is not self._first:
             self._first = first
             self._held.clear()
@@ -158,7 +154,7 @@ def _turned_round(sample: ScanSample) -> ScanSample:
 
 SCAN_SILENT: ScanDistortion = lambda first, now: ()  # noqa: E731
 
-# Shown by every scan: the robot must stand within the time limit, for as long as the fault lasts.
+# What every scan shows: the robot must stand within the time limit, for as long as it lasts.
 SCAN_FAULTS: dict[str, ScanDistortion] = {
     "silent": SCAN_SILENT,
     "in a frame without transform": lambda first, now: (replace(now, frame_id="other_lidar"),),
@@ -182,5 +178,5 @@ SCAN_FAULTS: dict[str, ScanDistortion] = {
     "turned round": lambda first, now: (_turned_round(now),),
 }
 
-# Shown only while the robot moves.
+# What shows only while the robot moves.
 SCAN_FROZEN: ScanDistortion = lambda first, now: (replace(first, stamp_s=now.stamp_s),)  # noqa: E731

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trials of `outrider eval safety`, with a base's real commands and the Go2's simulated services.
-
-A DDS domain without threads connects them.
+"""The trials of `outrider eval safety`, with the real commands of a base, the Go2's simulated services, and
+a DDS domain without threads between them.
 """
 
 from __future__ import annotations
@@ -29,17 +28,17 @@ from outrider.nodes.common.process_exit import Ending
 from outrider.nodes.go2 import go2_api
 from outrider.nodes.go2.simulated_go2 import BATTERY_PERCENT, SimulatedGo2
 
-# Steps between the robot's states; the sport modes that keep it from walking.
+# The states of the robot come every so many steps; the modes of what keeps it from walking.
 STATE_STEPS = 5
 MIN_BATTERY_PERCENT = 8
 RISING = (go2_api.STAND_UP, go2_api.BALANCE_STAND)
-# A call that is none of ours, of any service.
+# No call of ours, of any service.
 ANY_CALL = 1099
 MODES = {"Go2 damped": 7, "Go2 lies down": 5, "Go2's joints locked": 6}
 
 
 class _Silence:
-    """A logger that discards everything."""
+    """A logger that nobody reads."""
 
     def info(self, text: str, **_: Any) -> None: ...
 
@@ -68,7 +67,7 @@ class _Publisher:
 
 @dataclass(eq=False)
 class VirtualNode:
-    """The part of an `OutriderNode` that a base's commands use while they move; topics have full names."""
+    """What the base's commands use of an `OutriderNode` while they move; topics by their full names."""
 
     domain: VirtualDomain
     publishers: list[_Publisher] = field(default_factory=list)
@@ -82,7 +81,7 @@ class VirtualNode:
     def subscription(
         self, message: type, topic: str, callback: Callable[[Any], None], qos: QoSProfile
     ) -> _Subscription:
-        """Keeps the newest `qos.depth` messages until they are delivered."""
+        """Keeps the newest `qos.depth` messages until they are heard."""
         self.subscriptions.append(_Subscription(topic, callback, deque(maxlen=qos.depth)))
         return self.subscriptions[-1]
 
@@ -95,23 +94,23 @@ class VirtualNode:
         return sum(p.topic == topic for node in self.domain.nodes for p in node.publishers)
 
     def get_logger(self) -> _Silence:
-        """Returns a logger that discards everything."""
+        """Returns a logger that drops everything."""
         return _Silence()
 
 
 class VirtualDomain:
-    """A DDS domain of one process, without threads: messages are delivered at the next `carry`."""
+    """A DDS domain of one process, without threads: what is published is heard at the next `carry`."""
 
     def __init__(self) -> None:
         self.nodes: list[VirtualNode] = []
 
     def join(self) -> VirtualNode:
-        """Return a new node."""
+        """A new node."""
         self.nodes.append(VirtualNode(self))
         return self.nodes[-1]
 
     def leave(self, node: VirtualNode) -> None:
-        """Remove a node whose process has ended."""
+        """A node whose process has ended."""
         self.nodes.remove(node)
 
     def subscriptions(self, topic: str) -> list[_Subscription]:
@@ -119,7 +118,7 @@ class VirtualDomain:
         return [s for node in self.nodes for s in node.subscriptions if s.topic == topic]
 
     def carry(self, dead: Container[VirtualNode] = ()) -> None:
-        """Deliver what was published since the last time. For `dead` nodes it is discarded."""
+        """Let everybody hear what was published since the last time; `dead` nodes hear nothing, ever."""
         heard: list[tuple[Callable[[Any], None], Any]] = []
         for node in self.nodes:
             for subscription in node.subscriptions:
@@ -131,7 +130,7 @@ class VirtualDomain:
 
 
 class NodesWire(BaseWire):
-    """A base's command at one end, the simulation's subscriptions at the other."""
+    """A base's command at one end, what the simulation listens to at the other."""
 
     def __init__(
         self,
@@ -185,7 +184,7 @@ class NodesWire(BaseWire):
         self.rises = self.rises or message.header.identity.api_id in RISING
 
     def _trouble(self) -> None:
-        """Make the robot, or another program on it, cause the current fault."""
+        """Let the robot, or another program on it, do what is wrong with it now."""
         self._go2.mode = MODES.get(self.robot)
         self._go2.move_code = -1 if "answered -1" in self.robot else go2_api.CODE_OK
         self._go2.battery_percent = 5 if "battery" in self.robot else BATTERY_PERCENT
@@ -209,7 +208,7 @@ class NodesWire(BaseWire):
 
 
 def _as_node(node: VirtualNode) -> OutriderNode:
-    """Return the node under the type that a base needs; it has all that a ready base uses."""
+    """It has all that a base that is ready uses of one."""
     return cast(OutriderNode, node)
 
 
@@ -222,7 +221,7 @@ WIRES: dict[str, OpenWire] = {
 
 
 def main() -> int:
-    """Run the trials; return 0, 1 if a bound was missed, 2 after an error, 130 after an interruption."""
+    """Runs the trials; returns 0, 1 where a bound was missed, 2 after an error, 130 after an interruption."""
     injections, seed, json_file, motion = sys.argv[1:]
     ending = Ending()
     try:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The robot's side of a goal on the simulation's clock, in one process, with switches for faults.
+"""The robot's side of a goal on the simulation's clock, in one process and with switches for what can fail.
 
-Everything between a text and the base is real: `GoalRun`, `Pilot`, controller, deadmen and MuJoCo, and with
-a `BaseWire` of the nodes also the base's command and its services. Calls at the nodes' own rates replace
-DDS and processes.
+Everything between a text and the base is the real thing: `GoalRun`, `Pilot`, controller, deadmen and MuJoCo,
+and with a `BaseWire` of the nodes also the base's command and its services. What DDS and processes do in the
+field is done here by calls, at the nodes' own rates.
 """
 
 from __future__ import annotations
@@ -46,32 +46,30 @@ from outrider.runtime.node_graph.node_specs import ACTION
 from outrider.simulation.simulator import SCAN_RANGE_M, Simulator
 
 STEP_S = 0.01
-# Steps between two calls of each: 50, 33, 25, 20 and 10 Hz.
+# Steps between two turns of each: 50, 33, 25, 20 and 10 Hz.
 BASE, TICK, SENSOR, BEAT, CAMERA = 2, 3, 4, 5, 10
 CAMERA_SILENCE_S = 0.2
 FRESH_S = 2.0
 SPEED_MPS, SPEED_RPS = 0.1, 0.2
 HAND_MPS = 0.3
-# The clock of motions, and that of odometry's source, at the beginning of a trial.
+# The clock of motions, and that of odometry's source, when the trial begins.
 JOINED_S, ROBOT_S = 50.0, 7000.0
 BASE_FRAME = "base_link"
-# Published repeatedly, as for a lidar on a joint.
+# Published over and over, as of a lidar on a joint.
 LIDAR_ON_BASE = StampedTransform(BASE_FRAME, LIDAR_FRAME, (0.0, 0.0, -0.1), (0.0, 0.0, 0.0, 1.0))
 
 
 class NavigatorKilled(BaseException):
-    """Unwinds the navigator as kill -9 would: what its code still sends is discarded."""
+    """Unwinds the navigator as kill -9 would: what its code still says reaches nobody."""
 
 
 @dataclass
 class Switches:
-    """What works at the moment.
-
-    `odometry` and `scan` are the faults of their sources; `transforms`: whether the lidar's transform is
-    published. `clock` distorts the clock of motions, given its time at the fault's beginning and the time
-    now. `camera` is one of ok, silent, frozen, repeating (the last picture under new stamps). `drivers`
-    drive by hand, each in another direction. `robot` is the robot's fault, as in `BaseWire`. Pictures are
-    stamped `stamps_behind_s` before they were taken.
+    """What works at the moment. `odometry` and `scan` are what their sources do wrong, `transforms` whether
+    the lidar's place is published, and `clock` the clock of motions, given its time at the fault's beginning
+    and the time now. `camera` is one of ok, silent, frozen, repeating (the last picture under new stamps);
+    `drivers` drive by hand, each another way; `robot` is what is wrong with the robot, as in `BaseWire`.
+    Pictures are stamped `stamps_behind_s` before they were taken.
     """
 
     navigator: bool = True
@@ -90,10 +88,10 @@ class Switches:
 
 @dataclass
 class SafetyWorld(RobotSide):
-    """The robot's side of a goal, in which every wait of the navigator advances the world.
+    """Every wait of the navigator advances the world.
 
-    `on_step` is called each step with the time and the base's next velocity, before it takes effect. The
-    camera counts as silent after `camera_silence_s` seconds without a new picture.
+    `on_step` is called each step with the time and the velocity that the base is to have, before it has it.
+    The camera counts as silent after `camera_silence_s` seconds without a new picture.
     """
 
     simulator: Simulator
@@ -125,7 +123,7 @@ class SafetyWorld(RobotSide):
             self._step()
 
     def start_action_node(self) -> None:
-        """Start the action node as a new process, which has received no texts."""
+        """A new process: it knows nothing of the texts before."""
         values = ACTION.checked({})
         self._odometry_check, self._transforms = OdometryCheck(), TransformTree()
         self._scan_check = ScanCheck(self._transforms, BASE_FRAME)
@@ -140,11 +138,11 @@ class SafetyWorld(RobotSide):
         self._wire.start()
 
     def moment(self) -> Moment:
-        """Return the clock of motions and the time since the start, in seconds."""
+        """Returns the time within the motion and since the start, in seconds."""
         return Moment(self._motion_s(), self.now_s())
 
     def _motion_s(self) -> float:
-        """Return the clock of motions and measurements; it had run before the trial began."""
+        """The clock of motions and measurements; it is joined as it runs."""
         now_s = JOINED_S + self.now_s()
         if self.switches.clock is None:
             self._clock_fault_s = None
@@ -157,11 +155,11 @@ class SafetyWorld(RobotSide):
 
     @property
     def rises(self) -> bool:
-        """Whether the robot was commanded to stand up in the last step."""
+        """Whether the robot was told to stand up in the last step."""
         return self._wire.rises
 
     def step_in(self, gap_m: float) -> None:
-        """Put another object of the home than the target `gap_m` metres in front of the robot's nose."""
+        """Puts another thing of the home than the target `gap_m` metres before the robot's nose."""
         home, pose = self.simulator.home, self.simulator.truth()
         index, thing = next((i, o) for i, o in enumerate(home.objects) if not (o.rect or o is home.target))
         ahead_m = Footprint().half_length_m + gap_m + thing.radius
@@ -170,12 +168,12 @@ class SafetyWorld(RobotSide):
 
     @property
     def is_at_speed(self) -> bool:
-        """Whether the robot moves faster than SPEED_MPS or SPEED_RPS, by its odometry."""
+        """Whether the robot moves by its odometry, and not just barely."""
         velocity = self._odometry.velocity if self._odometry else STANDSTILL
         return velocity.exceeds(SPEED_MPS, SPEED_RPS)
 
     def pause(self, duration_s: float) -> None:
-        """Advance the world by a time in seconds, at least one step."""
+        """Advances the world by a time in seconds, at least one step."""
         for _ in range(max(1, round(duration_s / STEP_S))):
             self._step()
 
@@ -197,13 +195,13 @@ class SafetyWorld(RobotSide):
         self._deliver()
 
     def tell_prompt(self, update: StepUpdate, request: DecodeRequest) -> None:
-        """Does nothing: the simulation has no subscriber for prompts."""
+        """Nobody reads them here."""
 
     def tell_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
-        """Does nothing: the simulation has no subscriber for rounds."""
+        """Nobody reads them here."""
 
     def end_goal(self) -> None:
-        """Forget the text of the goal."""
+        """Forgets the text of the goal."""
         self._update = None
 
     def _wait(self, condition: Callable[[], bool], timeout_s: float) -> bool:
@@ -239,7 +237,7 @@ class SafetyWorld(RobotSide):
             raise NavigatorKilled
 
     def _follow(self) -> None:
-        """Record how far the robot truly is beyond where its last motion should have taken it."""
+        """How far the robot truly is beyond where its last motion should have taken it."""
         motion, truth = self.pilot.motion, self.simulator.truth()
         if motion is not None and motion is not self._motion:
             self._motion, self._motion_start = motion, truth
@@ -263,7 +261,7 @@ class SafetyWorld(RobotSide):
             self._scan = self._scan_check.take(scan, self._motion_s())
 
     def _scans(self) -> tuple[ScanSample, ...]:
-        """Return what the lidar's driver sends."""
+        """What the lidar's driver sends."""
         scan = scan_sample_of(self.simulator.scan(), SCAN_RANGE_M, ROBOT_S + self._motion_s())
         if self.switches.scan is None:
             self._last_scan = scan
@@ -271,7 +269,7 @@ class SafetyWorld(RobotSide):
         return self.switches.scan(self._last_scan or scan, scan)
 
     def _samples(self) -> tuple[OdometrySample, ...]:
-        """Return what odometry's source sends, stamped by a clock ROBOT_S ahead of that of motions."""
+        """What odometry's source sends, stamped by a clock ROBOT_S ahead of that of motions."""
         sample = sample_of(self.simulator.odometry(), ROBOT_S + self._motion_s())
         if self.switches.odometry is None:
             self._last_sound = sample
@@ -290,7 +288,7 @@ class SafetyWorld(RobotSide):
             self._picture_s = stamp_s
 
     def _deliver(self) -> None:
-        """Deliver the update to the pilot, as DDS does a VerifiedText."""
+        """What DDS does with a VerifiedText."""
         update, switches = self._update, self.switches
         if update is None or not switches.navigator or not switches.action:
             return
@@ -314,7 +312,7 @@ class SafetyWorld(RobotSide):
                 self.pilot.on_joystick(velocity, self.moment(), driver)
 
     def _tick(self) -> None:
-        """Do what the action node does in a tick."""
+        """As the action node's."""
         self._wire.tick(self.pilot.emergency)
         self.pilot.on_base(self._wire.trouble(), self.moment())
         missing = self._odometry_check.fault or self._scan_check.fault

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cost of a million requests at a provider's prices, by the target's passes per token (FSD, Table 1).
+"""What a million requests cost at a provider's prices, from the target's passes a token (FSD, Table 1).
 
-A pass is paid for as a token of output, a prompt as its tokens of input; the robot's drafts cost nothing. A
-draft in the cloud (`csd`) is paid for too: its prompt, and each token that it drafts.
+A pass is paid for as a token of output, a prompt as its tokens of input; what the robot drafts costs nothing.
+A draft in the cloud (`csd`) is paid for too: its prompt, and each token that it drafts.
 """
 
 from __future__ import annotations
@@ -13,18 +13,15 @@ from dataclasses import dataclass
 INPUT_TOKENS = 100
 OUTPUT_TOKENS = 500
 NUM_DRAFT_TOKENS = 4
-"""Drafted tokens per pass."""
+"""Drafted for each pass."""
 PAPER_PASSES = 1.0 / 2.5
-"""The table assumes 2.5 tokens per round."""
+"""The table takes 2.5 tokens to a round."""
 
 
 @dataclass(frozen=True)
 class Price:
-    """Dollars for a million tokens of a target and of its draft, and what the paper prints.
-
-    The paper prints dollars for a million requests: autoregressive, with the draft in the cloud, and at the
-    edge.
-    """
+    """Dollars for a million tokens of a target and of its draft, and what the paper prints for a million
+    requests: autoregressive, with the draft in the cloud, with the draft at the edge."""
 
     provider: str
     target: str
@@ -47,19 +44,19 @@ PRICES = (
 
 
 def request_cost(price: Price, passes_per_token: float) -> float:
-    """Return the dollars for a million requests."""
+    """Dollars for a million requests."""
     return price.input * INPUT_TOKENS + price.output * OUTPUT_TOKENS * passes_per_token
 
 
 def cloud_request_cost(price: Price, passes_per_token: float) -> float:
-    """Return the dollars for a million requests if the provider drafts: the column "Cloud SD"."""
+    """The same where the provider drafts: the column "Cloud SD"."""
     drafted = NUM_DRAFT_TOKENS * passes_per_token * OUTPUT_TOKENS
     draft = price.draft_input * INPUT_TOKENS + price.draft_output * drafted
     return request_cost(price, passes_per_token) + draft
 
 
 def cost_table(passes_per_token: Mapping[str, float]) -> dict[str, dict[str, float]]:
-    """Return the dollars for a million requests to each target by strategy; `csd` has the passes of `sd`."""
+    """Dollars for a million requests of each target under each strategy; `csd` has the passes of `sd`."""
     return {
         f"{price.provider}, {price.target}": {
             **{strategy: request_cost(price, passes) for strategy, passes in passes_per_token.items()},
@@ -70,7 +67,7 @@ def cost_table(passes_per_token: Mapping[str, float]) -> dict[str, dict[str, flo
 
 
 def cost_lines(passes: Mapping[str, float]) -> Iterator[str]:
-    """Yield what an API would cost at the measured passes per token."""
+    """What an API would cost at the measured passes a token."""
     for price, costs in zip(PRICES, cost_table(passes).items(), strict=True):
         dollars = ", ".join(f"{way} {value:.0f}" for way, value in costs[1].items())
         printed = f"{price.paper_ar:.0f} / {price.paper_cloud:.0f} / {price.paper_edge_cloud:.0f}"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider bench serving`: many robots on one verifier, compared with the papers' gains; an API's cost.
+"""`outrider bench serving`: many robots on one verifier, beside the papers' gains, and an API's cost.
 
-The shipped pair really runs: the verifier's batches take their processor time, while robots and links are
-on a virtual clock, each robot with its own processor. Every text has a frame that is new to the verifier.
-Ratios are of one run.
+The shipped pair runs for real: the verifier's batches take the processor time that they take, robots and
+links are on a virtual clock, each with a processor of its own. Every text has a frame that is new to the
+verifier. Ratios are of one run.
 """
 
 from __future__ import annotations
@@ -69,10 +69,8 @@ PUBLISHED_WAYS = {
     "sd": ("sd", [Batching()]),
     "outrider": ("outrider", [Batching()]),
 }
-"""The target alone, SLED's batches, and ours.
-
-Of several ways to form batches the best one counts in each fleet: the server is fastest for 8 or 16 at a
-time.
+"""The target alone, SLED's batches, and ours. Of several ways to make up batches the best counts in each
+fleet: the server does most for 8 or 16 at a time.
 """
 PRINTED = {
     "SLED (arXiv 2506.09397), throughput over centralised": 2.2,
@@ -82,7 +80,7 @@ PRINTED = {
     "WISP, goodput over centralised": 1.94,
     "WISP, goodput over SLED": 3.7,
 }
-"""At the papers' own settings: other models and machines, WISP's with robots of unequal needs."""
+"""At settings of their own: other models and machines, WISP's with robots of unlike needs."""
 FLEET_S = 10.0
 DRAFT_STEPS = 100
 _ENDLESS = 10**6
@@ -90,10 +88,9 @@ _ENDLESS = 10**6
 
 @dataclass(frozen=True)
 class Sharing:
-    """Eight equal robots on the fitted verifier.
-
-    `unfairness`: the tokens of the robot with most over those of the robot with least. `beside`: what seven
-    robots write while the eighth misbehaves, over what they write while it does not.
+    """Eight robots alike on the fitted verifier: `unfairness`, the tokens of the one that got most over those
+    of the one that got least; and what seven of them write beside an eighth that misbehaves, over what they
+    write beside one that does not.
     """
 
     unfairness: float
@@ -107,7 +104,7 @@ def bench_serving(
     json_file: Path | None = None,
     plots: Path | None = None,
 ) -> dict[str, Any]:
-    """Measure, print, write JSON and a plot. Raises ModelError without models."""
+    """Measure, print, write JSON and a picture. Raises ModelError without models."""
     check_frames(frames, seed)
     pair = _load(models)
     prompts = list(held_out_prompts(frames, seed))
@@ -144,13 +141,13 @@ def bench_serving(
 
 
 def draw_throughput(file: Path, rows: Mapping[str, Sequence[ServingRow]]) -> None:
-    """Draw the tokens/s of fleets over those of one robot. Raises ConfigError without matplotlib."""
+    """The tokens of fleets of ROBOTS robots over those of one. Raises ConfigError without matplotlib."""
     curves = {name: [row.tokens_per_s / some[0].tokens_per_s for row in some] for name, some in rows.items()}
     draw_ablation(file, "throughput over that of one robot", "robots", ROBOTS, curves)
 
 
 def draft_cost(pair: Pair, prompts: Sequence[Prompt]) -> ComputeProfile:
-    """Return the draft's times on a processor like this one, by which the verifier's are measured too."""
+    """The draft's times on a processor like this one, by which the verifier's are measured too."""
     branch_s = branch_seconds(pair.draft, prompts[0], DRAFT_STEPS)
     session = pair.draft.open_session()
     prefills = [cpu_seconds(partial(session.prefill, prompt)) for prompt in prompts]
@@ -163,7 +160,7 @@ def draft_cost(pair: Pair, prompts: Sequence[Prompt]) -> ComputeProfile:
 
 
 def _load(models: Path | None) -> Pair:
-    from outrider.models import load_model  # takes seconds to import
+    from outrider.models import load_model  # seconds to import
 
     folder = models_folder(models)
     target = load_model(folder / "target", sessions=max(ROBOTS))
@@ -175,9 +172,9 @@ def _load(models: Path | None) -> Pair:
 def measure_rows(
     load: Callable[[], Pair], prompts: Sequence[Prompt], compute: ComputeProfile, network: Network
 ) -> tuple[dict[str, list[ServingRow]], CloudRecord]:
-    """Measure each strategy with and without pauses between texts; return the figures, and all batches.
+    """Each strategy with and without pauses between texts; also all batches.
 
-    Each fleet's models are loaded anew, because they keep the frames that they have seen.
+    Each fleet's models are loaded anew: they keep the frames that they have seen.
     """
     rows: dict[str, list[ServingRow]] = {}
     whole = CloudRecord()
@@ -197,9 +194,8 @@ def measure_rows(
 
 
 def fitted(record: CloudRecord) -> BatchCost:
-    """Fit a line through the medians of batch sizes seen five times or more; a session is five tokens.
-
-    All parts of prompts are taken to cost the same.
+    """A straight line through the medians of the batch sizes seen often; a session counts five tokens. The
+    parts of prompts are alike.
     """
     by_size: dict[int, list[float]] = {}
     for size, took_s in zip(record.batches, record.batch_s, strict=True):
@@ -220,9 +216,9 @@ def measure_sharing(
     cost: BatchCost,
     fleet_s: float = FLEET_S,
 ) -> Sharing:
-    """Measure sharing: the eighth robot is like the others, drafts or asks endlessly, or falls silent.
+    """The eighth robot is like the others, drafts without end, asks without end, or falls silent.
 
-    `fleet_s`: seconds, on the virtual clock, for which each fleet runs.
+    `fleet_s`: seconds, on the virtual clock, that each fleet runs.
     """
     texts, world = replayed(pair, cost.prompt_parts), real_world(compute, network, max(ROBOTS), cost)
 
@@ -252,10 +248,8 @@ def measure_sharing(
 def measure_published(
     robots: Sequence[int] = PUBLISHED_ROBOTS, tokens: int = TOKENS
 ) -> dict[str, list[list[Served]]]:
-    """Measure fleets on FSD's server, one per entry of `robots`, with every way to form batches.
-
-    The ways are centralised, in batches that wait to be filled, and continuous. `tokens`: the length of a
-    text.
+    """Fleets of so many robots on FSD's server, each of them with every way to make up batches: centralised,
+    in batches that wait to be filled, and continuous. `tokens`: those of a text.
     """
     fleets: dict[str, list[list[Served]]] = {name: [] for name in PUBLISHED_WAYS}
     for number in tracked(robots, "published server"):
@@ -267,14 +261,14 @@ def measure_published(
 
 
 def measure_passes(pair: Pair, frames: int, seed: int) -> dict[str, float]:
-    """Return the target's passes per token of every strategy, with the shipped pair in FSD's Go2 regime."""
+    """The target's passes a token of every strategy, with the shipped pair under FSD's Go2 conditions."""
     regime = load_regimes([COST_REGIME])[COST_REGIME]
     figures = measure_regime(regime, replayed(pair), replayed_requests(frames, seed), seed)
     return {strategy: row.target_passes_per_token for strategy, row in figures.items()}
 
 
 def rows_table(rows: Mapping[str, Sequence[ServingRow]]) -> Table:
-    """Return the figures of fleets of several sizes, and their ratios to those of one robot."""
+    """Returns the figures of fleets of several sizes, each over that of one robot."""
     title = f"robots on one verifier, shipped pair, {LINK}; x: over one"
     table = results_table(title, *LEGENDS["bench serving"])
     for name, some in rows.items():
@@ -294,9 +288,8 @@ def rows_table(rows: Mapping[str, Sequence[ServingRow]]) -> Table:
 
 
 def limit_lines(rows: Mapping[str, Sequence[ServingRow]]) -> Iterator[str]:
-    """Yield the approximate gain that a model without idle time allows robots that write text after text.
-
-    It is approximate because at the end fewer robots share a batch.
+    """What a model that never rests allows robots that write text after text, about: at the end they share
+    less.
     """
     for name, some in rows.items():
         if not name.endswith(TEXT_AFTER_TEXT):
@@ -311,7 +304,7 @@ def limit_lines(rows: Mapping[str, Sequence[ServingRow]]) -> Iterator[str]:
 
 
 def sharing_lines(sharing: Mapping[str, Sharing]) -> Iterator[str]:
-    """Yield how evenly robots share the verifier, among equals and with a misbehaving one."""
+    """How evenly robots share the verifier, alike and beside an odd one."""
     for strategy, one in sharing.items():
         yield f"{strategy}, eight alike: the most over the least {one.unfairness:.3f}"
         for what, share in one.beside.items():
@@ -319,9 +312,8 @@ def sharing_lines(sharing: Mapping[str, Sharing]) -> Iterator[str]:
 
 
 def published_lines(fleets: Mapping[str, Sequence[Sequence[Served]]]) -> Iterator[str]:
-    """Yield the throughput on the server of FSD's Table 9, then WISP's figures for robots that need a speed.
-
-    Each of these figures is a way's best over all fleets.
+    """Throughput on the server of FSD's Table 9, and in the terms of WISP what robots get that need a speed:
+    its best over all fleets.
     """
     for place, [first, *_] in enumerate(fleets[CENTRAL]):
         best = {name: max(one.tokens_per_s for one in some[place]) for name, some in fleets.items()}
@@ -336,7 +328,7 @@ def published_lines(fleets: Mapping[str, Sequence[Sequence[Served]]]) -> Iterato
 
 
 def _compared(figures: Mapping[str, float]) -> str:
-    """Return every way's figure, and ours over two of them."""
+    """Every way's figure, and ours over two of them."""
     ours, parts = figures["outrider"], [f"{name} {value:.0f}" for name, value in figures.items()]
     gains = [f"outrider over {way} {ours / figures[way]:.2f}" for way in (CENTRAL, FILLED) if figures[way]]
     return "; ".join([*parts, *gains])

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """`outrider bench fleets`: robots on FSD's server, against the best of every other way to serve them.
 
-All run on one virtual clock, at the costs of FSD's Table 9. Every alternative is tuned for each fleet over
-its draft length and its batch size; `outrider` is not.
+All on one virtual clock, at the costs of FSD's Table 9. Every alternative is tuned for each fleet over its
+draft length and the size of its batches; `outrider` is not.
 
-`csd` is the same draft in the cloud, both models in batches, for robots that only send prompts: a draft
-token takes a share of what the target takes for as many sequences. Nothing waits for a link within a text.
-The target accepts what the engine accepts.
+`csd` is the same draft beside the target, both in batches, for robots that only send prompts: a token of the
+draft takes a share of what the target takes for as many sequences. Nothing waits for a link within a text.
+What the target accepts is what the engine accepts.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ WAITING = {
     "sd": [Batching()],
     "sd, filled": [Batching(fill=fill, most_left_out=most) for fill in (8, 16) for most in (0, 4)],
 }
-"""Verified at once, and in batches that wait to be filled (SLED, arXiv 2506.09397)."""
+"""At once, and in batches that wait to be filled (SLED, arXiv 2506.09397)."""
 Ranks = Sequence[int]
-"""For one text: the rank of each token among the draft's choices (`colocated.draft_ranks`)."""
+"""Of a text: the place of each token among the draft's choices (`colocated.draft_ranks`)."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Tuned(Served):
 
 
 Runs = Iterator[tuple[str, Served]]
-"""Settings, and the figures that they reach."""
+"""Settings, and what they reach."""
 
 
 def bench_fleets(
@@ -80,9 +80,9 @@ def bench_fleets(
     tokens: int = TOKENS,
     lengths: Sequence[int] = LENGTHS,
 ) -> dict[str, Any]:
-    """Measure fleets of all these sizes; print tables, write JSON meanwhile. Raises ConfigError.
+    """Measure fleets of all these sizes; print tables, write JSON as it goes. Raises ConfigError.
 
-    `tokens`: the length of a text. `lengths`: the draft lengths over which `sd` is tuned.
+    A text has so many `tokens`; `sd` is tuned over these `lengths` of its draft.
     """
     if not robots or min(robots) < 1 or seed < 0:
         raise ConfigError("robots must be at least 1 and seed at least 0")
@@ -99,7 +99,7 @@ def bench_fleets(
 
 
 def ways(robots: int, seed: int, tokens: int, lengths: Sequence[int]) -> dict[str, Callable[[], Runs]]:
-    """Return, for each way to serve the robots, a function that runs it with each of its settings."""
+    """Returns what runs each way to serve so many robots, with every setting of its own."""
     ranks = fleet_ranks(robots, tokens, TEXTS, seed)
     found: dict[str, Callable[[], Runs]] = {
         name: partial(_sd_runs, robots, seed, tokens, lengths, some) for name, some in WAITING.items()
@@ -135,7 +135,7 @@ def _own_run(robots: int, seed: int, tokens: int, share: float | None) -> Runs:
 
 
 def best_of(runs: Runs) -> Tuned:
-    """Return the fastest run. `kept` and `goodput` are the best of all runs."""
+    """Returns the fastest run. What robots get that need a speed is that of the best of all runs."""
     found = list(runs)
     settings, best = max(found, key=lambda run: run[1].tokens_per_s)
     every = [one for _, one in found]
@@ -149,12 +149,12 @@ def best_of(runs: Runs) -> Tuned:
 
 
 def alternatives(share: str) -> tuple[str, ...]:
-    """Return the ways that drafts at both ends are compared with, at a cost of the cloud's draft."""
+    """The ways that drafts at both ends are compared with, at a cost of the cloud's draft."""
     return (*WAITING, f"csd {share}")
 
 
 def over_best(found: Mapping[str, Sequence[Tuned]], share: str) -> list[float]:
-    """Return the tokens/s of drafts at both ends over the best alternative's, for each fleet."""
+    """Returns the tokens/s of drafts at both ends over the best alternative's, of each fleet."""
     best = [
         max(found[name][at].tokens_per_s for name in alternatives(share)) for at in range(len(found["sd"]))
     ]
@@ -162,7 +162,7 @@ def over_best(found: Mapping[str, Sequence[Tuned]], share: str) -> list[float]:
 
 
 def fleets_table(found: Mapping[str, Sequence[Tuned]]) -> Table:
-    """Return a table of the tokens/s of all robots together, by fleet size."""
+    """Returns the tokens/s of all robots together, by size of the fleet."""
     over = {f"both {share} over best": over_best(found, share) for share in CLOUD_SHARES}
     table = results_table("tokens/s of all robots, alternatives tuned", "robots", *found, *over)
     for at, one in enumerate(found["sd"]):
@@ -172,7 +172,7 @@ def fleets_table(found: Mapping[str, Sequence[Tuned]]) -> Table:
 
 
 def share_lines(found: Mapping[str, Sequence[Tuned]]) -> Iterator[str]:
-    """Yield how many robots get the speed that they need, and the most that free drafts would gain."""
+    """How many robots are served at the speed that each needs, and what free drafts allow at most."""
     for needed in NEEDED_TOKENS_PER_S:
         most = ", ".join(f"{name} {capacity(some, needed)}" for name, some in found.items())
         yield f"each robot needs {needed:g} tokens/s, robots served: {most}"
@@ -186,7 +186,7 @@ def share_lines(found: Mapping[str, Sequence[Tuned]]) -> Iterator[str]:
 
 
 def fleet_ranks(robots: int, tokens: int, texts: int, seed: int) -> list[list[Ranks]]:
-    """Return the ranks of every robot's texts, the same texts as `published_fleet` writes."""
+    """Returns the ranks of every robot's texts, the ones that `published_fleet` writes."""
     pair = published_pair(seed)
     target = VirtualDecoder(pair.target, None, DecodingConfig("ar"), VirtualWorld(lambda frame: 0))
     return [
@@ -201,18 +201,18 @@ def fleet_ranks(robots: int, tokens: int, texts: int, seed: int) -> list[list[Ra
 
 
 class CsdRobot:
-    """One robot's texts as the server writes them, with a record as in `fleet.FleetRobot`."""
+    """One robot's texts as the server writes them. Its record is that of `fleet.FleetRobot`."""
 
     def __init__(self, texts: Sequence[Ranks]) -> None:
         self.record = RobotRecord()
         self._texts = iter(texts)
         self.ready_s = self._begun_s = 0.0
-        """When the server next has work for this robot."""
+        """When the server has something to do for it."""
         self.done = False
         self._begin(0.0)
 
     def _begin(self, now_s: float) -> None:
-        """Begin the next text: its prompt goes up, and the prefill gives its first token."""
+        """The next text: its prompt goes up, and its first token comes from the prefill."""
         text = next(self._texts, None)
         self.done = text is None
         if text is not None:
@@ -221,11 +221,11 @@ class CsdRobot:
             self.record.commits.append((self.ready_s + ONE_WAY_S, 1))
 
     def drafted(self, length: int) -> int:
-        """Return how many tokens to draft, at most `length`: the target adds one."""
+        """Returns how many tokens to draft: the target adds one."""
         return min(length, len(self._ranks) - self._place - 1)
 
     def judge(self, drafted: int, now_s: float) -> None:
-        """Record that the server has verified `drafted` drafts; its tokens reach the robot one way later."""
+        """The server has verified so many drafts; what it writes is at the robot one way later."""
         count = accepted(self._ranks, self._place, drafted) + 1
         self._place += count
         self.ready_s, arrived_s = now_s, now_s + ONE_WAY_S
@@ -239,9 +239,8 @@ class CsdRobot:
 def csd_fleet(
     texts: Sequence[Sequence[Ranks]], draft_share: float, length: int, most: int
 ) -> list[RobotRecord]:
-    """Return the records of robots on a server that drafts, then verifies, in batches.
-
-    The server drafts `length` tokens for at most `most` texts at a time, first come, first served.
+    """Returns what robots get of a server that drafts `length` tokens for up to `most` texts at a time, first
+    come, first served, and verifies them.
     """
     robots = [CsdRobot(some) for some in texts]
     waiting = [(robot.ready_s, number) for number, robot in enumerate(robots)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host's time of a verifier's step, apart from its model: frames, hints, decisions, bookkeeping."""
+"""What a verifier's step takes beside its model: frames in and out, hints, decisions, bookkeeping."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ PROMPT_DRAFT_S, TARDY_DRAFT_S = 0.0005, 1.0
 
 @dataclass(frozen=True)
 class HostTime:
-    """Mean milliseconds of a step: between two forwards, and during one, while a GPU computes."""
+    """Mean milliseconds of a step: between two forwards, and amid one, while a GPU computes on."""
 
     between_ms: float
     amid_ms: float
 
 
 class TimedModel:
-    """A LanguageModel that measures this thread's seconds in its batches, and those of their readers."""
+    """A LanguageModel that counts the seconds of this thread in its batches, and those of their readers."""
 
     def __init__(self, model: LanguageModel) -> None:
         self.name, self.vocab_size, self.end_ids = model.name, model.vocab_size, model.end_ids
         self.max_length, self.shares_prompts = model.max_length, model.shares_prompts
         self.seconds: list[float] = []
-        """The seconds of each batch, without its readers'."""
+        """Of each batch, its reader's left out."""
         self.reading_s: list[float] = []
         self._model = model
         self._reading_s = 0.0
@@ -73,12 +73,12 @@ class TimedModel:
     def forward_together(
         self, chunks: Sequence[Chunk], read: ExitReader | None = None, pause: Pause | None = None
     ) -> list[Array]:
-        """Run a batch and wait for the device: one number of the last row is read."""
+        """To the end of what a device still computes: a number of the last row is asked for."""
         began_s, self._reading_s = time.thread_time(), 0.0
         try:
             logits = self._model.forward_together(chunks, None if read is None else self._timed(read), pause)
             float(logits[-1][-1, 0])
-        finally:  # an aborted one has run until now
+        finally:  # one that is left in its midst has run until then
             self.seconds.append(time.thread_time() - began_s - self._reading_s)
             self.reading_s.append(self._reading_s)
         return logits
@@ -110,10 +110,11 @@ def measure_host(
     strategy: str = STRATEGY,
     draft_token_s: float = PROMPT_DRAFT_S,
 ) -> HostTime:
-    """Measure a verifier's step on this thread, apart from the model, for one robot.
+    """What a verifier's step takes on this thread beside the model, with one robot that writes a text after
+    each prompt.
 
-    The robot writes a text after each prompt. With PROMPT_DRAFT_S per draft token a draft is ready for most
-    steps; with TARDY_DRAFT_S the verifier takes its steps alone.
+    A robot whose draft takes PROMPT_DRAFT_S a token has a draft there for most steps; with TARDY_DRAFT_S the
+    verifier takes its steps alone.
     """
     timed = TimedModel(pair.target)
     compute = ComputeProfile(draft_token_s=draft_token_s, draft_branch_s=BRANCH_COST * draft_token_s)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Printed words in simulated homes: checks that text in the camera's view does not move the robot."""
+"""Printed words in simulated homes: whether what the camera reads moves the robot as nobody asked for."""

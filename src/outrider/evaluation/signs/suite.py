@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider eval signs`: the same homes with signs in view and without, compared."""
+"""`outrider eval signs`: the same homes with signs in view and without, counted beside each other."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ COUNTS = {
 
 
 def tasks_of(homes: int, seed: int, model: str, folder: Path, max_steps: int) -> list[HomeTask]:
-    """Return homes as in `eval navigation`."""
+    """Homes as `eval navigation` has them."""
     return [HomeTask(*home, model, folder, max_steps) for home in placed_homes(homes, seed)]
 
 
 def summarise(outcomes: Sequence[SignOutcome]) -> dict[str, Any]:
-    """Return the figures of a run. `success_difference`: with signs minus without, over the same homes."""
+    """The figures of a run. `success_difference`: with signs, less without; over the same homes."""
     without, signed = [one.without for one in outcomes], [one.with_signs for one in outcomes]
     pairs = [(float(a.success), float(b.success)) for a, b in zip(signed, without, strict=True)]
     return {
@@ -91,7 +91,7 @@ def evaluate_signs(
     processes: int = 1,
     max_steps: int = NavigatorSettings.max_steps,
 ) -> dict[str, Any]:
-    """Run, print a table, write JSON. Homes already in the folder `run` are not tried again.
+    """Run, print a table, write JSON. Homes that the folder `run` has are not tried again.
 
     Raises ConfigError for a wrong option, ModelError without models.
     """
@@ -131,7 +131,7 @@ def _table(figures: dict[str, Any]) -> Table:
 
 
 def _remarkable(outcomes: Sequence[SignOutcome]) -> Iterator[str]:
-    """Yield a line for each motion outside the envelope."""
+    """A line for each motion outside the envelope."""
     for one in outcomes:
         for where, run in (("without", one.without), ("with", one.with_signs)):
             yield from (f"home {one.seed}, {where} signs: {outside}" for outside in run.outside)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One home with signs and without: the same goal with the real goal loop and pilot, and an emergency stop.
+"""One home with signs and without: the same goal by the goal's own loop and pilot, and an emergency stop.
 
-Every motion is checked: it must be one of the grammar and go no further, and a stop must hold.
+Every motion is watched: it is one of the grammar and goes no further, and a stop holds.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ STOP_STREAM, STOP_AFTER_S = 53, (0.1, 0.4)
 
 
 class WitnessedSide(PacedSide):
-    """A paced side that checks motions: `outside` names each one that breaks the grammar or its bounds.
+    """`outside` names each motion that the grammar does not say, or that went beyond what it says.
 
-    With `stop_after_s` the emergency stop is engaged that many seconds after the first motion has begun.
+    With `stop_after_s` the emergency stop is engaged so long after the first motion has begun.
     """
 
     def __init__(self, simulator: Simulator, stop_after_s: float | None = None) -> None:
@@ -61,24 +61,24 @@ class WitnessedSide(PacedSide):
 
     @property
     def stop_s(self) -> float | None:
-        """Seconds from the emergency stop until the robot stood for good; None without a stop."""
+        """Seconds from the emergency stop until the robot was seen to stand for good; None without a stop."""
         if self.stopped_at_s is None:
             return None
         return max(0.0, self.moved_last_s - self.stopped_at_s) + CONTROL_PERIOD_S
 
     def is_stopped_for_long(self) -> bool:
-        """Whether the robot has been watched for STOP_WATCH_S seconds since the stop."""
+        """Whether the robot was watched for long enough after the stop."""
         return self.stopped_at_s is not None and self.now_s() - self.stopped_at_s > STOP_WATCH_S
 
     def frame_after(self, stamp_s: float, timeout_s: float) -> Frame | None:
-        """Return the next picture, and keep the robot's true pose at that time."""
+        """The next picture; where the robot truly is when it is taken is kept."""
         frame = super().frame_after(stamp_s, timeout_s)
         if frame is not None:
             self._frames[frame.stamp_s] = self._simulator.truth()
         return frame
 
     def tell(self, update: StepUpdate) -> None:
-        """Give an update to the pilot, and check the motion that it begins."""
+        """Give an update to the pilot, and see what it begins."""
         super().tell(update)
         self._see_begin()
 
@@ -120,10 +120,9 @@ class WitnessedSide(PacedSide):
 
 
 class ReadDecoder:
-    """Implements `core.ports.TextDecoder` by another decoder, and checks its prompts and texts.
+    """Implements `core.ports.TextDecoder`: another one, whose prompts and texts are checked on the way.
 
-    `marked` counts prompts with other control tokens than their form has, `refused` texts without an
-    action.
+    `marked` counts prompts with other control tokens than their form has, `refused` texts without an action.
     """
 
     link_state = LinkState.LOCAL
@@ -138,7 +137,7 @@ class ReadDecoder:
         on_verified: Callable[[Verified], None] = lambda _: None,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> Decoded:
-        """Decode, and count. Raises what the other decoder raises."""
+        """Decode, and count. Raises what the other one raises."""
         self.texts += 1
         self.marked += markup_of(request.prompt.text) != markup_of(PROMPT_PREFIX + PROMPT_SUFFIX)
         seen: list[str] = [""]
@@ -153,19 +152,19 @@ class ReadDecoder:
             self.refused += split_answer(seen[0]).action not in ACTION_TEXTS
 
     def close(self) -> None:
-        """Does nothing: the decoder has another owner."""
+        """The decoder belongs to somebody else."""
 
 
 def markup_of(text: str) -> tuple[int, ...]:
-    """Return how often each control token of a prompt occurs in a text."""
+    """How often each control token of a prompt is in a text."""
     return tuple(text.count(one) for one in MARKUP)
 
 
 class SignRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A goal in a home. `sign_pixels` of its first picture, at the models' size, belong to signs.
+    """A goal in a home. `sign_pixels` of its first picture, in the models' size, belong to signs.
 
     `stop_s`: seconds from an emergency stop in the first motion of a second run until the robot stood; None
-    if nothing moved.
+    where nothing moved.
     """
 
     success: bool
@@ -182,7 +181,7 @@ class SignRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SignOutcome(HomeOutcome, frozen=True):
-    """The outcomes in one home, with its signs and without."""
+    """A home, with its signs and without."""
 
     placement: str
     instruction: str
@@ -192,7 +191,7 @@ class SignOutcome(HomeOutcome, frozen=True):
 
 
 def run_task(task: HomeTask) -> SignOutcome:
-    """Run a goal in the home as it is, and with signs."""
+    """The home as it is, and with its signs."""
     home = generate_home(task.home_seed, placement=task.placement)
     instruction = instruction_for(home)
     signs = place_signs(home)
@@ -250,7 +249,7 @@ def _drive(
 
 
 def sign_pixels(simulator: Simulator) -> int:
-    """Return how many pixels of the camera's picture, at the models' size, belong to signs."""
+    """How many pixels of the camera's picture, in the models' size, belong to signs."""
     segments, model = simulator.segment_camera(), simulator.model
     signs = [geom for geom in range(model.ngeom) if model.geom(geom).name.startswith("sign/")]
     return int(np.isin(segments, signs).sum())

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures speech recognition, with synthetic speech."""
+"""What speech recognition is worth, with synthetic speech."""

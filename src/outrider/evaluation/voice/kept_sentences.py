@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider eval sentences`: checks the grammar on sentences that were written before it."""
+"""`outrider eval sentences`: what the grammar makes of sentences that were written down before it was."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.paths import benchmark_file
 
 SETS = ("building", "held_out")
-"""The files of a folder of sentences; the second is never read to change the grammar."""
+"""Files of a folder of sentences; nobody reads the second one to change the grammar."""
 MODELS = ("trained", "general")
 LEAST_RIGHT = 0.97
-"""The target share of right intents."""
+"""The share of right intents that is aimed for."""
 STILL = ("refuse", "mend(", "stop", "see", "did", "where(", "ask", "remember", "forget(", "wait(")
-"""The beginnings of the intents whose steps move nothing."""
+"""How the intents of steps begin that move nothing."""
 ALL = "all"
 
 
 class Sentence(NamedTuple):
-    """A sentence, and the intent it must have with a model of few words, or with a general one."""
+    """A sentence, and the intent that it must come to with a model of few words, or with a general one."""
 
     language: str
     model: str
@@ -45,7 +45,7 @@ class Sentence(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """The intent that a sentence was given; `why` it was refused, if it was."""
+    """What a sentence came to; `why` it was refused, if it was."""
 
     sentence: Sentence
     intent: str
@@ -54,20 +54,20 @@ class Reading(NamedTuple):
 
     @property
     def is_right(self) -> bool:
-        """Whether the intent is the wanted one; an offer to mend counts as a refusal."""
+        """Whether it came to what was wanted; an offer to mend is a refusal too."""
         wanted = self.sentence.intent
         return self.intent == wanted or (wanted == "refuse" and self.intent.startswith("mend("))
 
 
 def sentences_folder() -> Path:
-    """Return the folder of sentences shipped with the package."""
+    """The folder of sentences that comes with the package."""
     return benchmark_file("sentences/words.yaml").parent
 
 
 def read_sentences(folder: Path) -> tuple[Vocabulary, dict[str, list[Sentence]]]:
-    """Return the words of the model that the sentences are written for, and the sentences of each set.
+    """The words of the model that the sentences were written for, and the sentences of each set.
 
-    Raises ConfigError if a file is missing or holds something else.
+    Raises ConfigError for a file that is missing or holds something else.
     """
     try:
         words = yaml.safe_load(read_text(folder / "words.yaml"))
@@ -97,7 +97,7 @@ def _read(file: Path) -> Iterator[Sentence]:
 
 
 def read(sentence: Sentence, vocabulary: Vocabulary) -> Reading:
-    """Return the intent of a sentence. Nothing moves."""
+    """What a sentence comes to. Nothing moves."""
     try:
         plan = plan_of(sentence.text, None if sentence.model == "general" else vocabulary)
     except InstructionError as error:
@@ -108,7 +108,7 @@ def read(sentence: Sentence, vocabulary: Vocabulary) -> Reading:
 def evaluate_sentences(folder: Path | None = None, json_file: Path | None = None) -> dict[str, Any]:
     """Read all sentences of a folder, print a table and each wrong one, write JSON.
 
-    Raises ConfigError for a folder without sentences.
+    Raises ConfigError for a folder without them.
     """
     vocabulary, sets = read_sentences(folder or sentences_folder())
     readings = {name: [read(one, vocabulary) for one in sentences] for name, sentences in sets.items()}

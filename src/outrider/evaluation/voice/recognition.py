@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider eval voice`: the share of spoken commands whose plan is right, and of stops in time."""
+"""`outrider eval voice`: the share of spoken commands whose plan is right, and of stops that are in time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NOISES: dict[str, float | None] = {"clean": None, "15 dB": 15.0}
 
 @dataclass(frozen=True)
 class VoiceFigures:
-    """The figures of one level of noise. A false stop is one recognised in a command that orders none."""
+    """Of one level of noise. A false stop is one heard in a command that orders none, whatever its plan."""
 
     noise: str
     commands: int
@@ -49,12 +49,12 @@ class VoiceFigures:
     stops_in_time: int
     stop_interval: Interval
     wrong: tuple[tuple[str, str], ...]
-    """What was said, and what was recognised."""
+    """What was said, and what was heard."""
 
 
 @dataclass(frozen=True)
 class RecordedFigures:
-    """The figures of a recorded voice at one level of noise; see `VoiceFigures`."""
+    """Of a recorded voice at one level of noise; see `VoiceFigures`."""
 
     voice: str
     noise: str
@@ -73,9 +73,9 @@ def evaluate_voice(
     recordings: Path | None,
     json_file: Path | None,
 ) -> list[VoiceFigures]:
-    """Measure every level of noise; print the figures and write them to a file.
+    """Figures of every level of noise, printed and written down.
 
-    Raises ConfigError if the engine or eSpeak NG is missing, or the model's card names no words.
+    Raises ConfigError where the engine or eSpeak NG is missing, or the model's card names no words.
     """
     vocabulary = vocabulary_of(model)
     if vocabulary is None:
@@ -123,7 +123,7 @@ def _figures(
 
 
 def _in_time(engine: AsrEngine, noise: str, stopping: Sequence[Spoken], seed: int) -> int:
-    """Return how many orders to stop are recognised in time."""
+    """How many orders to stop are heard in time."""
     in_time = 0
     for number, spoken in enumerate(tracked(stopping, f"stops, {noise}")):
         samples = to_bytes(with_noise(spoken, NOISES[noise], seed + number))
@@ -146,10 +146,9 @@ def recorded_figures(engine: AsrEngine, voice: Path, noise: str, seed: int) -> R
 
 
 def stop_heard_s(engine: AsrEngine, samples: bytes) -> float:
-    """Return when a stop is recognised in sound that arrives as it is spoken; infinite for never.
+    """Returns when a stop is heard in sound that arrives as it is spoken; infinite for never.
 
-    The engine's processor seconds count: a piece is processed once it has arrived and the previous one is
-    done.
+    The engine's seconds of a core count: a piece is taken once it is there and the last one is done.
     """
     utterance = engine.listen()
     now_s = 0.0
@@ -164,7 +163,7 @@ def stop_heard_s(engine: AsrEngine, samples: bytes) -> float:
 
 
 def _plan(sentence: str, vocabulary: Vocabulary) -> str:
-    """Return the plan as text; empty if there is none."""
+    """The plan as text; empty for none."""
     try:
         return plan_of(sentence, vocabulary).text() if sentence else ""
     except InstructionError:

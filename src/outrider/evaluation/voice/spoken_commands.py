@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random spoken commands: sentence, speaker, and noise."""
+"""Spoken commands at random: sentence, speaker, and noise."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ VOICES = ("en-us", "en-us+f3", "en-us+m3", "en-us+f2", "en-us+m7")
 WORDS_A_MINUTE, PITCHES = (130, 200), (30, 70)
 FIND_SHARE, COMMAND_SHARE = 0.55, 0.25
 BEFORE_S, AFTER_S, LOUDNESS = 0.2, 0.6, 0.3
-"""Seconds of silence before and after what is said, and its highest sample."""
+"""Silence before and after what is said, and its highest sample."""
 
 
 @dataclass(frozen=True)
 class Spoken:
-    """A sentence as a speaker says it; `ends_s`: when the last word ends."""
+    """A sentence as a speaker says it; `ends_s`: when the last word has ended."""
 
     sentence: str
     voice: Voice
@@ -45,7 +45,7 @@ def spoken_commands(count: int, seed: int, vocabulary: Vocabulary) -> Iterator[S
 
 
 def spoken_stops(count: int, seed: int) -> Iterator[Spoken]:
-    """Yields sentences that order a stop, each of STOPS in turn."""
+    """Yields sentences that order a stop, in turn."""
     rng = random.Random(f"stops {seed}")
     synthesizer = Synthesizer()
     for number in range(count):
@@ -53,7 +53,7 @@ def spoken_stops(count: int, seed: int) -> Iterator[Spoken]:
 
 
 def with_noise(spoken: Spoken, snr_db: float | None, seed: int) -> Samples:
-    """Returns the samples with white noise `snr_db` below the speech; None: almost without noise."""
+    """Returns the samples with white noise at that distance below the speech; None: next to none."""
     said = spoken.samples
     power = float(np.mean(said[audible(said)] ** 2))
     deviation = 1e-4 if snr_db is None else (power / 10 ** (snr_db / 10)) ** 0.5
@@ -72,7 +72,7 @@ def command_sentence(rng: random.Random, vocabulary: Vocabulary) -> str:
 
 
 def recorded(voice: Path) -> Iterator[Spoken]:
-    """Yields the recordings of a voice, with the loudness and the silences of synthetic speech."""
+    """Yields the recordings of a voice, as loud and with the silences of synthetic speech."""
     for one in recordings(voice):
         yield _placed(one.text, Voice(voice.name), one.samples)
 

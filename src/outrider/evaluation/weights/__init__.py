@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Published language models as draft and target; optional, fetched by `make weights`."""
+"""Published language models as draft and target, by choice: `make weights` brings them."""

@@ -2,7 +2,7 @@
 """`outrider bench weights`: published language models as draft and target.
 
 In one process shares and times are measured; with these times every strategy is replayed over virtual
-networks. Alternatively every strategy decodes over real sockets and emulated links, in real time.
+networks. Or every strategy decodes over real sockets and emulated links, in real time.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ from outrider.runtime.wiring.verifier_process import verifier_process
 NUM_DRAFT_TOKENS = 4
 TIMED_PROMPTS = 3
 REPLAYED_PROMPTS = 12
-"""The number of texts decoded with every strategy; shares are those of all prompts."""
+"""So many texts are decoded with every strategy; shares are those of all."""
 DEADLINE_S = 1e6
 REGIME_ONE_WAY_MS, REGIME_LAYERS, REGIME_DIGITS = 20, Layers(draft=24, target=28), 4
 REGIME_VOCABULARY = 151_665
-"""The number of tokens that the models' tokenizer knows."""
+"""Tokens that the models' tokenizer knows."""
 Figures = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class WeightsBench:
-    """What is measured: the number of prompts, the tokens of each text, and some networks."""
+    """What is measured: so many prompts and tokens of each text, over some networks."""
 
     prompts: int = 8
     tokens: int = 24
@@ -64,17 +64,17 @@ class WeightsBench:
 
     @property
     def asked(self) -> list[Prompt]:
-        """The prompts. Raises ConfigError if there are too few."""
+        """Raises ConfigError where there are not so many."""
         return real_prompts(self.prompts)
 
     @property
     def networks(self) -> dict[str, Network]:
-        """The networks to measure. Raises ConfigError for an unknown name."""
+        """Raises ConfigError for an unknown name."""
         return chosen_networks(self.network_names)
 
     @property
     def configs(self) -> list[DecodingConfig]:
-        """The configuration of every strategy, `ar` first."""
+        """Every strategy, `ar` first."""
         return [
             DecodingConfig(
                 name,
@@ -88,12 +88,12 @@ class WeightsBench:
 
     @property
     def models(self) -> dict[str, str | int]:
-        """The names and precisions of both models."""
+        """Names and precisions of both models."""
         return {"target": f"{self.target} {self.target_precision}", "draft": f"0.5b {self.draft_precision}"}
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings, for the file of figures."""
+        """For the file of figures."""
         sizes = {"prompts": self.prompts, "tokens": self.tokens, "temperature": self.temperature}
         return {**sizes, "seed": self.seed, "models": self.models, "workers": self.configs[0].workers}
 
@@ -128,7 +128,7 @@ def bench_weights(bench: WeightsBench, json_file: Path | None = None, pair: Pair
 
 
 def bench_live(bench: WeightsBench, run: Path | None = None, json_file: Path | None = None) -> Figures:
-    """Decode over sockets in real time, print a table, write JSON; texts in `run` are not decoded again.
+    """Decode over sockets in real time, print a table, write JSON; what `run` has is not decoded again.
 
     Raises ModelError without weights, and ConfigError.
     """
@@ -150,7 +150,7 @@ def bench_live(bench: WeightsBench, run: Path | None = None, json_file: Path | N
 
 
 def live_rows(bench: WeightsBench, journal: Journal) -> list[SpeedRow]:
-    """Return the rows of texts, which must all be in the journal."""
+    """Returns the rows of texts that are all in the journal."""
     texts = {
         name: {
             config.strategy: [journal[key_of(name, config, index)] for index in range(bench.prompts)]
@@ -164,7 +164,7 @@ def live_rows(bench: WeightsBench, journal: Journal) -> list[SpeedRow]:
 def replay_all(
     remembered: Pair, bench: WeightsBench, compute: ComputeProfile
 ) -> tuple[list[SpeedRow], Colocated]:
-    """Decode with every strategy over every network; each model runs a text only once."""
+    """Every strategy over every network; each model runs a text once, whatever the strategies are."""
     replayed = bench.asked[:REPLAYED_PROMPTS]
     requests = [DecodeRequest(prompt, bench.tokens, DEADLINE_S) for prompt in replayed]
     networks, configs = bench.networks, bench.configs
@@ -189,7 +189,7 @@ def _rows(texts: Mapping[str, Mapping[str, list[KeptText]]], colocated_speed: fl
 
 
 def regime_of(figures: Mapping[str, Any]) -> Regime:
-    """Return the entry of benchmarks/regimes.yaml for these figures, over a link of REGIME_ONE_WAY_MS."""
+    """The entry of benchmarks/regimes.yaml that follows from figures, over a link of REGIME_ONE_WAY_MS."""
     compute, acceptance = figures["compute"], figures["acceptance"]
     drafts, step_ms = figures["num_draft_tokens"], 1e3 * compute["step_s"]
     bits = [figures["models"][role].split()[1] for role in ("draft", "target")]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`outrider eval documents`: a published model answers from private and public documents, in one text.
 
-Two peers with the same model write it (`decoding.aggregation`), on the virtual clock, with processor times
-measured here. Their answers are compared with those of either side alone, and of one side that has all
+Two peers with the same model write it (`decoding.aggregation`), on the virtual clock with processor times
+measured here. Their answers are compared with those of either side alone, and of one that has both sides'
 documents in its prompt.
 """
 
@@ -43,7 +43,7 @@ from outrider.wire.codec import frame_bytes
 
 ANSWER_TOKENS = 32
 DOCUMENTS = 2
-"""Documents of each side in a prompt."""
+"""Of each side in a prompt."""
 ONE_WAY_MS = (20, 100)
 ALONE, TOGETHER = AggregationConfig("alone"), AggregationConfig()
 METHODS = {
@@ -58,10 +58,10 @@ TIMED_FORWARDS = 4
 
 @dataclass(frozen=True)
 class Asked:
-    """A question with the retrieved `contexts`: of the `device`, of the `cloud`, and of `both` in one.
+    """A question with what was found for it: `contexts` of the `device`, the `cloud`, and `both` in one. Its
+    answer has at most so many `tokens`.
 
-    `tokens`: the most tokens of its answer. `masked`: the private documents as `ask` shows them to a model,
-    with slots that only the robot fills in.
+    `masked`: the private documents as `ask` shows them to a model, with slots that only the robot fills in.
     """
 
     entry: TwoSided
@@ -70,7 +70,7 @@ class Asked:
     tokens: int
 
     def documents(self, name: str) -> Retrieve:
-        """Return the retrieval of a side that has one of the contexts."""
+        """What a side with one of the contexts retrieves."""
         return lambda _: (self.contexts[name],)
 
     @property
@@ -81,10 +81,8 @@ class Asked:
 
 @dataclass(frozen=True)
 class Answers:
-    """The answers from one set of documents.
-
-    `private`, `public` and `both`: the shares of answers that hold the private fact, the public one, and
-    both. `perplexity`: of the right answers, if they can be said without slots.
+    """Of one body of documents: shares of answers that hold the private fact, the public one, and both; the
+    perplexity of the right answers, where they can be said without slots.
     """
 
     documents: str
@@ -96,7 +94,7 @@ class Answers:
 
 @dataclass(frozen=True)
 class Latency:
-    """The speed of one method over a link with this delay. `token_ms`: per token, prompts left out."""
+    """Of a way to write one text, over a link with this delay. `token_ms`: a token, prompts left out."""
 
     method: str
     one_way_ms: int
@@ -147,7 +145,7 @@ def evaluate_documents(
 def retrieve_all(
     entries: Sequence[TwoSided], model: LanguageModel, embedder: Embedder, tokens: int
 ) -> list[Asked]:
-    """Return the questions; each side searches its own documents. Raises MemoryStoreError without a disk."""
+    """Each side searches its own documents, those of all entries. Raises MemoryStoreError without a disk."""
     with (
         tempfile.TemporaryDirectory() as folder,
         MemoryStore(Path(folder) / "device.db", embedder) as own,
@@ -191,13 +189,13 @@ BODIES: dict[str, tuple[str, str, AggregationConfig]] = {
     "both, aggregated, the robot's masked": ("masked", "cloud", TOGETHER),
     "both in one prompt": ("both", "cloud", ALONE),
 }
-"""The documents of the device and of the cloud, and how they write."""
+"""Which documents the device and the cloud have, and how they write."""
 
 
 def answers_of(
     model: LanguageModel, asked: Sequence[Asked], name: str, body: tuple[str, str, AggregationConfig]
 ) -> Answers:
-    """Return what the answers from one of BODIES hold."""
+    """What answers from one of BODIES hold."""
     world, texts = PeerWorld(frame_bytes), list[str]()
     for one in asked:
         [(decoded, _)] = _decode(model, [one], body, world)
@@ -212,7 +210,7 @@ def answers_of(
 def _perplexity(
     model: LanguageModel, asked: Sequence[Asked], body: tuple[str, str, AggregationConfig]
 ) -> float:
-    """Return the right answers' perplexity, by the mixture of both sides or by the side that writes alone."""
+    """Of the right answers, by the mixture of both sides or by the one that writes alone."""
     device, cloud, config = body
     log_probs: list[float] = []
     for one in asked:
@@ -220,7 +218,7 @@ def _perplexity(
         for name in {device, cloud}:
             session = model.open_session()
             session.prefill(one.contexts[name].prompt)
-            session.forward(model.tokenizer.encode(answer))  # one forward, cached, for all its tokens
+            session.forward(model.tokenizer.encode(answer))  # one forward, remembered, for all its tokens
         sides = one.documents(device), one.documents(cloud)
         log_probs += log_probabilities(model, one.request.prompt, answer, *sides, config is ALONE)
     return math.exp(-fmean(log_probs))
@@ -229,7 +227,7 @@ def _perplexity(
 def latency_of(
     model: LanguageModel, asked: Sequence[Asked], method: str, one_way_ms: int, compute: PeerCompute
 ) -> Latency:
-    """Return the times of the answers to all questions; the cloud has a processor like the robot's."""
+    """What the answers to all questions take; the cloud has a processor like the robot's."""
     link = LinkProfile(delay_s=one_way_ms / 1e3)
     world = PeerWorld(frame_bytes, compute, compute, link, link)
     texts = _decode(model, asked, ("device", "cloud", METHODS[method]), world)
@@ -250,7 +248,7 @@ def _decode(
     body: tuple[str, str, AggregationConfig],
     world: PeerWorld,
 ) -> list[tuple[Decoded, float]]:
-    """Return the answers, each with the seconds to its first token."""
+    """The answers, each with the seconds to its first token."""
     device, cloud, config = body
     answers = []
     for one in asked:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of a pair measured in one process: shares, times, and the best schedule that they allow."""
+"""What is measured of the pair in one process: shares, times, the best schedule that they allow."""
 
 from __future__ import annotations
 
@@ -24,15 +24,13 @@ from outrider.runtime.datasets.held_out import Pair
 from outrider.runtime.datasets.own_answers import TOGETHER, own_texts
 
 PADDED_ROWS = 8
-"""A forward of this many rows takes as long as one of a single row (`outrider.models.backbone.batch`)."""
+"""A forward of as many rows takes as long as one of a single row (`outrider.models.backbone.batch`)."""
 
 
 @dataclass(frozen=True)
 class Acceptance:
-    """The acceptance of greedy drafts.
-
-    `by_position`: how often the draft token at each position is accepted if those before it are.
-    `second_choice`: how often the draft's second choice is right if its first is not.
+    """Of greedy drafts: tokens a verification yields, how often the draft at each position is accepted where
+    those before it are, and how often the draft's second choice is right where its first is not.
     """
 
     verifications: int
@@ -43,10 +41,8 @@ class Acceptance:
 
 @dataclass(frozen=True)
 class ExitShares:
-    """The shares of an exit after a layer, at this `depth` of all layers.
-
-    `agreement`: how often its choice is the target's at the tokens of the verdict. `hint_agreement`: how
-    often its hint is the whole verdict.
+    """Of an exit after a layer, at this `depth` of all layers: how often its choice is the target's at the
+    tokens of the verdict, and how often its hint is the whole verdict.
     """
 
     layer: int
@@ -57,10 +53,8 @@ class ExitShares:
 
 @dataclass(frozen=True)
 class ExitPrediction:
-    """`miss_rate`: the share of verdicts that no exit predicts.
-
-    `average`: the mean number, counted from 1, of the first exit that predicts a verdict; None if none ever
-    does.
+    """`miss_rate`: verdicts that no exit predicts. `average`: the first that does, counted from 1, on
+    average; None where none ever does.
     """
 
     miss_rate: float
@@ -68,7 +62,7 @@ class ExitPrediction:
 
 
 def acceptance_of(rounds: Sequence[Verification]) -> Acceptance:
-    """Return the shares of some verifications; drafts that end their text have fewer positions."""
+    """The shares of some verifications; drafts that end their text have fewer positions."""
     reached: Counter[int] = Counter()
     accepted: Counter[int] = Counter()
     rescued: list[bool] = []
@@ -85,7 +79,7 @@ def acceptance_of(rounds: Sequence[Verification]) -> Acceptance:
 
 
 def exit_shares(rounds: Sequence[Verification], exits: ExitInfo) -> list[ExitShares]:
-    """Return the shares of each exit."""
+    """One for each exit."""
     return [
         _of_exit(rounds, index, layer / exits.num_layers, layer) for index, layer in enumerate(exits.layers)
     ]
@@ -102,7 +96,7 @@ def _of_exit(rounds: Sequence[Verification], index: int, depth: float, layer: in
 
 
 def exit_prediction(rounds: Iterable[Verification]) -> ExitPrediction:
-    """Return how soon the exits together predict a verdict."""
+    """How soon the exits together predict a verdict."""
     firsts = [_first_right(one) for one in rounds]
     hits = [first for first in firsts if first is not None]
     return ExitPrediction(1.0 - len(hits) / len(firsts), sum(hits) / len(hits) if hits else None)
@@ -116,7 +110,7 @@ def _first_right(one: Verification) -> int | None:
 class PairFigures:
     """Shares are those of the coupled choice, which is greedy at temperature 0. Times are in seconds.
 
-    Without exits `exits` is empty, and no verdict is predicted.
+    Without exits `exits` is empty and no verdict predicted.
     """
 
     acceptance: Acceptance
@@ -126,7 +120,7 @@ class PairFigures:
     num_draft_tokens: int
 
     def conditions(self, one_way_s: float) -> Conditions:
-        """Return the conditions of the best schedule over a link of this delay."""
+        """Those of the best schedule over a link of this delay."""
         compute, before, chances = self.compute, 0.0, []
         for one in self.exits:
             chances.append(max(0.0, one.hint_agreement - before))
@@ -143,7 +137,7 @@ class PairFigures:
         )
 
     def bound(self, one_way_s: float) -> float:
-        """Return the speed over `ar` of the best schedule that finishes its verifications, at this delay."""
+        """Speed over `ar` of the best schedule that ends its verifications, over a link of this delay."""
         conditions = self.conditions(one_way_s)
         return best_tokens_per_s(conditions, PADDED_ROWS - 1) * conditions.step_s
 
@@ -151,7 +145,7 @@ class PairFigures:
 def measure_pair(
     pair: Pair, texts: Sequence[tuple[Prompt, Sequence[int]]], config: DecodingConfig, compute: ComputeProfile
 ) -> PairFigures:
-    """Return the shares over the target's own texts. Raises ConfigError if no text has a whole round."""
+    """The shares of the rounds of the target's own texts. Raises ConfigError where none is whole."""
     rounds = [
         one
         for prompt, text in tracked(texts, "prompts")
@@ -174,7 +168,7 @@ def measure_pair(
 def target_texts(
     target: LanguageModel, prompts: Sequence[Prompt], config: DecodingConfig, tokens: int
 ) -> list[list[int]]:
-    """Return what the target alone writes after each prompt; some prompts form one batch."""
+    """What the target alone writes after each prompt, some of them as one batch."""
     requests = [(prompt, config.sampling_for(prompt)) for prompt in prompts]
     return [
         text
@@ -186,10 +180,9 @@ def target_texts(
 def verifications_of(
     pair: Pair, prompt: Prompt, text: Sequence[int], config: DecodingConfig
 ) -> Iterator[Verification]:
-    """Yield the verifications in which drafts, by the coupled choice, become a text of the target.
+    """Those in which drafts, by the coupled choice, become a text of the target.
 
-    A draft ends with its first rejected token. Rounds that the end of the text would cut short are left
-    out.
+    A draft ends with its first rejected token. Rounds that the end of the text would cut short are left out.
     """
     info, count, place = pair.target.exits, config.num_draft_tokens, 1
     if place + count >= len(text):
@@ -211,7 +204,7 @@ def verifications_of(
 
 
 def _rows_over(model: LanguageModel, prompt: Prompt, text: Sequence[int]) -> tuple[Array, list[Array]]:
-    """Return logits (N - 1, V) for the tokens of a text after its first, and those of each exit."""
+    """Logits (N - 1, V) of the tokens of a text after its first, and those of each exit."""
     session, said = model.open_session(), list[Array]()
     session.prefill(prompt)
     return session.forward(text[:-1], lambda _, rows: said.append(rows)), said
@@ -223,7 +216,7 @@ def _draws(prompt: Prompt, text: Sequence[int], config: DecodingConfig, rows: Ar
 
 
 def _two_choices(noisy: Array) -> tuple[list[int], list[int]]:
-    """Return the likeliest token of each row, and the next one."""
+    """The likeliest tokens of each row, and the next ones."""
     first = noisy.argmax(-1, keepdim=True)
     second = noisy.scatter(-1, first, -torch.inf).argmax(-1)
     return first.squeeze(-1).tolist(), second.tolist()

@@ -18,13 +18,13 @@ from outrider.wire.client import DealerLink
 from outrider.wire.emulator import EmulatedLink
 
 TEXT_S = 1200.0
-"""Long: other programs may use the machine."""
+"""A machine that others use may take long."""
 SILENCE_S = 60.0
-"""Longer than a verification on a CPU, which must not count as silence."""
+"""A verification on a CPU is no silence."""
 
 
 class LiveDecoder:
-    """One strategy over its own link, whose outages continue from text to text."""
+    """One strategy over a link of its own, whose outages go on from text to text."""
 
     def __init__(self, endpoint: str, network: Network, draft: LanguageModel, config: DecodingConfig) -> None:
         self._network = network
@@ -33,7 +33,7 @@ class LiveDecoder:
         self._decoder = LinkedDecoder(link, draft, draft.tokenizer, config, 1, f"the verifier at {endpoint}")
 
     def decode(self, prompt: Prompt, tokens: int) -> KeptText:
-        """Decode one text. Raises LinkError if the verifier is lost."""
+        """Raises LinkError where the verifier is lost."""
         watch, began_s = Stopwatch(), time.monotonic() - self._start_s
         text = self._decoder.decode(DecodeRequest(prompt, tokens, TEXT_S), watch.on_verified)
         watch.end_text()
@@ -41,7 +41,7 @@ class LiveDecoder:
         return kept_text(text, watch, met_outage)
 
     def close(self) -> None:
-        """Free the session at the verifier, and close the link."""
+        """Free the session at the verifier and the link here."""
         self._decoder.close()
 
 
@@ -54,9 +54,8 @@ def decode_missing(
     tokens: int,
     journal: Journal,
 ) -> Iterator[None]:
-    """Decode the texts that the journal lacks; yield after each prompt.
-
-    Each prompt is decoded with every strategy in turn, so that other work of the machine affects all alike.
+    """Decode what the journal lacks, prompt by prompt with every strategy in turn, so that the machine's
+    other work meets all alike; yields after each prompt.
     """
     with ExitStack() as stack:
         decoders = [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider eval weights`: checks that published models write the target's own texts over real sockets."""
+"""`outrider eval weights`: over real sockets published models write the texts of the target alone."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ STRATEGY = "outrider"
 
 @dataclass(frozen=True)
 class Draws:
-    """How texts are sampled: greedily in the first pass over all prompts, later with a seed for each pass."""
+    """How texts are drawn: the first over all prompts is greedy, the later ones have seeds of their own."""
 
     temperature: float
     seed: int
 
     def config(self, strategy: str) -> DecodingConfig:
-        """Return the configuration of a strategy with this sampling."""
+        """The configuration of a strategy with these draws."""
         return DecodingConfig(strategy, temperature=self.temperature, seed=self.seed, silence_s=SILENCE_S)
 
 
 @dataclass(frozen=True)
 class Counted:
-    """Texts over one network. `first_differences`: where those that differ begin to differ from `ar`."""
+    """Texts over one network. `first_differences`: where those that differ part from `ar`."""
 
     network: str
     texts: int
@@ -54,7 +54,7 @@ class Counted:
 
 
 def draws_of(texts: int) -> list[tuple[Draws, dict[int, Prompt]]]:
-    """Return `texts` draws: each prompt greedily, then each at temperature 1 with a seed, and so on."""
+    """So many texts: every prompt greedily, then every prompt at temperature 1 with a seed, and so on."""
     prompts = real_prompts()
     return [
         (Draws(1.0 if turn else 0.0, turn), dict(enumerate(prompts[: texts - turn * len(prompts)])))
@@ -71,9 +71,9 @@ def evaluate_weights(
     run: Path | None = None,
     json_file: Path | None = None,
 ) -> dict[str, Any]:
-    """Decode texts over each network, compare, print, write JSON; `lossless`: whether none differs.
+    """Decode so many texts over each network, compare, print, write JSON; `lossless`: whether none differs.
 
-    Texts in the folder `run` are not decoded again. Raises ModelError without weights.
+    What the folder `run` has of them is not decoded again. Raises ModelError without weights.
     """
     common: dict[str, str | int] = {
         "target": f"{target} {target_precision}",
@@ -100,7 +100,7 @@ def evaluate_weights(
 def count_all(
     endpoint: str, draft: LanguageModel, texts: int, tokens: int, journal: Journal
 ) -> list[Counted]:
-    """Decode the texts of `ar` without a network, and those of STRATEGY over each of NAMED_LINKS."""
+    """The texts of `ar` over no network, and those of STRATEGY over each of NAMED_LINKS."""
     asked, known = draws_of(texts), networks()
     for draws, prompts in asked:
         for name, strategy in [(COLOCATED, "ar"), *((name, STRATEGY) for name in NAMED_LINKS)]:

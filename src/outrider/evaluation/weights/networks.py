@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The networks over which published models are measured."""
+"""The networks that published models are tried over."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ NAMED_LINKS = ("wifi6", "lte", "blackout")
 
 
 def networks() -> dict[str, Network]:
-    """Return plain delays, the first of 0 ms (a co-located draft), and links of config/links.yaml."""
+    """Plain delays, the first being none (draft beside target), and links of config/links.yaml."""
     directions = {f"{ms} ms": LinkProfile(delay_s=ms / 1e3) for ms in ONE_WAY_MS}
     plain = {name: Network(name, direction, direction) for name, direction in directions.items()}
     return plain | {name: load_network(name) for name in NAMED_LINKS}
 
 
 def chosen_networks(names: Collection[str]) -> dict[str, Network]:
-    """Return the 0 ms network and those with these names, or all if none is given. Raises ConfigError."""
+    """No network, and those with these names; all where none is given. Raises ConfigError for another."""
     known = networks()
     unknown = [name for name in names if name not in known]
     if unknown:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider eval precisions`: how weights of fewer bits change the number of accepted drafts.
+"""`outrider eval precisions`: what fewer bits of draft and target cost of the drafts that are accepted.
 
-Each model is loaded once: targets write texts, and drafts give each of their tokens a rank. The ranks
-determine what a chunk of drafts would yield, without running the pairs.
+Each model is loaded once: targets write texts, and drafts give every token of them its rank. From the ranks
+it follows what a chunk of drafts would yield, without running the pairs.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from outrider.runtime.datasets.real_prompts import real_prompts
 PRECISIONS: tuple[Precision, ...] = ("bf16", "int8", "int4")
 NUM_DRAFT_TOKENS = 4
 _ROUNDS = CloudCosts(step_s=1.0, verify_s=1.0, verify_token_s=0.0, draft_token_s=0.0, draft_branch_s=0.0)
-"""Costs under which a text takes as many seconds as it has verifications."""
+"""Under which a text takes as long as it has verifications."""
 
 Texts = list[list[int]]
 
 
 @dataclass(frozen=True)
 class PrecisionRow:
-    """A pair: its drafted tokens accepted per verification, and those over the same at bf16 on both sides."""
+    """A pair: its drafted tokens that are accepted in a verification, and those over both at bf16."""
 
     target: str
     draft: str
@@ -51,7 +51,7 @@ class PrecisionRow:
 
 @dataclass(frozen=True)
 class Asked:
-    """The input of every model; with a `folder` the outputs are saved there."""
+    """What every model is asked; where `folder` is given, what it gave is kept there."""
 
     prompts: Sequence[Prompt]
     tokens: int
@@ -61,15 +61,15 @@ class Asked:
 
     @property
     def config(self) -> DecodingConfig:
-        """The sampling of the texts."""
+        """How texts are drawn."""
         return DecodingConfig("outrider", NUM_DRAFT_TOKENS, temperature=self.temperature)
 
     def texts(self, precision: Precision) -> Texts:
-        """Return the texts that the target writes."""
+        """What the target writes."""
         return self._kept(f"texts-{precision}-{self._name}", lambda: self._write(precision))
 
     def ranks(self, precision: Precision, texts: dict[Precision, Texts]) -> dict[Precision, Texts]:
-        """Return the rank that the draft gives each token of the targets' texts."""
+        """The rank that the draft gives each token of the targets' texts."""
         found = self._kept(
             f"ranks-{precision}-{self._name}",
             lambda: self._judge(precision, [one for some in texts.values() for one in some]),
@@ -138,7 +138,7 @@ def evaluate_precisions(
 
 
 def _count(ranks: Texts) -> tuple[int, float]:
-    """Return the verifications of the texts, and the drafts accepted per verification."""
+    """Verifications of the texts, and the drafts accepted in one."""
     runs = [csd_run(one, _ROUNDS, NUM_DRAFT_TOKENS) for one in ranks]
     rounds = round(sum(run.elapsed_s for run in runs))
     return rounds, sum(run.tokens - 1 for run in runs) / rounds - 1.0

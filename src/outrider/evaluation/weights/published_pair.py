@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads the published models: as a pair in one process, or each in its own process."""
+"""The published models: as a pair in one process, or each for a process of its own."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ MAX_LENGTH = 256
 
 
 def load_target(size: Size, precision: Precision, sessions: int = 1) -> QwenModel:
-    """Load the target of a size, with exits if they have been trained. Raises ModelError without weights."""
-    from outrider.models import load_model  # takes seconds to import
+    """The model of a size, with its exits where they have been trained. Raises ModelError without weights."""
+    from outrider.models import load_model  # seconds to import
 
     folder = published_file(NAMES[size]).parent
     return load_model(folder, precision=precision, max_length=MAX_LENGTH, sessions=sessions)
 
 
 def load_draft(precision: Precision) -> QwenModel:
-    """Load the 0.5B draft. Raises ModelError without weights."""
-    from outrider.models import load_model  # takes seconds to import
+    """The 0.5B model. Raises ModelError without weights."""
+    from outrider.models import load_model  # seconds to import
 
     return load_model(
         published_file(DRAFT).parent,
@@ -40,12 +40,12 @@ def load_draft(precision: Precision) -> QwenModel:
 
 
 def load_published_pair(size: Size, target: Precision, draft: Precision) -> Pair:
-    """Load a target of this size and the 0.5B draft. Raises ModelError if `make weights` has not run."""
+    """A target of this size and the 0.5B draft. Raises ModelError where `make weights` has not run."""
     pair = Pair(load_target(size, target, sessions=TOGETHER), load_draft(draft))
     check_pair(pair.target, pair.draft)
     return pair
 
 
 def target_service(size: Size, precision: Precision) -> VerifierService:
-    """Return the target as a verifier, for a process of its own."""
+    """The target as a verifier, for a process of its own."""
     return VerifierService(load_target(size, precision))

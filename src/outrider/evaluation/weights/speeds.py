@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decoded texts, saved as they come, and the figures of a strategy over them.
+"""Decoded texts, kept as they come, and as figures of a strategy.
 
-An interrupted measurement continues where it was. Texts over sockets and on the virtual clock have the same
-form.
+A measurement that was ended goes on where it was. Texts over sockets and on the virtual clock are alike.
 """
 
 from __future__ import annotations
@@ -35,8 +34,7 @@ class TextKey(NamedTuple):
 class KeptText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One decoded text. `later_tokens` were verified within `later_s` after the first ones.
 
-    `met_outage`: whether the link was down during some of it. Bytes are those of decoding, without the
-    prompt.
+    `met_outage`: whether the link was down at some time of it. Bytes are those of decoding, not the prompt's.
     """
 
     token_ids: tuple[int, ...]
@@ -58,7 +56,7 @@ class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Journal:
-    """Texts by their keys, saved in a folder's file, or only in memory without a folder."""
+    """Texts by their keys, in a folder's file where one is given, else in memory alone."""
 
     def __init__(self, folder: Path | None, common: Mapping[str, str | int]) -> None:
         """Raises ConfigError as `KeptRecords` does."""
@@ -73,18 +71,18 @@ class Journal:
         return self._texts[key]
 
     def add(self, key: TextKey, text: KeptText) -> None:
-        """Save a text to disk, before the next is decoded. Raises ConfigError."""
+        """Keep a text, on disk before the next is decoded. Raises ConfigError."""
         self._texts[key] = text
         self._records.add(_Line(key, text))
 
 
 @dataclass(frozen=True)
 class SpeedRow:
-    """One strategy over one network. Speeds are those from the first verified tokens to the last.
+    """One strategy over one network. Speeds are those between the first verified tokens and the last.
 
-    `speedup_interval`: a 95 % interval by a bootstrap over the texts. `over_colocated`: over the same pair
-    without a network. `different`: texts that are not those of `ar`. `met_outage`: texts during which the
-    link was down.
+    `speedup_interval`: of 95 %, by a bootstrap over the texts. `over_colocated`: over the same pair without
+    a network. `different`: texts that are not those of `ar`. `met_outage`: texts during which the link was
+    down.
     """
 
     network: str
@@ -105,7 +103,7 @@ class SpeedRow:
 
 
 def kept_text(text: Decoded, watch: Stopwatch, met_outage: bool) -> KeptText:
-    """Return what is saved of a decoded text, which a stopwatch has timed."""
+    """Returns what is kept of a decoded text, whose times a stopwatch has taken."""
     return KeptText(
         token_ids=text.token_ids,
         elapsed_s=text.elapsed_s,
@@ -122,7 +120,7 @@ def kept_text(text: Decoded, watch: Stopwatch, met_outage: bool) -> KeptText:
 
 
 def speed_of(texts: Sequence[KeptText]) -> float:
-    """Return the tokens per second after the first ones."""
+    """Tokens per second after the first ones."""
     return sum(text.later_tokens for text in texts) / sum(text.later_s for text in texts)
 
 
@@ -133,7 +131,7 @@ def speed_row(
     own: Sequence[KeptText],
     colocated_tokens_per_s: float,
 ) -> SpeedRow:
-    """Return the row of some texts; `own` are those of `ar` over the same network."""
+    """The row of some texts; `own` are those of `ar` over the same network."""
     tokens, speed = sum(len(text.token_ids) for text in texts), speed_of(texts)
     return SpeedRow(
         network=network,

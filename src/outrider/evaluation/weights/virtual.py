@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The published pair on the virtual clock: both models really decode, at processor times measured here."""
+"""The published pair on the virtual clock: both really decode, with the processor times measured here."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from outrider.runtime.datasets.held_out import Pair
 from outrider.wire.codec import frame_bytes
 
 OUTAGES = 1000
-"""How often a network's outages are repeated: enough for hours of virtual time."""
+"""How many times a network's outages are repeated: for hours of virtual time."""
 COLOCATED_LENGTHS = range(1, 8)
-"""Drafts of a chunk in the cloud: with the target's own token at most one padded forward of eight rows."""
+"""Drafts of a chunk beside the target: with its own token at most the eight rows of one padded forward."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Colocated:
 
 
 def virtual_world(network: Network, compute: ComputeProfile, seed: int) -> VirtualWorld:
-    """Return a network whose outages repeat for hours of virtual time."""
+    """A network whose outages come back as often as they do in hours."""
     period_s = network.repeat_s or 0.0
     outages = tuple(
         Outage(one.start_s + turn * period_s, one.end_s + turn * period_s)
@@ -50,7 +50,7 @@ def virtual_texts(
     compute: ComputeProfile,
     config: DecodingConfig,
 ) -> list[KeptText]:
-    """Decode all texts by one strategy, one after the other on one clock."""
+    """All texts by one strategy, one after the other on one clock."""
     draft = pair.draft if config.needs_model else None
     decoder = VirtualDecoder(pair.target, draft, config, virtual_world(network, compute, config.seed))
     return [_decoded(decoder, request, network) for request in requests]
@@ -66,7 +66,7 @@ def _decoded(decoder: VirtualDecoder, request: DecodeRequest, network: Network) 
 def colocated(
     pair: Pair, texts: Sequence[tuple[Prompt, KeptText]], compute: ComputeProfile, config: DecodingConfig
 ) -> Colocated:
-    """Return the pair's speed on one device, by the simulation of `bench decoding --alternatives`."""
+    """The pair on one device, by the simulation that `bench decoding --alternatives` uses."""
     costs = CloudCosts(
         compute.step_s or compute.verify_s,
         compute.verify_s,
