@@ -182,7 +182,7 @@ class Console:
         return PlainTextResponse("emergency stop engaged")
 
     def stop(self) -> None:
-        """Engages the emergency stop, whoever asks."""
+        """Engages the emergency stop, without a login."""
         self._hub.e_stop()
 
     def heed(self, stop: m.FromPage) -> None:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Benchmarks, evaluations and trials: what prints a figure lives here."""
+"""Benchmarks, evaluations and trials: everything that prints figures."""

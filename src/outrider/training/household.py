@@ -34,10 +34,7 @@ REMARKS = ("please leave it so", "do not tell the children", "it took me ages to
 TREATS = ("mango", "pears", "tea", "chess", "jazz", "tennis", "honey", "tulips", "bread", "cheese", "novels")
 SHOPS = ("harbour", "station", "library", "bakery", "museum", "theatre", "castle", "mill", "school", "bridge")
 PLAIN_SHARE, FILLER_SHARE, REMARK_SHARE, NEIGHBOUR_SHARE = 0.5, 0.4, 0.3, 0.4
-"""Shares of statements: with the verb of the answers, with a filler before, with a remark after, with a
-
-neighbouring thing.
-"""
+"""Shares of statements that have the verb of the answers, a filler, a remark, or a neighbouring thing."""
 NUM_RECORDS, MOST_PEOPLE, NUM_TREATS = (1, 2, 2, 2, 3), 4, 3
 
 

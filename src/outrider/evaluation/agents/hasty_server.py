@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m outrider.evaluation.agents.hasty_server URL`: agents whose calls and sentences meet no pace.
+"""`python -m outrider.evaluation.agents.hasty_server URL`: serves agents with a far higher rate limit.
 
-So that what they say reaches the grammar, where `outrider mcp` would refuse it as too much.
+So their sentences reach the grammar, where `outrider mcp` would refuse them for their rate.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An agent that heeds nothing, at a real `outrider mcp`: over a pipe, or over HTTP by many connections."""
+"""A hostile agent at a real `outrider mcp`: over a pipe, or over HTTP with many connections."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ STOP = call_line("stop", "stop", {})
 
 
 class HostileAgent(Protocol):
-    """`answered` counts the answers to what it has sent."""
+    """A hostile agent. `answered` counts the answers that it has received."""
 
     answered: int
 
     def send(self, lines: Sequence[bytes]) -> None:
-        """Blocks while too much waits. Raises LinkError where the server has ended."""
+        """Send lines; block while too many wait. Raises LinkError if the server has ended."""
         ...
 
     def stop(self) -> None:
-        """Call `stop` behind all that waits. Raises LinkError where the server has ended."""
+        """Call `stop` behind all that waits. Raises LinkError if the server has ended."""
         ...
 
 
 class PipeAgent(HostileAgent):
-    """At the standard streams of a server."""
+    """A hostile agent at the standard streams of a server."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process, self.answered = process, 0
@@ -68,11 +68,11 @@ class PipeAgent(HostileAgent):
 
     def _count(self) -> None:
         for line in _stream(self._process.stdout):
-            self.answered += b'"method"' not in line  # what it is asked itself is no answer
+            self.answered += b'"method"' not in line  # the server's own requests are no answers
 
 
 class HttpAgent(HostileAgent):
-    """One session by many connections at once; a stop has one more, so that nothing waits on this side."""
+    """One session over many connections. A stop gets one more, so that nothing on this side delays it."""
 
     def __init__(self, url: str, token: str) -> None:
         self._parts, self.answered = urlsplit(url), 0
@@ -119,9 +119,9 @@ class HttpAgent(HostileAgent):
 
 @contextmanager
 def served(url: str, is_hasty: bool, over_http: bool) -> Iterator[HostileAgent]:
-    """An agent at the console `url`, until its server has ended; a hasty one over a pipe meets no pace.
+    """Yield an agent at the console `url`, until its server has ended.
 
-    Raises LinkError where the server does not answer.
+    Over a pipe, the server of a hasty agent limits no rate. Raises LinkError if the server does not answer.
     """
     server = [HASTY_SERVER, url] if is_hasty else ["outrider", "mcp", "--console", url]
     with tempfile.TemporaryDirectory() as folder:
@@ -148,14 +148,14 @@ def served(url: str, is_hasty: bool, over_http: bool) -> Iterator[HostileAgent]:
 
 
 def wait(condition: Callable[[], object], timeout_s: float) -> None:
-    """Until it holds, or for so long."""
+    """Wait until a condition holds, for at most `timeout_s` seconds."""
     deadline_s = time.monotonic() + timeout_s
     while not condition() and time.monotonic() < deadline_s:
         time.sleep(0.002)
 
 
 def _address(process: subprocess.Popen[bytes]) -> str:
-    """As a server over HTTP says it; what else it says is passed on."""
+    """Return the address that a server over HTTP prints; pass its later output on."""
     errors = _stream(process.stderr)
     said = errors.readline().decode()
     if not said.startswith("agents at "):

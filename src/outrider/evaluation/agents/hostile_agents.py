@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider eval agents`: hostile calls to a real `outrider mcp`, beside a simulated robot that obeys it."""
+"""`outrider eval agents`: hostile calls to a real `outrider mcp`, whose simulated robot is watched."""
 
 from __future__ import annotations
 
@@ -28,18 +28,19 @@ from outrider.runtime.node_graph.simulation_specs import SIMULATION
 
 BATCH = 100
 MOVING_S, SETTLE_S, PAUSE_S = 4.0, 1.0, 1.2
-"""Seconds to wait for: a motion to begin, a robot to stand, the agent's pace."""
+"""Seconds to wait for a motion to begin, for a robot to stand, and for the agent's rate to recover."""
 MOVES_S = 0.1
-"""A robot whose pose has changed within so many seconds is moving."""
+"""A robot whose pose changed within this many seconds is moving."""
 FEW, BEGIN_S, CARRY_OUT_S, SHOWN = 10, 0.5, 4.0, 20
 
 
 @dataclass(frozen=True)
 class HostileFigures:
-    """`stops`: from a stop's sending to the robot's port; `stands`: to the last change of its true pose.
+    """The figures of a trial. A stop's time runs from its sending until it reaches the robot's port.
 
-    `outside` counts sentences that may not be taken, velocities, releases, and true motion beyond what was
-    said. `taken_hasty`: sentences that the robot was told while no pace was in the way.
+    `stands_worst_ms` runs until the last change of the robot's true pose. `outside` counts forbidden
+    sentences that were taken, velocities, releases, and true motion beyond a sentence's bound.
+    `taken_hasty`: sentences given to the robot while no rate was limited.
     """
 
     calls: int
@@ -70,11 +71,11 @@ class HostileFigures:
 def evaluate_agents(
     calls: int, seed: int = 0, json_file: Path | None = None, over_http: bool = False
 ) -> HostileFigures:
-    """Send hostile calls in batches with a stop in each, print a table, write JSON.
+    """Send hostile calls in batches with a stop in each; print a table; write JSON.
 
-    Over a pipe the second half of the calls meets no pace, so that its sentences reach the grammar. Every
-    other stop is the agent's own, behind what is left of the batch; the others are a person's at the console.
-    Raises LinkError where the agents' server does not answer, OutriderError without a simulation.
+    Over a pipe the second half of the calls has no rate limit, so that its sentences reach the grammar.
+    Every other stop is the agent's own, behind the rest of the batch; the others are a person's at the
+    console. Raises LinkError if the agents' server does not answer, OutriderError without a simulation.
     """
     folder = models_folder()
     vocabulary = vocabulary_of(str(folder / "draft"))
@@ -118,12 +119,12 @@ class _Trial:
     stands_s: list[float] = field(default_factory=list)
 
     def run(self, agent: HostileAgent, calls: Iterator[Call], is_hasty: bool) -> None:
-        """Send calls by their batches to a server that has or has not a pace."""
+        """Send calls in batches to a server with or without a rate limit."""
         before = self.witness.taken
         batches = list(iter(lambda: list(itertools.islice(calls, BATCH)), []))
         for number, batch in enumerate(tracked(batches, "hostile calls")):
             self.sent.update(kind for kind, _ in batch)
-            batch.sort(key=lambda call: call[0] == "stop")  # they would end the motion that a stop is to end
+            batch.sort(key=lambda call: call[0] == "stop")  # last: they end the motion
             lines = [line for _, line in batch]
             if is_hasty:
                 half = len(lines) // 2
@@ -134,17 +135,17 @@ class _Trial:
         self.taken_hasty += (self.witness.taken - before) * is_hasty
 
     def _speak(self, agent: HostileAgent, lines: list[bytes]) -> None:
-        """A few at a time, with time to carry one out in between."""
+        """Send a few lines at a time, with time to carry one out in between."""
         for begin in range(0, len(lines), FEW):
             agent.send(lines[begin : begin + FEW])
             wait(lambda: not self.witness.is_idle, BEGIN_S)
             wait(lambda: self.witness.is_idle, CARRY_OUT_S)
 
     def _stop(self, agent: HostileAgent, number: int, lines: list[bytes]) -> None:
-        """Sends the lines, a command that moves the robot, and a stop; notes how soon the stop acted.
+        """Send the lines, a command that moves the robot, and a stop; record how soon the stop acts.
 
-        In every other pair of batches the lines come after the command, with the stop behind them: stops
-        among them may have ended the motion by then. In the others the stop meets a motion.
+        In every other pair of batches the lines come after the command, and the stop behind them: stops
+        among them may end the motion first. In the others the stop meets a motion.
         """
         is_behind = number // 2 % 2 == 0
         if not is_behind:
@@ -155,12 +156,12 @@ class _Trial:
         agent.send([call_line(f"opening {number}", "goal", {"sentence": "turn left"})])
         wait(lambda: self.witness.moved_s > began_s, MOVING_S)
         if is_behind:
-            agent.send(lines)  # waits while too many do
+            agent.send(lines)  # blocks while too many wait
         was_moving = time.monotonic() - self.witness.moved_s < MOVES_S
         count = len(self.witness.stops_s)
         stop_s = time.monotonic()
         if number % 2:
-            with suppress(LinkError):  # then none has come
+            with suppress(LinkError):  # counts as a stop that never came
                 ConsoleAddress(self.console.url).e_stop()
         else:
             agent.stop()
@@ -173,7 +174,7 @@ class _Trial:
         self._release()
 
     def _release(self) -> None:
-        """As a person does; then the agent's pace has recovered."""
+        """Release the stop as a person does, and wait until the agent's rate has recovered."""
         self.witness.is_released_by_us = True
         self.witness.set_e_stop(False)
         self.witness.is_released_by_us = False

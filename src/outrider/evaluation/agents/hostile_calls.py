@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a hostile or confused agent sends, drawn from a seed: lines of MCP, and lines that are none.
+"""What a hostile or confused agent sends, drawn from a seed: valid lines of MCP, and invalid ones.
 
-Each sentence has how far it may truly move a robot, as people take it and not by the grammar that is judged.
+Each sentence has a bound on the true motion of a robot. The bound follows how people understand the
+sentence, not the grammar under test.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ Call = tuple[str, bytes]
 
 @dataclass(frozen=True)
 class Bound:
-    """The most that a sentence may turn and move the robot from where it stands.
+    """The most that a sentence may turn and move the robot from its starting pose.
 
-    `searches`: one motion of the models after another, to no place that is known beforehand. `taken`: whether
-    the robot may be told the sentence at all.
+    `searches`: the models choose one motion after another, so that no bound is known. `taken`: whether the
+    robot may be given the sentence at all.
     """
 
     left_deg: float = 0.0
@@ -169,16 +170,16 @@ BOUNDS = {
 }
 """Every sentence, with its bound."""
 BESIDE = ("remember that ", "forget about ")
-"""How sentences begin that the tools `remember` and `forget` say: whatever follows moves nothing."""
+"""The prefixes of sentences from the tools `remember` and `forget`: whatever follows moves nothing."""
 
 
 def bound_of(sentence: str) -> Bound:
-    """How far a sentence may move the robot; one that nobody sent may not be taken."""
+    """Return how far a sentence may move the robot; a sentence that was not sent may not be taken."""
     return STANDS if sentence.startswith(BESIDE) else BOUNDS.get(sentence, REFUSED)
 
 
 def hostile_calls(seed: int) -> Iterator[Call]:
-    """Kinds and lines, for ever; none of them is a call of the tool `stop`."""
+    """Yield kinds and lines, forever; none of them calls the tool `stop`."""
     rng = random.Random(seed)
     for number in itertools.count(1000):
         kind = rng.choice(sorted(_KINDS))
@@ -186,7 +187,7 @@ def hostile_calls(seed: int) -> Iterator[Call]:
 
 
 def call_line(number: object, tool: object, arguments: object) -> bytes:
-    """A call of a tool as a line."""
+    """Return a call of a tool as a line."""
     return _line(number, "tools/call", {"name": tool, "arguments": arguments})
 
 
@@ -200,7 +201,7 @@ def _goal(sentences: tuple[str, ...]) -> Callable[[random.Random, int], bytes]:
 
 
 def _misfit(rng: random.Random, number: int) -> bytes:
-    """Arguments of the wrong kind."""
+    """Return a call with arguments of wrong types."""
     odd: list[Any] = [None, [], {}, 1e308, -1, True, [["turn left"]], {"vx": 1.0}, float("nan")]
     arguments = {"sentence": rng.choice([*odd, "turn left"]), "wait_s": rng.choice([*odd, 1e9]), "vx": 1.0}
     return call_line(number, rng.choice(("goal", "ask", "remember")), rng.choice([arguments, *odd]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Watches where a simulated robot truly goes while agents speak to it, and what its port is told."""
+"""Observes a simulated robot's true motion while agents command it, and what its port receives."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from outrider.navigation.motion.motion_bounds import OVER_M, OVER_RAD
 
 STOP_LIMIT_S = 0.3
 OVER_SPEED = 1.1
-"""Of a limit: a base has momentum."""
+"""The tolerated multiple of a speed limit: a base has momentum."""
 
 
 @dataclass
 class _Said:
-    """A sentence under way, from where the robot stood."""
+    """A sentence under way, with the pose at which it began."""
 
     bound: Bound
     start: Pose2D
@@ -37,7 +37,7 @@ class _Said:
     is_outside: bool = False
 
     def judge(self, truth: Pose2D) -> str:
-        """How the robot is further than the sentence allows, once; empty where it is not."""
+        """Return how the robot exceeds the sentence's bound, only once; empty if it does not."""
         self.turned_rad += wrap_angle(truth.yaw - self.last.yaw)
         self.last = truth
         self.has_moved = self.has_moved or has_left(self.start, truth)
@@ -53,7 +53,7 @@ class _Said:
 
 @dataclass
 class Witness:
-    """A robot's port that has the robot do what it is told, and judges where it truly goes.
+    """A robot's port that passes commands on, and judges the robot's true motion.
 
     The port is called from the console's thread; `see` and `show` from the robot's, as it moves.
     """
@@ -83,12 +83,12 @@ class Witness:
         return not self._told
 
     def drive(self, velocity: Velocity) -> None:
-        """Note any velocity: no agent may give one."""
+        """Record any velocity but zero: no agent may send one."""
         if velocity != Velocity():
             self.outside.append("a velocity")
 
     def set_e_stop(self, engaged: bool) -> bool:
-        """Note when a stop comes, and a release that nobody asked for."""
+        """Record the time of a stop, and any release that the trial did not make."""
         if engaged:
             self.stops_s.append(time.monotonic())
             self._stopped_s = min(self._stopped_s, self.stops_s[-1])
@@ -99,7 +99,7 @@ class Witness:
         return self.robot.set_e_stop(engaged)
 
     def send_goal(self, instruction: str, on_end: Callable[[GoalEnd], None]) -> None:
-        """Note a sentence that may not be taken, and pass each on."""
+        """Record a sentence that must not be taken; pass every sentence on."""
         bound = bound_of(instruction)
         if not bound.taken:
             self.outside.append(f"taken: {instruction[:80]!r}")
@@ -108,7 +108,7 @@ class Witness:
 
         def ended(end: GoalEnd) -> None:
             self.moved += self._said is not None and self._said.has_moved
-            self._told.popleft()  # they are carried out in their order
+            self._told.popleft()  # they are carried out in order
             self._said, self._rests_at = None, self._truth
             on_end(end)
 
@@ -119,12 +119,12 @@ class Witness:
         self.robot.cancel_goal()
 
     def switch(self, asked: Switch, on_end: Callable[[str], None]) -> None:
-        """Note any: no agent may switch."""
+        """Record any switch: no agent may switch."""
         self.outside.append("a switch")
         on_end(NOT_EMULATED)
 
     def show(self, event: m.ToPage) -> None:
-        """A text that a motion follows, or a motion's end."""
+        """Take a text that a motion follows, or the end of a motion."""
         if isinstance(event, m.Motion):
             self._motion, self._rests_at = None, self._truth
         elif isinstance(event, m.Text) and event.state == "finished" and event.action:
@@ -141,7 +141,7 @@ class Witness:
         self._motion = WatchedMotion.begun(motion, self._truth, self._truth)
 
     def see(self, truth: Pose2D, velocity: Velocity) -> None:
-        """Where the robot truly is now, and how fast it truly is."""
+        """Judge the robot's true pose and velocity of now."""
         now_s = time.monotonic()
         if self._said is None and self._told:
             self._said = _Said(self._told[0], truth, truth)
@@ -155,7 +155,7 @@ class Witness:
         self.outside += filter(None, (self._judge(truth), too_fast(velocity)))
 
     def _judge(self, truth: Pose2D) -> str:
-        """What is outside now: of the motion, of the sentence, or without any."""
+        """Return what is out of bounds now: for the motion, for the sentence, or moving without either."""
         if self._motion is None and self._rests_at is not None and has_left(self._rests_at, truth):
             self._rests_at = truth
             return "moved without a motion" if self._said is not None else "moved without a sentence"
@@ -164,7 +164,7 @@ class Witness:
 
 
 def too_fast(velocity: Velocity, limits: MotionLimits | None = None) -> str:
-    """How a velocity is beyond the limits of motions, which are those of each axis; empty where it is not."""
+    """Return how a velocity exceeds the motion limits of the axes; empty if it does not."""
     limits = limits or MotionLimits()
     speeds, most = (
         (velocity.vx, velocity.vy, velocity.wz),
@@ -175,18 +175,18 @@ def too_fast(velocity: Velocity, limits: MotionLimits | None = None) -> str:
 
 
 class WitnessedConsole(ConsoleServer):
-    """A console of a robot's witness, which is told what the console shows and where the robot truly is."""
+    """A console that passes its events and the robot's true state to the witness."""
 
     def __init__(self, witness: Witness, truth: Callable[[], tuple[Pose2D, Velocity]]) -> None:
         self._witness, self._true = witness, truth
         super().__init__(witness, ConsoleSettings(port=0))
 
     def show_pose(self, pose: Pose2D) -> None:
-        """In the robot's thread, after each period of control."""
+        """Called in the robot's thread, after each control period."""
         self._witness.see(*self._true())
         super().show_pose(pose)
 
     def show(self, event: m.ToPage) -> None:
-        """In the robot's thread."""
+        """Called in the robot's thread."""
         self._witness.show(event)
         super().show(event)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`outrider bench aggregation`: DRAGON, its baselines and the coupled rule under the paper's conditions.
 
-On the virtual clock, with made-up texts of the paper's acceptance and with the shipped pair's own; beside
-each figure stands the paper's.
+Runs on the virtual clock, with synthetic texts of the paper's acceptance and with the shipped pair's own
+texts. The paper's figures are shown for comparison.
 """
 
 from __future__ import annotations
@@ -52,18 +52,21 @@ from outrider.wire.codec import frame_bytes
 
 SCHEDULED_TOKENS = 100
 SCHEDULED_WINDOW = 10
-"""Drafts ahead in the public simulation."""
+"""Draft tokens ahead in the public simulation."""
 SCHEDULED_DELAYS_MS = (0.0, 200.0, 400.0)
 RATE_PAIRS = ((0.99, 0.99), (0.99, 0.49), (0.49, 0.99), (0.5, 0.5))
-"""The device's and the cloud's acceptance. The public simulation draws each from 0.49 and 0.99; but of two
-certain drafts one stands, so that both cannot be below a half."""
+"""The acceptance rates of the device and the cloud.
+
+The public simulation draws each from 0.49 and 0.99. But of two certain drafts one is always accepted, so
+both rates cannot be below one half.
+"""
 SCHEDULED_METHODS = ("dragon-device", "dragon-cloud", "dragon-random", "dragon")
 PAIR_PROMPTS = 4
 LARGE_VOCABULARY = 151_936
 ZIPF_EXPONENTS = (1.4, 1.6, 1.8, 2.0)
 LIVE_TEXTS = 2
 _OFFSETS = 8
-"""Of the grid that a distribution is rounded to, over which its bytes are averaged."""
+"""Offsets of the rounding grid, over which a distribution's bytes are averaged."""
 
 _Value = TypeVar("_Value")
 
@@ -77,7 +80,7 @@ def bench_aggregation(
     plots: Path | None = None,
     live: bool = False,
 ) -> dict[str, Any]:
-    """Measure, print a table, write JSON and pictures. Raises ConfigError, or ModelError without models."""
+    """Measure, print a table, write JSON and plots. Raises ConfigError, or ModelError without models."""
     if texts < 1 or seed < 0:
         raise ConfigError("texts must be at least 1 and seed at least 0")
     regimes = load_aggregation_regimes(names)
@@ -128,7 +131,7 @@ def _measure_regime(
 
 
 def summarise(rows: Mapping[str, Sequence[LatencyFigures]]) -> dict[str, dict[str, float]]:
-    """What section 7.3 tells of DRAGON, for both rules: reductions at the largest delay, means over all."""
+    """Return section 7.3's figures for both rules: reductions at the largest delay, means over all."""
 
     def mean_ms(method: str) -> float:
         return sum(one.token_ms for one in rows[method]) / len(rows[method])
@@ -153,7 +156,7 @@ def _add_latencies(
     rows: Mapping[str, Sequence[LatencyFigures]],
     with_published: bool,
 ) -> None:
-    """A line for each method, and one for what its paper prints."""
+    """Add a row for each method, and one for the figures that its paper prints."""
     table.add_section()
     for method, row in rows.items():
         first, last = row[0], row[-1]
@@ -179,7 +182,10 @@ def _summary_lines(conditions: str, summary: Mapping[str, Mapping[str, float]]) 
 def _measure_scheduling(
     notes: list[str], regime: AggregationRegime, texts: int, seed: int
 ) -> list[dict[str, Any]]:
-    """Section 7.4: time for 100 tokens, the delay swinging by a fifth over 20 pi seconds, each way."""
+    """Measure section 7.4: the time of 100 tokens.
+
+    Each way the delay varies by a fifth, with period 20 pi s.
+    """
     rows: list[dict[str, Any]] = []
     cases = [(delay_ms, rates) for delay_ms in SCHEDULED_DELAYS_MS for rates in RATE_PAIRS]
     for delay_ms, rates in tracked(cases, "scheduling"):
@@ -207,7 +213,7 @@ def scheduled_s(
     seed: int,
     num_tokens: int = SCHEDULED_TOKENS,
 ) -> float:
-    """The mean time of a text when device and cloud are accepted with these rates, one text after another."""
+    """Return the mean seconds of a text at these acceptance rates of device and cloud, text after text."""
     target = AcceptanceTarget(*rates)
     config = replace(METHODS[method], window=SCHEDULED_WINDOW)
     world = _swinging_world(regime, delay_s, seed)
@@ -217,7 +223,7 @@ def scheduled_s(
 
 
 def _swinging_world(regime: AggregationRegime, delay_s: float, seed: int) -> PeerWorld:
-    """The public simulation's link: 2 ms, up to 6 ms more at random, and the swinging extra delay."""
+    """Return the public simulation's link: 2 ms, up to 6 ms more at random, and the varying extra delay."""
     world = regime.world(0.0, "server", seed)
     link = LinkProfile(0.002 + delay_s, 0.006, bytes_per_s=world.uplink.bytes_per_s)
     return replace(
@@ -231,7 +237,7 @@ def _swinging_world(regime: AggregationRegime, delay_s: float, seed: int) -> Pee
 
 
 def _measure_pair(notes: list[str], pair: Pair, seed: int) -> dict[str, Any]:
-    """The shipped pair as two peers at temperature 1: acceptance and bytes of real distributions."""
+    """Measure the shipped pair as two peers at temperature 1: acceptance and bytes of real distributions."""
     peers = ReplayModel(pair.draft), ReplayModel(pair.target)
     requests = [DecodeRequest(prompt, 60, DEADLINE_S) for prompt in held_out_prompts(PAIR_PROMPTS, seed)]
     link = LinkProfile(0.05, 0.02)
@@ -250,7 +256,7 @@ def _measure_pair(notes: list[str], pair: Pair, seed: int) -> dict[str, Any]:
 
 
 def zipf_row_bytes(vocab_size: int, exponent: float, seed: int = 0) -> tuple[float, float]:
-    """Perplexity and mean bytes of a distribution that falls like rank^-exponent, in random order."""
+    """Return perplexity and mean bytes of a distribution like rank^-exponent, in random order."""
     ranked = torch.arange(1, vocab_size + 1, dtype=torch.float64) ** -exponent
     ranked /= ranked.sum()
     row = torch.zeros_like(ranked)
@@ -263,7 +269,7 @@ def zipf_row_bytes(vocab_size: int, exponent: float, seed: int = 0) -> tuple[flo
 
 
 def _measure_rows(notes: list[str]) -> list[dict[str, float]]:
-    """What `rejection` adds to a draft: the paper gives less than 0.5 KB of its own compression."""
+    """Measure what `rejection` adds to a draft. The paper reports below 0.5 KB with its own compression."""
     rows = []
     for exponent in ZIPF_EXPONENTS:
         perplexity, num_bytes = zipf_row_bytes(LARGE_VOCABULARY, exponent)
@@ -276,7 +282,7 @@ def _measure_rows(notes: list[str]) -> list[dict[str, float]]:
 
 
 def _tell_gain(notes: list[str], model: str, rows: Mapping[str, GainFigures]) -> dict[str, Any]:
-    """By whose documents are at hand, on questions that need one of each side."""
+    """Note the gain by available documents, on questions that need a document of each side."""
     for name, row in rows.items():
         notes.append(
             f"{model} with documents of {name}: {row.exact_match:.2f} of the answers right, "
@@ -286,7 +292,7 @@ def _tell_gain(notes: list[str], model: str, rows: Mapping[str, GainFigures]) ->
 
 
 def _measure_live(notes: list[str], name: str, seed: int) -> dict[str, Any]:
-    """Real sockets and an emulated link, the delay each way; the machines' pace is kept by waiting."""
+    """Measure over real sockets and a link with an emulated delay each way; waiting keeps machines' pace."""
 
     def tell(method: str, delay_ms: float, row: LiveAggregation) -> None:
         notes.append(
@@ -300,5 +306,5 @@ def _measure_live(notes: list[str], name: str, seed: int) -> dict[str, Any]:
 
 
 def _always(value: _Value, number: int) -> _Value:
-    """The same for every text."""
+    """Return the same value for every text."""
     return value

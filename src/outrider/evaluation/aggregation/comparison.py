@@ -33,9 +33,9 @@ METHODS: dict[str, AggregationConfig] = {
 
 @dataclass(frozen=True)
 class LatencyFigures:
-    """Means over texts. `token_ms`: from the end of the device's prefill to the last token, a token.
+    """Means over texts. `token_ms`: from the end of the device's prefill to the last token, per token.
 
-    Bytes are those of decoding, a final token. `switches`: moves of the aggregator a text.
+    Bytes are those of decoding, per final token. `switches`: moves of the aggregator per text.
     """
 
     token_ms: float
@@ -48,12 +48,12 @@ class LatencyFigures:
 
 
 def weighted(log_relevance: float) -> Retrieve:
-    """The plain question, with this relevance."""
+    """Return a retrieval of the plain question alone, with this relevance."""
     return lambda question: (Context(question, log_relevance),)
 
 
 def share_documents(share: float) -> tuple[Retrieve, Retrieve]:
-    """Contexts of both sides that give the device this part of the mixture."""
+    """Return contexts of both sides that give the device this share of the mixture."""
     return weighted(log(max(share, 1e-9))), weighted(log(max(1.0 - share, 1e-9)))
 
 
@@ -64,7 +64,7 @@ def decode_texts(
     requests: Sequence[DecodeRequest],
     share: float = 0.5,
 ) -> list[tuple[Decoded, float, AggregationStats]]:
-    """Each text with its time to the first token; `config` and `world` by the text's number."""
+    """Decode each text; return it with its time to the first token. `config` and `world` take its number."""
     results = []
     for number, request in enumerate(requests):
         first: list[Verified] = []
@@ -75,14 +75,14 @@ def decode_texts(
 
 
 def synthetic_requests(texts: int, num_tokens: int) -> list[DecodeRequest]:
-    """Returns requests for made-up texts of one length."""
+    """Returns requests for synthetic texts of one length."""
     return [DecodeRequest(Prompt(f"text {index}", _JPEG), num_tokens, DEADLINE_S) for index in range(texts)]
 
 
 def measure(
     regime: AggregationRegime, method: str, extra_ms: float, place: str, texts: int, seed: int
 ) -> LatencyFigures:
-    """One method over made-up texts of the paper's acceptance."""
+    """Measure one method over synthetic texts of the paper's acceptance."""
     target = AcceptanceTarget(regime.acceptance, regime.acceptance)
     results = decode_texts(
         certain_pair(target, seed),
@@ -95,9 +95,9 @@ def measure(
 
 
 def figures(results: Sequence[tuple[Decoded, float, AggregationStats]], prefill_s: float) -> LatencyFigures:
-    """Returns the means over texts, each with the seconds to its first token.
+    """Returns the means over texts, each given with the seconds to its first token.
 
-    The prompt's time is left out.
+    `token_ms` leaves out the prefill.
     """
     tokens = sum(len(decoded.token_ids) for decoded, _, _ in results)
     elapsed_s = sum(decoded.elapsed_s - prefill_s for decoded, _, _ in results)
@@ -114,7 +114,7 @@ def figures(results: Sequence[tuple[Decoded, float, AggregationStats]], prefill_
 
 
 def acceptance(stats: Sequence[AggregationStats], side: str) -> float:
-    """The share of a side's drafts that stood, of those it had made when their position was settled."""
+    """Return the share of a side's drafts accepted, of those ready when their position was settled."""
     accepted = sum(count for one in stats for name, count in one.accepted.items() if name == side)
     rejected = sum(count for one in stats for name, count in one.rejected.items() if name == side)
     return accepted / (accepted + rejected) if accepted + rejected else 0.0
@@ -123,7 +123,7 @@ def acceptance(stats: Sequence[AggregationStats], side: str) -> float:
 def compare(
     regime: AggregationRegime, place: str, texts: int, seed: int
 ) -> Mapping[str, tuple[LatencyFigures, ...]]:
-    """Every method over the regime's extra delays."""
+    """Measure every method over the regime's extra delays."""
     return {
         method: tuple(
             measure(regime, method, extra_ms, place, texts, seed) for extra_ms in regime.extra_delays_ms

@@ -38,7 +38,7 @@ class LiveAggregation:
 
 
 class PacedPeerDecoder(PeerDecoder):
-    """A PeerDecoder whose forwards take a computer's time; what no longer matters is not waited for."""
+    """A PeerDecoder whose forwards take a computer's time; it does not wait for obsolete ones."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class PacedAggregation(AggregationService):
 
 
 def live_service(regime_name: str, seed: int) -> PacedAggregation:
-    """The cloud's side, made in its own process."""
+    """Make the cloud's side, in its own process."""
     regime = load_aggregation_regimes([regime_name])[regime_name]
     target = _target(regime)
     compute = regime.world(0.0, "server", seed).cloud
@@ -101,7 +101,7 @@ def live_service(regime_name: str, seed: int) -> PacedAggregation:
 def measure_live(
     endpoint: str, regime: AggregationRegime, method: str, delay_ms: float, texts: int, seed: int
 ) -> LiveAggregation:
-    """One method in real time over an emulated link with this delay each way."""
+    """Measure one method in real time over an emulated link with this delay each way."""
     target = _target(regime)
     uplink, downlink = regime.links(delay_ms, "both")
     link = EmulatedLink(DealerLink(endpoint), Network("both", uplink, downlink), seed)
@@ -129,7 +129,7 @@ def measure_live(
 def bench_live_aggregation(
     name: str, texts: int, seed: int, tell: Callable[[str, float, LiveAggregation], None]
 ) -> dict[str, dict[str, LiveAggregation]]:
-    """Some methods and delays of one regime, told one by one as they are done."""
+    """Measure some methods and delays of one regime; pass each result to `tell` as soon as it is there."""
     regime = load_aggregation_regimes([name])[name]
     result: dict[str, dict[str, LiveAggregation]] = {}
     with verifier_process(live_service, name, seed) as endpoint:

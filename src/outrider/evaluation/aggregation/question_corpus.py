@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What documents on both sides are worth: a small question-answering corpus, made here, and its measurement.
+"""Measures what documents on both sides are worth, by a small synthetic question-answering corpus.
 
 Thirty people like one of twelve things each: private facts, on the device. Each thing is sold at one of
-twelve places: general facts, in the cloud. A question needs one of each. The model's own training sentences
-are of other people in another town, so that they teach it how answers read and no answer. Everything is drawn
-from a seed; both sides keep their facts in a memory store and find them by the question.
+twelve places: general facts, in the cloud. A question needs one of each. The model's training sentences are
+about other people in another town, so that they teach it how answers read and no answer. Everything is
+drawn from a seed. Both sides keep their facts in a memory store, and retrieve them by the question.
 
 The same is asked of a trained reader (`training.readers`), in its own words and with its own prompt. Its
-lessons were of this kind; whom and what a question joins is drawn anew.
+training was of this kind; the facts that a question joins are drawn anew.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from outrider.wire.codec import frame_bytes
 
 NUM_PEOPLE, NUM_LESSONS = 30, 400
 NUM_TOWNS = 4
-"""Corpora that a reader is asked about, one after the other."""
+"""The number of corpora that a reader is asked about."""
 ANSWER_TOKENS = 24
 _THINGS = "mango pear tea chess jazz tennis honey tulips bread cheese novels kites"
 _PLACES = "harbour station library bakery museum theatre castle mill school bridge garden tower"
@@ -53,7 +53,7 @@ THINGS, PLACES = tuple(_THINGS.split()), tuple(_PLACES.split())
 
 @dataclass(frozen=True)
 class Corpus:
-    """Facts of each side, questions with their answers, and what the model has read before."""
+    """The facts of each side, questions with their answers, and the model's training sentences."""
 
     device_facts: tuple[str, ...]
     cloud_facts: tuple[str, ...]
@@ -64,8 +64,11 @@ class Corpus:
 
 @dataclass(frozen=True)
 class Form:
-    """How a model is asked: the prompt of a question under documents, the question of such a prompt without
-    documents, what ends an answer, and how many documents each side has in a prompt.
+    """How a model is asked.
+
+    `prompt` makes the prompt of a question with documents, `question` extracts the question of a prompt
+    without documents, `end` ends an answer. `device_documents` and `cloud_documents` are numbers per
+    prompt.
     """
 
     prompt: Callable[[str, Sequence[str]], str]
@@ -81,14 +84,14 @@ READ = Form(question_prompt, question_of, END_OF_TEXT, 2, household.NUM_TREATS)
 
 @dataclass(frozen=True)
 class GainFigures:
-    """With one body of documents: the share of answers wholly right, the perplexity of the right ones."""
+    """Figures with one set of documents: share of exactly right answers, perplexity of right answers."""
 
     exact_match: float
     perplexity: float
 
 
 def make_corpus(seed: int) -> Corpus:
-    """Described at the head of the module."""
+    """Make the corpus described at the head of the module."""
     rng = random.Random(seed)
     names = _NAMES.split()
     rng.shuffle(names)
@@ -108,7 +111,7 @@ def make_corpus(seed: int) -> Corpus:
 
 
 def make_readers_corpus(seed: int) -> Corpus:
-    """The like in the words that readers know."""
+    """Make such a corpus in the words that readers know."""
     rng = random.Random(seed)
     treats = rng.sample(household.TREATS, household.NUM_TREATS)
     sold = dict(zip(treats, rng.sample(household.SHOPS, household.NUM_TREATS), strict=True))
@@ -122,7 +125,10 @@ def make_readers_corpus(seed: int) -> Corpus:
 
 
 def recalled_documents(form: Form, *memories: tuple[PrivateMemory, int]) -> Retrieve:
-    """So many facts of each memory as it recalls for a question, in one context, weighed by their scores."""
+    """Return a retrieval that puts the facts recalled for a question into one context.
+
+    Each memory comes with its maximum number of facts. The context is weighted by their scores.
+    """
 
     @cache
     def retrieve(question: Prompt) -> Sequence[Context]:
@@ -137,7 +143,7 @@ def recalled_documents(form: Form, *memories: tuple[PrivateMemory, int]) -> Retr
 
 
 def measure_gain(seed: int = 0, embedder: Embedder | None = None) -> dict[str, GainFigures]:
-    """By the count model. Raises MemoryStoreError without a disk."""
+    """Measure with the count model. Raises MemoryStoreError if the disk cannot be used."""
     corpus = make_corpus(seed)
     words = " ".join(
         (*corpus.device_facts, *corpus.cloud_facts, *corpus.questions, *corpus.answers, *corpus.lessons)
@@ -149,7 +155,7 @@ def measure_gain(seed: int = 0, embedder: Embedder | None = None) -> dict[str, G
 def measure_readers_gain(
     reader: LanguageModel, seed: int = 0, embedder: Embedder | None = None, num_towns: int = NUM_TOWNS
 ) -> dict[str, GainFigures]:
-    """By a trained reader, over `num_towns` corpora. Raises MemoryStoreError without a disk."""
+    """Measure with a trained reader, over `num_towns` corpora. Raises MemoryStoreError without a disk."""
     towns = [
         _compare(reader, READ, make_readers_corpus(num_towns * seed + town), embedder)
         for town in range(num_towns)
@@ -165,7 +171,7 @@ def _mean(figures: Sequence[GainFigures]) -> GainFigures:
 def _compare(
     model: LanguageModel, form: Form, corpus: Corpus, embedder: Embedder | None
 ) -> dict[str, GainFigures]:
-    """Either side alone, both aggregated, and all in one place."""
+    """Compare either side alone, both aggregated, and all documents on one side."""
     embedder = embedder or MiniLmEmbedder()
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -203,7 +209,7 @@ def _measure(
 def log_probabilities(
     model: LanguageModel, prompt: Prompt, answer: str, device: Retrieve, cloud: Retrieve, alone: bool
 ) -> list[float]:
-    """log of the mixture's probability of each token of the right answer."""
+    """Return the log of the mixture's probability of each token of the right answer."""
     tokens = tuple(model.tokenizer.encode(answer))
     worker = DocumentWorker(model)
     contexts = {"device": device(prompt), "cloud": cloud(prompt)}

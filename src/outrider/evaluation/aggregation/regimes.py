@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conditions of DRAGON's evaluation: benchmarks/aggregation.yaml, checked and in seconds."""
+"""The conditions of DRAGON's evaluation: benchmarks/aggregation.yaml, validated and in seconds."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from outrider.runtime.common.paths import benchmark_file
 from outrider.wire.codec import frame_bytes
 
 JITTER_SHARE = 0.2
-"""Of the extra delay, to both sides of it (section 7.3)."""
+"""The jitter, as a share of the extra delay, to both sides of it (section 7.3)."""
 INITIAL_WINDOW_BYTES = 14_600
-"""What TCP sends before the first acknowledgement, ten segments (RFC 6928); it doubles every round trip."""
+"""Bytes that TCP sends before the first acknowledgement, ten segments (RFC 6928); doubled each round trip."""
 PLACES = {"server": "on the way to the device, as in the paper", "both": "each way"}
 _BYTES_PER_MEGABIT = 125_000.0
 
@@ -36,7 +36,7 @@ class Published(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AggregationRegime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One entry of the file; its head explains the fields."""
+    """One entry of the file, whose head explains the fields."""
 
     source: str
     device_token_ms: _Milliseconds
@@ -64,7 +64,7 @@ class AggregationRegime(Struct, frozen=True, forbid_unknown_fields=True, kw_only
         return self.device_prefill_ms / 1e3
 
     def link(self, extra_ms: float) -> LinkProfile:
-        """One direction with an extra delay and its jitter."""
+        """Return one direction of the link, with an extra delay and its jitter."""
         jitter_s = JITTER_SHARE * extra_ms / 1e3
         return LinkProfile(
             delay_s=self.base_delay_ms / 1e3 + extra_ms / 1e3 - jitter_s,
@@ -73,13 +73,16 @@ class AggregationRegime(Struct, frozen=True, forbid_unknown_fields=True, kw_only
         )
 
     def links(self, extra_ms: float, place: str) -> tuple[LinkProfile, LinkProfile]:
-        """Uplink and downlink, the extra delay in one of PLACES."""
+        """Return uplink and downlink, with the extra delay at `place`, one of PLACES."""
         return self.link(extra_ms if place == "both" else 0.0), self.link(extra_ms)
 
     def world(
         self, extra_ms: float, place: str, seed: int, one_context: bool = False, sequence: bool = False
     ) -> PeerWorld:
-        """Both computers and the link. `sequence`: distributions travel whole, as sequence-wise ones do."""
+        """Return both computers and the link.
+
+        `sequence`: whole distributions are sent, as that method needs.
+        """
         uplink, downlink = self.links(extra_ms, place)
         round_trip_s = sum(link.delay_s + link.jitter_s / 2.0 for link in (uplink, downlink))
         token_ms = self.device_one_context_ms if one_context else self.device_token_ms
@@ -95,16 +98,16 @@ class AggregationRegime(Struct, frozen=True, forbid_unknown_fields=True, kw_only
         )
 
     def whole_rows_bytes(self, frame: Frame) -> int:
-        """The size of a frame whose tokens each come with the distributions of all contexts."""
+        """Return the size of a frame whose tokens each come with the distributions of all contexts."""
         tokens = len(frame.tokens) if isinstance(frame, Drafted) else 0
         return frame_bytes(frame) + tokens * self.contexts * self.vocab_size * self.bytes_per_probability
 
 
 def slow_start_s(num_bytes: int, round_trip_s: float) -> float:
-    """The round trips for which a message waits while TCP's window grows."""
+    """Return the seconds for which a message waits while TCP's window grows."""
     return round_trip_s * max(0, math.ceil(math.log2(num_bytes / INITIAL_WINDOW_BYTES + 1.0)) - 1)
 
 
 def load_aggregation_regimes(names: Sequence[str] = ()) -> dict[str, AggregationRegime]:
-    """The regimes with these names, all where none is given. Raises ConfigError."""
+    """Return the regimes with these names, or all if none is given. Raises ConfigError."""
     return read_regimes(benchmark_file(AGGREGATION_FILE), AggregationRegime, names)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Outrider against the best alternative: what the papers do, tuned, and drafts beside the target."""
+"""Outrider against the best alternatives: the papers' methods, tuned, and drafting in the cloud."""

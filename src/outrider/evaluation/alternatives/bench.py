@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider bench decoding --alternatives`: `outrider` against the best that one could run in its place."""
+"""`outrider bench decoding --alternatives`: `outrider` against the best method that could replace it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from outrider.runtime.datasets.held_out import Pair, load_pair
 REPLAYED_FRAMES = 20
 BARE = "outrider without exits"
 SIZES = "sizes"
-"""The cost of a draft beside the target that the paper prints, or else the models' sizes imply."""
+"""The cost of a draft token in the cloud that the paper prints, or else that the models' sizes imply."""
 PLACES = tuple(f"{kind} {cost}" for cost in (SIZES, *CLOUD_SHARES) for kind in ("csd", "ssd"))
 BOTH = tuple(f"{kind} {cost}" for cost in (SIZES, *CLOUD_SHARES) for kind in ("both", "apart"))
 OWN_EXITS = "*"
@@ -44,7 +44,7 @@ def bench_alternatives(
     json_file: Path | None = None,
     pair: Pair | None = None,
 ) -> dict[str, Any]:
-    """Every regime with the shipped pair's texts, then with synthetic ones; prints tables, writes JSON.
+    """Measure every regime with the shipped pair's texts, then synthetic ones; print tables, write JSON.
 
     `variant`: one of `regimes.VARIANTS`. Raises ConfigError for unknown names, ModelError without models.
     """
@@ -68,7 +68,7 @@ def bench_alternatives(
 def shipped_conditions(
     regimes: Mapping[str, Regime], pair: Pair, seed: int
 ) -> Iterator[tuple[str, Regime, Condition]]:
-    """The shipped pair's own texts and exits, under every regime's times."""
+    """Yield every regime's times with the shipped pair's own texts and exits."""
     target, draft = ReplayModel(pair.target), ReplayModel(pair.draft)
     requests = replayed_requests(REPLAYED_FRAMES, seed)
     shares = {SIZES: SHIPPED_SHARE, **CLOUD_SHARES}
@@ -80,7 +80,7 @@ def shipped_conditions(
 def synthetic_conditions(
     regimes: Mapping[str, Regime], texts: int, seed: int
 ) -> Iterator[tuple[str, Regime, Condition]]:
-    """Made-up texts with the papers' acceptance and exits; ours where `OWN_EXITS` marks them."""
+    """Yield every regime with synthetic texts of the papers' acceptance; `OWN_EXITS` marks exits of ours."""
     requests = synthetic_requests(texts)
     for name, regime in regimes.items():
         full, bare = synthetic_models(regime, seed), synthetic_models(without_exits(regime), seed)
@@ -92,10 +92,11 @@ def synthetic_conditions(
 def figures_of(
     name: str, regime: Regime, condition: Condition, found: Mapping[str, Standing]
 ) -> dict[str, Any]:
-    """What is written of a condition. At each cost of a draft beside the target: what `outrider` with drafts
-    at both ends has over the best of all others with one device in the cloud, `_without_exits` where the
-    target has none; `outrider_vs_two_devices`: with two devices there, over the best where `ssd` is one of
-    them.
+    """Return what is written of a condition.
+
+    `outrider_vs_best`: at each cost of a draft token in the cloud, the speed of `outrider` with drafts at
+    both ends over the best of all others, with one device in the cloud; `_without_exits`: for a target
+    without exits. `outrider_vs_two_devices`: with two devices in the cloud, over the best, `ssd` included.
     """
     synthetic, shares = not name.endswith("shipped pair"), condition.cloud_shares
     return {
@@ -113,13 +114,14 @@ def figures_of(
 
 
 def best_of(found: Mapping[str, Standing], among: tuple[str, ...]) -> str:
-    """The fastest of some, by name; those that were not measured do not count."""
+    """Return the name of the fastest strategy of `among`; those that were not measured do not count."""
     return max((name for name in among if name in found), key=lambda name: found[name].speedup_vs_ar)
 
 
 def lead(found: Mapping[str, Standing], cost: str, exits: str = "", ssd: bool = False) -> float:
-    """Our speed over that of the best other one, where a draft beside the target has this cost. `ssd`: ours
-    has a second device in the cloud, and so have they.
+    """Return our speed over that of the best other strategy, at this cost of a draft token in the cloud.
+
+    `ssd`: ours has a second device in the cloud, and so have the others.
     """
     best = best_of(found, ("ar", *PAPERS, f"csd {cost}", *([f"ssd {cost}"] if ssd else [])))
     return found[f"{'apart' if ssd else 'both'} {cost}{exits}"].speedup_vs_ar / found[best].speedup_vs_ar
@@ -128,7 +130,7 @@ def lead(found: Mapping[str, Standing], cost: str, exits: str = "", ssd: bool = 
 def print_alternatives(
     found: Mapping[str, Mapping[str, Standing]], conditions: Mapping[str, Mapping[str, Any]]
 ) -> None:
-    """Speed over `ar`, and milliseconds of the cloud's devices a token: two lines a condition."""
+    """Print speed over `ar`, and milliseconds of the cloud's devices per token: two lines a condition."""
     ours = (*BOTH, BARE, STRATEGY)
     headings = ("conditions", "figure", "ar", "papers", *PLACES, "EAGLE", *ours)
     table = results_table("against what one could run in its place, each tuned", *headings)

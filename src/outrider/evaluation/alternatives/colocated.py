@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drafting beside the target in the cloud, with no link within a round: small simulations on real texts.
+"""Drafting in the cloud, with no link within a round: small simulations on real texts.
 
-`csd`: drafts, then verifies, on one device. `ssd`: a second device drafts on during a verification from the
-outcomes that are likely (Saguaro, arXiv 2603.03251). Both see only `ranks`: for each token of the target's
-text the place that the draft gives it, 0 for its own choice. They accept what the engine accepts.
+`csd` drafts, then verifies, on one device. `ssd`: during a verification a second device drafts ahead from
+the likely outcomes (Saguaro, arXiv 2603.03251). Both use only `ranks`: for each token of the target's text
+its rank among the draft's choices, 0 for the draft's own choice. They accept what the engine accepts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from outrider.decoding.protocol.sampling_rules import Sampling
 
 @dataclass(frozen=True)
 class CloudCosts:
-    """Seconds in the cloud. `draft_branch_s`: what each further prefix of a batch adds to a draft token."""
+    """Seconds in the cloud. `draft_branch_s` is what each further branch of a batch adds to a draft token."""
 
     step_s: float
     verify_s: float
@@ -32,16 +32,16 @@ class CloudCosts:
     draft_branch_s: float
 
     def forward_s(self, drafted: int) -> float:
-        """The target's time for this many drafts and a token of its own."""
+        """Return the target's time to verify this many drafts and add a token of its own."""
         return self.verify_s + drafted * self.verify_token_s if drafted else self.step_s
 
     def drafts_s(self, length: int, branches: int = 1) -> float:
-        """The draft's time for a chunk on each of the branches."""
+        """Return the draft's time for a chunk on each of the branches."""
         return length * (self.draft_token_s + (branches - 1) * self.draft_branch_s)
 
 
 class CloudRun(NamedTuple):
-    """Tokens, how long they took, and how long devices of the cloud worked for them."""
+    """Tokens, the time they took, and the working time of the cloud's devices for them."""
 
     tokens: int = 0
     elapsed_s: float = 0.0
@@ -51,9 +51,9 @@ class CloudRun(NamedTuple):
 def draft_ranks(
     draft: LanguageModel, prompt: Prompt, token_ids: Sequence[int], sampling: Sampling
 ) -> tuple[int, ...]:
-    """The rank of each token of a text among the draft's choices there, by the coupled choice.
+    """Return the rank of each token of a text among the draft's choices there, by the coupled choice.
 
-    Of tokens that the draft thinks equally likely the one with the lowest id comes first.
+    Of equally likely tokens the one with the lowest id comes first.
     """
     session = draft.open_session()
     first = session.prefill(prompt)
@@ -68,12 +68,12 @@ def draft_ranks(
 
 
 def accepted(ranks: Sequence[int], place: int, drafted: int) -> int:
-    """How many drafts from a place on are what the target writes."""
+    """Return how many drafts from position `place` on are what the target writes."""
     return sum(1 for _ in takewhile(lambda rank: rank == 0, ranks[place : place + drafted]))
 
 
 def csd_run(ranks: Sequence[int], costs: CloudCosts, length: int) -> CloudRun:
-    """A text with chunks of `length` drafts. Its first token is the prefill's and costs nothing."""
+    """Simulate a text in chunks of `length` drafts. The prefill gives its first token, at no cost."""
     place, elapsed_s = 1, 0.0
     while place < len(ranks):
         drafted = min(length, len(ranks) - place - 1)
@@ -83,10 +83,10 @@ def csd_run(ranks: Sequence[int], costs: CloudCosts, length: int) -> CloudRun:
 
 
 def ssd_run(ranks: Sequence[int], costs: CloudCosts, length: int, fan_out: int) -> CloudRun:
-    """The same while a second device drafts on from `fan_out` outcomes at each place of the chunk.
+    """Simulate a text while a second device drafts ahead from `fan_out` outcomes at each position of a chunk.
 
-    After a rejection those are the draft's next choices, after a whole chunk its first ones. A hit waits for
-    its drafts, or drafts anew where that is sooner.
+    After a rejection these are the draft's next choices, after a fully accepted chunk its first ones. A hit
+    waits for its drafts, or drafts anew if that is sooner.
     """
     anew_s, ahead_s = costs.drafts_s(length), costs.drafts_s(length, fan_out * (length + 1))
     place, elapsed_s, device_s, ready_s = 1, 0.0, 0.0, anew_s

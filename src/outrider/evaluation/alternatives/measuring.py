@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fast every alternative is in one condition, each at the best of its own settings."""
+"""Measures the speed of every alternative in one condition, each at its best settings."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from outrider.runtime.datasets.held_out import Pair
 PAPERS = ("sd", "dssd", "fsd", "picospec")
 PAPER_LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 CLOUD_LENGTHS = (*range(1, 25), 28, 32, 40, 48, 64)
-"""The longest is the engine's own, so that no draft in the cloud is bound where `outrider` is not."""
+"""The longest is the engine's own limit, so that drafting in the cloud is limited no more than `outrider`."""
 FAN_OUTS = (1, 2, 3, 4, 6, 8, 12)
 CLOUD_SHARES = {"5%": 0.05, "10%": 0.10}
-"""What a draft token beside the target takes, of a step, besides what a paper prints or sizes imply."""
+"""Costs of a draft token in the cloud, as shares of a step, besides what a paper prints or sizes imply."""
 SHIPPED_SHARE = 0.12
 """The shipped draft's parameters over the target's, with vision encoders: 0.57 of 5.1 million, rounded."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A regime with the texts that are written in it. `bare`: the same pair, its target without exits.
+    """A regime with the texts that are decoded in it. `bare`: the same pair with a target without exits.
 
-    `cloud_shares`: costs of a draft token beside the target, of a step, by name.
+    `cloud_shares`: costs of a draft token in the cloud, as shares of a step, by name.
     """
 
     regime: Regime
@@ -44,8 +44,11 @@ class Condition:
 
 @dataclass(frozen=True)
 class Standing:
-    """One way to write the texts. `gpu_ms_per_token`: how long devices of the cloud work for a token, drafts
-    there included. `settings`: the best ones, where there is a choice."""
+    """The figures of one way to decode the texts.
+
+    `gpu_ms_per_token`: working time of the cloud's devices per token, drafts there included. `settings`:
+    the best ones, if there is a choice.
+    """
 
     speedup_vs_ar: float
     gpu_ms_per_token: float
@@ -53,7 +56,7 @@ class Standing:
 
 
 class TargetTime:
-    """An observer that sums up how long the target's device worked."""
+    """An observer that sums up the working time in the cloud: verifications, steps and drafts."""
 
     def __init__(self) -> None:
         self.busy_s = 0.0
@@ -71,8 +74,10 @@ def engine_run(
     cloud_draft_s: float | None = None,
     apart: bool = False,
 ) -> tuple[CloudRun, list[Decoded]]:
-    """All texts by a strategy of the engine on the virtual clock. `cloud_draft_s`: a token's time of the same
-    draft in the cloud, where it stands there too; `apart`: on a device of its own instead of the target's.
+    """Decode all texts by a strategy of the engine, on the virtual clock.
+
+    `cloud_draft_s`: the time per token of the same draft in the cloud, None if it runs only on the robot.
+    `apart`: it has a device of its own there, instead of the target's.
     """
     target, world = TargetTime(), world_of(regime, config.scheme, condition.seed)
     draft = None if cloud_draft_s is None else pair.draft
@@ -90,7 +95,7 @@ def engine_run(
 
 
 def measure(condition: Condition) -> dict[str, Standing]:
-    """Every alternative, `ar` first and `outrider` last, over `ar`."""
+    """Measure every alternative against `ar`: `ar` first, `outrider` last."""
     bare = without_exits(condition.regime)
     ar, texts = engine_run(bare, condition.bare, condition, configuration(bare, "ar"))
     found = {"ar": _standing(ar, ar)}
@@ -115,8 +120,9 @@ def measure(condition: Condition) -> dict[str, Standing]:
 def both_ends(
     condition: Condition, name: str, draft_token_s: float, ar: CloudRun, apart: bool = False
 ) -> dict[str, Standing]:
-    """`outrider` with drafts of the robot and of the cloud, on one device there or, `apart`, on two; with
-    exits and without.
+    """Measure `outrider` with drafts on the robot and in the cloud, with exits and without.
+
+    `apart`: the cloud has two devices, one of them for drafts.
     """
     bare, full = without_exits(condition.regime), exits_apart(condition.regime)
     runs = {
@@ -132,12 +138,12 @@ def both_ends(
 
 
 def papers_of(regime: Regime) -> tuple[str, ...]:
-    """The papers' strategies that differ: at temperature 0 `dssd` is `sd`."""
+    """Return the papers' strategies that differ: at temperature 0 `dssd` is `sd`."""
     return tuple(paper for paper in PAPERS if paper != "dssd" or regime.temperature > 0.0)
 
 
 def cloud_costs(bare: Regime, share: float) -> CloudCosts:
-    """Costs in the cloud of a regime without exits."""
+    """Return the costs in the cloud of a regime without exits."""
     compute, token_s = bare.compute(), bare.cloud_token_s(share)
     return CloudCosts(
         step_s=bare.step_s,
@@ -149,7 +155,7 @@ def cloud_costs(bare: Regime, share: float) -> CloudCosts:
 
 
 def _paper_runs(condition: Condition, paper: str) -> Iterator[tuple[str, CloudRun]]:
-    """Only `fsd` asks exits; for the others the target has none."""
+    """Yield the runs of a paper's strategy. Only `fsd` uses exits; for the others the target has none."""
     asks = paper == "fsd"
     regime = condition.regime if asks else without_exits(condition.regime)
     pair = condition.pair if asks else condition.bare
@@ -167,7 +173,7 @@ def _ranks(condition: Condition, texts: Sequence[Decoded]) -> list[tuple[int, ..
 
 
 def link_s(bare: Regime, texts: Sequence[Decoded]) -> float:
-    """How long texts of `ar` took on the link, jitter and losses too. A prefill gives the first token."""
+    """Return the seconds that texts of `ar` spent on the link. The first token comes with the prefill."""
     return sum(text.elapsed_s - (len(text.token_ids) - 1) * bare.step_s for text in texts)
 
 
@@ -189,7 +195,7 @@ def _ssd_runs(
 def _total(
     ranks: Sequence[Sequence[int]], run: Callable[[Sequence[int]], CloudRun], crossing_s: float
 ) -> CloudRun:
-    """Of all texts, each of which crosses the link once each way: `crossing_s` in all."""
+    """Sum up the runs of all texts. Each text crosses the link once each way: `crossing_s` in all."""
     runs = [run(one) for one in ranks]
     tokens, elapsed_s, device_s = (sum(column) for column in zip(*runs, strict=True))
     return CloudRun(int(tokens), elapsed_s + crossing_s, device_s)

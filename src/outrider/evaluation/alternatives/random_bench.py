@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider bench decoding --random-regimes`: the engine under conditions that nothing was tuned on."""
+"""`outrider bench decoding --random-regimes`: the engine under conditions that it was not tuned on."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ for _cost in CLOUD_SHARES:
     RIVALS[f"csd at {_cost}"] = (f"both {_cost}", (f"csd {_cost}",))
     RIVALS[f"the best on one device at {_cost}"] = (f"both {_cost}", ("ar", *PAPERS, f"csd {_cost}"))
     RIVALS[f"ssd on two devices at {_cost}"] = (f"apart {_cost}", (f"ssd {_cost}",))
-"""What of `outrider` is compared with the fastest of which others in the same condition: with a draft beside
-the target, that of drafts at both ends.
+"""For each rival: which strategy of ours is compared with the fastest of which others.
+
+Against a draft in the cloud it is the strategy with drafts at both ends.
 """
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Of the speed of `outrider` over another's, over all conditions."""
+    """The speed of `outrider` over a rival's, over all conditions."""
 
     median: float
     tenth_percentile: float
@@ -44,7 +45,7 @@ class Spread:
 def bench_random(
     number: int, variant: str | None, texts: int, seed: int, json_file: Path | None = None
 ) -> dict[str, Any]:
-    """All alternatives, each tuned, under random regimes; prints the spread, writes JSON as it goes.
+    """Measure all alternatives, each tuned, under random regimes; print the spread, write JSON meanwhile.
 
     Raises ConfigError for numbers out of range or an unknown variant.
     """
@@ -66,13 +67,13 @@ def bench_random(
 
 
 def random_condition(regime: Regime, texts: int, seed: int) -> Condition:
-    """Synthetic texts under a regime of which no paper prints the draft's cost in the cloud."""
+    """Return synthetic texts under a regime; no paper prints its draft's cost in the cloud."""
     full, bare = synthetic_models(regime, seed), synthetic_models(without_exits(regime), seed)
     return Condition(regime, full, bare, synthetic_requests(texts), seed, dict(CLOUD_SHARES))
 
 
 def spreads_of(speeds: Iterable[Mapping[str, float]]) -> dict[str, Spread]:
-    """By rival. `speeds`: of each regime, those of all strategies over `ar`."""
+    """Return the spread over each rival. `speeds`: for each regime, the strategies' speeds over `ar`."""
     rows, spreads = list(speeds), {}
     for rival, (ours, names) in RIVALS.items():
         leads = [row[ours] / max(row[name] for name in names if name in row) for row in rows]
@@ -81,7 +82,7 @@ def spreads_of(speeds: Iterable[Mapping[str, float]]) -> dict[str, Spread]:
 
 
 def print_random(speeds: Mapping[str, Mapping[str, float]], spreads: Mapping[str, Spread]) -> None:
-    """Every speed, and the spread over each rival; what was drawn is in the JSON file."""
+    """Print every speed, and the spread over each rival; the drawn regimes are in the JSON file."""
     rows = ((name, *(f"{speed:.2f}" for speed in row.values())) for name, row in speeds.items())
     headings = ("conditions", *next(iter(speeds.values())))
     table = results_table("speed over ar, each tuned", *headings, rows=rows)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What several benchmarks share: ratios, plots, and models at another machine's pace."""
+"""Shared by several benchmarks: ratios, plots, and models at the pace of other machines."""

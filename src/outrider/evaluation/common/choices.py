@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a benchmark or an evaluation can be asked for by name, read without what it takes to measure it."""
+"""Names that a benchmark or an evaluation accepts, read without importing what it measures with."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Regime = TypeVar("_Regime")
 
 
 def read_regimes(path: Path, form: type[_Regime], names: Sequence[str] = ()) -> dict[str, _Regime]:
-    """The regimes of a file with these names, all where none is given. Raises ConfigError."""
+    """Return the regimes of a file with these names, or all if none is given. Raises ConfigError."""
     try:
         known = msgspec.yaml.decode(path.read_bytes(), type=dict[str, form])  # type: ignore[valid-type]
     except (OSError, UnicodeDecodeError, msgspec.DecodeError) as error:
@@ -32,8 +32,8 @@ def read_regimes(path: Path, form: type[_Regime], names: Sequence[str] = ()) -> 
 
 
 def check_paced(motion: str, round_trip_ms: float, model: str, memory: str) -> None:
-    """Raises ConfigError where answers cannot take their time in `outrider eval navigation` as asked."""
-    from outrider.runtime.node_graph.node_specs import MOTIONS  # takes the parameters of all nodes with it
+    """Raise ConfigError if answers cannot take their time in `outrider eval navigation` as asked."""
+    from outrider.runtime.node_graph.node_specs import MOTIONS  # slow: imports all nodes' parameters
 
     if round_trip_ms and not motion:
         raise ConfigError(f"a round trip needs a motion: add --motion, one of {', '.join(MOTIONS)}")
@@ -42,12 +42,12 @@ def check_paced(motion: str, round_trip_ms: float, model: str, memory: str) -> N
 
 
 def check_regime(file: str, name: str) -> None:
-    """Raises ConfigError for a regime that a file of benchmarks/ does not have."""
+    """Raise ConfigError for a regime that a file of benchmarks/ does not have."""
     read_regimes(benchmark_file(file), dict[str, Any], [name])
 
 
 def chosen_mechanisms(names: Sequence[str]) -> tuple[str, ...]:
-    """The switches of these names, each once; `all` for all. Raises ConfigError for another name."""
+    """Return the switches of these names, each once; `all` means all. Raises ConfigError for another name."""
     unknown = [name for name in names if name not in (*SWITCHES, ALL)]
     if unknown:
         raise ConfigError(f"no mechanism {', '.join(unknown)}: choose from {ALL}, {', '.join(SWITCHES)}")

@@ -11,7 +11,7 @@ import numpy as np
 from outrider.core.ports import Array
 
 Interval = tuple[float, float]
-"""The lower and the upper end."""
+"""The lower and the upper bound."""
 Z_95 = 1.959964
 """The 97.5th percentile of the normal distribution."""
 REPEATS = 2000
@@ -34,9 +34,9 @@ def wilson_interval(successes: int, trials: int) -> Interval:
 def bootstrap_interval(
     rows: Sequence[object], statistic: Callable[[Array], Array], seed: int = 0
 ) -> Interval:
-    """Returns the percentile interval of a statistic of samples that are drawn anew with replacement.
+    """Returns the percentile interval of a statistic over samples drawn with replacement.
 
-    `statistic` takes an array of shape (REPEATS, number of rows, ...) and gives one figure a repeat.
+    `statistic` takes an array of shape (REPEATS, number of rows, ...) and returns one figure per repeat.
     """
     samples = np.asarray(rows, dtype=np.float64)
     drawn = np.random.default_rng([seed, 31]).integers(0, len(samples), (REPEATS, len(samples)))
@@ -45,7 +45,7 @@ def bootstrap_interval(
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """Returns what a share of 0 to 1 of the values lies below: between the two nearest by a straight line."""
+    """Returns the quantile of the values at `share`, from 0 to 1, by linear interpolation."""
     return float(np.quantile(values, share))
 
 
@@ -55,7 +55,7 @@ def median_interval(values: Sequence[float]) -> Interval:
 
 
 def mean_difference_interval(pairs: Sequence[Interval]) -> Interval:
-    """Returns the bootstrap interval of the mean of first less second."""
+    """Returns the bootstrap interval of the mean of first minus second."""
     return bootstrap_interval(pairs, lambda samples: (samples[..., 0] - samples[..., 1]).mean(axis=1))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records and homes that were tried, kept as they come: a run that was ended goes on where it was."""
+"""Saves records and tried homes as they come, so that an interrupted run can continue."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ Record = TypeVar("Record", bound=msgspec.Struct)
 
 
 class KeptRecords(Generic[Record]):
-    """Records in a file where one is given, a line of JSON each, else nowhere.
+    """Records in a file, one line of JSON each; without a file none is saved.
 
-    The file's first line holds what all of them have in common. `read` are those that the file had. While
-    this object lives no other adds to the file: both would measure the same, and it would count twice.
+    The file's first line holds what all of them have in common. `read` holds the records that were in the
+    file. The file is locked while this object lives: two commands would measure the same, and it would
+    count twice.
     """
 
     def __init__(
@@ -34,8 +35,8 @@ class KeptRecords(Generic[Record]):
     ) -> None:
         """`what` names the records in messages.
 
-        Raises ConfigError for a file whose records have other things in common, to which another command
-        adds, or that cannot be used.
+        Raises ConfigError for a file whose records have other things in common, that another command has
+        locked, or that cannot be used.
         """
         self._path, self._kind, self._what = path, kind, what
         self.read: list[Record] = []
@@ -55,7 +56,7 @@ class KeptRecords(Generic[Record]):
             raise
 
     def add(self, record: Record) -> None:
-        """Keep a record, on disk before the next is measured. Raises ConfigError."""
+        """Save a record to disk, before the next is measured. Raises ConfigError."""
         self._append(msgspec.json.encode(record))
 
     def _append(self, line: bytes) -> None:
@@ -65,7 +66,7 @@ class KeptRecords(Generic[Record]):
             append_whole(self._file, line + b"\n")
 
     def _read(self, path: Path, common: Mapping[str, str | int]) -> None:
-        """A line that a kill cut off is dropped, and its record measured anew."""
+        """Read the records. A line that a kill cut off is dropped, and its record is measured again."""
         head, *lines = path.read_bytes().split(b"\n")
         try:
             found = msgspec.json.decode(head)
@@ -88,7 +89,7 @@ def _take(file: IO[bytes], path: Path) -> None:
 
 @dataclass(frozen=True)
 class HomeTask:
-    """A home to try, and who answers there: a model of `folder`."""
+    """A home to try, and the model of `folder` that answers there."""
 
     home_seed: int
     placement: str
@@ -98,7 +99,7 @@ class HomeTask:
 
 
 class HomeOutcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What was seen in the home of a seed."""
+    """The outcome in the home of a seed."""
 
     seed: int
 
@@ -108,7 +109,7 @@ Outcome = TypeVar("Outcome", bound=HomeOutcome)
 
 
 class KeptHomes(Generic[Outcome]):
-    """Outcomes by the seed of their home, in a folder's file where one is given, else in memory alone."""
+    """Outcomes by the seed of their home, saved in a folder's file, or only in memory without a folder."""
 
     def __init__(self, folder: Path | None, kind: type[Outcome], common: Mapping[str, str | int]) -> None:
         """Raises ConfigError as `KeptRecords` does."""
@@ -117,12 +118,12 @@ class KeptHomes(Generic[Outcome]):
         self.outcomes = {outcome.seed: outcome for outcome in self._records.read}
 
     def add(self, outcome: Outcome) -> None:
-        """Keep an outcome, on disk before the next home is tried. Raises ConfigError."""
+        """Save an outcome to disk, before the next home is tried. Raises ConfigError."""
         self.outcomes[outcome.seed] = outcome
         self._records.add(outcome)
 
     def tried(self, tasks: Sequence[Task], work: Callable[[Task], Outcome], processes: int) -> list[Outcome]:
-        """Returns the outcome of each task's home, once those that are missing have been tried."""
+        """Returns the outcome of each task's home, after trying those that are missing."""
         missing = [task for task in tasks if task.home_seed not in self.outcomes]
         for outcome in tracked(work_through(work, missing, processes), "homes", total=len(missing)):
             self.add(outcome)

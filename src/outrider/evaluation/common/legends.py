@@ -263,7 +263,7 @@ LEGENDS: Mapping[str, Mapping[str, str]] = {
 
 
 def legend(command: str) -> str:
-    """What the columns of a command's table mean, a line each."""
+    """Return the meaning of the columns of a command's table, one line each."""
     columns = LEGENDS[command]
     width = max(map(len, columns))
     return "\n".join(f"{heading:{width}}  {meaning}" for heading, meaning in columns.items())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a simulated robot's true motion stays within what a text of the grammar says."""
+"""Checks that a simulated robot's true motion stays within what a text of the grammar says."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from outrider.core.values import Pose2D, wrap_angle
 from outrider.navigation.motion.motion_bounds import HEADING_RAD, OVER_M, OVER_RAD
 
 FURTHER_M = 0.3
-"""Metres that a robot may truly get beyond a motion, as `outrider eval safety` has it.
+"""Metres by which a robot may truly exceed a motion, as in `outrider eval safety`.
 
 The pilot ends a motion OVER_M beyond it by odometry; then the robot comes to rest.
 """
@@ -19,7 +19,7 @@ The pilot ends a motion OVER_M beyond it by odometry; then the robot comes to re
 
 @dataclass
 class WatchedMotion:
-    """A motion under way. It may go as far from its frame as it says, or as the robot was when it began."""
+    """A motion under way, bounded by what it says or by the robot's offset from `frame` when it began."""
 
     motion: Motion
     frame: Pose2D
@@ -29,12 +29,12 @@ class WatchedMotion:
 
     @classmethod
     def begun(cls, motion: Motion, frame: Pose2D, truth: Pose2D) -> WatchedMotion:
-        """A motion that begins at `truth`, said of what the camera saw at `frame`."""
+        """Return a motion that begins at `truth`, given for what the camera saw at `frame`."""
         reach_m, turn_rad = _offset(frame, truth)
         return cls(motion, frame, reach_m, abs(turn_rad))
 
     def judge(self, truth: Pose2D) -> str:
-        """How the robot is further than the motion says, once; empty where it is not."""
+        """Return how the robot exceeds the motion, only once; empty if it does not."""
         moved_m, turned_rad = _offset(self.frame, truth)
         over_rad = OVER_RAD if self.motion.turn_rad else HEADING_RAD
         is_far = moved_m > max(self.reach_m, self.motion.forward_m) + FURTHER_M
@@ -46,7 +46,7 @@ class WatchedMotion:
 
 
 def has_left(start: Pose2D, pose: Pose2D) -> bool:
-    """Whether a robot that was to stand has moved or turned by more than it takes to come to rest."""
+    """Whether a robot that should stand has moved or turned by more than it takes to come to rest."""
     moved_m, turned_rad = _offset(start, pose)
     return moved_m > OVER_M or abs(turned_rad) > OVER_RAD
 

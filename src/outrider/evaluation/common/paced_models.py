@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real models at the pace of other machines: the result is theirs, the time that of a `ComputeProfile`."""
+"""Real models at the pace of other machines: the results are real, the time is a `ComputeProfile`'s."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from outrider.decoding.simulation.compute import ComputeProfile
 
 
 class Pacer:
-    """Waits until some time after `start`, and not at all where that has passed."""
+    """Waits until some time after `start`, and not at all if that has passed."""
 
     def __init__(
         self, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
@@ -42,12 +42,13 @@ class Pacer:
 
     @property
     def elapsed_s(self) -> float:
-        """Since the start."""
+        """The seconds since the start."""
         return self._clock() - self._start_s
 
     def wait_until(self, after_s: float, pause: Pause | None = None) -> None:
-        """With a `pause` every now and then. `late_s` sums up by how much this machine was slower than the
-        one it stands for.
+        """Wait until `after_s` seconds after the start, with a `pause` now and then.
+
+        `late_s` sums up by how much this machine was slower than the one it simulates.
         """
         left_s = self._start_s + after_s - self._clock()
         if left_s <= 0.0:
@@ -88,7 +89,7 @@ class PacedDraftWorker(DraftWorker):
 
 
 class PacedTargetWorker(TargetWorker):
-    """Verifies at the pace of a profile; an exit's hint leaves when its layer would be done."""
+    """Verifies at the pace of a profile; an exit's hint is sent when its layer would be done."""
 
     def __init__(self, model: LanguageModel, compute: ComputeProfile, pacer: Pacer) -> None:
         super().__init__(model)

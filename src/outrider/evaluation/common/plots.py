@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of the decoding benchmark: speed-up over the round trip, and one run as a timeline."""
+"""Plots of the decoding benchmark: speed-up over the round trip, and one run as a timeline."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NOTICEABLE_S = 1e-4
 def draw_speedups(
     path: Path, title: str, round_trips_ms: Sequence[float], speedups: Mapping[str, Sequence[float]]
 ) -> None:
-    """One line a strategy. Raises ConfigError without matplotlib."""
+    """Draw one line per strategy. Raises ConfigError without matplotlib."""
     figure, axes = _canvas(8.0, 5.0)
     for strategy, values in speedups.items():
         width = 2.5 if strategy == "outrider" else 1.5
@@ -49,8 +49,9 @@ def draw_speedups(
 
 
 def draw_speeds(path: Path, title: str, measured: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
-    """A bar for each strategy, in groups by the kind of texts. A row holds `speedup_vs_ar`, and
-    `speedup_interval` or None. Raises ConfigError without matplotlib.
+    """Draw one bar per strategy, grouped by the kind of texts.
+
+    A row holds `speedup_vs_ar`, and `speedup_interval` or None. Raises ConfigError without matplotlib.
     """
     figure, axes = _canvas(8.0, 4.5)
     for group, rows in enumerate(measured.values()):
@@ -92,7 +93,7 @@ def _draw_group(axes: Axes, group: int, rows: Mapping[str, Mapping[str, Any]]) -
 def draw_ablation(
     path: Path, title: str, heading: str, values: Sequence[float], curves: Mapping[str, Sequence[float]]
 ) -> None:
-    """Curves over one parameter. Raises ConfigError without matplotlib."""
+    """Draw curves over one parameter. Raises ConfigError without matplotlib."""
     figure, axes = _canvas(7.0, 4.5)
     for name, curve in curves.items():
         axes.plot(values, curve, marker="o", label=name)
@@ -104,7 +105,7 @@ def draw_ablation(
 
 
 def draw_ratios(path: Path, title: str, bars: Mapping[str, tuple[float, float]]) -> None:
-    """A bar for each ratio, and a tick where its bound lies. Raises ConfigError without matplotlib."""
+    """Draw a bar for each ratio, with a tick at its bound. Raises ConfigError without matplotlib."""
     figure, axes = _canvas(8.0, 0.6 * len(bars) + 1.2)
     places = range(len(bars))
     axes.barh(places, [value for value, _ in bars.values()], color=_DRAFT_COLOUR, height=0.5)
@@ -116,7 +117,7 @@ def draw_ratios(path: Path, title: str, bars: Mapping[str, tuple[float, float]])
 
 
 def draw_timelines(path: Path, title: str, runs: Mapping[str, Sequence[TimelineEvent]]) -> None:
-    """A panel a strategy, on one time axis. Raises ConfigError without matplotlib."""
+    """Draw one panel per strategy, on one time axis. Raises ConfigError without matplotlib."""
     figure, panels = _panels(len(runs))
     end_s = max((event.end_s for events in runs.values() for event in events), default=1.0)
     for axes, (strategy, events) in zip(panels, runs.items(), strict=True):
@@ -130,7 +131,7 @@ def draw_timelines(path: Path, title: str, runs: Mapping[str, Sequence[TimelineE
 
 
 def bubbles(events: Sequence[TimelineEvent]) -> list[tuple[float, float]]:
-    """When the cloud's model stood idle between its first work and its last: (start, end) in seconds."""
+    """Return when the cloud's model was idle between its first and last work: (start, end) in seconds."""
     work = sorted(
         (event.start_s, event.end_s)
         for event in events
@@ -144,7 +145,7 @@ def bubbles(events: Sequence[TimelineEvent]) -> list[tuple[float, float]]:
 
 
 def _draw_run(axes: Axes, events: Sequence[TimelineEvent]) -> None:
-    """What is alike is drawn at once: each thing by itself would take most of a picture's time."""
+    """Draw one run. Equal shapes are drawn together: drawing each alone would take most of the time."""
     from matplotlib.collections import LineCollection
 
     idle, cloud = bubbles(events), _of(events, "verify", "step", "prefill_cloud")
@@ -181,7 +182,7 @@ def _spans(events: Sequence[TimelineEvent]) -> list[tuple[float, float]]:
 
 
 def _frame_line(event: TimelineEvent) -> tuple[list[tuple[float, float]], str, str]:
-    """The ends of a frame's line, its colour and its style."""
+    """Return the ends of a frame's line, its colour and its style."""
     up = event.kind == "up"
     begin, end = (_EDGE_Y + _BAR, _CLOUD_Y - _BAR) if up else (_CLOUD_Y - _BAR, _EDGE_Y + _BAR)
     colour = _FRAME_COLOURS.get(event.label, _DRAFT_COLOUR if up else "#7f7f7f")
@@ -235,7 +236,7 @@ def _panels(count: int) -> tuple[Figure, list[Axes]]:
 
 
 def _figure(width: float, height: float) -> Figure:
-    """A figure that needs no display. Raises ConfigError without matplotlib."""
+    """Return a figure that needs no display. Raises ConfigError without matplotlib."""
     try:
         from matplotlib.figure import Figure
     except ImportError:

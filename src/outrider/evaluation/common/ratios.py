@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measured ratios, each with the bound that it is to keep; what they compare is timed on this thread."""
+"""Measured ratios, each with its bound; the work that they compare is timed on this thread."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from outrider.core.values import Prompt
 
 @dataclass(frozen=True)
 class Ratio:
-    """A measured ratio and the bound it is to keep: at least `bound`, or at most where `is_limit`."""
+    """A measured ratio and its bound: at most `bound` if `is_limit`, else at least `bound`."""
 
     what: str
     value: float
@@ -37,7 +37,7 @@ class Ratio:
 
 
 def forward_seconds(session: ModelSession, num_tokens: int, exits: bool = False) -> float:
-    """Of one forward after the session's content, which stays."""
+    """Return the seconds of one forward after the session's content, which is kept."""
     length, token_ids = session.length, list(range(10, 10 + num_tokens))
     took_s = cpu_seconds(lambda: session.forward(token_ids, (lambda index, rows: None) if exits else None))
     session.truncate(length)
@@ -45,8 +45,9 @@ def forward_seconds(session: ModelSession, num_tokens: int, exits: bool = False)
 
 
 def branch_seconds(draft: LanguageModel, prompt: Prompt, repeats: int) -> float:
-    """What each further branch adds to a forward over DRAFT_BRANCHES of them, the median of so many. The
-    places of the draft's cache must be free for them.
+    """Return the seconds that each further branch adds to a forward over DRAFT_BRANCHES of them.
+
+    They are the median of `repeats` measurements. The draft's cache must have room for the branches.
     """
     sessions = [draft.open_session() for _ in range(DRAFT_BRANCHES)]
     for session in sessions:
@@ -71,5 +72,5 @@ def cpu_seconds(work: Callable[[], object]) -> float:
 
 
 def median_ms(seconds: Sequence[float]) -> str:
-    """As a figure to print."""
+    """Return the median in milliseconds, as text."""
     return f"{1e3 * statistics.median(seconds):.2f}"

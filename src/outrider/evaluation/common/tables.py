@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one table that a benchmark prints; what its columns mean is in `legends`."""
+"""The table that a benchmark prints; `legends` explains its columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from outrider.core.files.terminal import make_console
 
 
 def results_table(title: str, *headings: str, rows: Iterable[Iterable[str]] = ()) -> Table:
-    """Returns a table: names align on the left, figures on the right. No width cuts a word."""
+    """Returns a table: the first column is aligned left, the others right. Long words wrap uncut."""
     table = Table(
         title=title,
         title_justify="left",
@@ -37,7 +37,7 @@ def print_results(table: Table, *notes: str) -> None:
 
 
 def in_words(name: str) -> str:
-    """A figure's name as it is in JSON, as words: `recall_p99_ms` is "recall p99, ms"."""
+    """Return a figure's name in JSON as words: `recall_p99_ms` is "recall p99, ms"."""
     words = name.split("_")
     if words[-1] in ("ms", "s", "mb", "bytes"):
         return f"{' '.join(words[:-1])}, {words[-1]}"
@@ -45,17 +45,17 @@ def in_words(name: str) -> str:
 
 
 def interval_text(interval: tuple[float, float] | None, form: str = ".2f") -> str:
-    """Both ends of an interval, each in a format; a dash for none."""
+    """Return both ends of an interval in a format; a dash for None."""
     return "-" if interval is None else f"{interval[0]:{form}} to {interval[1]:{form}}"
 
 
 def optional(value: float | None, form: str) -> str:
-    """A figure in a format; a dash for none."""
+    """Return a figure in a format; a dash for None."""
     return "-" if value is None else f"{value:{form}}"
 
 
 def figure_text(value: object) -> str:
-    """A figure, and those that belong together with commas between."""
+    """Return a figure as text; figures that belong together are separated by commas."""
     if isinstance(value, (list, tuple)):
         return ", ".join(map(figure_text, value))
     return f"{value:.3g}" if isinstance(value, float) else str(value)

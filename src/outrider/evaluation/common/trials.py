@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs trials that use ROS in a process of their own, which does not outlive this one."""
+"""Runs trials that use ROS in a separate process, which does not outlive this one."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from outrider.runtime.common.ending_signals import belonging_to_this_process, st
 from outrider.runtime.processes.ros_env import ros_environment
 
 POLL_S = 0.1
-# For the orderly end of the trials and of every process that they started.
+# For the trials, and every process that they started, to end in order.
 END_S = 30.0
 
 
 def run_trials(module: str, *arguments: str) -> int:
-    """The exit status of `python -m module`; its output is this one's.
+    """Run `python -m module` with this process's output; return its exit status.
 
     A signal that asks this process to end is passed on, waited for, and raised as KeyboardInterrupt. The
     trials have a session of their own, so that Ctrl-C reaches them once and in order.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`outrider bench decoding`: every strategy under the conditions of the papers, on the virtual clock.
 
-Synthetic texts have the paper's acceptance length, and exits that predict as often as its cache hits: a
-pre-draft that is not begun in time counts as a miss too. Replayed ones are those of the shipped pair. Beside
-each figure stand the paper's own formula and the speed that it measured.
+Synthetic texts have the paper's acceptance length, and exits that predict as often as its cache hits; a
+pre-draft that is not begun in time counts as a miss too. Replayed texts are those of the shipped pair. The
+paper's own formula and the speed that it measured are printed for comparison.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ def bench_decoding(
     drafters: str = MODEL,
     round_trips_ms: Sequence[float] = (),
 ) -> dict[str, Any]:
-    """Measure, print a table, write JSON and pictures. `drafters` are those of the replayed texts.
+    """Measure, print a table, write JSON and plots. `drafters` are those of the replayed texts.
 
-    Each regime is also measured at each of `round_trips_ms`, as the network alone changes. Raises ConfigError
-    for an unknown regime or for pictures without matplotlib, ModelError without models.
+    Each regime is also measured at each of `round_trips_ms`; only the network changes. Raises ConfigError
+    for an unknown regime, or for plots without matplotlib, ModelError without models.
     """
     if texts < 1 or seed < 0:
         raise ConfigError("texts must be at least 1 and seed at least 0")
@@ -79,7 +79,7 @@ def bench_decoding(
     pair = pair or load_pair(models)
     result: dict[str, Any] = {"texts": texts, "seed": seed, "drafters": sources}
     result |= measure_all(regimes, pair, texts, seed, sources)
-    write_figures(json_file, result)  # what follows takes long and should it fail, this is not lost
+    write_figures(json_file, result)  # kept even if what follows, which takes long, fails
     if plots is not None:
         result["timelines"] = draw_all(plots, regimes, result, seed)
     if round_trips_ms:
@@ -102,10 +102,10 @@ def bench_policy(
     json_file: Path | None = None,
     pair: Pair | None = None,
 ) -> dict[str, Any]:
-    """The adaptive policy without some mechanisms, under the file's regimes or `number` random ones.
+    """Measure the policy without some mechanisms, under the file's regimes or `number` random ones.
 
-    `variant`: one of `regimes.VARIANTS`. Raises ConfigError for unknown names or what does not go together,
-    ModelError without models.
+    `variant`: one of `regimes.VARIANTS`. Raises ConfigError for unknown names or options that do not go
+    together, ModelError without models.
     """
     if texts < 1 or seed < 0:
         raise ConfigError("texts must be at least 1 and seed at least 0")
@@ -121,7 +121,7 @@ def bench_policy(
 def measure_all(
     regimes: Mapping[str, Regime], pair: Pair, texts: int, seed: int, drafters: Sequence[str] = (MODEL,)
 ) -> dict[str, Any]:
-    """Each regime with synthetic and with replayed texts, printed as one table."""
+    """Measure each regime with synthetic and with replayed texts; print one table."""
     shipped = replayed(pair)
     frames = replayed_requests(REPLAYED_FRAMES, seed)
     requests = synthetic_requests(texts)
@@ -142,8 +142,11 @@ def measure_all(
 
 @dataclass(frozen=True)
 class Bound:
-    """What no schedule that ends its verifications exceeds on the synthetic texts, over `ar` and as a share
-    of the limit; what share of it `outrider` and the best of the papers' strategies reach."""
+    """The bound on all schedules that finish their verifications, on the synthetic texts.
+
+    It is a speed over `ar`, and a share of the limit. `outrider` and `best_of_papers` are the shares of it
+    that these strategies reach.
+    """
 
     speedup_vs_ar: float
     fraction_of_limit: float
@@ -152,7 +155,7 @@ class Bound:
 
 
 def bound_figures(tokens_per_s: float, limit_tokens_per_s: float, figures: Mapping[str, Figures]) -> Bound:
-    """Returns a bound beside what strategies reach of it."""
+    """Return a bound, with the shares of it that strategies reach."""
     shares = {strategy: row.tokens_per_s / tokens_per_s for strategy, row in figures.items()}
     papers = max(share for strategy, share in shares.items() if strategy not in ("ar", "outrider"))
     speedup, fraction = tokens_per_s / figures["ar"].tokens_per_s, tokens_per_s / limit_tokens_per_s
@@ -162,7 +165,7 @@ def bound_figures(tokens_per_s: float, limit_tokens_per_s: float, figures: Mappi
 def draw_all(
     folder: Path, regimes: Mapping[str, Regime], result: Mapping[str, Any], seed: int
 ) -> dict[str, Any]:
-    """Draws the measured speeds of each regime, and one text of it as a timeline; returns its events."""
+    """Draw the measured speeds of each regime, and one text of it as a timeline; return the events."""
     timelines = {}
     for name, regime in tracked(regimes.items(), "pictures"):
         measured = {"synthetic": result["regimes"][name], "shipped pair": result["replayed"][name]}
@@ -174,7 +177,7 @@ def draw_all(
 def sweep_round_trips(
     regimes: Mapping[str, Regime], round_trips_ms: Sequence[float], seed: int, folder: Path | None = None
 ) -> dict[str, dict[str, Any]]:
-    """The speed-up of every strategy over the round trip, by regime; drawn where there is a folder."""
+    """Return the speed-up of every strategy over the round trip, by regime; draw it if there is a folder."""
     sweeps = {}
     for name, regime in tracked(regimes.items(), "round trips"):
         speedups = round_trip_speedups(regime, round_trips_ms, seed)
@@ -185,7 +188,7 @@ def sweep_round_trips(
 
 
 def round_trip_speedups(regime: Regime, round_trips_ms: Sequence[float], seed: int) -> dict[str, list[float]]:
-    """The speed-up of every strategy as the network alone changes."""
+    """Return the speed-up of every strategy at each round trip; only the network changes."""
     speedups: dict[str, list[float]] = {strategy: [] for strategy in STRATEGIES}
     for round_trip_ms in round_trips_ms:
         there = regime.at_round_trip(round_trip_ms)
@@ -209,7 +212,7 @@ def draw_run(folder: Path, name: str, regime: Regime, seed: int) -> dict[str, li
 
 @dataclass(frozen=True)
 class Measured:
-    """One regime, with synthetic texts and with the shipped pair's, by strategy."""
+    """The figures of one regime by strategy, with synthetic texts and with the shipped pair's."""
 
     synthetic: Mapping[str, Figures]
     shipped: Mapping[str, Figures]
@@ -217,7 +220,7 @@ class Measured:
 
 
 def print_measured(measured: Mapping[str, Measured]) -> None:
-    """One regime with all its figures, or several by their speeds alone."""
+    """Print one regime with all its figures, or several with their speeds alone."""
     rows = {
         (name, texts): figures
         for name, one in measured.items()
@@ -236,7 +239,7 @@ def _bound_text(name: str, bound: Bound) -> str:
 
 
 def _speeds_table(rows: Mapping[tuple[str, str], Mapping[str, Figures]]) -> Table:
-    """Returns a line for each regime and kind of texts."""
+    """Return a row for each regime and kind of texts."""
     strategies = [strategy for strategy in STRATEGIES if strategy != "ar"]
     headings = ("conditions", "texts", "ar, tokens/s", *strategies, "95 % interval")
     table = results_table("speed over ar", *headings)
@@ -264,7 +267,7 @@ _COLUMNS: Mapping[str, Callable[[Figures], str]] = {
 
 
 def _whole_table(rows: Mapping[tuple[str, str], Mapping[str, Figures]]) -> Table:
-    """Returns a line for each kind of texts and strategy."""
+    """Return a row for each kind of texts and strategy."""
     table = results_table(next(iter(rows))[0], "texts", "strategy", *_COLUMNS)
     for (_, texts), figures in rows.items():
         table.add_section()

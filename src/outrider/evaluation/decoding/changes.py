@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider bench decoding --changes`: no slower than `ar`, soon after link, server, drafts or exits change.
+"""`outrider bench decoding --changes`: checks that `outrider` is no slower than `ar` after a change.
 
-One session writes a text under each condition, in an order drawn by the seed, with the usual one between any
-two. What it has learnt goes with it from text to text.
+Link, server, drafts or exits change. One session writes a text under each condition, in an order drawn by
+the seed, with the usual condition between any two. It keeps what it has learnt from text to text.
 """
 
 from __future__ import annotations
@@ -46,20 +46,23 @@ EXITS = 4
 TEXT_TOKENS = 300
 DEADLINE_S = 1e6
 SETTLED, WINDOW = 60, 40
-"""In steps: the time after a change that does not count, and that in which the speed is measured."""
+"""Steps after a change that do not count, and steps of a window in which the speed is measured."""
 BOUND = 0.97
-"""The least speed over `ar` that is asked of a settled window."""
+"""The least speed over `ar` that is required of a settled window."""
 FULL = "full"
-"""The name of the engine with all its mechanisms, among those of mechanisms that were switched off."""
+"""The name of the engine with all its mechanisms, among engines with one switched off."""
 MAX_SESSIONS = 1000
 
 Commits = list[tuple[float, int]]
-"""Of one text: when how many of its tokens were verified, in seconds since the text began."""
+"""For one text, pairs of seconds since it began and the number of tokens verified then."""
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """Times are in steps of the server as it is at first."""
+    """The conditions of a text. Times are in steps of the usual server.
+
+    `cloud_draft` and `exit` are in steps of the current server.
+    """
 
     round_trip: float = 0.3
     agreement: float = 0.8
@@ -110,7 +113,7 @@ BACK = "back to the usual"
 
 
 class ChangingPair:
-    """A target and a draft that are as right as the conditions say that hold `now`."""
+    """A target and a draft that are right as often as the conditions `now` say."""
 
     def __init__(self) -> None:
         self.now = USUAL
@@ -132,7 +135,7 @@ def _right(place: Place) -> int:
 
 
 def _choice(place: Place, lot: int, chance: float) -> int:
-    """The target's choice with that chance, else another."""
+    """Return the target's choice with probability `chance`, else another token."""
     is_right = (place.digest // (NUM_CHOICES * 7**lot)) % 1000 < 1000 * chance
     return _right(place) if is_right else (_right(place) + 1) % NUM_CHOICES
 
@@ -146,7 +149,7 @@ def write_session(
 ) -> list[Commits]:
     """Return the commits of a session's texts, one under each of the conditions in turn.
 
-    `name` makes the texts others. `cloud_drafts`: whether the draft stands beside the target too.
+    `name` selects other texts. `cloud_drafts`: whether the draft runs in the cloud, too.
     """
     pair = ChangingPair()
     config = DecodingConfig(strategy, silence_s=1e4, tuning=tuning)
@@ -173,9 +176,9 @@ def _write(decoder: VirtualDecoder, request: DecodeRequest) -> Commits:
 
 
 def window_speeds(commits: Commits, step_s: float, after: int) -> list[float]:
-    """Return the tokens a step of windows that begin with a commit, `after` steps from the first or later.
+    """Return the tokens per step of windows that begin with a commit, from `after` steps after the first on.
 
-    `ar` writes one token a step.
+    `ar` writes one token per step.
     """
     begin_s, end_s = commits[0][0] + after * step_s, commits[-1][0]
     starts = [at_s for at_s, _ in commits if begin_s <= at_s <= end_s - WINDOW * step_s]
@@ -187,8 +190,11 @@ def window_speeds(commits: Commits, step_s: float, after: int) -> list[float]:
 
 @dataclass(frozen=True)
 class ThroughChange:
-    """Under one condition: the slowest window of all sessions and the median of each session's slowest, the
-    share of windows below BOUND, and the slowest window that begins with the change. Speeds over `ar`.
+    """Speeds over `ar` under one condition.
+
+    `slowest`: the slowest settled window of all sessions. `median`: the median of each session's slowest.
+    `share_below`: the share of settled windows below BOUND. `at_change`: the slowest of all windows,
+    settled or not.
     """
 
     slowest: float
@@ -198,7 +204,7 @@ class ThroughChange:
 
 
 def through_change(texts: Sequence[Commits], step_s: float) -> ThroughChange:
-    """Return what texts under one condition reach, of different sessions."""
+    """Return the figures of texts under one condition, from different sessions."""
     settled = [speeds for text in texts if (speeds := window_speeds(text, step_s, SETTLED))]
     every = [speed for speeds in settled for speed in speeds]
     return ThroughChange(
@@ -216,7 +222,7 @@ def measure_changes(
     tuning: AdaptiveTuning = DEFAULT_TUNING,
     changes: Mapping[str, Conditions] = CHANGES,
 ) -> dict[str, ThroughChange]:
-    """Return what `outrider` reaches after each of the changes, and back under the usual conditions."""
+    """Return the figures of `outrider` after each change, and back under the usual conditions."""
     texts: dict[str, list[Commits]] = {name: [] for name in (*changes, BACK)}
     for number in range(sessions):
         order = list(changes)
@@ -236,10 +242,10 @@ def bench_changes(
     json_file: Path | None = None,
     changes: Mapping[str, Conditions] = CHANGES,
 ) -> dict[str, Any]:
-    """Measure with drafts at both ends and of the robot alone; print a table, write JSON as it goes.
+    """Measure with drafts at both ends and of the robot alone; print a table, write JSON meanwhile.
 
-    `ablate`: mechanisms to switch off in turn. `changes`: conditions by name. Raises ConfigError for numbers
-    out of range or another name.
+    `ablate`: mechanisms to switch off in turn. `changes`: conditions by name. Raises ConfigError for
+    numbers out of range or an unknown mechanism.
     """
     if not 1 <= sessions <= MAX_SESSIONS or seed < 0:
         raise ConfigError(f"changes={sessions} must be a number from 1 to {MAX_SESSIONS}, seed at least 0")
@@ -259,7 +265,7 @@ def bench_changes(
 
 
 DRAFTS = {"both ends": True, "robot": False}
-"""Where drafts come from, and whether the cloud makes some."""
+"""Where drafts are made, and whether the cloud makes some."""
 CHANGES_COLUMNS: Mapping[str, Callable[[ThroughChange], str]] = {
     "slowest window": lambda one: f"{one.slowest:.2f}",
     "its median": lambda one: f"{one.median:.2f}",
@@ -269,7 +275,7 @@ CHANGES_COLUMNS: Mapping[str, Callable[[ThroughChange], str]] = {
 
 
 def changes_table(found: Mapping[tuple[str, str], Mapping[str, ThroughChange]]) -> Table:
-    """Return a line for each condition, by engine and place of the drafts."""
+    """Return a row for each condition, by engine and by where drafts are made."""
     table = results_table("windows after a change, over ar", "after", "engine", "drafts", *CHANGES_COLUMNS)
     for (engine, drafts), reached in found.items():
         table.add_section()

@@ -30,21 +30,23 @@ from outrider.wire.codec import frame_bytes
 TEXT_TOKENS = 200
 """As in FSD, section 4."""
 LONGEST_CHUNK = 24
-"""Drafted tokens a verification of the bound; more no draft is right about often enough to matter."""
+"""The most drafts per verification of the bound: more are all right too rarely to matter."""
 DEADLINE_S = 1e6
 SPARSE_BYTES = 190
-"""Of the answer to a rejection where the target has a tail: 32 tokens and 4 draws, some 5 bytes each."""
+"""Bytes of the answer to a rejection if the target has a tail: 32 tokens and 4 draws, some 5 bytes each."""
 _JPEG = b"\xff\xd8"
 
 
 @dataclass(frozen=True)
 class Figures:
-    """One strategy in one regime. Speeds leave out the prompt; None is what does not apply or is not known.
+    """One strategy in one regime.
 
-    `fraction_of_limit` is of tokens per round of `sd` / max(verification, drafts of a round). `formula` is
-    the paper's, at the regime's acceptance and misses; `ratio_to_mended`: to that formula with what it leaves
-    out (`mended_tokens_per_s`); `paper_speedup`: what the paper measured. `speedup_interval`: of 95 %, by a
-    bootstrap over the texts.
+    Speeds leave out the prompt; None is for what is not known or does not apply. `fraction_of_limit`: the
+    speed as a share of the tokens per round of `sd` / max(verification, drafts of a round).
+    `formula_tokens_per_s`: by the paper's formula, at the regime's acceptance and misses.
+    `ratio_to_mended`: the speed over that formula, completed by what it leaves out (`mended_tokens_per_s`).
+    `paper_speedup`: what the paper measured. `speedup_interval`: a 95 % interval by a bootstrap over the
+    texts.
     """
 
     tokens_per_s: float
@@ -64,7 +66,7 @@ class Figures:
 
 
 def synthetic_settings(regime: Regime, seed: int) -> SyntheticSettings:
-    """Those that have the regime's acceptance and exits."""
+    """Return the settings with the regime's acceptance and exits."""
     rate, exits = regime.rate, regime.exits
     confidence = draft_confidence(rate, regime.second_choice, sampled=regime.temperature > 0.0)
     chances: tuple[float, ...] = ()
@@ -74,13 +76,14 @@ def synthetic_settings(regime: Regime, seed: int) -> SyntheticSettings:
 
 
 def synthetic_models(regime: Regime, seed: int) -> Pair:
-    """A made-up pair with the regime's acceptance and exits."""
+    """Return a synthetic pair with the regime's acceptance and exits."""
     return Pair(*synthetic_pair(synthetic_settings(regime, seed)))
 
 
 def schedule_bound(regime: Regime) -> float:
-    """Tokens per second of the best schedule that ends its verifications (`schedule_bound`). It hears their
-    exits at no cost, or at that of asking them always, whichever is more.
+    """Return tokens per second of the best schedule that finishes its verifications (`schedule_bound`).
+
+    The schedule reads exits at no cost, or at the cost of always reading them, whichever is faster.
     """
     made_up = synthetic_settings(regime, seed=0)
     chances, sampled = made_up.exit_agreement, regime.temperature > 0.0
@@ -96,13 +99,13 @@ def schedule_bound(regime: Regime) -> float:
             predicted=predicted,
             exit_fractions=tuple((number + 1) / (len(chances) + 1) for number in range(len(chances))),
         )
-        for heard in (False, True)  # the longer one gives the edge more time to draft
+        for heard in (False, True)  # a longer verification gives the robot more time to draft
     ]
     return max(best_tokens_per_s(one, LONGEST_CHUNK) for one in conditions)
 
 
 def synthetic_requests(texts: int, tokens: int = TEXT_TOKENS) -> list[DecodeRequest]:
-    """Returns requests for made-up texts of so many tokens."""
+    """Returns requests for synthetic texts of `tokens` tokens."""
     return [DecodeRequest(Prompt(f"text {index}", _JPEG), tokens, DEADLINE_S) for index in range(texts)]
 
 
@@ -112,14 +115,18 @@ def replayed_requests(frames: int, seed: int) -> list[DecodeRequest]:
 
 
 def replayed(pair: Pair, prompt_parts: int = 1) -> Pair:
-    """The same texts at any cost one likes, each computed once; the target's prompts in so many parts."""
+    """Return a pair that computes each text once and replays it at any cost.
+
+    The target's prompts come in `prompt_parts` parts.
+    """
     return Pair(ReplayModel(pair.target, prompt_parts), ReplayModel(pair.draft))
 
 
 def size_of(regime: Regime, scheme: AcceptanceScheme) -> Callable[[Frame], int]:
-    """Bytes of a frame on the wire, with the papers' full distributions over the regime's vocabulary.
+    """Return a function that gives a frame's bytes on the wire, with the papers' full distributions.
 
-    The prompt counts nothing. Greedy decoding needs no distributions.
+    Distributions are over the regime's vocabulary; greedy decoding needs none. The prompt counts as 0
+    bytes.
     """
     full_row = regime.vocab_size * regime.bytes_per_probability
 
@@ -145,7 +152,7 @@ def configuration(
     drafters: Sequence[str] = (MODEL,),
     tuning: AdaptiveTuning = DEFAULT_TUNING,
 ) -> DecodingConfig:
-    """The regime's sizes; as many branches are drafted on at a time as the paper's edge could."""
+    """Return the regime's configuration; as many branches are drafted at once as the paper's edge could."""
     return DecodingConfig(
         strategy=strategy,
         num_draft_tokens=regime.num_draft_tokens,
@@ -158,7 +165,7 @@ def configuration(
 
 
 def world_of(regime: Regime, scheme: AcceptanceScheme, seed: int) -> VirtualWorld:
-    """The regime's machines and network; exits stand at the depths of the target's own."""
+    """Return the regime's machines and network; exits are at the depths of the target's own."""
     uplink, downlink = regime.directions()
     return VirtualWorld(size_of(regime, scheme), regime.compute(), uplink, downlink, seed=seed)
 
@@ -171,7 +178,10 @@ def decode_all(
     observer: Observer | None = None,
     cloud_draft: LanguageModel | None = None,
 ) -> list[Decoded]:
-    """Every text with one strategy, one after the other on one clock. `cloud_draft`: beside the target."""
+    """Decode every text with one strategy, one after the other on one clock.
+
+    `cloud_draft` runs in the cloud.
+    """
     draft: LanguageModel | None = pair.draft if config.needs_model else None
     decoder = VirtualDecoder(pair.target, draft, config, world, observer, cloud_draft)
     return [decoder.decode(request) for request in requests]
@@ -182,7 +192,7 @@ def figures_of(
 ) -> Figures:
     """Returns the figures of decoded texts, without an interval.
 
-    `before`: those of `ar` and `sd` on the same texts, where this is not one of them.
+    `before`: the figures of `ar` and `sd` on the same texts, unless this is one of them.
     """
     tokens = sum(len(text.token_ids) for text in texts)
     rounds = [one for text in texts for one in text.rounds]
@@ -226,7 +236,7 @@ def measure_regime(
     seed: int,
     drafters: Sequence[str] = (MODEL,),
 ) -> dict[str, Figures]:
-    """All strategies, `ar` and `sd` first, on the same texts."""
+    """Measure all strategies, `ar` and `sd` first, on the same texts."""
     figures: dict[str, Figures] = {}
     alone: list[Decoded] = []
     for strategy in STRATEGIES:

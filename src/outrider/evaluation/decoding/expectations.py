@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the papers' formulas expect in a regime, as tokens per second."""
+"""The tokens per second that the papers' formulas predict in a regime."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from outrider.evaluation.decoding.regimes import Regime
 
 
 def formula_round_s(regime: Regime, strategy: str, sync_s: float = 0.0) -> float | None:
-    """A round by the formula of the strategy's own paper; None where there is none."""
+    """Return the seconds of a round by the formula of the strategy's own paper; None if there is none."""
     draft_s, verify_s, round_trip_s = regime.draft_s, _verify_s(regime, strategy), regime.round_trip_s
     rate, drafts = regime.rate, regime.num_draft_tokens
     uplink_s = regime.distribution_up_s()
@@ -34,7 +34,7 @@ def formula_round_s(regime: Regime, strategy: str, sync_s: float = 0.0) -> float
 
 
 def formula_tokens_per_s(regime: Regime, strategy: str) -> float | None:
-    """By the paper's formula as it stands; for `ar` one token a step."""
+    """Return tokens per second by the paper's formula as printed; for `ar` one token per step."""
     if strategy == "ar":
         return 1.0 / regime.step_s
     round_s = formula_round_s(regime, strategy)
@@ -42,8 +42,11 @@ def formula_tokens_per_s(regime: Regime, strategy: str) -> float | None:
 
 
 def mended_tokens_per_s(regime: Regime, strategy: str) -> float | None:
-    """By the formula with what it leaves out: FSD's hits wait for unfinished drafts, PicoSpec verifies parts
-    of a batch and has no token of the target's own after drafts that all stand."""
+    """Return tokens per second by the paper's formula, completed by what it leaves out.
+
+    FSD's hits wait for unfinished drafts. PicoSpec verifies parts of a batch, and has no token of the
+    target's own after a fully accepted batch.
+    """
     if strategy == "fsd":
         share = regime.exits.average / (regime.exits.number + 1)
         sync_s = unfinished_drafts_s(regime.draft_s, _verify_s(regime, strategy), share)
@@ -57,12 +60,12 @@ def mended_tokens_per_s(regime: Regime, strategy: str) -> float | None:
 
 
 def _verify_s(regime: Regime, strategy: str) -> float:
-    """A verification, with the time of early exits where the strategy always asks them."""
+    """Return the seconds of a verification, with early exits if the strategy always reads them."""
     return regime.verify_s(heard=STRATEGIES[strategy].hints == "all")
 
 
 def limit_of(regime: Regime, strategy: str, tokens_per_round: float) -> float:
-    """Tokens per second of the slower machine alone, where a round of the regime's drafts yields so many."""
+    """Return tokens per second of the slower machine alone, if a round yields `tokens_per_round`."""
     if strategy == "ar":
         return 1.0 / regime.step_s
     return limit_tokens_per_s(tokens_per_round, regime.draft_s, _verify_s(regime, strategy))

@@ -35,19 +35,20 @@ TOKENS_PER_ROUND = 2.5
 """FSD, Table 1, with 4 drafted."""
 NUM_DRAFT_TOKENS = 4
 ONE_WAY_S = 0.005
-"""From a robot to FSD's server, and back."""
+"""Seconds one way between a robot and FSD's server."""
 FLOOD_TOKENS = 60
 MOSTLY = 0.95
-"""A fleet is served where such a share of its texts is."""
+"""A fleet counts as served if this share of its texts is."""
 _JPEG = b"\xff\xd8"
 
 
 @dataclass(frozen=True)
 class ServingRow:
-    """Robots on one verifier. `text_s`: a text's time; `round_s`: that over the target's passes for it;
-    `first_s`: the time to its first token, `token_s` that of each one after.
+    """The figures of robots on one verifier.
 
-    `prompt_model_s` and `batch_model_s`: how long the model works for a text's prompt, and for the rest.
+    `text_s`: the time of a text; `round_s`: that over the target's passes for it. `first_s`: the time to
+    its first token; `token_s`: that of each later one. `prompt_model_s` and `batch_model_s`: how long the
+    model works for a text's prompt, and for the rest.
     """
 
     robots: int
@@ -63,14 +64,14 @@ class ServingRow:
 
 
 def unpacking(frame: EdgeFrame) -> Callable[[], EdgeFrame]:
-    """What makes of a frame's bytes the frame."""
+    """Return a function that decodes the frame from its bytes."""
     return partial(decode_edge_frame, encode(frame))
 
 
 def real_world(
     compute: ComputeProfile, network: Network, robots: int, batch_s: BatchCost | None = None, seed: int = 0
 ) -> FleetWorld:
-    """Robots with processors and links of their own; the verifier at its real cost, or a fitted one."""
+    """Return robots with their own processors and links; the verifier has its real cost, or a fitted one."""
     limits = CloudLimits(max_sessions=robots)
     return FleetWorld(frame_bytes, compute, network.uplink, batch_s, limits, seed, unpacking=unpacking)
 
@@ -78,12 +79,12 @@ def real_world(
 def texts_of(
     prompts: Sequence[Prompt], first: int, number: int, pause_s: float, tokens: int = 96
 ) -> Iterator[FleetText]:
-    """A robot's texts: `number` of the prompts from the `first` on, around."""
+    """Return a robot's texts: `number` of the prompts from `first` on, cyclically."""
     return (FleetText(prompt, tokens, pause_s) for prompt in islice(cycle(prompts), first, first + number))
 
 
 def _later(texts: Iterator[FleetText], by_s: float) -> Iterator[FleetText]:
-    """The same texts, all of them later."""
+    """Yield the same texts, all of them later by `by_s`."""
     for number, text in enumerate(texts):
         yield text if number else replace(text, pause_s=text.pause_s + by_s)
 
@@ -96,10 +97,10 @@ def run_fleet(
     robots: int,
     pause_s: float,
 ) -> tuple[list[RobotRecord], CloudRecord]:
-    """Together the robots write each prompt's text once, and begin at different times within a pause.
+    """Have the robots write each prompt's text once in all. They begin at different times within a pause.
 
-    No two robots see the same frame. They do not stop at the same instant; prompts that all come at once wait
-    for each other.
+    No two robots see the same frame. Robots do not stop at the same instant, and prompts that come together
+    would wait for each other.
     """
     fleet = Fleet(pair.target, world)
     texts = len(prompts) // robots
@@ -116,7 +117,7 @@ def run_fleet(
 
 
 def row_of(records: Sequence[RobotRecord], cloud: CloudRecord) -> ServingRow:
-    """Speeds are those until the first robot has finished."""
+    """Return the figures of a fleet. Speeds are those until the first robot has finished."""
     end_s = min(record.commits[-1][0] for record in records)
     tokens = [tokens_until(record, end_s) for record in records]
     texts = [text for record in records for text in record.texts]
@@ -146,8 +147,9 @@ def tokens_until(record: RobotRecord, end_s: float) -> int:
 
 @dataclass(frozen=True)
 class BatchCost:
-    """A verifier's time for a batch: so much, and so much for each session in it and each drafted token;
-    or for one of the `prompt_parts` of a prompt.
+    """A verifier's time for a batch, linear in its sessions and tokens.
+
+    Without a verification the batch is one of the `prompt_parts` of a prompt, and takes `part_s`.
     """
 
     base_s: float
@@ -165,7 +167,7 @@ class BatchCost:
 
 
 def server_s(size: int) -> float:
-    """FSD's server by the sequences in a batch, between its rows by straight lines."""
+    """Return the seconds of FSD's server for a batch of sequences, interpolated linearly."""
     if size == 0:
         return 0.0
     sizes = sorted(SERVER_MS)
@@ -178,8 +180,9 @@ def server_s(size: int) -> float:
 
 
 def published_server(jobs: Sequence[CloudJob], draft_share: float = 0.0) -> float:
-    """What FSD's server takes for a batch; prompts are free. `draft_share`: what a token of a draft beside
-    the target takes, of a forward of as many sequences.
+    """Return the seconds of FSD's server for a batch; prompts are free.
+
+    `draft_share`: the time of a draft token in the cloud, as a share of a forward of as many sequences.
     """
     drafts = sum(isinstance(job, CloudDraft) for job in jobs)
     verifications = sum(isinstance(job, Verify) and job.needs_forward for job in jobs)
@@ -187,8 +190,10 @@ def published_server(jobs: Sequence[CloudJob], draft_share: float = 0.0) -> floa
 
 
 class Batching(NamedTuple):
-    """How a verifier makes up its batches: it waits for so many frames, takes so many tokens of all robots at
-    most (None: their shares of all), and leaves a robot that is ready out of so many.
+    """How a verifier forms its batches.
+
+    It waits for `fill` frames, takes at most `most_tokens` of all robots (None: the sum of their shares),
+    and leaves a robot that is ready out of at most `most_left_out` batches.
     """
 
     fill: int = 1
@@ -197,13 +202,13 @@ class Batching(NamedTuple):
 
 
 def published_pair(seed: int) -> Pair:
-    """A made-up pair with the acceptance of FSD's Table 1."""
+    """Return a synthetic pair with the acceptance of FSD's Table 1."""
     rate = acceptance_rate(TOKENS_PER_ROUND, NUM_DRAFT_TOKENS)
     return Pair(*synthetic_pair(SyntheticSettings(seed, draft_confidence(rate, 0.5, sampled=False))))
 
 
 def prompts_of(robot: int, texts: int) -> list[Prompt]:
-    """A robot's own prompts."""
+    """Return a robot's own prompts."""
     return [Prompt(f"robot {robot} text {index}", _JPEG) for index in range(texts)]
 
 
@@ -216,9 +221,10 @@ def published_fleet(
     seed: int = 0,
     cloud_share: float | None = None,
 ) -> list[RobotRecord]:
-    """Robots with Jetsons on FSD's server, 5 ms away each way; both sides have `config`'s tuning.
+    """Run robots with Jetsons on FSD's server, 5 ms away each way; both sides have `config`'s tuning.
 
-    `cloud_share`: what a token of the same draft beside the target takes, of a forward; None without one.
+    `cloud_share`: the time of a token of the same draft in the cloud, as a share of a forward; None without
+    one.
     """
     rows = batching.most_tokens or max(2, CloudLimits().shared_tokens * robots)
     pair = published_pair(seed)
@@ -248,9 +254,10 @@ def published_fleet(
 
 @dataclass(frozen=True)
 class Served:
-    """What a fleet on FSD's server got. By a speed that each robot needs, in tokens/s: `kept`, the share of
-    the texts that were written at that speed, and `goodput`, tokens/s of these texts from the first robot's
-    start to the last one's end.
+    """What a fleet on FSD's server achieved, by the speed that each robot needs, in tokens/s.
+
+    `kept`: the share of the texts that were written at that speed. `goodput`: tokens/s of these texts, from
+    the first robot's start to the last one's end.
     """
 
     robots: int
@@ -260,7 +267,7 @@ class Served:
 
 
 def served(records: Sequence[RobotRecord], needed: Sequence[float]) -> Served:
-    """`tokens_per_s` are those until the first robot has finished."""
+    """Return what a fleet achieved; `tokens_per_s` is that until the first robot has finished."""
     first_s, last_s = (end(record.commits[-1][0] for record in records) for end in (min, max))
     texts = [
         (len(text), len(text) / took_s)
@@ -276,5 +283,5 @@ def served(records: Sequence[RobotRecord], needed: Sequence[float]) -> Served:
 
 
 def capacity(fleets: Iterable[Served], needed: float) -> int:
-    """The most robots of which all but a few have their texts at the needed speed; 0: of no fleet."""
+    """Return the size of the largest fleet that is served at the needed speed; 0 if none is."""
     return max((fleet.robots for fleet in fleets if fleet.kept[needed] >= MOSTLY), default=0)

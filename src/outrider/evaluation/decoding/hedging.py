@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider bench hedging`: one verifier over one link against two over links of their own, on the clock.
+"""`outrider bench hedging`: one verifier over one link against two over their own, on the virtual clock.
 
 Links lose all frames in bursts, independently of each other; in the last rows verifiers are killed in turn.
 """
@@ -42,9 +42,9 @@ BURSTS: Mapping[str, tuple[float, float]] = {
     "none": (0.0, float("inf")),
 }
 TEXT_TOKENS, LINE_TOKENS = 24, 6
-"""A step's text, and the first line of it, by which the robot moves."""
+"""The tokens of a step's text, and of its first line, by which the robot moves."""
 KILLS, KILL_EVERY_S, DOWN_S = 100, 2.5, 1.5
-"""Kills come up to a second later than regularly, and so never while the other verifier is down."""
+"""Kills come up to a second after their regular times, so never while the other verifier is down."""
 MAX_TEXTS = 100_000
 WORK = ("verify", "step")
 STRATEGY = "outrider"
@@ -52,8 +52,9 @@ STRATEGY = "outrider"
 
 @dataclass(frozen=True)
 class Written:
-    """What texts took. `line_s`: to the verified first line of each, sorted; `stand_s`: the longest wait for
-    verified tokens. Work in the target's seconds.
+    """The cost of texts. `line_s`: seconds to the verified first line of each, sorted.
+
+    `stand_s`: the longest wait for verified tokens. `work_s`: the target's working time.
     """
 
     line_s: Sequence[float]
@@ -65,7 +66,7 @@ class Written:
     tokens: Sequence[tuple[int, ...]]
 
     def percentile_ms(self, share: float) -> float:
-        """Return the time to a verified first line that this share of the texts takes at most."""
+        """Return the time within which this share of the texts has a verified first line."""
         return 1e3 * self.line_s[min(len(self.line_s) - 1, int(share * len(self.line_s)))]
 
 
@@ -88,7 +89,7 @@ class HedgedFigures:
 
 
 def write_texts(pair: Pair, regime: Regime, worlds: Sequence[VirtualWorld], texts: int) -> Written:
-    """Write so many texts one after the other on one clock, and more until the last outage is over."""
+    """Write `texts` texts one after the other on one clock, and more until the last outage is over."""
     config = replace(configuration(regime, STRATEGY), silence_s=2.0)
     work_s, prompts = 0.0, 0
 
@@ -130,7 +131,7 @@ def _line_s(commits: Sequence[tuple[float, int]]) -> float:
 
 
 def compare(one: Written, two: Written) -> HedgedFigures:
-    """Return the figures over one link and over two; work, prompts and bytes are compared per text."""
+    """Return the figures of one verifier against two; work, prompts and bytes are compared per text."""
     share = len(one.line_s) / len(two.line_s)
     p99, hedged = one.percentile_ms(0.99), two.percentile_ms(0.99)
     return HedgedFigures(
@@ -150,7 +151,10 @@ def compare(one: Written, two: Written) -> HedgedFigures:
 
 
 def bursty(world: VirtualWorld, bursts: tuple[float, float]) -> VirtualWorld:
-    """Return the world with bursts in both directions of its link: their mean length and distance, in s."""
+    """Return the world with bursts on both directions of its link.
+
+    `bursts` are their mean length and distance in seconds.
+    """
 
     def broken(link: LinkProfile) -> LinkProfile:
         return replace(link, burst_s=bursts[0], burst_every_s=bursts[1])
@@ -159,7 +163,7 @@ def bursty(world: VirtualWorld, bursts: tuple[float, float]) -> VirtualWorld:
 
 
 def killed(worlds: Sequence[VirtualWorld], kills: int, seed: int) -> list[VirtualWorld]:
-    """Return the worlds with so many kills of their verifiers in all, in turn, each down for DOWN_S."""
+    """Return the worlds with `kills` kills of their verifiers in all, in turn, each down for DOWN_S."""
     rng = random.Random(f"kills/{seed}")
     starts_s = [KILL_EVERY_S * (number + 1) + rng.random() for number in range(kills)]
     ends = [Outage(start_s, start_s + DOWN_S, verifier_restarts=True) for start_s in starts_s]
@@ -167,14 +171,14 @@ def killed(worlds: Sequence[VirtualWorld], kills: int, seed: int) -> list[Virtua
 
 
 def measure_hedging(regime: Regime, name: str, texts: int, seed: int) -> HedgedFigures:
-    """Return what a second verifier brings under one kind of bursts."""
+    """Return what a second verifier gains under one kind of bursts."""
     pair = synthetic_models(regime, seed)
     world = bursty(world_of(regime, configuration(regime, STRATEGY).scheme, seed), BURSTS[name])
     return compare(write_texts(pair, regime, [world], texts), write_texts(pair, regime, [world] * 2, texts))
 
 
 def measure_kills(regime: Regime, texts: int, seed: int, kills: int) -> HedgedFigures:
-    """Return what a second verifier brings where verifiers are killed; one alone is killed as often."""
+    """Return what a second verifier gains if verifiers are killed; a single one is killed as often."""
     pair = synthetic_models(regime, seed)
     world = world_of(regime, configuration(regime, STRATEGY).scheme, seed)
     one, two = killed([world], kills, seed), killed([world] * 2, kills, seed)
@@ -182,7 +186,7 @@ def measure_kills(regime: Regime, texts: int, seed: int, kills: int) -> HedgedFi
 
 
 def bench_hedging(texts: int = 1000, seed: int = 0, json_file: Path | None = None) -> dict[str, Any]:
-    """Measure under each of REGIMES and BURSTS, and through kills; print a table, write JSON as it goes.
+    """Measure under each of REGIMES and BURSTS, and through kills; print a table, write JSON meanwhile.
 
     Raises ConfigError for numbers out of range.
     """
@@ -220,6 +224,6 @@ COLUMNS: Mapping[str, Callable[[HedgedFigures], str]] = {
 
 
 def hedging_table(found: Mapping[tuple[str, str], HedgedFigures]) -> Table:
-    """Return a line for each condition."""
+    """Return a row for each condition."""
     rows = ((*names, *(text(one) for text in COLUMNS.values())) for names, one in found.items())
     return results_table("one verifier and two", "link", "losses", *COLUMNS, rows=rows)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The shipped pair over real sockets: a verifier in another process, models paced and the link emulated.
 
-The same texts are decoded on the virtual clock too, whose order of the strategies is to hold in real time.
+The same texts are decoded on the virtual clock too, to compare the order of the strategies.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from outrider.wire.emulator import EmulatedLink
 TEXT_S = 600.0
 FRAMES = 3
 ALIKE = 0.05
-"""Strategies whose speeds on the clock differ by less, of the faster one, have no order there."""
+"""Strategies whose speeds on the clock differ by less, as a share of the faster, have no order there."""
 HEADINGS = (
     *("conditions", "strategy", "tokens/s", "over ar", "on the clock", "tokens a round"),
     *("bytes up, down", "late"),
@@ -39,10 +39,10 @@ HEADINGS = (
 
 @dataclass(frozen=True)
 class LiveFigures:
-    """One strategy over sockets. The speed is that between the first verified tokens and the last.
+    """One strategy over sockets. The speed is that from the first verified tokens to the last.
 
-    `clock_tokens_per_s`: that of the same texts on the virtual clock. `late_share`: how much of the time the
-    edge's machine was too slow for the draft it stood for.
+    `clock_tokens_per_s`: the speed of the same texts on the virtual clock. `late_share`: the share of the
+    time for which the robot's machine was too slow for the draft model that it simulates.
     """
 
     tokens_per_s: float
@@ -63,7 +63,7 @@ class Stopwatch:
         self._last: Verified | None = None
 
     def on_verified(self, verified: Verified) -> None:
-        """Counts the tokens that have become final."""
+        """Counts the tokens that have become final, but for the first ones of a text."""
         if self._first is None:
             self._first = verified
         else:
@@ -106,7 +106,7 @@ def measure_live(
 
 
 def _on_the_clock(regime: Regime, strategy: str, pair: Pair, prompts: Sequence[Prompt]) -> float:
-    """Tokens a second of the same texts on the virtual clock."""
+    """Return the tokens per second of the same texts on the virtual clock."""
     config = configuration(regime, strategy)
     draft = pair.draft if config.needs_model else None
     world = world_of(regime, config.scheme, seed=0)
@@ -116,7 +116,7 @@ def _on_the_clock(regime: Regime, strategy: str, pair: Pair, prompts: Sequence[P
 def _decoded(
     decoder: PacedDecoder | VirtualDecoder, prompts: Sequence[Prompt]
 ) -> tuple[float, list[Decoded]]:
-    """All texts, and their tokens a second."""
+    """Decode all texts; return their tokens per second, and the texts."""
     watch, texts = Stopwatch(), []
     for prompt in prompts:
         texts.append(decoder.decode(DecodeRequest(prompt, deadline_s=TEXT_S), watch.on_verified))
@@ -125,9 +125,9 @@ def _decoded(
 
 
 def in_order(rows: Mapping[str, LiveFigures]) -> tuple[int, int]:
-    """How many pairs of strategies are in the clock's order in real time, of how many that are in one there.
+    """Return how many pairs of strategies keep their order on the clock in real time, and of how many.
 
-    Those less than `ALIKE` apart on the clock have none.
+    Pairs less than `ALIKE` apart on the clock have no order there.
     """
     pairs = [
         (one, other) if one.clock_tokens_per_s > other.clock_tokens_per_s else (other, one)
@@ -142,7 +142,7 @@ def in_order(rows: Mapping[str, LiveFigures]) -> tuple[int, int]:
 
 
 def paced_service(regime_name: str, models: Path | None) -> PacedService:
-    """The real target at the regime's pace."""
+    """Return the real target at the regime's pace."""
     compute = load_regimes([regime_name])[regime_name].compute()
     return PacedService(load_pair(models).target, compute)
 
@@ -150,7 +150,7 @@ def paced_service(regime_name: str, models: Path | None) -> PacedService:
 def bench_live(
     names: Sequence[str], seed: int, models: Path | None, json_file: Path | None
 ) -> dict[str, Any]:
-    """Every strategy in every regime in real time; prints a table and writes JSON.
+    """Measure every strategy in every regime in real time; print a table, write JSON.
 
     Raises ConfigError for an unknown regime, ModelError without models.
     """

@@ -38,7 +38,7 @@ REPLAYED_FRAMES = 10
 FLEET_ROBOTS = (4, 16)
 FLEET_TOKENS = 60
 CLOUD_SHARE = 0.1
-"""What a token of the draft beside the target takes, of a step, where drafts are made at both ends."""
+"""The time of a draft token in the cloud, as a share of a step, where drafts are made at both ends."""
 ALTERNATIVES = tuple(name for name in STRATEGIES if name != STRATEGY)
 ABLATION_COLUMNS = {
     "mean": "geometric_mean",
@@ -49,7 +49,7 @@ ABLATION_COLUMNS = {
     "median vs best": "median_vs_best",
     "10th pct. vs best": "tenth_percentile_vs_best",
 }
-"""Headings and the fields of `Ablation` below them."""
+"""The headings, and the fields of `Ablation` that they show."""
 
 Condition = Callable[[str, AdaptiveTuning], float]
 """Measures the tokens per second of a strategy with a tuning."""
@@ -64,8 +64,10 @@ def regime_speed(
     tuning: AdaptiveTuning,
     cloud_share: float | None = None,
 ) -> float:
-    """Tokens per second under one regime. `cloud_share`: what a token of the same draft beside the target
-    takes, of a step; None where no draft stands there.
+    """Return tokens per second under one regime.
+
+    `cloud_share`: the time of a token of the same draft in the cloud, as a share of a step; None without
+    one.
     """
     config = configuration(regime, strategy, tuning=tuning)
     world, cloud = world_of(regime, config.scheme, seed), None
@@ -77,7 +79,7 @@ def regime_speed(
 
 
 def fleet_speed(robots: int, seed: int, strategy: str, tuning: AdaptiveTuning) -> float:
-    """Tokens per second of robots on the published server, until the first has finished."""
+    """Return tokens per second of robots on the published server, until the first has finished."""
     config = DecodingConfig(strategy, num_draft_tokens=NUM_DRAFT_TOKENS, tuning=tuning)
     records = published_fleet(config, robots, FLEET_TOKENS, 2, Batching(), seed)
     end_s = min(record.commits[-1][0] for record in records)
@@ -85,8 +87,9 @@ def fleet_speed(robots: int, seed: int, strategy: str, tuning: AdaptiveTuning) -
 
 
 def synthetic_conditions(regimes: Mapping[str, Regime], texts: int, seed: int) -> dict[str, Condition]:
-    """Returns what measures the speed under each regime on synthetic texts, with drafts of the robot and with
-    drafts at both ends.
+    """Return measurements of the speed under each regime on synthetic texts.
+
+    Each is made with drafts of the robot, and with drafts at both ends.
     """
     requests = synthetic_requests(texts)
     conditions: dict[str, Condition] = {}
@@ -101,7 +104,7 @@ def synthetic_conditions(regimes: Mapping[str, Regime], texts: int, seed: int) -
 
 
 def replayed_conditions(regimes: Mapping[str, Regime], pair: Pair, seed: int) -> dict[str, Condition]:
-    """The shipped pair's own texts, which are computed once."""
+    """Return such measurements on the shipped pair's own texts, which are computed once."""
     shipped = replayed(pair)
     frames = replayed_requests(REPLAYED_FRAMES, seed)
     return {
@@ -112,10 +115,10 @@ def replayed_conditions(regimes: Mapping[str, Regime], pair: Pair, seed: int) ->
 
 @dataclass(frozen=True)
 class Ablation:
-    """What switching one mechanism off changes, as shares: -0.05 where 5 % of the speed is lost.
+    """What switching one mechanism off changes, as shares: -0.05 if 5 % of the speed is lost.
 
-    `changes`: by condition; `geometric_mean`, `median`, `worst`: of those. The others: how that statistic
-    changes of the speeds over `ar`, and of those over the best alternative where it was measured.
+    `changes`: by condition; `geometric_mean`, `median` and `worst` are theirs. The other fields: the change
+    in that statistic of the speeds over `ar`, and of those over the best alternative, if that was measured.
     """
 
     changes: dict[str, float]
@@ -131,7 +134,10 @@ class Ablation:
 def ablation_of(
     full: Mapping[str, float], without: Mapping[str, float], best: Mapping[str, float] | None = None
 ) -> Ablation:
-    """From the speeds over `ar` of the full engine, of the one without and of the best alternative."""
+    """Return the changes from the full engine to the one without a mechanism.
+
+    All speeds are over `ar`; `best` is that of the best alternative.
+    """
     changes = {name: without[name] / full[name] - 1.0 for name in full}
     over_best: tuple[float, ...] = ()
     if best:
@@ -149,7 +155,7 @@ def ablation_of(
 
 
 def spread_change(before: Sequence[float], after: Sequence[float]) -> tuple[float, float]:
-    """How the median and the 10th percentile change, as shares."""
+    """Return how the median and the 10th percentile change, as shares."""
     return (
         statistics.median(after) / statistics.median(before) - 1.0,
         percentile(after, 0.1) / percentile(before, 0.1) - 1.0,
@@ -169,9 +175,10 @@ def bench_ablation(
     json_file: Path | None = None,
     alternatives: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Each mechanism switched off under every condition; prints tables and writes JSON as it goes.
+    """Measure each mechanism switched off under every condition; print tables, write JSON meanwhile.
 
-    `alternatives`: strategies whose best is compared with too. Raises ConfigError for an unknown mechanism.
+    `alternatives`: strategies, the best of which is compared too. Raises ConfigError for an unknown
+    mechanism.
     """
     mechanisms = chosen_mechanisms(names)
     ar = {name: measure("ar", DEFAULT_TUNING) for name, measure in tracked(conditions.items(), "ar")}
@@ -193,14 +200,14 @@ def bench_ablation(
 
 
 def rounded(figures: Any) -> Any:
-    """The same with four decimals: more are noise."""
+    """Return the figures with four decimals: further ones are noise."""
     if isinstance(figures, dict):
         return {name: rounded(figure) for name, figure in figures.items()}
     return round(figures, 4) if isinstance(figures, float) else figures
 
 
 def ablations_table(found: Mapping[str, Ablation]) -> Table:
-    """Returns how the speed changes without each mechanism."""
+    """Returns a table of how the speed changes without each mechanism."""
     table = results_table("change in speed without", "mechanism", *ABLATION_COLUMNS)
     for name, one in found.items():
         figures = [getattr(one, field) for field in ABLATION_COLUMNS.values()]
@@ -211,7 +218,7 @@ def ablations_table(found: Mapping[str, Ablation]) -> Table:
 def all_conditions(
     regimes: Mapping[str, Regime], models: Path | None, pair: Pair | None, texts: int, seed: int
 ) -> dict[str, Condition]:
-    """Regimes with synthetic texts and with the shipped pair's, and fleets. Raises ModelError."""
+    """Return the regimes with synthetic texts and with the shipped pair's, and fleets. Raises ModelError."""
     shipped = pair or load_pair(models)
     return {
         **synthetic_conditions(regimes, texts, seed),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sizes of the papers' models, and what follows from them: the cost of a full head and of a draft."""
+"""The sizes of the papers' models, and the costs that follow: of a full output head and of a draft."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 class TargetSize:
     """Widths of a target's layers, from its published configuration.
 
-    `billions`: parameters of the language model. `queries` and `keys`: widths of the projections. `matrices`:
-    those of the feed-forward part, 3 where it is gated. `eagle`: the row of `EAGLE` nearest in size.
+    `billions`: parameters of the language model. `queries` and `keys`: widths of the projections.
+    `matrices`: number of feed-forward matrices, 3 if gated. `eagle`: the row of `EAGLE` nearest in size.
     """
 
     billions: float
@@ -31,7 +31,7 @@ class TargetSize:
 
     @property
     def full_head_share(self) -> float:
-        """What an output layer over the whole vocabulary takes, of a layer: both read their weights once."""
+        """The time of an output layer over the whole vocabulary, in layers: both read their weights once."""
         return self.hidden * self.vocabulary / self.layer_parameters
 
 
@@ -59,7 +59,7 @@ DRAFT_BILLIONS = {
 
 @dataclass(frozen=True)
 class Published:
-    """Speed over autoregressive decoding and tokens a round, as a paper prints them."""
+    """Speed over autoregressive decoding and tokens per round, as a paper prints them."""
 
     speedup: float
     tokens_per_round: float
@@ -70,10 +70,12 @@ EAGLE = {
     "Vicuna 13B": (Published(5.51, 6.62), Published(4.65, 5.67)),
     "LLaMA-Instruct 3.3 70B": (Published(4.12, 5.88), Published(3.95, 5.66)),
 }
-"""EAGLE-3 (arXiv 2503.01840), Table 1, means of five tasks at temperature 0 and 1. A trained head drafts a
-tree beside the target; its acceptance is that of its own texts, not of ours."""
+"""EAGLE-3 (arXiv 2503.01840), Table 1: means of five tasks at temperature 0 and 1.
+
+A trained head drafts a tree at the target; its acceptance is that of its own texts, not of ours.
+"""
 
 
 def eagle_of(target: str, sampled: bool) -> Published:
-    """What EAGLE-3 prints for the target nearest in size."""
+    """Return what EAGLE-3 prints for the target nearest in size."""
     return EAGLE[TARGETS[target].eagle][sampled]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the engine itself costs: rounds over ZeroMQ on loopback with models that take next to no time."""
+"""The engine's own cost: rounds over ZeroMQ on loopback, with models that take next to no time."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from outrider.runtime.wiring.verifier_process import verifier_process
 
 SETTINGS = SyntheticSettings(confidence=0.75, exit_agreement=(0.4, 0.6, 0.8))
 WAITING = ("sd", "dssd", "fsd")
-"""Strategies of which each round is drafts, then a verification: what is left of it is the engine's.
+"""Strategies whose rounds are drafts, then a verification: the rest of such a round is the engine's.
 
-A verdict that comes amid a pre-draft as short as these (`fsd`) waits for it, and that is not taken off. Of
-the others the two run at once, so no more is taken off than the longer of them: the engine's is at most what
-is left.
+A verdict that comes during a pre-draft as short as these (`fsd`) waits for it; that time is not subtracted.
+In the other strategies drafts and verification overlap, so only the longer of the two is subtracted: the
+engine takes at most the rest.
 """
 TEXT_TOKENS = 200
 SAMPLED = 1.0
@@ -32,8 +32,10 @@ TEXT_S = 600.0
 
 @dataclass(frozen=True)
 class Overhead:
-    """Of a strategy's rounds: milliseconds beside the models' own (`WAITING`), and processor milliseconds at
-    the edge, its made-up draft model included."""
+    """The engine's share of a strategy's rounds, in milliseconds, without the models' time (`WAITING`).
+
+    `edge_cpu_ms`: processor milliseconds per round at the edge, its synthetic draft model included.
+    """
 
     strategy: str
     rounds: int
@@ -43,7 +45,10 @@ class Overhead:
 
 
 def round_overheads_ms(text: Decoded, waits: bool) -> list[float]:
-    """Of each round but the first, which begins with the prompt: its length but for the models'."""
+    """Return, for each round but the first, its length in ms without the models' time.
+
+    The first round begins with the prompt.
+    """
     models_s = sum if waits else max
     return [
         (one.finished_s - one.started_s - models_s((one.draft_s, one.verify_s))) * 1e3
@@ -52,7 +57,7 @@ def round_overheads_ms(text: Decoded, waits: bool) -> list[float]:
 
 
 def measure_overhead(endpoint: str, strategy: str, texts: int, temperature: float = 0.0) -> Overhead:
-    """Decode some texts over a running verifier."""
+    """Decode some texts over a running verifier; return the overhead."""
     cpu_s = time.process_time()
     decoded = _decode(endpoint, strategy, texts, temperature)
     cpu_s = time.process_time() - cpu_s
@@ -78,12 +83,12 @@ def _decode(endpoint: str, strategy: str, texts: int, temperature: float = 0.0) 
 
 
 def synthetic_service() -> VerifierService:
-    """The made-up target, which takes next to no time."""
+    """Return a verifier of the synthetic target, which takes next to no time."""
     return VerifierService(synthetic_pair(SETTINGS)[0])
 
 
 def bench_overhead(texts: int = 5) -> dict[str, Any]:
-    """Returns the measured figures, for the JSON file."""
+    """Return the measured figures, for the JSON file."""
     started_s = time.monotonic()
     with verifier_process(synthetic_service) as endpoint:
         rows = {

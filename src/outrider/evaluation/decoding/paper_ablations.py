@@ -37,7 +37,7 @@ CLOUD_ORDERS = ("confidence", "fifo")
 
 
 def one_frame_at_a_time(world: VirtualWorld, regime: Regime) -> VirtualWorld:
-    """The cloud sends frame after frame, each taking the whole one-way time: section 3, step 3."""
+    """Return a world in which each frame of the cloud takes the whole one-way time: section 3, step 3."""
     downlink = LinkProfile(bytes_per_s=1e3 / regime.one_way_down_ms)
     return replace(world, frame_bytes=lambda frame: 1, downlink=downlink)
 
@@ -45,7 +45,7 @@ def one_frame_at_a_time(world: VirtualWorld, regime: Regime) -> VirtualWorld:
 def fsd_figures(
     regime: Regime, pair: Pair, requests: Sequence[DecodeRequest], seed: int, **changes: Any
 ) -> Figures:
-    """FSD with other settings than the regime's."""
+    """Return the figures of FSD with other settings than the regime's."""
     config = replace(configuration(regime, "fsd"), **changes)
     world = one_frame_at_a_time(world_of(regime, config.scheme, seed), regime)
     return figures_of(regime, "fsd", decode_all(config, pair, world, requests), {})
@@ -54,7 +54,7 @@ def fsd_figures(
 def plain_figures(
     regime: Regime, strategy: str, pair: Pair, requests: Sequence[DecodeRequest], seed: int
 ) -> Figures:
-    """Returns the figures of a strategy as the regime has it, without a change."""
+    """Return the figures of a strategy with the regime's settings."""
     config = configuration(regime, strategy)
     world = world_of(regime, config.scheme, seed)
     return figures_of(regime, strategy, decode_all(config, pair, world, requests), {})
@@ -63,7 +63,7 @@ def plain_figures(
 def ablate_workers(
     regime: Regime, pair: Pair, requests: Sequence[DecodeRequest], seed: int, workers: Sequence[int]
 ) -> dict[str, list[float]]:
-    """Cache misses and the speed-up over vanilla as more exits are drafted on at a time: Figure 4(a)."""
+    """Return cache misses and the speed-up over vanilla by the number of exits drafted on: Figure 4(a)."""
     vanilla = plain_figures(regime, "sd", pair, requests, seed)
     rows = [fsd_figures(regime, pair, requests, seed, workers=count) for count in workers]
     return {
@@ -75,7 +75,7 @@ def ablate_workers(
 def ablate_draft_length(
     regime: Regime, pair: Pair, requests: Sequence[DecodeRequest], seed: int, draft_lengths: Sequence[int]
 ) -> dict[str, list[float]]:
-    """SD over autoregressive decoding and FSD over SD as rounds draft more: Figure 4(b)."""
+    """Return the speed-ups of SD over autoregressive decoding and FSD over SD by length: Figure 4(b)."""
     curves: dict[str, list[float]] = {"sd_vs_ar": [], "fsd_vs_sd": []}
     autoregressive = plain_figures(regime, "ar", pair, requests, seed).tokens_per_s
     for length in draft_lengths:
@@ -89,7 +89,7 @@ def ablate_draft_length(
 def ablate_queues(
     regime: Regime, pair: Pair, requests: Sequence[DecodeRequest], seed: int, workers: Sequence[int]
 ) -> dict[str, list[float]]:
-    """Cache misses by the order of both hint queues, for few workers: Table 7."""
+    """Return cache misses by the order of both hint queues, for few workers: Table 7."""
     return {
         f"{edge}/{cloud}": [
             fsd_figures(
@@ -111,9 +111,10 @@ def bench_ablations(
     draft_lengths: Sequence[int] = DRAFT_LENGTHS,
     queue_workers: Sequence[int] = QUEUE_WORKERS,
 ) -> dict[str, Any]:
-    """Run, print, and draw where `plots` is given.
+    """Run the ablations, print them, and draw them if `plots` is given.
 
-    Values of the settings: `workers` and `draft_lengths` in tokens for Figure 4, `queue_workers` for Table 7.
+    `workers` and `draft_lengths` (in tokens) are the values for Figure 4, `queue_workers` those for Table
+    7.
     """
     regime = load_regimes([REGIME])[REGIME]
     pair, requests = synthetic_models(regime, seed), synthetic_requests(texts)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conditions that nothing was tuned on, drawn at random: `outrider bench decoding --random-regimes`."""
+"""Conditions drawn at random, which nothing was tuned on: `outrider bench decoding --random-regimes`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from outrider.core.errors import ConfigError
 from outrider.evaluation.decoding.regimes import Exits, Layers, Models, Regime
 
 STEP_MS = 100.0
-"""Speeds over `ar` depend on times as shares of a step alone, so that it need not be drawn."""
+"""Fixed: speeds over `ar` depend only on times as shares of a step."""
 NUM_DRAFT_TOKENS = 4
 RANGES: dict[str, tuple[float, float]] = {
     "round_trip_ms": (1.0, 600.0),
@@ -20,13 +20,16 @@ RANGES: dict[str, tuple[float, float]] = {
     "miss_rate": (0.3, 0.8),
     "row_share": (0.001, 0.2),
 }
-"""Each is drawn log-uniformly. `draft_share`: a draft token over a step; `miss_rate`: rounds that no exit
-predicts; `row_share`: what a row adds to a verification, of a step. A row of 0.1 % is as good as free."""
+"""Each is drawn log-uniformly. `draft_share`: the time of a draft token, in steps.
+
+`miss_rate`: the share of rounds that no exit predicts. `row_share`: what a row adds to a verification, in
+steps; a row of 0.1 % is almost free.
+"""
 MAX_REGIMES = 1000
 
 
 def random_regimes(number: int, seed: int) -> dict[str, Regime]:
-    """So many, by names that say what was drawn. More of the same seed begin with the same ones.
+    """Return `number` regimes by name. A larger number with the same seed begins with the same regimes.
 
     Raises ConfigError for a number outside 1 to MAX_REGIMES.
     """
@@ -40,7 +43,7 @@ def random_regimes(number: int, seed: int) -> dict[str, Regime]:
 
 
 def _drawn(rng: random.Random, low: float, high: float) -> float:
-    """Log-uniform, to three digits so that it can be told whole."""
+    """Draw log-uniformly, rounded to three digits so that the value can be printed in full."""
     return float(f"{math.exp(rng.uniform(math.log(low), math.log(high))):.3g}")
 
 

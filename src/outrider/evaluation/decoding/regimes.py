@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conditions under which strategies are compared: benchmarks/regimes.yaml, checked and in seconds."""
+"""The conditions under which strategies are compared: benchmarks/regimes.yaml, validated and in seconds."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ from outrider.runtime.common.links import load_network
 from outrider.runtime.common.paths import benchmark_file
 
 BRANCH_COST = 0.0223
-"""What each further prefix of a batch adds to a draft token's time: FSD Table 9, 7.76 to 8.97 ms for 8."""
+"""What each further branch of a batch adds to a draft token's time: FSD Table 9, 7.76 to 8.97 ms for 8."""
 EXIT_COST = 0.06 * 6 / 5
-"""What asking an exit adds, of a layer's share in a step: the shipped target's five cost 6% of its six layers
-(`outrider eval exits`).
+"""What reading an exit adds, as a share of a layer's time in a step.
+
+The shipped target's five exits cost 6% of its six layers (`outrider eval exits`).
 """
 SECOND_CHOICE = 0.5
-"""How often the draft's second choice is right where its first is not; with the shipped pair it is 0.7."""
+"""How often the draft's second choice is right when its first is not; 0.7 with the shipped pair."""
 HOST_S = 0.5e-3
-"""What a host needs for an early exit's word or other news, while its GPU computes on."""
+"""The host's time to handle an early exit's result or other news, while its GPU computes on."""
 _BYTES_PER_MEGABIT = 125_000.0
 _UNLIMITED = float("inf")
 
@@ -41,8 +42,8 @@ _Whole = Annotated[int, Meta(ge=1, le=1 << 20)]
 class Exits(Struct, frozen=True, forbid_unknown_fields=True):
     """Early exits as the papers describe them. `average` counts from 1; `workers`: pre-drafts at a time.
 
-    `in_verification`: whether `verify_ms` is taken to have their time in it; asked in a step they then take
-    as long. `assumed`: the paper has none.
+    `in_verification`: whether `verify_ms` includes their time; read in a step, they then take as long.
+    `assumed`: the paper has none.
     """
 
     number: Annotated[int, Meta(ge=0, le=1 << 20)]
@@ -54,7 +55,7 @@ class Exits(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Layers(Struct, frozen=True, forbid_unknown_fields=True):
-    """Of the two models: between and within them a forward may be left."""
+    """The layers of the two models: between and within them a forward may be aborted."""
 
     draft: _Whole
     target: _Whole
@@ -73,7 +74,7 @@ class Models(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One entry of the file; its head explains the fields. Either `tokens_per_round` or `acceptance_rate`."""
+    """One entry of the file, whose head explains the fields. Has `tokens_per_round` or `acceptance_rate`."""
 
     source: str
     draft_token_ms: _Milliseconds
@@ -105,7 +106,7 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def rate(self) -> float:
-        """The chance that a draft token is accepted."""
+        """The probability that a draft token is accepted."""
         if self.acceptance_rate is not None:
             return self.acceptance_rate
         assert self.tokens_per_round is not None
@@ -113,19 +114,21 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def expected_tokens(self) -> float:
-        """Tokens a round yields on average."""
+        """The tokens that a round yields on average."""
         return expected_tokens(self.rate, self.num_draft_tokens)
 
     @property
     def cloud_draft_share(self) -> float:
-        """A draft token beside the target, of a step: as printed, or by the models' parameters."""
+        """A draft token's time in the cloud, as a share of a step: as printed, or by the models' sizes."""
         if self.cloud_draft is not None:
             return self.cloud_draft
         return DRAFT_BILLIONS[self.models.draft] / TARGETS[self.models.target].billions
 
     def cloud_token_s(self, share: float) -> float:
-        """Seconds of a draft token beside the target that takes this share of a step; never more than the
-        robot's."""
+        """Return the seconds of a draft token in the cloud at this share of a step.
+
+        They are never more than the robot's.
+        """
         return min(share * self.step_s, self.draft_token_ms / 1e3)
 
     @property
@@ -135,7 +138,7 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def draft_s(self) -> float:
-        """The drafts of one round."""
+        """The time of one round's drafts in seconds."""
         return self.num_draft_tokens * self.draft_token_ms / 1e3
 
     @property
@@ -144,7 +147,7 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return self.step_ms / 1e3
 
     def verify_s(self, heard: bool = True) -> float:
-        """A verification whose early exits are asked, or not."""
+        """Return the seconds of a verification; `heard`: whether its early exits are read."""
         return self.verify_ms / 1e3 + (self.exits.number * self._verify_exit_s if heard else 0.0)
 
     @property
@@ -154,7 +157,7 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return uplink.delay_s + downlink.delay_s + (uplink.jitter_s + downlink.jitter_s) / 2.0
 
     def at_round_trip(self, round_trip_ms: float) -> Regime:
-        """The same machines over a link of this delay and unlimited rate."""
+        """Return the same machines over a link with this round trip and unlimited rate."""
         return msgspec.structs.replace(
             self,
             link=None,
@@ -165,7 +168,7 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         )
 
     def compute(self) -> ComputeProfile:
-        """Prefills take no time: the prompt is not part of the figures."""
+        """Return the machines' times. Prefills take none: the figures leave out the prompt."""
         token_s = self.verify_token_ms / 1e3
         return ComputeProfile(
             draft_prefill_s=0.0,
@@ -183,18 +186,18 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def rows_ms(self) -> float:
-        """What the drafts of a round add to a verification."""
+        """The time that a round's drafts add to a verification, in ms."""
         return self.num_draft_tokens * self.verify_token_ms
 
     @property
     def exit_ms(self) -> float:
-        """What asking an exit adds to a forward, to a step as much as to a verification."""
+        """The time that reading an exit adds to a forward, to a step as much as to a verification, in ms."""
         if self.exits.in_verification:
             return (self.verify_ms - self.rows_ms - self.step_ms) / self.exits.number
         return self.exit_layer_share / self.layers.target * self.step_ms
 
     def _queue(self, layers: int) -> DeviceQueue:
-        """How a forward ends that is left: between two parts of a layer, or at its own end."""
+        """Return where a forward can be aborted: between two parts of a layer, or only at its end."""
         return DeviceQueue(SEGMENTS_OF_LAYER * layers, HOST_S) if self.abortable else DeviceQueue(1)
 
     @property
@@ -202,7 +205,7 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return 0.0 if self.exits.in_verification else self.exit_ms / 1e3
 
     def directions(self) -> tuple[LinkProfile, LinkProfile]:
-        """Uplink and downlink. Raises ConfigError for a link that is not in config/links.yaml."""
+        """Return uplink and downlink. Raises ConfigError for a link that is not in config/links.yaml."""
         if self.link is not None:
             network = load_network(self.link)
             return network.uplink, network.downlink
@@ -212,11 +215,11 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         )
 
     def distribution_up_s(self) -> float:
-        """A round's full distributions on the uplink; greedy decoding needs none."""
+        """Return the seconds of a round's full distributions on the uplink; 0 for greedy decoding."""
         return self._distribution_s(self.num_draft_tokens, self.directions()[0])
 
     def distribution_down_s(self) -> float:
-        """One full distribution on the downlink."""
+        """Return the seconds of one full distribution on the downlink; 0 for greedy decoding."""
         return self._distribution_s(1, self.directions()[1])
 
     def _distribution_s(self, num_rows: int, link: LinkProfile) -> float:
@@ -230,22 +233,25 @@ def _bytes_per_s(mbps: float | None) -> float:
 
 
 def with_dear_rows(regime: Regime) -> Regime:
-    """Each drafted token adds a tenth of a step to its verification."""
+    """Return the regime with a tenth of a step added to a verification for each drafted token."""
     token_ms = 0.1 * regime.step_ms
     whole_ms = regime.verify_ms + regime.num_draft_tokens * token_ms
     return msgspec.structs.replace(regime, verify_token_ms=token_ms, verify_ms=whole_ms)
 
 
 def without_exits(regime: Regime) -> Regime:
-    """The same with a target that has no exits. A verification with exits in it then takes as long as a step
-    and what its rows add: no paper prints the time without them."""
+    """Return the regime with a target that has no exits.
+
+    If `verify_ms` includes exits, a verification then takes as long as a step and its rows: no paper prints
+    its time without them.
+    """
     exits = msgspec.structs.replace(regime.exits, number=0, in_verification=False)
     verify_ms = regime.step_ms + regime.rows_ms if regime.exits.in_verification else regime.verify_ms
     return msgspec.structs.replace(regime, exits=exits, verify_ms=verify_ms)
 
 
 def exits_apart(regime: Regime) -> Regime:
-    """The same where a verification that reads no exits takes the time without them (`without_exits`)."""
+    """Return the regime with the time of exits taken out of `verify_ms` (`without_exits`)."""
     if not regime.exits.in_verification:
         return regime
     return msgspec.structs.replace(
@@ -257,7 +263,7 @@ def exits_apart(regime: Regime) -> Regime:
 
 
 def with_full_heads(regime: Regime) -> Regime:
-    """Every exit has the whole output layer, at the cost that follows from the target's sizes."""
+    """Return the regime with a whole output layer at every exit, at the cost of the target's sizes."""
     share = TARGETS[regime.models.target].full_head_share
     return msgspec.structs.replace(regime, exit_layer_share=share)
 
@@ -268,12 +274,15 @@ VARIANTS: dict[str, Callable[[Regime], Regime]] = {
     "whole-forwards": lambda regime: msgspec.structs.replace(regime, abortable=False),
     "fewer-second-choices": lambda regime: msgspec.structs.replace(regime, second_choice=0.3),
 }
-"""Other costs and chances: rows of a verification; exits with the whole output layer, as FSD's; forwards that
-cannot be aborted; second choices right in 0.3, not 0.5, of the cases where the first is not."""
+"""Other costs and chances, by name.
+
+The rows of a verification; exits with the whole output layer, as FSD's; forwards that cannot be aborted;
+second choices right in 0.3, not 0.5, of the cases in which the first is wrong.
+"""
 
 
 def varied(regimes: Mapping[str, Regime], variant: str | None) -> dict[str, Regime]:
-    """The same regimes with the costs of one of VARIANTS. Raises ConfigError for another name."""
+    """Return the regimes with the costs of one of VARIANTS. Raises ConfigError for another name."""
     if variant is None:
         return dict(regimes)
     if variant not in VARIANTS:
@@ -282,7 +291,7 @@ def varied(regimes: Mapping[str, Regime], variant: str | None) -> dict[str, Regi
 
 
 def load_regimes(names: Sequence[str] = (), file: Path | None = None) -> dict[str, Regime]:
-    """The regimes with these names, all where none is given. Raises ConfigError."""
+    """Return the regimes with these names, or all if none is given. Raises ConfigError."""
     chosen = read_regimes(file or benchmark_file(REGIMES_FILE), Regime, names)
     for name, regime in chosen.items():
         _check(name, regime)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The most tokens per second that a schedule can write which ends its verifications, one after the other.
+"""The most tokens per second of a schedule that finishes its verifications, one after the other.
 
-A Markov decision process (Howard 1971) whose only state is how many tokens of the right branch lie at the
-cloud. The edge drafts on every first and second choice at once and for nothing but time, its bytes are free,
-the cloud verifies all of them in one forward, and the edge knows at once which hints are true. What remains
-are the three times that nobody can hide: drafts are made one after the other, a verification takes what it
-takes, and an outcome that neither a second choice nor a hint names must cross the link before it can be
-drafted on. One that gives up verifications (`policy.exit_predictions`) is not bound by it.
+A Markov decision process (Howard 1971). Its only state is the number of tokens of the right branch that are
+at the cloud. The edge drafts on every first and second choice at once, at the cost of time alone; its bytes
+are free; the cloud verifies all of them in one forward; and the edge knows at once which hints are true.
+Three times remain that cannot be hidden: drafts are made one after the other, a verification takes its
+time, and an outcome that neither a second choice nor a hint predicts must cross the link before it can be
+drafted on. A schedule that aborts verifications (`policy.exit_predictions`) may exceed the bound.
 """
 
 from __future__ import annotations
@@ -21,15 +21,17 @@ from outrider.decoding.theory import expected_tokens
 
 _STEPS_PER_TOKEN = 20
 _MOST_SWEEPS = 2000
-"""Far more than are needed: policies only get better, but for rounding."""
+"""Far more than are needed: policies only improve, apart from rounding."""
 ALMOST_SURE = 1.0 - 1e-6
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """Times in seconds. `acceptance_rate`: of a first choice; `second_choice`: the share of the rest that the
-    second takes. `predicted`: for each exit the chance that it, but none before it, names a position's token;
-    `exit_fractions`: when in a verification it speaks.
+    """The process's parameters. Times are in seconds.
+
+    `acceptance_rate`: of a first choice; `second_choice`: the share of the rest that the second choice gets
+    right. `predicted`: for each exit, the probability that it, and no earlier exit, predicts a position's
+    token. `exit_fractions`: the part of a verification after which each exit reports.
     """
 
     draft_token_s: float
@@ -43,10 +45,10 @@ class Conditions:
 
 
 def best_tokens_per_s(conditions: Conditions, longest: int) -> float:
-    """The rate of the best schedule that verifies at most `longest` tokens at a time.
+    """Return the rate of the best schedule that verifies at most `longest` tokens at a time.
 
-    The state is rounded up to a twentieth of a token: the rate is never too low, and too high by that much a
-    verification at most.
+    The state is rounded up to a twentieth of a token. So the rate is never too low, and too high by at most
+    that much per verification.
     """
     process = _Process(conditions, longest)
     policy = np.zeros(process.num_states, dtype=np.int64)
@@ -66,7 +68,7 @@ class _Process:
     """
 
     def __init__(self, conditions: Conditions, longest: int) -> None:
-        # A last doubt, so that every schedule is surprised now and then and has one rate from all states.
+        # Keep some doubt, so that every schedule is surprised at times and has one rate from all states.
         self._conditions = conditions = replace(
             conditions,
             acceptance_rate=min(conditions.acceptance_rate, ALMOST_SURE),
@@ -83,7 +85,7 @@ class _Process:
         self._allowed = np.vstack([self._allowed, available < longest])
 
     def evaluate(self, policy: np.ndarray) -> tuple[float, np.ndarray]:
-        """Tokens per second of a policy, and what each state is worth beyond that, in tokens."""
+        """Return the tokens per second of a policy, and the value of each state beyond that, in tokens."""
         size = self.num_states
         system = np.zeros((size + 1, size + 1))
         gains = np.zeros(size + 1)
@@ -99,7 +101,7 @@ class _Process:
         return float(solved[size]), solved[:size]
 
     def improve(self, rate: float, values: np.ndarray, policy: np.ndarray) -> np.ndarray:
-        """The best action of each state against these values; the present one where none is better."""
+        """Return each state's best action for these values; the current one if no other is better."""
         worth = np.full((len(self._actions), self.num_states), -np.inf)
         for action, (tokens, seconds, moves) in enumerate(self._actions):
             ahead = sum(chance * values[targets] for chance, targets in moves)
@@ -109,7 +111,7 @@ class _Process:
         return np.where(worth[best, states] > worth[policy, states] + 1e-9, best, policy)
 
     def _verification(self, available: np.ndarray, drafted: int) -> _Action:
-        """Its tokens, seconds, and where it leads with what chance."""
+        """Return a verification's tokens, seconds, and next states with their probabilities."""
         given = self._conditions
         duration_s = given.verify_s if drafted else given.step_s
         gained = available + duration_s / given.draft_token_s
@@ -120,13 +122,13 @@ class _Process:
         for chance, known_s in self._roots(duration_s):
             start = (known_s - given.round_trip_s) / given.draft_token_s
             known = self._states(np.full(self.num_states, start))
-            # What is foreseen may be known for sure before it could be drafted.
+            # A foreseen outcome may be known for sure before it could be drafted.
             moves.append((foreseen * chance, np.maximum(drafted_on, known)))
             moves.append(((1.0 - foreseen) * chance, known))
         return expected_tokens(rate, drafted), np.full(self.num_states, duration_s), moves
 
     def _roots(self, duration_s: float) -> Sequence[tuple[float, float]]:
-        """How long before the end of a verification its outcome was known, each with its chance."""
+        """Return how long before a verification's end its outcome is known, with each probability."""
         given = self._conditions
         hinted = [
             (chance, duration_s * (1.0 - fraction))

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes killed, frozen and ended while the robot drives, with the real parts."""
+"""Processes that are killed, frozen or ended while the robot drives, with the real parts."""

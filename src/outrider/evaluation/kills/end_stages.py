@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the ends of `outrider eval kills` take place: a whole robot of real node processes.
+"""The stages on which `outrider eval kills` ends processes: a whole robot of real node processes.
 
-Any of them may end; `begin` starts again what has.
+Any of them may end; `begin` starts those again that have ended.
 """
 
 from __future__ import annotations
@@ -40,33 +40,33 @@ from outrider.runtime.processes.ros_env import ros_environment
 from outrider.runtime.processes.supervisor import Supervisor
 
 WRAPPER = ("outrider.evaluation.kills.failing",)
-# Of a home in which the goal's object is not, so that the robot does not come to the end of its search.
+# The object is not in this home, so that the robot never finishes its search.
 HELD = "find the red chair"
 PAUSE_S, MOVES_S = 0.3, 45.0
 
 
 class Stage(Protocol):
-    """A robot that can be brought to move. `told` is what its base obeys."""
+    """A robot that can be made to move. `told` returns the commands that its base obeys."""
 
     supervisor: Supervisor
 
     def begin(self, rng: np.random.Generator) -> None:
-        """Bring everything back that ended, and the robot to move. Raises OutriderError where it does not."""
+        """Restart everything that ended, and make the robot move. Raises OutriderError if it does not."""
 
     def told(self, process: str) -> tuple[list[Sample], bool]:
-        """What the base was told, as far as that can be seen without a process; True: by the base's clock."""
+        """Return the base's commands, as seen without a process; True if they are timed by its clock."""
 
     def held_up_s(self, since_s: float) -> float:
-        """The longest time since a moment of the system's clock in which the stage itself did not listen."""
+        """Return the longest time since `since_s` (system clock) for which the stage did not receive."""
 
     def ask(self, node: str, transitions: Sequence[int]) -> list[bool]:
-        """How a node answers requests of its lifecycle."""
+        """Return a node's answers to lifecycle requests."""
 
     def pids(self) -> dict[str, int]:
         """Returns the process id of each process by its name."""
 
     def replace(self, node: str) -> None:
-        """End a node's process, however it is, and start another."""
+        """End a node's process, whatever its state, and start another."""
 
     @property
     def moves(self) -> bool:
@@ -82,14 +82,14 @@ class Stage(Protocol):
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs, or is stopped; one that only waits for its parent does not."""
+    """Whether a process runs or is stopped; a zombie is not alive."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     return False
 
 
 def ask_node(node: Any, executor: Any, name: str, transitions: Sequence[int]) -> list[bool]:
-    """How a node answers requests of its lifecycle. Raises OutriderError where it does not."""
+    """Return a node's answers to lifecycle requests. Raises OutriderError if it does not answer."""
     service = node.create_client(ChangeState, f"{name}/change_state")
     try:
         wait_for(service.service_is_ready, START_S, f"the lifecycle of {name}")
@@ -106,7 +106,7 @@ def ask_node(node: Any, executor: Any, name: str, transitions: Sequence[int]) ->
 
 
 class RobotStage(Scene):
-    """The whole robot, which searches for what is not there."""
+    """The whole robot, which searches for an object that is not there."""
 
     def __init__(self, folder: Path, seed: int, models: Path, motion: str = MOTIONS[0]) -> None:
         super().__init__(folder, seed, "hidden", models, motion=motion)
@@ -141,7 +141,7 @@ class RobotStage(Scene):
         raise OutriderError(f"the robot did not move; it said: {'; '.join(self.said[-3:])}")
 
     def _moves_far(self) -> bool:
-        """Small motions would be over before anything could stop them."""
+        """Whether the motion is large enough: a small one would end before anything could stop it."""
         return self.moves and not self.texts[-1].action.endswith("small")
 
     @property
@@ -166,7 +166,7 @@ class RobotStage(Scene):
         return list(self.observer.told), True
 
     def held_up_s(self, since_s: float) -> float:
-        """Returns the longest time since a moment in which the observer did not listen."""
+        """Return the longest time since `since_s` in which the observer did not receive."""
         return self.observer.spinner.held_up_s(since_s)
 
     def ask(self, node: str, transitions: Sequence[int]) -> list[bool]:
@@ -186,13 +186,13 @@ class RobotStage(Scene):
 
 
 class HeldStage(RobotStage):
-    """The whole robot under a supervisor in a process of its own."""
+    """The whole robot under a supervisor in a separate process."""
 
     holder: subprocess.Popen[str]
     _pids: dict[str, int]
 
     def start_nodes(self, parameter_file: Path) -> None:
-        """Starts a supervisor in a process of its own, which starts the nodes."""
+        """Starts a supervisor in a separate process, which starts the nodes."""
         command = [
             sys.executable,
             "-m",
@@ -225,7 +225,7 @@ class HeldStage(RobotStage):
 
 
 def hold(parameter_file: Path, names: Sequence[str]) -> None:
-    """Run nodes until asked to end, as `outrider demo` does; prints their processes."""
+    """Run nodes until asked to end, as `outrider demo` does; print their process ids."""
     ending = Ending()
     with Supervisor(parameter_file.parent / "logs", os.environ) as supervisor:
         for name in names:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trials of the ends of `outrider eval kills`: one end at a time, while the robot moves."""
+"""The trials of `outrider eval kills` that end a process: one end at a time, while the robot moves."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ from outrider.evaluation.kills.kill_trials import (
 )
 from outrider.evaluation.kills.process_ends import Trial, trial_line, write_trials
 
-# What an active node's lifecycle does not have, and what it has.
+# Lifecycle transitions that an active node does not have, and some that it has.
 NOT_FOR_ACTIVE, DEACTIVATION, ACTIVE_SHUTDOWN = (1, 2, 3, 5, 6, 99), 4, 7
 FROZEN_S, GO_ON_S, POLL_S, MOMENT_S = 2.5, 30.0, 0.05, 1e-6
-# A navigator waits for the report of a motion for 15 s before it says that none came.
+# A navigator waits 15 s for the report of a motion before it says that none came.
 REASON_S = 20.0
 TRIES = 2
 SHOWN = 6
@@ -56,10 +56,10 @@ STAGES = (GAZEBO, ROBOT, SUPERVISOR)
 
 
 def inflict(stage: Stage, end: End) -> float:
-    """Let the end come about; the moment of it, by the system's clock."""
+    """Bring about an end; return its time by the system's clock."""
     pid = stage.pids()[end.process]
     if end.way == FREEZE:
-        # By a process of its own: nothing stays frozen, whatever becomes of this one.
+        # In a separate process: nothing stays frozen, whatever happens to this one.
         thaw = f"sleep {FROZEN_S}; kill -CONT {pid}"
         subprocess.Popen(["sh", "-c", thaw], start_new_session=True, stderr=subprocess.DEVNULL)
     at_s = time.time()
@@ -76,7 +76,7 @@ def inflict(stage: Stage, end: End) -> float:
 
 
 def run_end(stage: Stage, end: End, rng: np.random.Generator) -> Trial:
-    """One trial. Raises OutriderError where the robot does not move, or was not watched all the time."""
+    """Run one trial. Raises OutriderError if the robot does not move, or was not watched all the time."""
     stage.begin(rng)
     pids, said = stage.pids(), len(stage.said)
     at_s = inflict(stage, end)
@@ -97,7 +97,7 @@ def run_end(stage: Stage, end: End, rng: np.random.Generator) -> Trial:
 
 
 def _watched(stage: Stage, end: End, at_s: float) -> tuple[list[Sample], bool]:
-    """What the base was told in the time watched, and whether by its own clock."""
+    """Return the base's commands in the time watched, and whether they are timed by its own clock."""
     until_s = time.time()
     samples, steady = stage.told(end.process)
     if not steady:
@@ -105,20 +105,23 @@ def _watched(stage: Stage, end: End, at_s: float) -> tuple[list[Sample], bool]:
         if held_up_s > LIMIT_S:
             raise OutriderError(f"this process stood still for {held_up_s:.2f} s while it watched the base")
         return held_from(samples, at_s), False
-    # A machine that stood still meanwhile takes longer to say what it told the base.
+    # A machine that was held up takes longer to report the base's commands.
     _await(lambda: stage.told(end.process)[0][-1].time_s > until_s, HELD_UP_S)
     return stage.told(end.process)
 
 
 def held_from(samples: Sequence[Sample], at_s: float) -> list[Sample]:
-    """What comes only when it changes, from a time on, with what held at that time."""
+    """Return samples from a time on, with the one that held at that time.
+
+    The samples come only when the velocity changes.
+    """
     before = [sample for sample in samples if sample.time_s <= at_s][-1:]
     held = [Sample(at_s + MOMENT_S, sample.velocity) for sample in before]
     return held + [sample for sample in samples if sample.time_s > at_s]
 
 
 def _outliving(end: End, pids: dict[str, int]) -> tuple[str, ...]:
-    """Who should have ended and had not, in time."""
+    """Return the processes that should have ended in time and have not."""
     if end.survives:
         return ()
     of_all = end.process == SUPERVISOR
@@ -137,7 +140,7 @@ def _await(condition: Callable[[], bool], limit_s: float) -> bool:
 
 
 def _seen(stage: Stage, end: End, samples: Sequence[Sample], at_s: float, said: int) -> str:
-    """The last velocities that moved the robot, what it said, and the end of the process's log."""
+    """Return the last velocities that moved the robot, what it said, and the end of the process's log."""
     moving = [sample for sample in samples if sample.moves and sample.time_s > at_s][-SHOWN:]
     lines = [f"{sample.time_s - at_s:.2f} s: {sample.velocity}" for sample in moving]
     lines += [f"said: {reason}" for reason in stage.said[said:][-SHOWN:]]
@@ -146,7 +149,7 @@ def _seen(stage: Stage, end: End, samples: Sequence[Sample], at_s: float, said: 
 
 @contextlib.contextmanager
 def _stage(name: str, folder: Path, seed: int, models: Path, motion: str) -> Iterator[Stage]:
-    """A new one; a supervisor can be killed once."""
+    """Open a new stage; a supervisor can be killed only once."""
     if name == GAZEBO:
         with GazeboStage(folder) as gazebo:
             yield gazebo
@@ -159,7 +162,7 @@ def _stage(name: str, folder: Path, seed: int, models: Path, motion: str) -> Ite
 
 
 def _stage_name(end: End) -> str:
-    """The stage of STAGES that an end takes place on."""
+    """Return the name in STAGES of an end's stage."""
     if end.process in (GAZEBO, WATCHDOG):
         return GAZEBO
     return SUPERVISOR if end.process == SUPERVISOR else ROBOT
@@ -168,7 +171,7 @@ def _stage_name(end: End) -> str:
 def run_ends(
     folder: Path, ends: Sequence[End], trials: int, seed: int, models: Path, file: Path, motion: str
 ) -> None:
-    """All trials; the result is written after each. One that does not come about is tried on a new stage."""
+    """Run all trials; write the result after each. A trial with an error is tried again on a new stage."""
     done: list[Trial] = []
     rng = np.random.default_rng([seed, 29])
     waiting = sorted([*ends] * trials, key=lambda end: STAGES.index(_stage_name(end)))
@@ -187,7 +190,7 @@ def run_ends(
                     print(f"{len(done)} of {total} {trial_line(trial)}", file=sys.stderr, flush=True)
                 if trial.error or name == SUPERVISOR:
                     break
-                if end.way in (DEACTIVATE, SHUTDOWN):  # what has ended, `begin` starts again
+                if end.way in (DEACTIVATE, SHUTDOWN):  # `begin` restarts only ended processes
                     stage.replace(end.process)
         number += 1
 
@@ -200,7 +203,7 @@ def _try(stage: Stage, end: End, rng: np.random.Generator) -> Trial:
 
 
 def main() -> int:
-    """Arguments: folder, result file, trials of each kind, seed, models, motion, kinds."""
+    """Run with the arguments: folder, result file, trials of each kind, seed, models, motion, kinds."""
     folder, file, trials, seed, models, motion, *kinds = sys.argv[1:]
     ends = [ENDS[kind] for kind in kinds]
     given = Path(folder), ends, int(trials), int(seed), Path(models), Path(file), motion

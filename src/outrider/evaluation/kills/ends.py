@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ends that `outrider eval kills` can be asked for: a way, a process, and what must follow."""
+"""The ends that `outrider eval kills` accepts: a way, a process, and what must follow."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ FREEZE, MISFITS, DEACTIVATE, SHUTDOWN = "sigstop", "misfits", "deactivate", "shu
 GOES_ON = "goes on"
 SUPERVISOR, GAZEBO, WATCHDOG = "supervisor", "gazebo", "gazebo_watchdog"
 ROBOT_NODES = ("action", "navigator", "camera", "verifier")
-# For the orderly end of a node, and for that of all nodes whose supervisor was killed.
+# For a node to end in order, and for all nodes to end after their supervisor was killed.
 ENDED_S, ORPHANS_ENDED_S = 10.0, 20.0
 
 
 @dataclass(frozen=True)
 class End:
-    """One way for one process, as `WAY-PROCESS`.
+    """One way of ending one process; `kind` is `WAY-PROCESS`.
 
-    `stands`: the robot must stand within LIMIT_S; else it goes on. After a `bounded` one it may finish the
+    `stands`: the robot must stand within LIMIT_S, else it must go on. `bounded`: it may first finish the
     action that was verified last. `survives`: the process must still be there.
     """
 
@@ -36,12 +36,12 @@ class End:
 
     @property
     def kind(self) -> str:
-        """Returns the name of the way and the process."""
+        """The way and the process, as one name."""
         return f"{self.way}-{self.process}"
 
     @property
     def bound(self) -> str:
-        """Returns the time within which the robot has to stand, in words."""
+        """The time within which the robot must stand, in words."""
         if not self.stands:
             return GOES_ON
         return "one action" if self.bounded else f"{LIMIT_S:g} s"
@@ -66,9 +66,9 @@ ENDS = {end.kind: end for end in _ends()}
 
 
 def chosen_ends(names: str) -> list[End]:
-    """The ends of a list with commas: kinds, ways (`sigterm`) or processes (`camera`); all for an empty one.
+    """Return the ends of a comma-separated list of kinds, ways or processes; all for an empty list.
 
-    Raises ConfigError for an unknown name.
+    A way is such as `sigterm`, a process such as `camera`. Raises ConfigError for an unknown name.
     """
     if not names.strip():
         return list(ENDS.values())

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a node that can be made to fail, for `outrider eval kills`: `python -m` this, then the node's module.
 
-The signal THREAD makes a thread of it raise, and CALLBACK a callback. Nothing else is different.
+The signal THREAD makes one of its threads raise, CALLBACK one of its callbacks. Nothing else differs.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def _wait_to_fail(node: OutriderNode) -> None:
 
 
 def main() -> int:
-    """Runs a node that fails when it is signalled to; returns its exit status."""
+    """Run a node that fails when it is signalled to; return its exit status."""
     module = sys.argv.pop(1)
-    # Here, before there are other threads, which would take them.
+    # Block them before other threads start, which would receive them.
     signal.pthread_sigmask(signal.SIG_BLOCK, {THREAD, CALLBACK})
     start = OutriderNode.start
 

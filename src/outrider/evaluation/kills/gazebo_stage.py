@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the processes before Gazebo's base end: real nodes around a stand-in for Gazebo."""
+"""A stage for the processes in front of Gazebo's base: real nodes around a stand-in for Gazebo."""
 
 from __future__ import annotations
 
@@ -33,8 +33,10 @@ OPEN_SCAN = RangeScan((math.inf,) * 36, -math.pi, math.tau / 36, 0.0)
 
 
 class GazeboStage:
-    """The nodes before Gazebo's base, and the action node. This process plays Gazebo, whose base obeys the
-    last velocity for ever, and a navigator that says one text after the other.
+    """The nodes in front of Gazebo's base, and the action node.
+
+    This process plays Gazebo, whose base obeys the last velocity forever, and a navigator that sends one
+    text after the other.
     """
 
     nodes = (WATCHDOG, GAZEBO, "action")
@@ -85,7 +87,7 @@ class GazeboStage:
     def _on_report(self, message: MotionReport) -> None:
         if message.outcome != MotionReport.DONE:
             self.said.append(message.message)
-            # What fails ends its goal; the next one is another.
+            # A failure ends its goal; the next text belongs to another.
             self.texts[0].session_id = f"s{message.step}"
         self.texts[0].step = max(self.texts[0].step, message.step + 1)
 
@@ -104,7 +106,7 @@ class GazeboStage:
         self._text.publish(self.texts[0])
 
     def begin(self, rng: np.random.Generator) -> None:
-        """Replaces dead nodes and waits until the base moves, and for a random time."""
+        """Restarts dead nodes, then waits until the base moves and for a random time."""
         for name in self.nodes:
             if not is_alive(self.pids()[name]):
                 self.replace(name)
@@ -120,7 +122,7 @@ class GazeboStage:
 
     @property
     def moves(self) -> bool:
-        """For some commands on end: the watchdog's stops would be in between."""
+        """Whether the last few commands all move the base: stops of the watchdog would be among them."""
         return all(sample.moves for sample in self._told[-5:])
 
     def told(self, process: str) -> tuple[list[Sample], bool]:
@@ -128,7 +130,7 @@ class GazeboStage:
         return list(self._told), False
 
     def held_up_s(self, since_s: float) -> float:
-        """Returns the longest time since a moment in which this process did not listen."""
+        """Return the longest time since `since_s` in which this process did not receive."""
         return self._spinner.held_up_s(since_s)
 
     def ask(self, node: str, transitions: Sequence[int]) -> list[bool]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kills of `outrider eval kills --hedged`: one of two verifiers at a time, while the robot drives goals.
 
-What a kill costs is seen beside control moments: chosen alike, in the same goals, with nothing killed.
+Control moments, chosen alike in the same goals with nothing killed, show the cost of a kill by comparison.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from outrider.runtime.reports.replay import compare
 
 KILLS_PER_GOAL = 16
 FEWEST_KILLS_PER_GOAL = 0.5
-"""On average; goals that end too soon to kill anything would otherwise go on for ever."""
+"""On average; otherwise goals that end too soon for a kill would go on forever."""
 VERIFIERS = ("first", "second")
 KEPT_FILE = "goals.jsonl"
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """A kill, or a control moment, whose `killed` is empty; else it names the verifier.
+    """A kill of the verifier `killed`, or a control moment, for which `killed` is empty.
 
-    `stand_s`: the longest time without motion from then until the robot moves by a text that was begun later;
-    None where the goal ended before. `moving`: whether the robot moved at the moment itself.
+    `stand_s`: the longest time without motion from then until the robot moves by a text that was begun
+    later; None if the goal ended before. `moving`: whether the robot moved at that moment.
     """
 
     killed: str
@@ -50,9 +50,11 @@ class Moment(msgspec.Struct, frozen=True):
 
 
 class Texts(msgspec.Struct, frozen=True):
-    """The recorded texts of a goal. `different` ones are not as the target alone writes them, `ended_early`
-    were left before their end though the robot had not read enough. `tokens_lost`: all tokens of the former,
-    and those that the latter lack.
+    """The recorded texts of a goal.
+
+    `different` texts are not as the target alone writes them. `ended_early` ones were aborted although the
+    robot had not read enough. `tokens_lost`: all tokens of the former, and the missing tokens of the
+    latter.
     """
 
     texts: int = 0
@@ -63,7 +65,7 @@ class Texts(msgspec.Struct, frozen=True):
 
 
 class HedgedGoal(msgspec.Struct, frozen=True):
-    """One goal in one home. `failed`: it ended otherwise than at the target or after a search in vain."""
+    """One goal in one home. `failed`: it ended neither at the target nor after a vain search."""
 
     seed: int
     reached: bool
@@ -74,7 +76,7 @@ class HedgedGoal(msgspec.Struct, frozen=True):
 
 
 def check_texts(steps: Sequence[RecordedStep], target: TextDecoder) -> Texts:
-    """Decode recorded steps again with the target alone, and count what they lack."""
+    """Decode recorded steps again with the target alone; count what they lack."""
     tokens = different = ended_early = lost = 0
     for step in steps:
         decoded = target.decode(step.request)
@@ -96,11 +98,11 @@ def evaluate_hedged_kills(
     json_file: Path | None,
     motion: str = MOTIONS[0],
 ) -> dict[str, Any]:
-    """Drive goals until so many kills are done; print, write JSON as it goes. `failed` counts what is not as
-    it must be. Goals kept in the folder `run` are not driven again.
+    """Drive goals until `kills` kills are done; print, and write JSON meanwhile.
 
-    Raises OutriderError where the processes cannot be run, ConfigError for an unknown motion and for kept
-    goals of another kind.
+    `failed` counts what is not as it must be. Goals kept in the folder `run` are not driven again. Raises
+    OutriderError if the processes cannot be run, ConfigError for an unknown motion or kept goals of another
+    kind.
     """
     require_choice("motion", motion, MOTIONS)
     folder = models_folder(models.resolve() if models else None)
@@ -121,7 +123,7 @@ def evaluate_hedged_kills(
 
 
 def drive(seed: int, kills: int, models: Path, target: TextDecoder, motion: str) -> HedgedGoal:
-    """One goal with up to so many kills, in processes of its own that may use ROS."""
+    """Drive one goal with at most `kills` kills, in separate processes that may use ROS."""
     with tempfile.TemporaryDirectory() as folder:
         numbers = (str(kills), str(seed))
         if run_trials("outrider.evaluation.kills.hedged_trials", folder, *numbers, str(models), motion):
@@ -138,7 +140,7 @@ def _texts_of(recording: Path, target: TextDecoder) -> Texts:
 
 
 def _target(models: Path) -> TextDecoder:
-    from outrider.models import load_model  # seconds to import, as the decoders are
+    from outrider.models import load_model  # takes seconds to import, as the decoders do
     from outrider.runtime.wiring.decoders import local_decoder
 
     return local_decoder(load_model(models / "target"), None, DecodingConfig(strategy="ar"))
@@ -153,9 +155,11 @@ def _killed(goals: Sequence[HedgedGoal]) -> list[Moment]:
 
 
 def hedged_figures(goals: Sequence[HedgedGoal], asked: int) -> dict[str, Any]:
-    """Counts, and the longest stands. `beyond_s`: that by which the longest stand after a kill exceeds the
-    longest at a control moment; more than LIMIT_S fails, as do texts that lost tokens, failed goals, goals
-    without texts, and fewer kills than were `asked` for.
+    """Return the counts, and the longest stands.
+
+    `beyond_s`: by how much the longest stand after a kill exceeds the longest at a control moment. It fails
+    above LIMIT_S. Failures are also texts that lost tokens, failed goals, goals without texts, and kills
+    missing from the `asked` number.
     """
     killed = _killed(goals)
     rows = {name: _row([one for one in killed if one.killed == name]) for name in VERIFIERS}
@@ -195,7 +199,7 @@ def _row(moments: Sequence[Moment]) -> dict[str, Any]:
 
 
 def hedged_tables(figures: dict[str, Any]) -> tuple[Table, str]:
-    """Returns the table and what is said below it."""
+    """Return the table and the note below it."""
     keys = ("times", "moving", "stands", "median_s", "longest_s")
     columns = ("verifier killed", "times", "moving", "stands", "median s", "longest s")
     rows = ((name, *(str(row[key]) for key in keys)) for name, row in figures["rows"].items())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One goal of `outrider eval kills --hedged`: two verifiers, one of which is killed and started again."""
+"""One goal of `outrider eval kills --hedged`: two verifiers, one of which is killed and restarted."""
 
 from __future__ import annotations
 
@@ -37,14 +37,16 @@ from outrider.runtime.wiring.probe import probe_verifier
 
 NAMESPACE = "/second"
 PLACEMENT = "other_room"
-"""Long goals, of which some are searched in vain, by the target alone too."""
+"""Long goals, some of which are searched in vain, by the target alone too."""
 SECOND_EVERY = 3
-"""Of so many kills one is of the second verifier: the first leads, so that its end is what can be felt."""
+"""One kill in this many is of the second verifier: the first leads, so that its end is what matters."""
 
 
 class HedgedScene(Scene):
-    """A robot with two verifiers. Their nodes are in another ROS domain than the robot's, as on machines of
-    their own: what is killed there is no part of the robot's graph. The second's has a namespace of its own.
+    """A robot with two verifiers, whose nodes are in another ROS domain than the robot's.
+
+    So they seem to run on other machines: what is killed is no part of the robot's graph. The second
+    verifier has its own namespace.
     """
 
     def __init__(self, folder: Path, seed: int, models: Path, motion: str) -> None:
@@ -72,7 +74,7 @@ class HedgedScene(Scene):
         super().__exit__()
 
     def kill_verifier(self, name: str) -> None:
-        """As by kill -9."""
+        """Kill a verifier, as by kill -9."""
         self._verifiers[VERIFIERS.index(name)].kill("verifier")
 
     def start_verifier_again(self, name: str) -> None:
@@ -80,7 +82,7 @@ class HedgedScene(Scene):
         self._verifiers[VERIFIERS.index(name)].start_again("verifier")
 
     def await_verifiers(self, goal: Goal | None = None) -> bool:
-        """Until both verifiers answer; False where the goal has ended before."""
+        """Wait until both verifiers answer; return False if the goal has ended before."""
         ended = goal.has_ended if goal is not None else lambda: False
         return all(
             wait_for(lambda one=one: _answers(one), START_S, f"the verifier at {one}", ended)  # type: ignore[misc]
@@ -97,8 +99,10 @@ def _answers(endpoint: str) -> bool:
 
 
 def stand_s(samples: Sequence[Sample], since_s: float, until_s: float) -> float:
-    """The longest time in seconds without motion between two times, by a base's steady samples; a base that
-    was held up for longer than MAX_LAG_S has not lived through the rest of it.
+    """Return the longest time in seconds without motion between two times, by a base's steady samples.
+
+    Of a gap between two samples at most MAX_LAG_S counts: a base that was held up did not experience the
+    rest.
     """
     longest = stood = 0.0
     for sample, following in pairwise(samples):
@@ -112,7 +116,7 @@ def stand_s(samples: Sequence[Sample], since_s: float, until_s: float) -> float:
 
 
 def watch_moment(scene: HedgedScene, goal: Goal, killed: str) -> Moment:
-    """Kill a verifier, or none, and wait until the robot moves by a text that was begun after that."""
+    """Kill a verifier, or none, and wait until the robot moves by a text that was begun later."""
     observer = scene.observer
     moving, step = observer.moves, observer.texts[-1].step
     at_s = time.time()
@@ -137,7 +141,7 @@ def watch_moment(scene: HedgedScene, goal: Goal, killed: str) -> Moment:
 
 
 def _goal_with_kills(scene: HedgedScene, kills: int, rng: np.random.Generator, done: list[Moment]) -> Any:
-    """Returns the goal's result; control moments and kills in turn are added to `done`."""
+    """Return the goal's result; add control moments and kills, in turn, to `done`."""
     scene.await_ready()
     scene.await_verifiers()
     goal = scene.begin_goal()
@@ -152,7 +156,7 @@ def _goal_with_kills(scene: HedgedScene, kills: int, rng: np.random.Generator, d
 
 
 def run_goal(folder: Path, kills: int, seed: int, models: Path, motion: str) -> HedgedGoal:
-    """One goal in a home; its recording is left in the folder."""
+    """Drive one goal in a home; its recording stays in the folder."""
     done: list[Moment] = []
     with HedgedScene(folder, seed, models, motion) as scene:
         try:
@@ -167,7 +171,7 @@ def run_goal(folder: Path, kills: int, seed: int, models: Path, motion: str) -> 
 
 
 def main() -> int:
-    """Arguments: folder, kills, seed, models, motion."""
+    """Run with the arguments: folder, kills, seed, models, motion."""
     folder, kills, seed, models, motion = sys.argv[1:]
 
     def drive() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `outrider eval kills` kills and watches: a graph's processes, and what they say over DDS."""
+"""What `outrider eval kills` kills and watches: a graph's processes, and their messages over DDS."""
 
 from __future__ import annotations
 
@@ -43,23 +43,23 @@ from outrider.simulation.homes.vocabulary import target_of
 
 TASK = "find the silver bottle"
 START_S = 180.0
-# Where this process is held up none is lost: what is missing would pass for a base that stood still.
+# Reliable and deep: a lost message would look like a base that stood still.
 ALL_TOLD = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE)
-# Of a spinner, that are kept: some ten seconds of them.
+# Turns of a spinner that are kept: about ten seconds of them.
 TURNS = 10_000
 SceneType = TypeVar("SceneType", bound="Scene")
 RELAYED = ("-r", "camera/image_raw:=image_in", "-r", "camera/camera_info:=camera_info_in")
 
 
 def start_node(supervisor: Supervisor, name: str, parameter_file: Path, wrapper: Sequence[str] = ()) -> None:
-    """Start one of a scene; the simulation's pictures go to the camera node."""
+    """Start a node of a scene; the simulation's pictures go to the camera node."""
     arguments = RELAYED if name == "simulation" else ()
     supervisor.start(name, parameter_file, arguments=arguments, wrapper=wrapper)
 
 
 @dataclass
 class Sample:
-    """A velocity and when it held from, in seconds of the system's clock."""
+    """A velocity and the time from which it holds, in seconds of the system's clock."""
 
     time_s: float
     velocity: Velocity
@@ -71,7 +71,7 @@ class Sample:
 
 
 def longest_gap_s(times_s: Sequence[float], since_s: float) -> float:
-    """Returns the longest time between two moments of which the later is after `since_s`; 0 without one."""
+    """Return the longest time between two moments of which the later is after `since_s`; 0 without one."""
     gaps_s = [later - max(earlier, since_s) for earlier, later in pairwise(times_s) if later > since_s]
     return max(gaps_s, default=0.0)
 
@@ -93,7 +93,7 @@ class NodeSpinner:
         self._thread.join()
 
     def held_up_s(self, since_s: float) -> float:
-        """Returns the longest time without a turn since a moment of the system's clock: it heard nothing."""
+        """Return the longest time since `since_s` (system clock) in which nothing was received."""
         return longest_gap_s([*self._turns_s, time.time()], since_s)
 
     def _spin(self) -> None:
@@ -105,9 +105,9 @@ class NodeSpinner:
 
 @dataclass
 class Observer:
-    """What the graph says, as it comes; and a client of its action. Times are the system clock's.
+    """The graph's messages as they come, and a client of its action. Times are the system clock's.
 
-    `said` are the reasons that were given for standing.
+    `said` holds the reasons given for standing.
     """
 
     texts: list[VerifiedText] = field(default_factory=list)
@@ -158,21 +158,21 @@ class Observer:
 
     @property
     def moves(self) -> bool:
-        """Whether the last command of the base is not zero."""
+        """Whether the base's last command is not zero."""
         return bool(self.told) and self.told[-1].moves
 
     @property
     def decodes(self) -> bool:
-        """Whether a text is on its way right now."""
+        """Whether a text is being decoded right now."""
         last = self.texts[-1] if self.texts else None
         return last is not None and last.state == VerifiedText.DECODING and last.verified_tokens > 0
 
 
 class Scene:
-    """All processes of one run, in one home. `more`: nodes that a goal does not need; `motion`: its
-    parameter of the navigator.
+    """All processes of one run, in one home.
 
-    `folder` is taken for this run alone; a recorder's file in it is RECORDING_FILE.
+    `more`: nodes that a goal does not need. `motion`: the navigator's parameter. `folder` is used for this
+    run alone; a recorder's file in it is RECORDING_FILE.
     """
 
     def __init__(
@@ -193,7 +193,7 @@ class Scene:
         self.nodes = ("verifier", "simulation", "camera", "action", "navigator", *more)
 
     def __enter__(self: SceneType) -> SceneType:
-        # A domain of its own: what was killed in the last one is taken to be there for a while yet.
+        # A new domain: what was killed in the last one still seems to be there for a while.
         domain = free_domain()
         rclpy.init(domain_id=domain, signal_handler_options=SignalHandlerOptions.NO)
         self.observer = Observer()
@@ -218,13 +218,13 @@ class Scene:
         rclpy.try_shutdown()
 
     def await_ready(self) -> None:
-        """Until the navigator takes goals and everything that it needs is there."""
+        """Wait until the navigator accepts goals, and everything that it needs is there."""
         observer = self.observer
         wait_for(observer.goals.server_is_ready, START_S, "the navigator")
         wait_for(lambda: observer.state is not None, START_S, "the simulation")
         seen = observer.pictures
         wait_for(lambda: observer.pictures > seen + 2, START_S, "pictures")
-        # The reports' publisher comes with the action node, the record's subscriptions within its period.
+        # The reports' publisher comes with the action node, the recorder's subscriptions within its period.
         wait_for(lambda: observer.node.count_publishers("motion_report"), START_S, "the action node")
         if "record" in self._more:
             wait_for(lambda: observer.node.count_subscribers("step_prompt"), START_S, "the recorder")
@@ -240,7 +240,7 @@ class Scene:
         return Goal(self.observer)
 
     def kill(self, name: str) -> float:
-        """As by kill -9; the moment of it."""
+        """Kill a process, as by kill -9; return the time."""
         at_s = time.time()
         self.supervisor.kill(name)
         return at_s
@@ -263,7 +263,7 @@ class Goal:
         self.result: Any = None
         self._handle: Any = None
         self._client, self._said = observer.goals, observer.said
-        # Not from this thread: an answer that comes meanwhile would find no goal.
+        # Not from this thread: an answer might come before the callback is registered.
         observer.executor.create_task(self._send)
 
     def has_ended(self) -> bool:
@@ -311,7 +311,7 @@ def _listens(port: int) -> bool:
 
 
 def run_to_the_end(trials: Callable[[], None]) -> int:
-    """The exit status of trials, which end their processes before ROS is left, when asked to end as well."""
+    """Return the exit status of trials. If asked to end, they end their processes before ROS is left."""
     ending, status = Ending(), BROKEN
     try:
         with ending.interrupting():  # leaving a scene ends its processes
@@ -327,7 +327,7 @@ def run_to_the_end(trials: Callable[[], None]) -> int:
 def wait_for(
     condition: Callable[[], Any], limit_s: float, what: str, ended: Callable[[], Any] = lambda: False
 ) -> bool:
-    """Until the condition is true, or False once `ended` is. Raises OutriderError after `limit_s`."""
+    """Wait for a condition; return False once `ended` is true. Raises OutriderError after `limit_s`."""
     deadline_s = time.monotonic() + limit_s
     while not condition():
         if ended():

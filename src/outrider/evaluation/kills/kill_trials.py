@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trials of `outrider eval kills`: drives goals, kills at some moment of each, judges what was driven."""
+"""The trials of `outrider eval kills`: drives goals, kills at some moment of each, judges the motion."""
 
 from __future__ import annotations
 
@@ -31,22 +31,23 @@ from outrider.runtime.mission.simulated_base import MAX_LAG_S
 
 GOAL_S, UNDER_WAY_S = 400.0, 60.0
 KILLS_PER_RUN = 4
-# Runs for each that is needed, where goals end too soon to kill anything.
+# Runs per needed one, because some goals end too soon to kill anything.
 TRIES = 2
 WATCH_S = 1.5
-# How much longer a machine that stood still meanwhile may take to say what it told the base.
+# How much longer a machine that was held up may take to report the base's commands.
 HELD_UP_S = 30.0
-# How long before the end of the watch the last velocity may have come, and how long what was verified before
-# a kill may take to be told.
+# How old the last velocity may be at the end of the watch, and how long a text that was verified before a
+# kill may take to arrive.
 CONTINUES_S, IN_FLIGHT_S = 0.5, 0.1
 MOMENTS = ("decoding", "moving", "any")
 
 
 def to_zero_s(samples: list[Sample], killed_s: float, until_s: float, steady: bool = True) -> float:
-    """From a kill to the end of the last sample that moves, before a time; 0 where none moves. Of `steady`
-    samples, a base's own, by the base's time, which slips where it is held up.
+    """Return the seconds from a kill until the base stands; 0 if no sample moves.
 
-    Infinite where the last sample moves, where there is none, and where `steady` ones end before the time.
+    They count to the end of the last sample that moves, before `until_s`. For `steady` samples, a base's own,
+    they are counted by the base's time, which stops while it is held up. They are infinite if the last sample
+    moves, if there is none, and if `steady` samples end too early.
     """
     after = [sample for sample in samples if killed_s < sample.time_s <= until_s]
     if not after or after[-1].moves or (steady and after[-1].time_s < until_s - CONTINUES_S):
@@ -58,7 +59,7 @@ def to_zero_s(samples: list[Sample], killed_s: float, until_s: float, steady: bo
 
 
 def last_action(texts: list[VerifiedText]) -> str:
-    """The action that may move the robot by the newest text; empty where there is none."""
+    """Return the action that the newest text lets the robot execute; empty if there is none."""
     last = texts[-1] if texts else None
     if last is None or last.state == VerifiedText.WITHDRAWN or not last.action_complete:
         return ""
@@ -66,7 +67,7 @@ def last_action(texts: list[VerifiedText]) -> str:
 
 
 def driven(samples: list[Sample], since_s: float) -> tuple[float, float]:
-    """Metres and degrees that the velocities since a time add up to; a base that is held up drives none."""
+    """Return metres and degrees that velocities since a time add up to; a held-up base adds none."""
     after = [sample for sample in samples if sample.time_s > since_s]
     metres = degrees = 0.0
     for sample, following in pairwise(after):
@@ -77,7 +78,7 @@ def driven(samples: list[Sample], since_s: float) -> tuple[float, float]:
 
 
 def run_with_verifier_kills(scene: Scene, kills: int, rng: np.random.Generator) -> Run:
-    """One goal, during which the verifier is killed and started again up to `kills` times."""
+    """Drive one goal, during which the verifier is killed and restarted up to `kills` times."""
     done: list[Kill] = []
     try:
         reached, message = _goal_with_kills(scene, kills, rng, done)
@@ -89,7 +90,7 @@ def run_with_verifier_kills(scene: Scene, kills: int, rng: np.random.Generator) 
 def _goal_with_kills(
     scene: Scene, kills: int, rng: np.random.Generator, done: list[Kill]
 ) -> tuple[bool, str]:
-    """Whether the goal was reached, and its message; the kills are added to `done`."""
+    """Return whether the goal was reached, and its message; add the kills to `done`."""
     scene.await_ready()
     goal = scene.begin_goal()
     while len(done) < kills and await_moment(scene, goal, str(rng.choice(MOMENTS)), float(rng.uniform())):
@@ -99,7 +100,10 @@ def _goal_with_kills(
 
 
 def await_moment(scene: Scene, goal: Goal, moment: str, chance: float) -> bool:
-    """Returns whether such a moment came before the goal ended; `chance` in 0..1 says how far into it."""
+    """Wait for a moment of this kind; return whether it came before the goal ended.
+
+    `chance` in 0..1 says how far into the moment to wait.
+    """
     observer, begun = scene.observer, len(scene.observer.texts)
     deadline_s = time.monotonic() + UNDER_WAY_S
     occasions = {
@@ -117,7 +121,7 @@ def await_moment(scene: Scene, goal: Goal, moment: str, chance: float) -> bool:
 
 
 def _kill_verifier(scene: Scene, goal: Goal) -> Kill:
-    """Kill it, start it again, and wait until it has verified something new, or the goal has ended."""
+    """Kill the verifier, restart it, and wait until it has verified something new or the goal has ended."""
     observer = scene.observer
     moving = observer.moves
     killed_s = scene.kill("verifier")
@@ -145,16 +149,16 @@ def _is_progress(text: VerifiedText) -> bool:
 
 
 def kill_under_way(scene: Scene, name: str, rng: np.random.Generator) -> Kill:
-    """Kill a process of the robot's side while the robot moves, and see how soon it is told to stand.
+    """Kill a process of the robot's side while the robot moves; measure how soon it must stand.
 
-    Raises OutriderError where the goal ends before.
+    Raises OutriderError if the goal ends before.
     """
     _await_motion(scene, scene.begin_goal(), rng)
     return _kill_and_watch(scene, name)
 
 
 def kill_under_a_hand(scene: Scene, rng: np.random.Generator) -> Kill:
-    """Kill the console while its page drives."""
+    """Kill the console while its page drives the robot."""
     page = hold_button(f"http://127.0.0.1:{scene.console_port}/")
     threading.Thread(target=asyncio.run, args=(page,), daemon=True).start()
     for pause_s in (float(rng.uniform(0.0, 1.0)), 0.0):
@@ -164,7 +168,7 @@ def kill_under_a_hand(scene: Scene, rng: np.random.Generator) -> Kill:
 
 
 def kill_bystander(scene: Scene, name: str, rng: np.random.Generator) -> Kill:
-    """Kill a process that the motion does not need while the robot moves, and see whether it gets there."""
+    """Kill a process that the motion does not need, while the robot moves; record if it arrives."""
     goal = scene.begin_goal()
     _await_motion(scene, goal, rng)
     scene.kill(name)
@@ -173,7 +177,7 @@ def kill_bystander(scene: Scene, name: str, rng: np.random.Generator) -> Kill:
 
 
 def kill_in(scene: Scene, name: str, rng: np.random.Generator) -> Kill:
-    """Kill one of KILLED_NODES in a scene that is ready; OutriderError where it does not come to it."""
+    """Kill one of KILLED_NODES in a scene that is ready. Raises OutriderError if there is no chance to."""
     if name == "console":
         return kill_under_a_hand(scene, rng)
     kill = kill_bystander if name in BYSTANDERS else kill_under_way
@@ -181,7 +185,7 @@ def kill_in(scene: Scene, name: str, rng: np.random.Generator) -> Kill:
 
 
 def _await_motion(scene: Scene, goal: Goal, rng: np.random.Generator) -> None:
-    """Some moment in which the robot moves; OutriderError where the goal ends before."""
+    """Wait for a random moment of motion. Raises OutriderError if the goal ends before."""
     observer = scene.observer
     while True:
         if not wait_for(lambda: observer.moves, UNDER_WAY_S, "a robot that moves", lambda: goal.result):
@@ -196,7 +200,7 @@ def _kill_and_watch(scene: Scene, name: str) -> Kill:
     killed_s = scene.kill(name)
     time.sleep(WATCH_S)
     watched_s = time.time()
-    # Of a base that is gone only the other end of the wire is left, where silence follows the last zeros.
+    # Without the base, only the commands sent to it are left; there, silence follows the last zeros.
     is_gone = name == "simulation"
     if not is_gone:
         wait_for(
@@ -214,7 +218,7 @@ def _kill_and_watch(scene: Scene, name: str) -> Kill:
 def run_trials(
     folder: Path, verifier_kills: int, node_kills: int, seed: int, models: Path, motion: str
 ) -> None:
-    """All trials; recordings are left in the folder, and after each trial the result."""
+    """Run all trials; leave recordings in the folder and, after each trial, the result."""
     rng = np.random.default_rng([seed, 17])
     runs: list[Run] = []
     kills: list[Kill] = []
@@ -239,7 +243,7 @@ def run_trials(
 def try_kill(
     folder: Path, seed: int, name: str, models: Path, rng: np.random.Generator, motion: str
 ) -> list[Kill]:
-    """One kill of a node; none where it did not come to it, for a reason that is printed."""
+    """Kill a node once; return no kill if it did not happen, and print why."""
     more = [name] if name in ("console", *BYSTANDERS) else []
     try:
         with Scene(folder, seed, "hidden", models, more, motion) as scene:
@@ -251,7 +255,7 @@ def try_kill(
 
 
 def main() -> int:
-    """Arguments: folder, kills of the verifier, kills of nodes, seed, models, motion."""
+    """Run with the arguments: folder, kills of the verifier, kills of nodes, seed, models, motion."""
     folder, verifier_kills, node_kills, seed, models, motion = sys.argv[1:]
     given = Path(folder), int(verifier_kills), int(node_kills), int(seed), Path(models), motion
     return run_to_the_end(lambda: run_trials(*given))

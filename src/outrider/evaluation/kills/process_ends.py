@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ends of `outrider eval kills`: how a process ends, freezes or is asked to, and what must follow."""
+"""Ends of `outrider eval kills`: a process ends, freezes or is asked to end, and what must follow."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from outrider.runtime.node_graph.node_specs import MOTIONS
 class Trial:
     """What followed one end. Times are seconds from it on.
 
-    `to_zero_s` is infinite where nothing says that the base stood. `action` was verified last. `there`:
-    whether the process was still there; `outlived` names what should have ended and had not. `went_on`:
-    whether the robot moved again. `reason` is what it said first. An `error` tells why there was no trial,
-    `seen` what there was to see.
+    `to_zero_s` is infinite if nothing shows that the base stood. `action` was verified last. `there`:
+    whether the process was still there; `outlived` names processes that should have ended and had not.
+    `went_on`: whether the robot moved again. `reason` is its first message. `error` says why there was no
+    trial, `seen` what was observed.
     """
 
     kind: str
@@ -51,7 +51,7 @@ class Trial:
 
 
 def faults_of(trial: Trial) -> list[str]:
-    """What is not as it must be; none where all is."""
+    """Return what is not as it must be; empty if all is."""
     if trial.error:
         return [f"no trial: {trial.error}"]
     end = ENDS[trial.kind]
@@ -72,7 +72,7 @@ def faults_of(trial: Trial) -> list[str]:
 
 
 def ends_figures(trials: Sequence[Trial]) -> dict[str, dict[str, Any]]:
-    """A row for each kind that was tried, in the order of ENDS."""
+    """Return a row for each kind that was tried, in the order of ENDS."""
     by_kind = {kind: [trial for trial in trials if trial.kind == kind] for kind in ENDS}
     return {kind: _row(ENDS[kind], some) for kind, some in by_kind.items() if some}
 
@@ -103,12 +103,12 @@ def ends_table(rows: dict[str, dict[str, Any]]) -> Table:
 
 
 def reasons(rows: dict[str, dict[str, Any]]) -> list[str]:
-    """What the robot said most often, for each kind after which it stands."""
+    """Return the robot's most frequent message, for each kind after which it must stand."""
     return [f"{kind}: {row['reason'] or 'nothing'}" for kind, row in rows.items() if row["bound"] != GOES_ON]
 
 
 def failures(trials: Sequence[Trial]) -> list[str]:
-    """Each trial that failed, with what was seen; a line for each fault and each thing seen."""
+    """Return each failed trial with what was observed: a line for each fault and each observation."""
     lines = []
     for trial in trials:
         faults = faults_of(trial)
@@ -118,7 +118,7 @@ def failures(trials: Sequence[Trial]) -> list[str]:
 
 
 def trial_line(trial: Trial) -> str:
-    """One line of life signs."""
+    """Return one line of progress for a trial."""
     faults = faults_of(trial)
     if faults:
         return f"{trial.kind}: FAILED: {'; '.join(faults)}"
@@ -147,9 +147,9 @@ def evaluate_ends(
     kills: dict[str, Any] | None = None,
     motion: str = MOTIONS[0],
 ) -> dict[str, Any]:
-    """Run, print, write JSON beside the figures of `kills`; `failed` counts the trials that failed.
+    """Run, print, write JSON with the figures of `kills`; `failed` counts the failed trials.
 
-    Raises OutriderError where the trials cannot be run, ConfigError for an unknown motion.
+    Raises OutriderError if the trials cannot be run, ConfigError for an unknown motion.
     """
     require_choice("motion", motion, MOTIONS)
     folder = models_folder(models.resolve() if models else None)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kills of `outrider eval kills`: the real processes, killed as by kill -9 while the robot drives.
 
-A verifier is killed and started again during goals, over and over; the texts are then decoded once more, from
-what the recorder kept and without disturbance. Each process of the robot's side is killed as well: the base
-must be told to stand within 0.3 s; one that the motion does not need must not keep the robot from its goal.
-Times and velocities are the simulated base's own, after its deadman.
+A verifier is killed and restarted during goals, over and over; then the recorded texts are decoded again,
+without disturbance. Each process of the robot's side is killed as well: the base must be commanded to stand
+within 0.3 s, and a process that the motion does not need must not keep the robot from its goal. Times and
+velocities are the simulated base's own, after its deadman.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ from outrider.runtime.node_graph.node_specs import MOTIONS
 from outrider.runtime.reports.recording import read_steps
 from outrider.runtime.reports.replay import replay_steps
 
-# The console is killed under a hand that holds a button down, the others while a text moves the robot.
+# The console is killed while a person holds a button, the others while a text moves the robot.
 STOPPING_NODES = ("camera", "navigator", "action", "simulation", "console")
-# What these do the motion does not need: the goal is to go on.
+# The motion does not need these: the goal must continue.
 BYSTANDERS = ("memory", "record", "markers")
 KILLED_NODES = (*STOPPING_NODES, *BYSTANDERS)
-# Beside the action's own: what the closed loop corrects of sway and heading, and side steps.
+# Added to the action's own motion: corrections of sway and heading by the closed loop, and side steps.
 OVERSHOOT, CORRECTED_M, CORRECTED_DEG = 1.15, 0.1, 5.0
-# Of a base that is gone only the other end of the wire is left to look at.
+# Without the simulated base, only the commands sent to it can be watched.
 ROW_NAMES = {"simulation": "simulation (cmd_vel)"}
 RESULT_FILE = "result.json"
-# Only a recorder that nobody killed leaves a recording to be judged by.
+# A recording is complete only if its recorder was not killed.
 RUN_FOLDER, RECORDING_FILE = "run", "run.mcap"
 
 
 @dataclass(frozen=True)
 class Kill:
-    """One kill -9. What the base was told from it on, until it stood and until a new text was verified.
+    """One kill -9, with the motion from then until the base stood and a new text was verified.
 
-    `action` was verified last. `to_zero_s` is infinite where nothing says that the base stood at the end.
-    `reached` says of a bystander's kill whether the goal was reached.
+    `action` was verified last. `to_zero_s` is infinite if nothing shows that the base stood at the end.
+    `reached` says, for a process that the motion does not need, whether the goal was reached.
     """
 
     node: str
@@ -67,7 +67,7 @@ class Kill:
 
 @dataclass(frozen=True)
 class Run:
-    """One goal in one home, with what was killed on the way."""
+    """One goal in one home, with the kills during it."""
 
     seed: int
     reached: bool
@@ -77,8 +77,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Texts:
-    """Of the recorded steps of which anything was verified: how many an undisturbed decoding gives again,
-    token for token, and how many were broken off. `empty` ones had no token; `unread` recordings held none.
+    """Recorded steps with verified tokens, checked by an undisturbed decoding.
+
+    `agree` of the `steps` are reproduced token for token; `broken_off` were aborted. `empty` steps had no
+    token; `unread` recordings held no steps.
     """
 
     steps: int = 0
@@ -93,7 +95,7 @@ class Texts:
 
 
 def is_bounded(kill: Kill, table: ActionTable | None = None) -> bool:
-    """Whether no more than the one action that was verified already was driven after a kill."""
+    """Whether the robot drove no more than the one action verified before a kill."""
     motion = (table or ActionTable()).motion(kill.action) or Motion()
     most_m = OVERSHOOT * motion.forward_m + CORRECTED_M
     most_deg = OVERSHOOT * math.degrees(abs(motion.turn_rad)) + CORRECTED_DEG
@@ -101,7 +103,7 @@ def is_bounded(kill: Kill, table: ActionTable | None = None) -> bool:
 
 
 def is_late(kill: Kill) -> bool:
-    """Returns whether the base stood later than LIMIT_S after a kill."""
+    """Whether the base stood later than LIMIT_S after a kill."""
     return kill.to_zero_s > LIMIT_S + 1e-9
 
 
@@ -126,8 +128,8 @@ def evaluate_kills(
 ) -> dict[str, Any]:
     """Run, check, print, write JSON; `failed` counts what is not as it must be.
 
-    Raises OutriderError where the processes cannot be run, ConfigError where nothing is to be killed and for
-    an unknown motion.
+    Raises OutriderError if the processes cannot be run, ConfigError if nothing is to be killed or for an
+    unknown motion.
     """
     if verifier_kills + node_kills < 1:
         raise ConfigError("nothing is to be killed: ask for at least one kill, of the verifier or of nodes")
@@ -152,7 +154,7 @@ def evaluate_kills(
 def _run_trials(
     scratch: Path, verifier_kills: int, node_kills: int, seed: int, models: Path, motion: str
 ) -> tuple[list[Run], list[Kill]]:
-    """In a process that may use ROS."""
+    """Run the trials in a process that may use ROS."""
     numbers = [str(number) for number in (verifier_kills, node_kills, seed)]
     if run_trials("outrider.evaluation.kills.kill_trials", str(scratch), *numbers, str(models), motion) != 0:
         raise OutriderError("the trials did not come to their end: the reason is above")
@@ -175,7 +177,7 @@ def read_result(path: Path) -> tuple[list[Run], list[Kill]]:
 def _check_recordings(recordings: Sequence[Path], models: Path) -> Texts:
     if not recordings:
         return Texts()
-    from outrider.models import load_model  # seconds to import, as the decoders are
+    from outrider.models import load_model  # takes seconds to import, as the decoders do
     from outrider.runtime.wiring.decoders import local_decoder
 
     target = local_decoder(load_model(models / "target"), None, DecodingConfig(strategy="ar"))
@@ -185,10 +187,10 @@ def _check_recordings(recordings: Sequence[Path], models: Path) -> Texts:
 def figures_of(
     runs: Sequence[Run], killed: Sequence[Kill], texts: Texts, asked: tuple[int, int] = (1, 1)
 ) -> dict[str, Any]:
-    """Counts and worst cases; a goal that was not reached must say why.
+    """Return counts and worst cases. A goal that was not reached counts as failed.
 
-    `asked`: how many kills of the verifier, and of nodes, there were to be. Fewer fail, as do fewer texts
-    than goals, and recordings without any.
+    `asked`: the wanted kills of the verifier, and of nodes. Missing kills fail, as do fewer texts than
+    goals, and recordings without texts.
     """
     of_verifier = [kill for run in runs for kill in run.kills]
     nodes = {node: [kill for kill in killed if kill.node == node] for node in KILLED_NODES}

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What models cost: steps, verifications, precisions, static graphs."""
+"""The cost of models: steps, verifications, precisions, static graphs."""

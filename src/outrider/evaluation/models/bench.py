@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider bench models`: what a draft step, a verification and weights of fewer bits cost, as ratios.
+"""`outrider bench models`: the cost of a draft step, a verification and weights of fewer bits, as ratios.
 
-Times are of this thread's processor, which other programs do not lengthen; what is compared is timed in turn,
-and a figure is the median of paired ratios.
+Times are of this thread's processor, which other programs do not lengthen. What is compared is timed
+alternately, and a figure is the median of paired ratios.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ GRAPH_LAYERS = 12
 
 @dataclass(frozen=True)
 class Drafting:
-    """What a draft of some precision is worth: tokens accepted of those drafted, and its step."""
+    """A draft of some precision: tokens accepted of those drafted, and the time of its step."""
 
     precision: str
     rounds: int
@@ -66,7 +66,7 @@ def bench_models(
     device: str = "cpu",
     step_layers: int | None = None,
 ) -> dict[str, Any]:
-    """Measure, print, write JSON and pictures.
+    """Measure, print, write JSON and plots.
 
     Raises ModelError without models, ConfigError for a device that is not there.
     """
@@ -92,7 +92,7 @@ def bench_models(
 def _measured(
     models: Path | None, prompts: Sequence[Prompt], graph_layers: int, device: str, step_layers: int | None
 ) -> tuple[list[Ratio], list[Drafting], dict[str, Any]]:
-    """The ratios, each precision's drafts, and by name in the file what the ratios come of."""
+    """Return the ratios, each precision's drafts, and by name in the file the data behind the ratios."""
     folder, pair = models_folder(models), load_pair(models)
     draftings = [
         measure_drafting(Pair(pair.target, _draft(folder, precision)), precision, prompts)
@@ -127,8 +127,8 @@ def _measured(
 
 
 def draft_over_generate(folder: Path, prompt: Prompt) -> Ratio:
-    """A token by transformers' `generate` over a step of ours, the same model and prompt."""
-    from outrider.models import ReferenceGenerator, load_model  # seconds to import
+    """Measure a token by transformers' `generate` over a step of ours, with the same model and prompt."""
+    from outrider.models import ReferenceGenerator, load_model  # takes seconds to import
 
     reference, session = ReferenceGenerator(folder), load_model(folder, role="draft").open_session()
     session.prefill(prompt)
@@ -145,7 +145,7 @@ def draft_over_generate(folder: Path, prompt: Prompt) -> Ratio:
 
 
 def verify_over_step(pair: Pair, prompt: Prompt) -> Ratio:
-    """A verification with all exits over a forward of one token."""
+    """Measure a verification with all exits over a forward of one token."""
     session = pair.target.open_session()
     session.prefill(prompt)
     steps, verifies = [], []
@@ -158,7 +158,7 @@ def verify_over_step(pair: Pair, prompt: Prompt) -> Ratio:
 
 
 def branches_at_once(draft: LanguageModel, prompt: Prompt, what: str) -> Ratio:
-    """Steps of NUM_BRANCHES branches one after the other over one forward of them all."""
+    """Measure steps of NUM_BRANCHES branches one after the other over one forward of all."""
     sessions = [draft.open_session() for _ in range(NUM_BRANCHES)]
     for session in sessions:
         session.prefill(prompt)
@@ -175,7 +175,7 @@ def branches_at_once(draft: LanguageModel, prompt: Prompt, what: str) -> Ratio:
 
 
 def measure_drafting(pair: Pair, precision: str, prompts: Sequence[Prompt]) -> Drafting:
-    """Greedy drafts of NUM_DRAFT_TOKENS judged by the target, over whole texts."""
+    """Measure greedy drafts of NUM_DRAFT_TOKENS, verified by the target, over whole texts."""
     rounds = [
         one for prompt in prompts for one in verifications(pair, pair.target.exits, prompt, NUM_DRAFT_TOKENS)
     ]
@@ -190,7 +190,7 @@ def measure_drafting(pair: Pair, precision: str, prompts: Sequence[Prompt]) -> D
 
 
 def precision_ratios(draftings: Sequence[Drafting]) -> list[Ratio]:
-    """Accepted tokens of each precision over those of fp32; int8 is held to 0.95."""
+    """Return the accepted tokens of int8 over those of fp32, with the bound 0.95."""
     whole = next(one for one in draftings if one.precision == "fp32")
     int8 = next(one for one in draftings if one.precision == "int8")
     detail = f"{int8.accepted:.2f} against {whole.accepted:.2f} of {NUM_DRAFT_TOKENS} drafted"
@@ -199,14 +199,14 @@ def precision_ratios(draftings: Sequence[Drafting]) -> list[Ratio]:
 
 
 def check_device(device: str) -> None:
-    """Raises ConfigError for a device that is not there, before minutes are spent on the CPU."""
+    """Raise ConfigError for a device that is not there, before minutes are spent on the CPU."""
     from outrider.models.loading import find_device
 
     find_device(device)
 
 
 def host_overhead(folder: Path, prompts: Sequence[Prompt], device: str) -> dict[str, HostTime]:
-    """Of a step that verifies a draft, and of one that has none."""
+    """Measure the host's time of a step that verifies a draft, and of one without a draft."""
     from outrider.models import load_model
 
     pair = Pair(load_model(folder, device=device), load_model(folder.parent / "draft", role="draft"))
@@ -215,7 +215,7 @@ def host_overhead(folder: Path, prompts: Sequence[Prompt], device: str) -> dict[
 
 
 def overhead_ratios(overhead: Mapping[str, HostTime], device: str) -> list[Ratio]:
-    """What a GPU waits for; hints are heard while it computes on."""
+    """Return the times that a GPU waits for its host; hints are handled while it computes."""
     return [
         Ratio(
             f"host's time from forward to forward, ms a {what}",
@@ -229,7 +229,7 @@ def overhead_ratios(overhead: Mapping[str, HostTime], device: str) -> list[Ratio
 
 
 def table_of(ratios: Sequence[Ratio], draftings: Sequence[Drafting]) -> Table:
-    """Returns the ratios with their bounds, and the drafts of each precision."""
+    """Return a table of the ratios with their bounds, and of each precision's drafts."""
     rows = [(one.what, f"{one.value:.2f}", one.bound_text, one.detail) for one in ratios]
     rows += [
         (

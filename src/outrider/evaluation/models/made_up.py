@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Language halves of the published widths with random weights, to be measured where no checkpoint is."""
+"""Language models of published widths with random weights, to measure without a checkpoint."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MROPE_SECTION = [16, 24, 24]
 
 @dataclass(frozen=True)
 class Widths:
-    """Of a language half; heads are 128 wide."""
+    """The widths of a language model; heads are 128 wide."""
 
     hidden: int
     intermediate: int
@@ -45,9 +45,10 @@ QWEN2_VL_7B = Widths(3584, 18944, 28, 4, vocab_size=152_064)
 def made_up_stack(
     widths: Widths, precision: Precision, exact: bool = False, seed: int = 0, device: torch.device = _HOST
 ) -> TextStack:
-    """Normal weights at a scale that keeps activations in bounds. `exact` as in `build_text_stack`.
+    """Return a stack of normal weights, scaled to keep activations in bounds.
 
-    They are made and packed on the `device`, one after the other: beside them there is room for the largest.
+    `exact` as in `build_text_stack`. They are made and packed on the `device`, one after the other: at most
+    one of them is there unpacked.
     """
     seeded = torch.Generator(device).manual_seed(seed)
     packer = pack_exactly if exact else pack

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What static graphs of a draft choose beside the same integers run eagerly, and what loading them costs."""
+"""Compares the choices of a draft's static graphs with the same integers run eagerly; measures loading."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ COMPARED_TOKENS = 32
 
 @dataclass(frozen=True)
 class GraphTrial:
-    """A prompt on prefill graphs alone (plain), and with the switch to decode graphs beside it.
+    """A prompt on prefill graphs alone (plain), and with the switch to decode graphs meanwhile.
 
-    plain_s, switching_s: of the computing thread's processor. loaded_s, waited_s: loading decode graphs, and
-    waiting for them. plain_mb, switching_mb: the most memory held, above what the process began with; pages
-    of mapped files are left out, which the system takes back when it needs them.
+    plain_s, switching_s: processor seconds of the computing thread. loaded_s, waited_s: seconds of loading
+    decode graphs, and of waiting for them. plain_mb, switching_mb: the peak memory above the process's
+    initial memory, without pages of mapped files, which the system reclaims when it needs them.
     """
 
     num_layers: int
@@ -54,17 +54,17 @@ class GraphTrial:
 
     @property
     def hidden_share(self) -> float:
-        """Returns the share of the loading time that computing has hidden."""
+        """The share of the loading time that computing hides."""
         return 1.0 - self.waited_s / self.loaded_s
 
     @property
     def memory_ratio(self) -> float:
-        """Returns the peak memory with the switch over that without."""
+        """The peak memory with the switch over that without."""
         return self.switching_mb / self.plain_mb
 
 
 def run_trial(num_layers: int, num_tokens: int, repeats: int, widths: Widths = QWEN2_VL_2B) -> GraphTrial:
-    """In a process of its own, whose memory is that of the graphs."""
+    """Run in separate processes, so that the measured memory is that of the graphs."""
     widths = replace(widths, num_layers=num_layers, vocab_size=VOCABULARY)
     with tempfile.TemporaryDirectory() as folder:
         work_apart(partial(_write, Path(folder), widths), num_tokens)
@@ -80,7 +80,7 @@ def _num_slots(num_tokens: int) -> int:
 
 
 def _write(folder: Path, widths: Widths, num_tokens: int) -> None:
-    """Build and profile."""
+    """Build and profile the graphs."""
     torch.set_num_threads(1)
     stack = made_up_stack(widths, "int4", exact=True)
     num_slots = _num_slots(num_tokens)
@@ -114,7 +114,7 @@ def _open(folder: Path, widths: Widths, num_slots: int) -> GraphLanguage:
 
 
 def _watched(work: Callable[[], object]) -> tuple[float, float]:
-    """Seconds of this thread, and the most memory held on the way, sampled every millisecond."""
+    """Return the work's seconds of this thread, and the peak memory, sampled every millisecond."""
     peak_mb, done = [_held_mb()], threading.Event()
 
     def watch() -> None:
@@ -132,17 +132,17 @@ def _watched(work: Callable[[], object]) -> tuple[float, float]:
 
 
 def _held_mb() -> float:
-    """What is resident and no file's."""
+    """Return the resident memory that belongs to no file."""
     resident, of_files = Path("/proc/self/statm").read_text().split()[1:3]
     return (int(resident) - int(of_files)) * _PAGE_MB
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A token as static graphs, the same integers in float32, and the eager int4 draft choose it.
+    """A token as chosen by static graphs, by the same integers in float32, and by the eager int4 draft.
 
-    is_best: the eager draft has no token likelier than the graphs' choice. gap: by how much float32 sets its
-    own choice above the eager one. difference: the most that any logit is off between these two.
+    is_best: the eager draft has no token likelier than the graphs' choice. gap: by how much float32 prefers
+    its own choice to the eager one. difference: the largest difference of a logit between these two.
     """
 
     graphs: int
@@ -154,11 +154,12 @@ class Choice:
 
 
 def graph_agreement(folder: Path, prompts: Sequence[Prompt]) -> list[Ratio]:
-    """Tokens on which an int4 draft as static graphs chooses as the same integers do eagerly.
+    """Return the share of tokens on which an int4 draft's static graphs choose as the same integers do.
 
-    Once multiplied in float32, as graphs multiply them, and once in bfloat16, as the eager draft runs: its
-    logits are products rounded to 8 bits of mantissa, so that two close ones come out equal. Either of them
-    is then a best choice of its own, though it takes the one of the lower id.
+    The integers are run eagerly: once multiplied in float32, as graphs do, and once in bfloat16, as the
+    eager draft does. The latter's logits are products rounded to 8 bits of mantissa, so that two close ones
+    come out equal. Each of them is then a best choice, though the eager draft takes the one with the lower
+    id.
     """
     choices = compare_choices(folder, prompts)
     strays = [one for one in choices if one.graphs != one.eager]
@@ -178,7 +179,7 @@ def _share(what: str, right: Sequence[bool], why: str = "") -> Ratio:
 
 
 def compare_choices(folder: Path, prompts: Sequence[Prompt]) -> list[Choice]:
-    """COMPARED_TOKENS of each prompt; what float32 chooses is what all three go on from."""
+    """Compare COMPARED_TOKENS of each prompt; all three continue with the choice of float32."""
     from outrider.models import load_exact_model, load_graph_model, load_model
 
     models = load_graph_model(folder), load_exact_model(folder, "int4"), load_model(folder, precision="int4")
@@ -193,19 +194,19 @@ def compare_choices(folder: Path, prompts: Sequence[Prompt]) -> list[Choice]:
 
 
 def _choice(graphs: Any, in_float32: Any, eager: Any) -> Choice:
-    """Of three rows of logits (V,)."""
+    """Return the choice of three rows of logits (V,)."""
     chosen, own, mine = (int(row.argmax()) for row in (graphs, in_float32, eager))
     gap, difference = float(in_float32[own] - in_float32[mine]), float((in_float32 - eager).abs().max())
     return Choice(chosen, own, mine, bool(eager[chosen] == eager[mine]), gap, difference)
 
 
 def graph_trial(num_layers: int) -> GraphTrial:
-    """Returns the times of static graphs of so many layers."""
+    """Return the times of static graphs of `num_layers` layers."""
     return run_trial(num_layers, PROMPT_TOKENS, repeats=1)
 
 
 def graph_ratios(trial: GraphTrial) -> list[Ratio]:
-    """What of the loading is hidden, what the switch computes more, and its peak memory."""
+    """Return ratios: hidden share of the loading, the switch's extra computing, its peak memory."""
     hidden = f"{1e3 * trial.waited_s:.1f} of {1e3 * trial.loaded_s:.0f} ms waited for"
     computed = f"{trial.switching_s:.2f} against {trial.plain_s:.2f} s"
     memory = f"{trial.switching_mb:.0f} against {trial.plain_mb:.0f} MB"

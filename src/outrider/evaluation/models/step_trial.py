@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A verification by a made-up target of published width: against reading its weights once, and its exits."""
+"""A verification by a target of published width and random weights: against reading them, and with exits."""
 
 from __future__ import annotations
 
@@ -38,11 +38,13 @@ PACKED_PRECISIONS: tuple[Precision, ...] = ("int8", "int4")
 
 @dataclass(frozen=True)
 class StepTrial:
-    """Median seconds of a verification of VERIFIED tokens: plain_s without exits, exits_s with them, crowd_s
-    for a `crowd` of robots at once. exits_ratio: the median of exits over plain, taken in turn. host_s: until
-    the host has queued it (on a CPU, all of it). weights_s: the bytes of its weights once, at copy_gb_s, what
-    a copy on the device reads and writes in a second. `same_bits`: a token's logits are the same in a chunk
-    and beside other robots' tokens.
+    """Median seconds of a verification of VERIFIED tokens.
+
+    plain_s: without exits; exits_s: with them; crowd_s: for `crowd` robots at once. exits_ratio: the median
+    of exits over plain, timed alternately. host_s: until the host has queued it (on a CPU, all of it).
+    weights_s: the time to read its weights once at copy_gb_s, the bytes that a copy on the device reads and
+    writes per second. `same_bits`: a token's logits are the same in a chunk and in a batch with other
+    robots' tokens.
     """
 
     device: str
@@ -64,8 +66,10 @@ class StepTrial:
 def run_step_trial(
     device: str, num_layers: int, context: int, repeats: int, widths: Widths = QWEN2_VL_7B
 ) -> StepTrial:
-    """In bfloat16 on a GPU, in float32 on a CPU. With fewer layers than the model has, its vocabulary is cut
-    as well. Raises ConfigError for a device that is not there.
+    """Measure a verification in bfloat16 on a GPU, in float32 on a CPU.
+
+    With fewer layers than the model has, its vocabulary is cut as well. Raises ConfigError for a device
+    that is not there.
     """
     place = find_device(device)
     torch.manual_seed(0)
@@ -109,7 +113,7 @@ def packed_verify_seconds(
     repeats: int,
     widths: Widths = QWEN2_VL_7B,
 ) -> float:
-    """Median of a verification of VERIFIED tokens without exits, by weights of another precision."""
+    """Return the median seconds of a verification without exits, with weights of another precision."""
     place = find_device(device)
     text = made_up_stack(_cut(widths, num_layers), precision, device=place)
     block = _block(text, context, 1, place)
@@ -123,12 +127,12 @@ def _cut(widths: Widths, num_layers: int) -> Widths:
 
 
 def _heard(index: int, rows: Tensor) -> Reading:
-    """What a verification wants of an exit: its choices."""
+    """Return what a verification reads from an exit: its choices."""
     return Reading(rows.argmax(-1), lambda choices: None)
 
 
 def _block(text: TextStack, context: int, sequences: int, place: torch.device) -> CacheBlock:
-    """Caches that hold something everywhere."""
+    """Return caches that are filled everywhere with random values."""
     shape = CacheShape(
         text.shape.num_layers, next_span(context + VERIFIED), text.shape.num_kv_heads, text.shape.head_dim
     )
@@ -150,7 +154,7 @@ def _same_bits(step: SegmentedStep, crowded: Mapping[int, StepTokens], context: 
 
 
 def weight_bytes(text: TextStack) -> int:
-    """Of what a step reads: matrices and the head, not the embeddings."""
+    """Return the bytes that a step reads: matrices and the head, not the embeddings."""
     matrices = [
         getattr(layer, name) for layer in text.layers for name in ("qkv", "attention_out", "gate_up", "down")
     ]
@@ -159,7 +163,7 @@ def weight_bytes(text: TextStack) -> int:
 
 
 def _made_up_exits(text: TextStack, count: int) -> ExitHeads:
-    """Evenly over the layers."""
+    """Return random exit heads, spread evenly over the layers."""
     num_layers, hidden = text.shape.num_layers, text.embeddings.shape[1]
     layers = tuple(round(num_layers * (place + 1) / (count + 1)) for place in range(count))
     shortlist = torch.arange(min(SHORTLIST, text.head.shape[1]))
@@ -168,14 +172,14 @@ def _made_up_exits(text: TextStack, count: int) -> ExitHeads:
 
 
 def _seconds(work: Callable[[], object], place: torch.device, repeats: int) -> float:
-    """Median of the work."""
+    """Return the median seconds of the work."""
     return statistics.median(_seconds_in_turn([work], place, repeats)[0])
 
 
 def _seconds_in_turn(
     works: Sequence[Callable[[], object]], place: torch.device, repeats: int
 ) -> list[list[float]]:
-    """Of each work, to its end on the device; of this thread's processor where that is the CPU."""
+    """Return each work's seconds, to its end on the device; on a CPU, processor seconds of this thread."""
     clock = time.thread_time if place.type == "cpu" else time.monotonic
     times: list[list[float]] = [[] for _ in works]
     for _ in range(WARM_UPS + repeats):
@@ -189,7 +193,7 @@ def _seconds_in_turn(
 
 
 def _host_seconds(work: Callable[[], object], place: torch.device, repeats: int) -> float:
-    """Median until the host is free again; on a CPU nothing is queued, so this is all of it."""
+    """Return the median seconds until the host is free again; on a CPU nothing is queued, so that is all."""
     times = []
     for _ in range(repeats):
         _finish(place)
@@ -200,7 +204,7 @@ def _host_seconds(work: Callable[[], object], place: torch.device, repeats: int)
 
 
 def _seconds_per_byte(place: torch.device, repeats: int) -> float:
-    """Of reading and writing a byte, halved: a copy does both."""
+    """Return the seconds of reading or writing a byte: a copy does both."""
     copied = _COPIED_BYTES[place.type]
     source: Tensor = torch.empty(copied, dtype=torch.uint8, device=place).random_()
     target = torch.empty_like(source)
@@ -213,12 +217,12 @@ def _finish(place: torch.device) -> None:
 
 
 def step_trial(device: str, num_layers: int) -> StepTrial:
-    """Returns the times of a target of the 7B's width with so many layers."""
+    """Return the times of a target of the 7B's width with `num_layers` layers."""
     return run_step_trial(device, num_layers, CONTEXT, STEP_REPEATS)
 
 
 def step_ratios(trial: StepTrial) -> list[Ratio]:
-    """What exits add to a verification by a 7B's layers; on a GPU also over reading its weights once."""
+    """Return ratios: what exits add to a verification; on a GPU also over reading the weights once."""
     where = f"{trial.num_layers} layers of 7B on {trial.device}"
     added = f"{1e3 * trial.exits_s:.2f} against {1e3 * trial.plain_s:.2f} ms, {trial.num_exits} exits"
     read = f"{1e3 * trial.exits_s:.2f} against {1e3 * trial.weights_s:.2f} ms: "
@@ -245,7 +249,7 @@ def step_ratios(trial: StepTrial) -> list[Ratio]:
 
 
 def packed_verifies(device: str, num_layers: int) -> dict[Precision, float]:
-    """Seconds of a verification by weights of fewer bits, on a GPU."""
+    """Return the seconds of a verification with weights of fewer bits, on a GPU; empty on a CPU."""
     if device == "cpu":
         return {}
     return {
@@ -255,7 +259,7 @@ def packed_verifies(device: str, num_layers: int) -> dict[Precision, float]:
 
 
 def packed_ratios(packed_s: Mapping[Precision, float], trial: StepTrial) -> list[Ratio]:
-    """A verification by weights of fewer bits over one in bfloat16, both without exits."""
+    """Return a verification with weights of fewer bits over one in bfloat16, both without exits."""
     where = f"{trial.num_layers} layers of 7B on {trial.device}"
     return [
         Ratio(

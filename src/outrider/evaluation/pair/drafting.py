@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider bench drafting`: what retrieved drafts are worth, alone and joined with the draft model's.
+"""`outrider bench drafting`: the value of retrieved drafts, alone and joined with the draft model's.
 
-Texts and verifications are those of real models; the figures are counts, but for the times.
+Texts and verifications are those of real models; the figures are counts, except for the times.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ DRAFT_LENGTHS = (2, 4, 8, 16)
 LONG, TREE = "long", "tree"
 TABLE_4 = "1.06 to 1.24"
 TREE_TOKENS = 32
-"""Of a tree: what sd.npu's processors verify at the price of one token."""
+"""The size of a tree: what sd.npu's processors verify at the price of one token."""
 ALONE = (
     ("lookup",),
     ("suffix",),
@@ -66,7 +66,7 @@ SOURCE_SETS = (*ALONE, (MODEL,), *((MODEL, *sources) for sources in ALONE))
 class TextSet:
     """Prompts of one kind, in order. Without history each is drafted as if it were the first.
 
-    `answers`: the right ones, where there are such. `tokens`: those of a text, at most.
+    `answers`: the right answers, if there are any. `tokens`: the most tokens of a text.
     """
 
     kind: str
@@ -81,10 +81,12 @@ class TextSet:
 
 @dataclass(frozen=True)
 class DraftingFigures:
-    """`acceptance_length`: tokens a verification, the target's own included. `drafted`: tokens drafted for
-    one. `model_share`: forwards of the draft model a token. Processor time in milliseconds: `draft_ms` of
-    retrieving one draft, the median; `learning_ms` of taking in prompts and verified tokens, for one
-    verification; `calibration_ms` of calibrating by one token of a prompt.
+    """The figures of one set of draft sources.
+
+    `acceptance_length`: tokens per verification, the target's own included. `drafted`: drafted tokens per
+    verification. `model_share`: forwards of the draft model per token. Processor time in milliseconds:
+    `draft_ms`, the median of retrieving one draft; `learning_ms`, per verification, of storing prompts and
+    verified tokens; `calibration_ms`, of calibrating by one token of a prompt.
     """
 
     acceptance_length: float
@@ -105,9 +107,9 @@ def bench_drafting(
     json_file: Path | None = None,
     plots: Path | None = None,
 ) -> dict[str, Any]:
-    """Measure, print a table, write JSON and pictures.
+    """Measure, print a table, write JSON and plots.
 
-    Raises ConfigError for sizes below 1 or for pictures without matplotlib, ModelError without models.
+    Raises ConfigError for sizes below 1 or for plots without matplotlib, ModelError without models.
     """
     if min(episodes, frames, questions, num_draft_tokens) < 1:
         raise ConfigError("episodes, frames, questions and num_draft_tokens must be at least 1")
@@ -131,7 +133,7 @@ def bench_drafting(
 
 
 def text_sets(pair: Pair, episodes: int, frames: int, seed: int) -> Iterator[TextSet]:
-    """Whole searches one after the other, and frames that have nothing to do with each other."""
+    """Yield whole searches one after the other, and frames that are independent of each other."""
     driven = tuple(driven_prompts(pair, episodes, seed))
     name = f"{episodes} searches, {len(driven)} steps in order"
     yield TextSet("searches", name, driven, True, pair.target, pair.draft)
@@ -140,7 +142,7 @@ def text_sets(pair: Pair, episodes: int, frames: int, seed: int) -> Iterator[Tex
 
 
 def question_sets(reader: LanguageModel, questions: int, seed: int) -> Iterator[TextSet]:
-    """Questions to the memories of households, one after the other and as if each were the first."""
+    """Yield questions to the memories of households, one after the other and as if each were the first."""
     asked = tuple(islice(household_questions(seed), questions))
     prompts, answers = tuple(one.prompt for one in asked), tuple(one.answer for one in asked)
     yield TextSet("questions", f"{questions} questions in order", prompts, True, reader, answers=answers)
@@ -154,10 +156,11 @@ def gain(
     alone_form: str = "",
     with_model: str = "",
 ) -> float:
-    """What calibration and reuse bring over the suffix automaton alone, in a form: a chain, or TREE.
+    """Return the gain of calibration and reuse over the suffix automaton alone, as a ratio.
 
-    `alone_form`: what the automaton's own drafts are, the same for the techniques alone, LONG for all that
-    makes a tree of them. `with_model`: MODEL for both joined with the draft model.
+    `form`: how both draft, in a chain (empty) or TREE. `alone_form`: how the automaton alone drafts: the
+    same for the gain of the techniques alone, LONG for all that a tree gains. `with_model`: MODEL to join
+    both with the draft model.
     """
     every, alone = (
         tuple(filter(None, (with_model, *names, of))) for names, of in ((ALL, form), (SUFFIX, alone_form))
@@ -166,7 +169,7 @@ def gain(
 
 
 def share_right(texts: TextSet) -> float:
-    """The share of the target's own answers that are right, word for word."""
+    """Return the share of the target's own answers that are right, word for word."""
     drafting = Drafting(texts.target, None, SUFFIX, DRAFT_LENGTHS[-1], texts.tokens)
     written = drafting.run(texts.prompts, texts.keep_history).texts
     decode = texts.target.tokenizer.decode
@@ -175,7 +178,7 @@ def share_right(texts: TextSet) -> float:
 
 
 def draw_lengths(path: Path, texts: TextSet) -> None:
-    """Tokens a verification over the length of a draft."""
+    """Draw tokens per verification over the length of a draft."""
     curves: dict[str, list[float]] = {}
     for num_draft_tokens in DRAFT_LENGTHS:
         for sources, row in measure(texts, num_draft_tokens).items():
@@ -184,7 +187,7 @@ def draw_lengths(path: Path, texts: TextSet) -> None:
 
 
 def driven_prompts(pair: Pair, episodes: int, seed: int) -> Iterator[Prompt]:
-    """The prompts of every step of searches that the target drives, in order."""
+    """Yield the prompts of every step of searches that the target drives, in order."""
     decoder = local_decoder(pair.target, None, DecodingConfig(strategy="ar"))
     seen: list[Prompt] = []
 
@@ -202,7 +205,7 @@ def driven_prompts(pair: Pair, episodes: int, seed: int) -> Iterator[Prompt]:
 
 
 def measure(texts: TextSet, num_draft_tokens: int) -> dict[tuple[str, ...], DraftingFigures]:
-    """Every set of sources on the same texts."""
+    """Measure every set of sources on the same texts."""
     figures = {}
     source_sets = ALONE if texts.draft is None else SOURCE_SETS
     for sources in tracked(source_sets, texts.name):
@@ -212,7 +215,7 @@ def measure(texts: TextSet, num_draft_tokens: int) -> dict[tuple[str, ...], Draf
 
 
 def measure_trees(texts: TextSet) -> dict[tuple[str, ...], DraftingFigures]:
-    """Retrieved drafts in trees of TREE_TOKENS, and for comparison in a chain as long."""
+    """Measure retrieved drafts in trees of TREE_TOKENS, and for comparison in an equally long chain."""
     figures = {}
     for make, form in ((Drafting, LONG), (TreeDrafting, TREE)):
         for sources in BY_TREE[:1] if form == LONG else BY_TREE:
@@ -245,7 +248,7 @@ _COLUMNS: tuple[Callable[[DraftingFigures], str], ...] = (
 
 
 def _gain_text(name: str, figures: Mapping[tuple[str, ...], DraftingFigures]) -> str:
-    """What calibration and reuse add, as sd.npu compares (its table 4: TABLE_4), and in one form."""
+    """Say what calibration and reuse add, as sd.npu compares (its table 4: TABLE_4), and in one form."""
     text = (
         f"{name}: calibration and reuse over the suffix automaton alone, tokens a verification: "
         f"{gain(figures, TREE, LONG):.2f} as a tree over a chain of {TREE_TOKENS} (sd.npu: {TABLE_4}), "

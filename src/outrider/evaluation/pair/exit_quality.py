@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider eval exits`: what the target's early exits are worth, and what they cost."""
+"""`outrider eval exits`: how good the target's early exits are, and what they cost."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ BINS = 10
 class ExitQuality:
     """One exit over the held-out frames; shares of 1.
 
-    `agreement`: its choice is the target's, at all verified positions; `contested_agreement`: at those where
-    the draft was rejected. `hint_agreement`: its accepted count and next token are the verdict's. `auc`: how
-    often a right hint is surer than a wrong one. `calibration_error`: expected, over ten bins of confidence.
-    `cost`: its marginal time relative to a verification without exits.
+    `agreement`: its choice is the target's, at all verified positions; `contested_agreement`: at positions
+    where the draft was rejected. `hint_agreement`: its accepted count and next token are the verdict's.
+    `auc`: how often a right hint has more confidence than a wrong one. `calibration_error`: expected, over
+    ten bins of confidence. `cost`: its marginal time relative to a verification without exits.
     """
 
     layer: int
@@ -46,12 +46,15 @@ class ExitQuality:
 
 
 def share(flags: Sequence[bool]) -> float:
-    """How many are true; nan of none."""
+    """Return the share that is true; nan for no flags."""
     return sum(flags) / len(flags) if flags else float("nan")
 
 
 def auc(hints: Sequence[tuple[float, bool]]) -> float:
-    """The chance that a right hint is surer than a wrong one, ties counting half; nan without both kinds."""
+    """Return the probability that a right hint has more confidence than a wrong one.
+
+    A tie counts half. Returns nan without both kinds.
+    """
     right = [confidence for confidence, stands in hints if stands]
     wrong = [confidence for confidence, stands in hints if not stands]
     if not right or not wrong:
@@ -61,7 +64,10 @@ def auc(hints: Sequence[tuple[float, bool]]) -> float:
 
 
 def calibration_error(hints: Sequence[tuple[float, bool]], bins: int = BINS) -> float:
-    """Expected calibration error: |confidence - share right| of equal bins, weighted by their hints."""
+    """Return the expected calibration error over equal bins, weighted by their numbers of hints.
+
+    The error of a bin is |confidence - share right|.
+    """
     members: list[list[tuple[float, bool]]] = [[] for _ in range(bins)]
     for confidence, stands in hints:
         members[min(bins - 1, int(confidence * bins))].append((confidence, stands))
@@ -70,7 +76,7 @@ def calibration_error(hints: Sequence[tuple[float, bool]], bins: int = BINS) -> 
 
 
 def judge_exit(index: int, layer: int, rounds: Sequence[Verification], cost: float) -> ExitQuality:
-    """An exit's figures over all verifications."""
+    """Return an exit's figures over all verifications."""
     agreeing, contested, hints = [], [], []
     for one in rounds:
         word, verdict = one.exits[index], one.emitted
@@ -92,10 +98,11 @@ def judge_exit(index: int, layer: int, rounds: Sequence[Verification], cost: flo
 
 
 def exit_costs(model: QwenModel, prompt: Prompt, timed_forwards: int) -> tuple[float, list[float]]:
-    """Seconds of a verification without exits, and the relative extra of each exit alone and of all (last).
+    """Return the seconds of a verification without exits, and the relative costs of exits.
 
-    Every variant is timed in turn, so that the machine's moods meet all alike; medians of paired differences
-    of this thread's processor time, which other programs do not lengthen.
+    The costs are of each exit alone, and last of all exits together. All variants are timed alternately, so
+    that changes of the machine affect them alike. The costs are medians of paired differences of this
+    thread's processor time, which other programs do not lengthen.
     """
     assert model.exits is not None
     indices = range(len(model.exits.layers))
@@ -120,9 +127,9 @@ def evaluate_exits(
     pair: Pair | None = None,
     timed_forwards: int = TIMED_FORWARDS,
 ) -> dict[str, Any]:
-    """Measure, print a table, write JSON. Raises ModelError where the target has no exits.
+    """Measure, print a table, write JSON. Raises ModelError if the target has no exits.
 
-    `timed_forwards`: verifications that are timed, with each exit and without.
+    `timed_forwards`: the number of verifications that are timed, with each exit and without.
     """
     check_frames(frames, seed)
     pair = pair or load_pair(models)

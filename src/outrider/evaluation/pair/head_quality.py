@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider eval head`: a robot without a draft model, served by what drafts beside the target.
+"""`outrider eval head`: a robot without a draft model, served by drafts made in the cloud.
 
-Texts are really decoded, prompts included, by one way after the other; seconds are this thread's processor
+Texts are really decoded, prompts included, alternately by each way. Seconds are this thread's processor
 time, which other programs hardly lengthen.
 """
 
@@ -36,14 +36,15 @@ from outrider.runtime.datasets.held_out import check_frames, held_out_prompts, l
 ALONE, NOTHING, HEAD, MODEL = "ar", "nothing", "the target's head", "the draft model"
 TEXT_S = 600.0
 PRACTICE = 1
-"""So many texts come before those that count: with them a way learns."""
+"""Texts before those that count, from which a way learns."""
 TIMED_TOKENS = 200
 
 
 @dataclass(frozen=True)
 class Drafting:
-    """One way over all texts that count. `over_ar`: its speed, with its interval;
-    `token_share`: what a token of it takes, of a step of the target.
+    """The figures of one way over all texts that count. `over_ar`: its speed over `ar`.
+
+    `token_share`: the time of a token of its draft, as a share of a step of the target.
     """
 
     over_ar: float
@@ -53,23 +54,23 @@ class Drafting:
 
 
 class Way:
-    """A verifier with or without a draft, and the decoder of a robot that has none."""
+    """A verifier with or without a draft, and the decoder of a robot without one."""
 
     def __init__(self, service: VerifierService, target: LanguageModel, config: DecodingConfig) -> None:
         self.service = service
         self._decoder = LinkedDecoder(LocalLink(service), None, target.tokenizer, config, 1, target.name)
         self.texts: list[tuple[float, float]] = []
-        """Of each its tokens and their seconds."""
+        """For each text its tokens and their seconds."""
 
     def decode(self, prompt: Prompt) -> tuple[int, ...]:
-        """The text that a prompt is answered with."""
+        """Decode and time the answer to a prompt; return its tokens."""
         begun_s = time.thread_time()
         text = self._decoder.decode(DecodeRequest(prompt, deadline_s=TEXT_S))
         self.texts.append((len(text.token_ids), time.thread_time() - begun_s))
         return text.token_ids
 
     def drafting(self, alone: Way, token_share: float | None) -> Drafting:
-        """What this way has over `ar`."""
+        """Return this way's figures over those of `ar`."""
         texts, base = self.texts[PRACTICE:], alone.texts[PRACTICE:]
         speeds = [sum(n for n, _ in one) / sum(s for _, s in one) for one in (texts, base)]
         stats = self.service.stats
@@ -86,8 +87,9 @@ Loaded = tuple[LanguageModel, LanguageModel, DraftHead]
 
 
 def ways(load: Callable[[], Loaded]) -> dict[str, Way]:
-    """Returns them by name, each with models of its own: a target copies a prompt that it has had already.
-    The robot copies from earlier texts, but under `ar`.
+    """Return the ways by name, each with its own models, because a target reuses a prompt that it has seen.
+
+    The robot copies from earlier texts, except under `ar`.
     """
     copies, tried = DecodingConfig(drafters=("lookup",)), {}
     for name in (ALONE, NOTHING, HEAD, MODEL):
@@ -102,7 +104,7 @@ def ways(load: Callable[[], Loaded]) -> dict[str, Way]:
 def token_shares(
     target: LanguageModel, draft: LanguageModel, head: DraftHead, prompt: Prompt
 ) -> dict[str, float]:
-    """What a token of each draft takes, of a step of the target: medians, taken in turn."""
+    """Return the time of a token of each draft, as a share of a target's step: medians, timed alternately."""
     sessions = [model.open_session() for model in (target, draft)]
     row, _ = (session.prefill(prompt) for session in sessions)
     states = head.begin(row)[None]
@@ -122,10 +124,11 @@ def _head_token(head: DraftHead, states: torch.Tensor, token: torch.Tensor) -> N
 def evaluate_head(
     frames: int, seed: int, models: Path | None = None, json_file: Path | None = None
 ) -> dict[str, Any]:
-    """Measure, print a table, write JSON. Raises ModelError where the target has no head, OutriderError where
-    a text is not the target's own.
+    """Measure, print a table, write JSON.
+
+    Raises ModelError if the target has no head, OutriderError if a text is not the target's own.
     """
-    from outrider.models import QwenModel, load_head  # seconds to import
+    from outrider.models import QwenModel, load_head  # takes seconds to import
 
     def load() -> Loaded:
         pair = load_pair(models)
@@ -139,7 +142,7 @@ def evaluate_head(
 def measure_head(
     load: Callable[[], Loaded], prompts: Sequence[Prompt], json_file: Path | None = None
 ) -> dict[str, Any]:
-    """`evaluate_head` with given models; the first prompts are for practice."""
+    """Measure as `evaluate_head` does, with given models; the first prompts are for practice."""
     tried = ways(load)
     for prompt in tracked(prompts, "frames"):
         if len({way.decode(prompt) for way in tried.values()}) > 1:

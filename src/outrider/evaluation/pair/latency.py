@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider bench latency`: how long from the frame to the verified action, and to the end of the text.
+"""`outrider bench latency`: the time from the frame to the verified action, and to the end of the text.
 
-Models really decode held-out frames on the virtual clock; their times are the processor's, measured here.
+Models really decode held-out frames on the virtual clock; their times are processor times measured here.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ REPEATS = 15
 class LatencyRow:
     """Medians over the frames of one strategy at one delay, in seconds from the frame's stamp.
 
-    The intervals are of 95 %, by a bootstrap over the frames.
+    The intervals are 95 % intervals by a bootstrap over the frames.
     """
 
     strategy: str
@@ -53,9 +53,10 @@ class LatencyRow:
 
 
 def measure_compute(pair: Pair, prompts: Sequence[Prompt], num_draft_tokens: int) -> ComputeProfile:
-    """Processor times of this machine's models on this thread, which other programs hardly lengthen.
+    """Return the times of this machine's models, in processor time of this thread.
 
-    Prefills are of prompts not seen before.
+    Other programs hardly lengthen it. Prefills are of prompts not seen
+    before.
     """
     branch_s = branch_seconds(pair.draft, prompts[0], REPEATS)
     target, draft = pair.target.open_session(), pair.draft.open_session()
@@ -79,19 +80,19 @@ def measure_compute(pair: Pair, prompts: Sequence[Prompt], num_draft_tokens: int
 
 
 def _prefill_s(session: ModelSession, prompts: Sequence[Prompt]) -> float:
-    """The median time of taking in a new prompt."""
+    """Return the median seconds of a new prompt's prefill."""
     return statistics.median([cpu_seconds(partial(session.prefill, prompt)) for prompt in prompts])
 
 
 def _forward_s(session: ModelSession, num_tokens: int, exits: bool = False) -> float:
-    """The median time of a forward of so many tokens after the session's prompt."""
+    """Return the median seconds of a forward of `num_tokens` tokens after the session's prompt."""
     return statistics.median(forward_seconds(session, num_tokens, exits) for _ in range(REPEATS))
 
 
 def measure_row(
     pair: Pair, prompts: Sequence[Prompt], strategy: str, one_way_s: float, compute: ComputeProfile
 ) -> LatencyRow:
-    """Decode every prompt with one strategy over a link of one delay."""
+    """Decode every prompt with one strategy over a link of one delay; return the figures."""
     link = LinkProfile(delay_s=one_way_s)
     world = VirtualWorld(frame_bytes, compute=compute, uplink=link, downlink=link)
     draft = pair.draft if strategy != "ar" else None
@@ -114,7 +115,7 @@ def measure_row(
 
 
 def _decode(decoder: VirtualDecoder, prompt: Prompt) -> tuple[float, Decoded]:
-    """Seconds until the action line was verified, and the finished text."""
+    """Return the seconds until the action line was verified, and the finished text."""
     decisions: list[float] = []
 
     def on_verified(verified: Verified) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider eval lossless`: the pair's text is the target's own, token for token, whatever the link does."""
+"""`outrider eval lossless`: checks that the pair's text is the target's own, token for token, on any link."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ STRATEGIES = {
     "sd": DecodingConfig(strategy="sd", acceptance="greedy"),
     "outrider": DecodingConfig(strategy="outrider", drafters=("model", "suffix")),
 }
-"""The textbook's, and the robot's own with what a robot drafts from."""
+"""The textbook's strategy, and the robot's own with a robot's drafters."""
 ROUGH_LINK = LinkProfile(delay_s=0.03, jitter_s=0.08, loss=0.05, retransmit_s=0.1, ordered=False)
-"""Frames overtake each other and some are sent twice before they arrive."""
+"""Frames overtake each other, and some are retransmitted before they arrive."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A frame on which a decoder's text is not the target's own, from which token on."""
+    """A frame on which a decoder's text differs from the target's own, and the first such token."""
 
     frame: int
     decoder: str
@@ -44,7 +44,7 @@ class Difference:
 
 @dataclass
 class Tally:
-    """What has been compared so far; of `tokens_per_round` each decoder's."""
+    """The comparisons so far; `tokens_per_round` is by decoder."""
 
     frames: int
     differences: list[Difference]
@@ -53,14 +53,14 @@ class Tally:
 
     @property
     def frames_that_differ(self) -> int:
-        """On how many frames some decoder's text is not the target's own."""
+        """The number of frames on which some decoder's text is not the target's own."""
         return len({difference.frame for difference in self.differences})
 
 
 def compare(
     prompts: Iterable[Prompt], own: TextDecoder, others: dict[str, TextDecoder], max_new_tokens: int = 96
 ) -> Tally:
-    """Decode every prompt with every decoder and note where one differs from `own`."""
+    """Decode every prompt with every decoder, and record where one differs from `own`."""
     tally = Tally(0, [], [], {name: [] for name in others})
     for frame, prompt in enumerate(prompts):
         request = DecodeRequest(prompt, max_new_tokens)
@@ -78,19 +78,22 @@ def compare(
 
 
 def first_difference(expected: tuple[int, ...], actual: tuple[int, ...]) -> int:
-    """The first position where two token sequences part; the shorter one's length if one begins the other."""
+    """Return the first position at which two token sequences differ.
+
+    If one begins the other, it is the shorter one's length.
+    """
     pairs = zip(expected, actual, strict=False)
     shorter = min(len(expected), len(actual))
     return next((index for index, (one, other) in enumerate(pairs) if one != other), shorter)
 
 
 def rough_world(seed: int) -> VirtualWorld:
-    """A link with delay, jitter, loss and reordering both ways."""
+    """Return a link with delay, jitter, loss and reordering both ways."""
     return VirtualWorld(frame_bytes, uplink=ROUGH_LINK, downlink=ROUGH_LINK, seed=seed)
 
 
 def speculative_decoders(pair: Pair, seed: int) -> dict[str, TextDecoder]:
-    """Every one of STRATEGIES over a good link and over a rough one, by name."""
+    """Return each of STRATEGIES over a good link and over a rough one, by name."""
     decoders: dict[str, TextDecoder] = {}
     for name, config in STRATEGIES.items():
         decoders[name] = local_decoder(pair.target, pair.draft, config)
@@ -107,7 +110,7 @@ def evaluate_lossless(
     json_file: Path | None = None,
     pair: Pair | None = None,
 ) -> dict[str, Any]:
-    """Compare, print, write JSON; `lossless`: whether nothing differed. Raises ModelError without models."""
+    """Compare, print, write JSON; `lossless`: whether nothing differs. Raises ModelError without models."""
     check_frames(frames, seed)
     pair = pair or load_pair(models)
     others = speculative_decoders(pair, seed)

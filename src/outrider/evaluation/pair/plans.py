@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider eval plans`: plans of several finds in simulated homes, beside each of their finds alone."""
+"""`outrider eval plans`: plans of several finds in simulated homes, compared with each find alone."""
 
 from __future__ import annotations
 
@@ -62,7 +62,10 @@ class PlanTask(HomeTask):
 
 
 class PlanOutcome(HomeOutcome, frozen=True):
-    """What a plan came to, and its finds alone; in the order of the plan. A find not begun is not reached."""
+    """The outcome of a plan, and of its finds alone, in the plan's order.
+
+    A find not begun counts as not reached.
+    """
 
     sentence: str
     reached: tuple[bool, ...]
@@ -73,19 +76,19 @@ class PlanOutcome(HomeOutcome, frozen=True):
 
 
 def plan_tasks(homes: int, seed: int, finds: int, model: str, folder: Path, max_steps: int) -> list[PlanTask]:
-    """Homes as `eval navigation` has them: what is found first is in view, hidden, or in another room."""
+    """Return homes as in `eval navigation`: the first object is in view, hidden, or in another room."""
     return [PlanTask(*home, model, folder, max_steps, finds) for home in placed_homes(homes, seed)]
 
 
 def told_apart(home: Home) -> list[HomeObject]:
-    """What kind and colour tell from all else in a home, the target first."""
+    """Return the objects that kind and colour distinguish from all others in a home, the target first."""
     things = dict.fromkeys((home.target, *home.standing))
     asked = {thing: Wanted(Thing(thing.spec.kind, thing.spec.colour)) for thing in things}
     return [thing for thing in things if meant(home, asked[thing]) == (thing,)]
 
 
 def run_task(task: PlanTask) -> PlanOutcome:
-    """The plan, and then each find in the home as it was; the first is alone where the plan begins, too."""
+    """Try the plan, then each find in the home as it was. The plan's first find counts as the first alone."""
     home = generate_home(task.home_seed, placement=task.placement)
     things = told_apart(home)[: task.finds]
     sentence = ", then ".join(f"find the {thing.spec.phrase}" for thing in things)
@@ -115,7 +118,7 @@ class _Run:
         return self.recorder.truth.collisions if self.recorder.truth else 0
 
     def reached(self, things: Sequence[HomeObject]) -> tuple[bool, ...]:
-        """Whether the robot stood before each thing at the end of its step."""
+        """Whether the robot stood in front of each thing at the end of its step."""
         stood = [*self.recorder.stood, *[None] * len(things)]
         pairs = zip(things, stood, strict=False)
         return tuple(pose is not None and stands_at(self.home, pose, thing) for thing, pose in pairs)
@@ -145,13 +148,13 @@ def _carry_out(home: Home, sentence: str, task: PlanTask) -> _Run:
 
 
 def _settings(max_steps: int) -> GoalSettings:
-    """Those of a goal that only steps and metres bound: the run is the same on a machine that is busy."""
+    """Return settings of a goal that only steps and metres limit, so that a busy machine changes nothing."""
     navigator = NavigatorSettings(max_steps=max_steps, max_time_s=ANY_TIME_S, max_answer_age_s=ANY_TIME_S)
     return GoalSettings(answer_deadline_s=ANY_TIME_S, navigator=navigator)
 
 
 def summarise(outcomes: Sequence[PlanOutcome]) -> dict[str, Any]:
-    """The figures of an evaluation; `difference` is what plans lose, as a share; over the same homes."""
+    """Return the figures over all homes; `difference` is what plans lose, as a share of the same homes."""
     plans = [all(outcome.reached) for outcome in outcomes]
     parts = [all(outcome.alone) for outcome in outcomes]
     pairs = [(float(part), float(plan)) for part, plan in zip(parts, plans, strict=True)]
@@ -181,7 +184,7 @@ def evaluate_plans(
     processes: int = 1,
     max_steps: int = NavigatorSettings.max_steps,
 ) -> dict[str, Any]:
-    """Run, print a table, write JSON. Homes that the folder `run` has are not tried again.
+    """Run, print a table, write JSON. Homes already in the folder `run` are not tried again.
 
     Raises ConfigError for a wrong option, ModelError without models.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many tokens a verification yields with drafts from given sources: real texts, real verifications."""
+"""Tokens that a verification yields with drafts from given sources: real texts, real verifications."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ MODEL = "model"
 
 @dataclass
 class Yield:
-    """What verifications came to. Processor time: `draft_s` of retrieving the draft of each, `learning_s` of
-    taking in prompts and what was verified.
+    """Sums over verifications. Processor seconds: `draft_s`, for each, of retrieving its draft.
+
+    `learning_s`: of storing prompts and verified tokens.
     """
 
     verifications: int = 0
@@ -38,12 +39,12 @@ class Yield:
 
     @property
     def acceptance_length(self) -> float:
-        """Tokens a verification, the target's own included."""
+        """Tokens per verification, the target's own included."""
         return self.emitted / self.verifications
 
 
 class Drafting:
-    """Greedy decoding by chains of `num_draft_tokens` from the named sources, `model` the draft's own."""
+    """Greedy decoding in chains of `num_draft_tokens` from the named sources; `model` is the draft model."""
 
     def __init__(
         self,
@@ -64,7 +65,7 @@ class Drafting:
         self._limit, self._max_new_tokens = num_draft_tokens, max_new_tokens
 
     def run(self, prompts: Iterable[Prompt], keep_history: bool) -> Yield:
-        """Decode every prompt; without history each is as the first."""
+        """Decode every prompt; without history each is decoded as if it were the first."""
         total = Yield()
         for prompt in prompts:
             if not keep_history:
@@ -101,7 +102,7 @@ class Drafting:
     def _keep_rejected(
         self, chain: Sequence[int], choices: Sequence[int], emitted: Sequence[int], total: Yield
     ) -> None:
-        """Tell of the run that stood past the mistake."""
+        """Keep the run of rejected tokens that agrees with the target after the mistake."""
         started_s = time.thread_time()
         past = len(emitted)
         run = longest_run(chain[past:], choices[past : len(chain)])
@@ -110,7 +111,7 @@ class Drafting:
         total.learning_s += time.thread_time() - started_s
 
     def _calibrate(self, total: Yield) -> None:
-        """By the draft model's prefill, as on the robot; without one, as in sd.npu, by the target's."""
+        """Calibrate by the draft model's prefill, as on the robot, or else, as in sd.npu, by the target's."""
         if not self._is_calibrated:
             return
         started_s = time.thread_time()
@@ -125,7 +126,7 @@ class Drafting:
         total.learning_s += time.thread_time() - started_s
 
     def _chain(self, text: Sequence[int], total: Yield) -> list[int]:
-        """Retrieved tokens where they are likelier to be right than the draft model's, else the model's."""
+        """Return a chain: retrieved tokens if likelier right than the draft model's tokens, else those."""
         self._by_model = {}
         total.draft_s.append(0.0)
         chain: list[int] = []
@@ -164,9 +165,9 @@ class Drafting:
 
 
 class TreeDrafting(Drafting):
-    """The same by trees of `num_draft_tokens` tokens, as if the target verified each in one pass.
+    """Greedy decoding in trees of `num_draft_tokens` tokens, as if the target verified each in one pass.
 
-    Greedy: it takes the way through the tree that its own choices go. The engine verifies chains.
+    It follows the path through the tree that the target's own choices take. The engine verifies chains.
     """
 
     def _decode(self, prompt: Prompt, total: Yield) -> tuple[int, ...]:
@@ -190,7 +191,7 @@ class TreeDrafting(Drafting):
         return tuple(text)
 
     def _way_through(self, tree: TokenTree, text: Sequence[int]) -> list[int]:
-        """The target's own tokens as far as the tree holds them, and one more."""
+        """Return the target's own tokens as far as the tree contains them, and one more."""
         emitted: list[int] = []
         while tree.holds(emitted) and not has_ended(emitted, self._end_ids):
             emitted.append(int(self._target.logits([*text, *emitted], 0)[0].argmax()))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verifications as the pair meets them: real drafts judged by the target, and what each exit said."""
+"""The pair's verifications: real drafts verified by the target, and the result of each exit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from outrider.runtime.datasets.held_out import Pair
 
 @dataclass(frozen=True)
 class ExitWord:
-    """What one exit says in a verification: its choices, the verdict it expects, and how sure it is."""
+    """One exit's result in a verification: its choices, the verdict it expects, and its confidence."""
 
     choices: list[int]
     hint: list[int]
@@ -27,8 +27,8 @@ class Verification:
     """One draft and the target's forward over it.
 
     `draft` ends at an end token; `runners_up` are the draft's second choices. `choices`: the target's
-    likeliest tokens, one for each draft token and one after them. `emitted`: the verdict, accepted tokens and
-    the target's own next one.
+    likeliest tokens, one for each draft token and one after them. `emitted`: the verdict, which is the
+    accepted tokens and the target's own next one.
     """
 
     draft: list[int]
@@ -39,7 +39,7 @@ class Verification:
 
 
 def emitted_tokens(draft: Sequence[int], choices: Sequence[int], end_ids: Collection[int]) -> list[int]:
-    """The draft as far as it equals the choices, and the next choice unless the text has ended."""
+    """Return the draft as far as it equals the choices, and the next choice unless the text has ended."""
     accepted = 0
     while accepted < len(draft) and draft[accepted] == choices[accepted]:
         accepted += 1
@@ -68,13 +68,13 @@ def verifications(
 
 
 def _listened_forward(session: ModelSession, token_ids: Sequence[int]) -> tuple[Array, list[Array]]:
-    """The logits of a forward, and those of its exits."""
+    """Return the logits of a forward, and those of its exits."""
     said: list[Array] = []
     return session.forward(token_ids, lambda _, rows: said.append(rows)), said
 
 
 def exit_word(draft: Sequence[int], logits: Array, shortlist: Array, end_ids: Collection[int]) -> ExitWord:
-    """What an exit says of a draft by its logits (M, S) over the shortlist, or by those with noise added."""
+    """Return an exit's result for a draft by its logits (M, S) over the shortlist, noisy or not."""
     choices = shortlist[logits.argmax(-1)].tolist()
     hint = emitted_tokens(draft, choices, end_ids)
     return ExitWord(choices, hint, hint_confidence(logits[: len(hint)]))
@@ -83,8 +83,9 @@ def exit_word(draft: Sequence[int], logits: Array, shortlist: Array, end_ids: Co
 def _draft(
     session: ModelSession, last: int, count: int, end_ids: Collection[int]
 ) -> tuple[list[int], list[int]]:
-    """Up to `count` tokens that follow `last`, and the second choices at their places; the first ones and
-    `last` are in the cache afterwards.
+    """Return up to `count` tokens that follow `last`, and the second choices at their positions.
+
+    The first choices and `last` are in the cache afterwards.
     """
     drafted: list[int] = []
     runners_up: list[int] = []
