@@ -173,7 +173,7 @@ class Wait(Step):
 
 @dataclass(frozen=True)
 class Stop(Step):
-    """Stop now."""
+    """Stop the robot now."""
 
     said: ClassVar[str] = "stop at once"
 

@@ -65,7 +65,7 @@ class Appended:
 
 
 class GraphModel:
-    """Implements `core.ports.LanguageModel`.
+    """Implements `core.ports.LanguageModel` on static graphs.
 
     Sessions with the same prompt share its cache, and run together.
     """
