@@ -72,8 +72,7 @@ def load_model(
 
     `precision` is that of the language half's weights; below fp32 the vision tower and the cache are bf16.
     On a GPU, int8 and int4 are packed for its 4-bit product. For a checkpoint quantized by AWQ or GPTQ,
-    int4 keeps its integers, and its unquantized weights as they are; any other precision uses the
-    dequantized weights.
+    int4 keeps its integers and its unquantized weights; any other precision uses dequantized weights.
 
     `max_length` bounds a prompt and its text, image tokens included, and so the picture size that a
     folder's processor asks for. Caches are allocated for up to `sessions` sessions at a time, within which

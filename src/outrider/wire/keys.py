@@ -216,9 +216,7 @@ def _write(path: Path, keys: msgspec.Struct, undo: contextlib.ExitStack) -> None
 
 
 def _replace(path: Path, keys: msgspec.Struct) -> None:
-    """Replace a file as a whole or not at all; of a link the target,
-    so that the old list is not left there.
-    """
+    """Replace a file as a whole or not at all. Links are refused: their target would keep the old list."""
     replace_file(path, _content(keys))
 
 

@@ -35,7 +35,8 @@ def writing_to(path: Path) -> Iterator[None]:
 def alone_in(folder: Path, wait_s: float = ALONE_S) -> Iterator[None]:
     """Exclude other processes that use `alone_in` for this folder, so that no change is lost.
 
-    Waits for at most `wait_s`, because in a folder that others may read they could hold its lock forever.
+    Waits for at most `wait_s`, then goes on without the lock: in a folder that others may read, they could
+    hold it forever.
     """
     until_s = time.monotonic() + wait_s
     with contextlib.ExitStack() as opened:
@@ -114,12 +115,11 @@ def _fill(partial: Path, content: bytes) -> None:
 
 @contextlib.contextmanager
 def unfinished(path: Path, gives_up: Callable[[], bool] | None = None) -> Iterator[Path]:
-    """Yield a private file in the folder of `path`, to be written and then renamed to `path`;
-    else it is removed.
+    """Yield a private file next to `path`, to be written and renamed to `path`; else it is removed.
 
-    Its name is always the same, so that what a kill leaves is overwritten. Other writers of `path` wait
-    until `gives_up` returns True, by default after ALONE_S. Raises OSError, and ConfigError like
-    `open_private` or after giving up.
+    Its name is always the same, so that what a kill leaves is overwritten. While another process writes
+    `path`, this waits until `gives_up` returns True, by default for ALONE_S. Raises OSError, and
+    ConfigError like `open_private` or after giving up.
     """
     partial, until_s = path.with_name(f"{path.name}.partial"), time.monotonic() + ALONE_S
     with _held(partial, gives_up or (lambda: time.monotonic() > until_s)) as file:

@@ -124,7 +124,7 @@ def _joined_runs(numbers: Sequence[range]) -> list[range]:
 
 
 def _taken(noise: Array, runs: Sequence[range], token_ids: Array) -> Array:
-    """Return parts of the noise, as slices of rows: an index made on the host would block the device."""
+    """Return parts of the noise, as slices: copying an index of rows to the device would block the host."""
     rows = joined([noise[run.start : run.stop] for run in runs])
     return rows if token_ids is None else rows.index_select(1, token_ids)
 

@@ -5,7 +5,6 @@ p_d is the distribution of the device's model given the device's documents, p_c 
 given the cloud's documents; eta comes from the documents' relevance. DRAGON (Liu et al., MobiHoc 2025)
 section 4.1. Each side drafts from its own distribution; a rule makes one token of the two drafts. There are
 three rules:
-its own distribution; a rule makes one token of the two drafts. Three rules:
 
 - `rejection` is the paper's Algorithm 1, with the choice of the side drawn first, because the other side's
   sample would be discarded. It needs both distributions.

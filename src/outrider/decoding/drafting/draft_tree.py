@@ -34,7 +34,6 @@ class Node:
     they come from retrieval. `consulted_at`: the text's length when retrieval was last asked. `anchor` is
     the length at which the branch left the draft's own; `turn` numbers such branches, and `lot` is a random
     number for each. `row` (V,) is the distribution that the token was drawn from, if any.
-    drawn from, where there is one.
     """
 
     token: int

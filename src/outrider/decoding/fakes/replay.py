@@ -74,8 +74,8 @@ class _Runner:
 class ReplayModel(UnbatchedModel):
     """A LanguageModel that replays the rows of another.
 
-    The same text gives bit for bit the same row, however it was divided into forward passes. A prefill
-    yields `prompt_parts` parts, as if each took time.
+    The same text gives bit for bit the same row, however it was divided into forward passes. A prefill has
+    `prompt_parts` parts, as if each took time.
     """
 
     shares_prompts = True

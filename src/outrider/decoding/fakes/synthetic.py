@@ -6,8 +6,7 @@ The target is certain of one token after every text. The draft is calibrated: it
 to its first choice and a share of the rest to its second, and the target's token has those ranks at exactly
 these rates. So a token is accepted with the same probability under every acceptance scheme.
 
-An exit makes the target's choice from some depth on that is random at each position, and a wrong one
-before.
+At each position the exits from a random depth on make the target's choice, and those before it a wrong one.
 
 Random decisions are stratified over the positions of a text, like dealt cards: in each block of STRATA
 positions every share of 1 / STRATA occurs once. So even a few texts have almost the intended acceptance and

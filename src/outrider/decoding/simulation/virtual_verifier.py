@@ -237,7 +237,7 @@ class VirtualVerifier:
         return self._world.compute.target_s(job, len(self._exit_fractions))
 
     def _look_again(self) -> None:
-        """Schedule the time until which the cloud waits for a draft."""
+        """Schedule the next look at the service, which waits for a draft only until then."""
         wait_s = self._service.next_look_s()
         if wait_s is not None:
             self._agenda.at(self._now_s + max(wait_s, 1e-6), self._look)

@@ -16,9 +16,7 @@ from outrider.models.backbone.cuda_graph_steps import STEP_ROWS, step_spans
 from outrider.models.backbone.text_stack import TextShape
 
 WORKSPACE_BYTES = 3 * 32 * 2**20
-"""cuBLAS allocates this for each of three streams: one that runs steps,
-and those that try and capture them.
-"""
+"""cuBLAS's workspaces for three streams: the one that runs steps, and those that try and capture them."""
 PIECE_BYTES = 20 * 2**20
 """torch's allocator uses pieces of this size for medium allocations, new ones for each capture."""
 CHOICE_BYTES = 4 + 4 + 8

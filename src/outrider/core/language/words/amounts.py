@@ -234,9 +234,7 @@ def _is_hyphen(tokens: Sequence[Token], units: Collection[str]) -> bool:
 
 
 def _unit(value: float) -> float:
-    """Return what may be added after a number word: below 100 for a hundred, 10 for twenty,
-    1 for five, 0 for ½.
-    """
+    """Return the bound of what may follow: 100 for a hundred, 10 for twenty, 1 for five, 0 for a half."""
     return next((unit for unit in (100.0, 10.0) if value > 10.0 and value % unit == 0.0), float(value >= 1.0))
 
 

@@ -102,8 +102,9 @@ class Calibration:
         return self._held.get(at, 0)
 
     def chance(self, rank: int, rival: Rival) -> float:
-        """Return the chance that a rival is right; `rank`:
-        that of its place among the possible continuations.
+        """Return the chance that a rival is right.
+
+        `rank`: that of its place among the possible continuations.
         """
         right, trials = self._worth.get((rank, rival.grade), (0.0, 0.0))
         return (right + PRIOR_TRIALS * rival.guess) / (trials + PRIOR_TRIALS)

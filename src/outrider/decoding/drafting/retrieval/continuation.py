@@ -29,8 +29,8 @@ class Continuation:
 class Drafter(Protocol):
     """Proposes how a text continues. Takes microseconds; uses no model, clock or I/O.
 
-    A text is a prompt and the final part of its answer. What a drafter holds may be sent to the verifier,
-    so give it only what may leave the robot.
+    A text is a prompt and the tokens of its answer that are final. What a drafter holds may be sent to the
+    verifier, so give it only what may leave the robot.
     """
 
     source: str
@@ -39,7 +39,7 @@ class Drafter(Protocol):
         """Start a new text with this prompt and an empty answer."""
 
     def extend(self, tokens: Sequence[int]) -> None:
-        """Append tokens to the final part of the answer."""
+        """Append tokens of the answer that are final now."""
 
     def propose(self, branch: Sequence[int], limit: int) -> Continuation | None:
         """Return a continuation of the text and `branch` with 1 to `limit` tokens, or None."""

@@ -171,9 +171,7 @@ class RetrievedDrafts:
             yield from self._in_context(way.chance, way.spot)
 
     def _along(self, segment: tuple[int, ...], chance: float, spot: Spot | Detour | None) -> Way:
-        """Return the way of a segment's first token; `spot`:
-        where the tokens before it are in the context.
-        """
+        """Return the way of a segment's first token; `spot`: that of the segment's tokens before it."""
         onward = None if self._suffix is None else self._suffix.after(spot, segment[0])
         return Way(chance, segment[0], onward, segment[1:])
 
