@@ -65,7 +65,7 @@ class Appended:
 
 
 class GraphModel:
-    """Implements `core.ports.LanguageModel`. Sessions with the same prompt share a cache and run together."""
+    """Implements `core.ports.LanguageModel`. Sessions of one prompt share its cache, and run together."""
 
     exits = None
     shares_prompts = True
