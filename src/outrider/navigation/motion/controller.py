@@ -36,7 +36,7 @@ SIDE_STEP_GAIN = 2.0
 HEADING_GAIN, HEADING_RPS = 2.0, 0.5
 CREEP_MPS, CREEP_RPS = 0.04, 0.10
 PUSH_MPS = 0.30
-# What odometry must report at least to contradict a pose that stands still.
+# What odometry must report at least to contradict a pose that stands still, and what no base ignores.
 MOVING_MPS, MOVING_RPS = 0.10, 0.20
 ALMOST, LEAST_STEP_S = 0.05, 0.02
 
@@ -57,18 +57,23 @@ class Command:
 
 
 class OdometryRepeats:
-    """Since when odometry repeats itself under way: a motion that follows another goes on from there."""
+    """Since when odometry repeats itself under way: a motion that follows another goes on from there.
+
+    `is_odd`: that was in spite of a speed which no base ignores.
+    """
 
     def __init__(self) -> None:
         self._first, self._since_s = Odometry(Pose2D(0.0, 0.0, 0.0), STANDSTILL, -math.inf), math.inf
+        self.is_odd = False
 
-    def exceed(self, odometry: Odometry, now_s: float, limit_s: float, stands: bool) -> bool:
-        """Whether messages have repeated the same values for longer than `limit_s`. While the robot `stands`
+    def exceed(self, odometry: Odometry, now_s: float, limit_s: float, commanded: Velocity) -> bool:
+        """Whether messages have repeated the same values for longer than `limit_s`. While the robot stands
         as commanded, repetitions do not count.
         """
         changed = (odometry.pose, odometry.velocity) != (self._first.pose, self._first.velocity)
-        if changed or stands or now_s < self._since_s:
-            self._first, self._since_s = odometry, now_s
+        if changed or commanded == STANDSTILL or now_s < self._since_s:
+            self._first, self._since_s, self.is_odd = odometry, now_s, False
+        self.is_odd = self.is_odd or commanded.exceeds(MOVING_MPS, MOVING_RPS)
         repeated_s = odometry.stamp_s - self._first.stamp_s
         return now_s - self._since_s > limit_s and repeated_s > limit_s / 2
 
@@ -148,10 +153,10 @@ class MotionController:
         if unusable:
             return Command(done=True, error=unusable)
         if self._is_frozen(odometry, now_s):
-            self.odometry_froze = True
-            if odometry.velocity == Velocity():
-                return self._give_up()
-            return Command(done=True, error="odometry moves but repeats its pose: check its source")
+            self.odometry_froze = self._repeats.is_odd
+            if odometry.velocity.exceeds(MOVING_MPS, MOVING_RPS):
+                return Command(done=True, error="odometry moves but repeats its pose: check its source")
+            return self._give_up()
         if now_s > self._deadline_s:
             return Command(done=True, error=f"out of its time allowance after {self._covered()}")
         return None
@@ -178,7 +183,7 @@ class MotionController:
         A change is seen up to a period after it came. One message that grows old is no repetition.
         """
         limit_s = self.limits.stale_after_s - 2 * self._period_s
-        return self._repeats.exceed(odometry, now_s, limit_s, self._commanded == STANDSTILL)
+        return self._repeats.exceed(odometry, now_s, limit_s, self._commanded)
 
     def _measure(self, odometry: Odometry, now_s: float) -> None:
         """Progress since the start, and when there last was any."""
