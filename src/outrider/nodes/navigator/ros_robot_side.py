@@ -30,6 +30,7 @@ from outrider.navigation.sensing.camera_check import (
 )
 from outrider.navigation.sensing.camera_jpeg import model_jpeg
 from outrider.navigation.sensing.odometry_check import OdometryCheck
+from outrider.navigation.sensing.odometry_track import PERIOD_S
 from outrider.nodes.common import convert, step_messages
 from outrider.nodes.common.node import OutriderNode
 from outrider.runtime.mission.robot_side import (
@@ -46,7 +47,7 @@ from outrider.runtime.plans.progress import Progress
 
 FRESH_S = 2.0
 # How far a picture and the odometry that it is compared with may lie apart, and how much odometry is kept.
-MATCH_S, TRACKED = 0.06, 200
+MATCH_S, TRACKED = 0.06, 500
 MAX_CLOCK_OFFSET_S = 5.0
 UNSTAMPED = convert.Time()
 # Between two looks at how bright the pictures are: a large one takes milliseconds to convert.
@@ -118,10 +119,10 @@ class RosRobotSide:
         return self._is_dark
 
     def _shows_nothing_new(self, message: Image) -> bool:
-        """Whether the picture is the last one again, though the robot has moved; a new one is compared with
-        odometry."""
-        odometry = self._odometry_at(message.header.stamp)
-        self._repeats = self._repeat_watch.is_repeated(message.data, odometry)
+        """Whether the picture is one of the last again, though the robot has moved; a new one is compared
+        with odometry."""
+        odometry, newest = self._odometry_at(message.header.stamp), self.odometry() if self._place else None
+        self._repeats = self._repeat_watch.is_repeated(message.data, odometry or newest, odometry is not None)
         if odometry is not None and not self._repeats:
             with contextlib.suppress(FrameError):  # which is told where the picture is used
                 self._mirror.see(lambda: convert.rgb_of(message), odometry.pose)
@@ -134,7 +135,8 @@ class RosRobotSide:
             before, self._place = self._place, odometry.pose if odometry else None
             if odometry is None:
                 return  # one such distance, or place on the map, and all that is reckoned from it is lost
-            self._track.append(odometry)
+            if not self._track or not 0.0 <= odometry.stamp_s - self._track[-1].stamp_s < PERIOD_S:
+                self._track.append(odometry)
             if before is not None:
                 self._travelled_m += odometry.pose.distance_to(before.x, before.y)
             self._odometry = odometry
