@@ -220,6 +220,32 @@ def test_a_driver_that_gives_each_picture_twice_is_not_taken_for_one_that_repeat
     assert side.warning() == "", "a new goal may have found it mended, or another view"
 
 
+@pytest.mark.parametrize(("odometry_s", "late_s"), [(0.2, 0.0), (0.16, 0.0), (0.02, 0.0), (0.002, 1.0)])
+@pytest.mark.parametrize("is_frozen", [True, False])
+def test_a_frozen_camera_is_noticed_however_seldom_or_often_odometry_comes(
+    odometry_s: float, late_s: float, is_frozen: bool
+) -> None:
+    """One picture of every few has odometry of its own moment; pictures are `late_s` old as they come."""
+    node: Any = ClockOnly()
+    side = RosRobotSide(node, lambda: LinkState.CONNECTED, camera_silence_s=0.2)
+    came_s = shown_s = node.time_s
+    said = []
+    for index in range(3000):
+        node.time_s += 0.002
+        if node.time_s - came_s >= odometry_s - 1e-6:
+            came_s = node.time_s
+            odometry = Odometry(Pose2D(0.3 * came_s, 0.0, 0.0), Velocity(vx=0.3), came_s)
+            side.on_odometry(convert.odometry_message(odometry, convert.time_of(came_s)), came_s)
+        if node.time_s - shown_s >= PERIOD_S - 1e-6:
+            shown_s = node.time_s
+            bright = 9 if is_frozen and index > 1000 else index % 199
+            picture = np.full((28, 56, 3), bright, np.uint8) + np.arange(56, dtype=np.uint8)[:, None]
+            stamp = convert.time_of(shown_s - late_s)
+            side.on_image(convert.image_message(picture, stamp, "camera"), shown_s)
+            said.append(side.warning())
+    assert is_frozen == ("repeats" in said[-1]), said[-1]
+
+
 def ride(side: RosRobotSide, node: Any, speed_mps: float) -> None:
     """Odometry of a speed, one period later."""
     node.time_s += PERIOD_S

@@ -196,6 +196,30 @@ def test_a_picture_again_is_nothing_new_once_the_robot_moves_or_has_moved() -> N
     assert watch.is_repeated(b"picture two", odometry(x=0.05, yaw=0.1))
 
 
+@pytest.mark.parametrize("buffers", [2, 4, 32])
+def test_a_driver_that_goes_round_in_its_buffers_shows_nothing_new(buffers: int) -> None:
+    watch = RepeatWatch()
+    seen = [watch.is_repeated(b"picture %d" % (i % buffers), odometry(x=0.03 * i)) for i in range(100)]
+    assert seen == [i >= buffers for i in range(100)]
+
+
+def test_a_robot_that_is_where_it_was_may_see_what_it_saw() -> None:
+    watch = RepeatWatch()
+    assert not watch.is_repeated(b"picture one", odometry())
+    assert not watch.is_repeated(b"picture two", odometry(yaw=0.3))
+    assert not watch.is_repeated(b"picture one", odometry())
+    assert not watch.is_repeated(b"picture two", None), "odometry may begin anew"
+    assert not watch.is_repeated(b"picture one", odometry(x=5.0))
+
+
+def test_the_newest_odometry_tells_a_picture_that_came_before_and_no_new_one() -> None:
+    watch = RepeatWatch()
+    assert not watch.is_repeated(b"picture one", odometry(x=0.1), of_then=False)
+    assert not watch.is_repeated(b"picture one", odometry(x=0.2)), "it stands here now"
+    assert not watch.is_repeated(b"picture one", odometry(x=0.2), of_then=False)
+    assert watch.is_repeated(b"picture one", odometry(x=0.4), of_then=False)
+
+
 def test_without_odometry_nothing_is_held_against_the_camera() -> None:
     watch = RepeatWatch()
     assert not watch.is_repeated(b"picture one", None)
@@ -210,6 +234,7 @@ def test_a_wall_of_one_colour_is_no_repetition() -> None:
         assert not watch.is_repeated(wall, odometry(x=x))
     assert not watch.is_repeated(b"picture one", odometry(x=0.6))
     assert watch.is_repeated(b"picture one", odometry(x=0.9))
+    assert not watch.is_repeated(wall, odometry(x=1.5)), "another wall of its colour"
 
 
 @pytest.mark.parametrize("colour", [(0, 135, 0), (255, 255, 255)])

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
+from flatland import Flatland, wall
 from pilot_rig import PERIOD_S, Rig, free_scan
 
 from outrider.core.values import Odometry, Pose2D, Velocity
 from outrider.navigation.limits import MotionLimits
-from outrider.navigation.motion.pilot import MAX_MOTION_REAL_S, Moment
+from outrider.navigation.motion.pilot import MAX_MOTION_REAL_S, Moment, Pilot, PilotSettings
 from outrider.navigation.motion.step_motions import Drive, Ending, StepText
 from outrider.navigation.motion.stopping import PERSIST_S, STOP_BURST_TICKS
 
@@ -63,6 +65,45 @@ def test_a_base_that_did_not_answer_is_tried_again_by_the_next_goal_alone() -> N
     rig.holds = False
     obeyed = rig.run(step=1, session="c").end
     assert obeyed is not None and obeyed.ending is Ending.DONE
+
+
+class Wheels(Flatland):
+    """A base whose odometry counts in millimetres, and that ignores what is slower than `dead`."""
+
+    def __init__(self, walls: Any, start: Pose2D, dead: float) -> None:
+        super().__init__(walls, start)
+        self._dead = dead
+
+    def drive(self, velocity: Velocity, duration_s: float) -> None:
+        parts = (velocity.vx, velocity.vy, velocity.wz)
+        super().drive(Velocity(*(part if abs(part) >= self._dead else 0.0 for part in parts)), duration_s)
+
+    def odometry(self) -> Odometry:
+        pose, velocity = self.believed, self.velocity
+        parts = pose.x, pose.y, pose.yaw, velocity.vx, velocity.vy, velocity.wz
+        x, y, yaw, *speeds = (round(part, 3) for part in parts)
+        return Odometry(Pose2D(x, y, yaw), Velocity(*speeds), self.time_s)
+
+
+@pytest.mark.parametrize("dead", [0.0, 0.05, 0.08])
+@pytest.mark.parametrize("yaw", [0.0, 0.05, 0.3])
+def test_a_base_that_stands_before_a_wall_may_still_turn_away(yaw: float, dead: float) -> None:
+    """What is too slow for it to obey tells nothing of odometry that repeats itself."""
+    base = Wheels([wall(1.0, -3.0, 1.0, 3.0)], Pose2D(0.0, 0.0, yaw), dead)
+    pilot = Pilot(PilotSettings(period_s=PERIOD_S))
+    base.drive(Velocity(), 1.0)
+    pilot.start(Moment(base.time_s, base.time_s))
+    ends = []
+    for step, action in enumerate((*["move forward medium"] * 4, "turn left medium"), 1):
+        asked_s = base.time_s
+        while len(ends) < step:
+            now = Moment(base.time_s, base.time_s)
+            pilot.on_text(StepText("a", step, action, True, frame_age_s=base.time_s - asked_s), now)
+            drive = pilot.tick(base.odometry(), base.scan(), now)
+            base.drive(drive.velocity or Velocity(), PERIOD_S)
+            ends += [drive.end] if drive.end else []
+    assert [end.ending for end in ends[-2:]] == [Ending.BLOCKED, Ending.DONE], ends
+    assert base.contacts == 0
 
 
 def test_odometry_that_freezes_as_one_motion_follows_another_is_noticed_as_soon() -> None:

@@ -36,7 +36,7 @@ SIDE_STEP_GAIN = 2.0
 HEADING_GAIN, HEADING_RPS = 2.0, 0.5
 CREEP_MPS, CREEP_RPS = 0.04, 0.10
 PUSH_MPS = 0.30
-# The least speed by odometry that contradicts a pose that does not change.
+# The least speed by odometry that contradicts a pose that does not change; every base obeys such a command.
 MOVING_MPS, MOVING_RPS = 0.10, 0.20
 ALMOST, LEAST_STEP_S = 0.05, 0.02
 
@@ -57,19 +57,24 @@ class Command:
 
 
 class OdometryRepeats:
-    """Measures for how long odometry has repeated itself, across motions that follow each other."""
+    """Measures for how long odometry has repeated itself, across motions that follow each other.
+
+    `is_odd`: it did so although a speed was commanded that every base obeys.
+    """
 
     def __init__(self) -> None:
         self._first, self._since_s = Odometry(Pose2D(0.0, 0.0, 0.0), STANDSTILL, -math.inf), math.inf
+        self.is_odd = False
 
-    def exceed(self, odometry: Odometry, now_s: float, limit_s: float, stands: bool) -> bool:
+    def exceed(self, odometry: Odometry, now_s: float, limit_s: float, commanded: Velocity) -> bool:
         """Whether messages have repeated the same values for longer than `limit_s`.
 
-        Repetitions do not count while the robot `stands` as commanded.
+        Repetitions do not count while the robot is commanded to stand.
         """
         changed = (odometry.pose, odometry.velocity) != (self._first.pose, self._first.velocity)
-        if changed or stands or now_s < self._since_s:
-            self._first, self._since_s = odometry, now_s
+        if changed or commanded == STANDSTILL or now_s < self._since_s:
+            self._first, self._since_s, self.is_odd = odometry, now_s, False
+        self.is_odd = self.is_odd or commanded.exceeds(MOVING_MPS, MOVING_RPS)
         repeated_s = odometry.stamp_s - self._first.stamp_s
         return now_s - self._since_s > limit_s and repeated_s > limit_s / 2
 
@@ -152,10 +157,10 @@ class MotionController:
         if unusable:
             return Command(done=True, error=unusable)
         if self._is_frozen(odometry, now_s):
-            self.odometry_froze = True
-            if odometry.velocity == Velocity():
-                return self._give_up()
-            return Command(done=True, error="odometry moves but repeats its pose: check its source")
+            self.odometry_froze = self._repeats.is_odd
+            if odometry.velocity.exceeds(MOVING_MPS, MOVING_RPS):
+                return Command(done=True, error="odometry moves but repeats its pose: check its source")
+            return self._give_up()
         if now_s > self._deadline_s:
             return Command(done=True, error=f"out of its time allowance after {self._covered()}")
         return None
@@ -182,7 +187,7 @@ class MotionController:
         A change is noticed up to one period late. A single message that grows old is no repetition.
         """
         limit_s = self.limits.stale_after_s - 2 * self._period_s
-        return self._repeats.exceed(odometry, now_s, limit_s, self._commanded == STANDSTILL)
+        return self._repeats.exceed(odometry, now_s, limit_s, self._commanded)
 
     def _measure(self, odometry: Odometry, now_s: float) -> None:
         """Update the progress since the start, and the time of the last progress."""

@@ -32,7 +32,7 @@ UNMOVED = (
     "driver, or stamp its pictures, then give the goal again"
 )
 REPEATED = (
-    "the camera repeats one picture while the robot moves: restart its driver, then give the goal again"
+    "the camera repeats its pictures while the robot moves: restart its driver, then give the goal again"
 )
 DARK = "the camera's picture is black: is its lens covered, or the room dark?"
 WIDTH_PX, HEIGHT_PX = 160, 90
@@ -54,31 +54,54 @@ LIT_PERCENT = 1.0
 MOVED_M, MOVED_RAD = 0.02, math.radians(0.7)
 # Over a motion this long no wall keeps one colour, bit for bit.
 PLAIN_M, PLAIN_RAD = 1.0, math.radians(60.0)
+# As many pictures as drivers have buffers for.
+KEPT = 32
 
 
 class RepeatWatch:
-    """Detects a picture that only repeats the last one although the robot has moved."""
+    """Detects a picture that repeats one of the last KEPT although the robot has moved.
+
+    A dead driver repeats the last picture, or cycles through its buffers.
+    """
 
     def __init__(self) -> None:
-        self._digest: int | None = None
-        self._pose: Pose2D | None = None
+        self._poses: dict[int, Pose2D] = {}
+        self._last: int | None = None
 
-    def is_repeated(self, picture: bytes | array[int], odometry: Odometry | None) -> bool:
-        """Whether a picture is identical to the last one while the robot moves or has moved since.
+    def is_repeated(
+        self, picture: bytes | array[int], odometry: Odometry | None, of_then: bool = True
+    ) -> bool:
+        """Whether a picture is identical to a kept one while the robot moves or has moved since.
+
+        `of_then`: `odometry` is of the picture's moment; otherwise it is the newest, and a new picture is
+        not kept. Without odometry all kept pictures are forgotten, since the frame of poses may change.
 
         A large picture is sampled at intervals. A picture of a single colour, such as a near wall, may stay
-        the same over a small motion. Black does not count as a colour: many dead cameras give it.
+        the same over a small motion, and may recur. Black does not count as a colour: many dead cameras
+        give it.
         """
         content = np.frombuffer(picture, np.uint8)
         content = content[:: 1 + content.size // LOOKED_AT_BYTES]
         digest = zlib.crc32(content.tobytes())
-        if odometry is None or digest != self._digest or self._pose is None:
-            self._digest, self._pose = digest, odometry.pose if odometry else None
+        is_last, self._last = digest == self._last, digest
+        if odometry is None:
+            self._poses.clear()
             return False
-        if _is_plain(content):
-            return self._pose.is_beyond(odometry.pose, PLAIN_M, PLAIN_RAD)
+        plain, pose = _is_plain(content), self._poses.get(digest)
+        if pose is None or (plain and not is_last):
+            if of_then:
+                self._keep(digest, odometry.pose)
+            return False
+        if plain:
+            return pose.is_beyond(odometry.pose, PLAIN_M, PLAIN_RAD)
         moves = odometry.velocity.exceeds(SETTLED_MPS, SETTLED_RPS)
-        return moves or self._pose.is_beyond(odometry.pose, MOVED_M, MOVED_RAD)
+        return moves or pose.is_beyond(odometry.pose, MOVED_M, MOVED_RAD)
+
+    def _keep(self, digest: int, pose: Pose2D) -> None:
+        self._poses.pop(digest, None)
+        self._poses[digest] = pose
+        if len(self._poses) > KEPT:
+            del self._poses[next(iter(self._poses))]
 
 
 def is_black(rgb: np.ndarray[Any, Any]) -> bool:

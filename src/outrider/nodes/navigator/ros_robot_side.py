@@ -30,6 +30,7 @@ from outrider.navigation.sensing.camera_check import (
 )
 from outrider.navigation.sensing.camera_jpeg import model_jpeg
 from outrider.navigation.sensing.odometry_check import OdometryCheck
+from outrider.navigation.sensing.odometry_track import PERIOD_S
 from outrider.nodes.common import convert, step_messages
 from outrider.nodes.common.node import OutriderNode
 from outrider.runtime.mission.robot_side import (
@@ -45,8 +46,8 @@ from outrider.runtime.mission.robot_side import (
 from outrider.runtime.plans.progress import Progress
 
 FRESH_S = 2.0
-# How far a picture and its odometry may be apart, and how many odometry messages are kept.
-MATCH_S, TRACKED = 0.06, 200
+# How far apart a picture and its odometry may be in time, and how many odometry messages are kept.
+MATCH_S, TRACKED = 0.06, 500
 MAX_CLOCK_OFFSET_S = 5.0
 UNSTAMPED = convert.Time()
 # The period of brightness checks: a large picture takes milliseconds to convert.
@@ -118,9 +119,9 @@ class RosRobotSide:
         return self._is_dark
 
     def _shows_nothing_new(self, message: Image) -> bool:
-        """Whether the picture repeats the last one though the robot has moved; else checks for mirroring."""
-        odometry = self._odometry_at(message.header.stamp)
-        self._repeats = self._repeat_watch.is_repeated(message.data, odometry)
+        """Whether the picture repeats a recent one though the robot has moved; else checks for mirroring."""
+        odometry, newest = self._odometry_at(message.header.stamp), self.odometry() if self._place else None
+        self._repeats = self._repeat_watch.is_repeated(message.data, odometry or newest, odometry is not None)
         if odometry is not None and not self._repeats:
             with contextlib.suppress(FrameError):  # reported where the picture is used
                 self._mirror.see(lambda: convert.rgb_of(message), odometry.pose)
@@ -133,7 +134,8 @@ class RosRobotSide:
             before, self._place = self._place, odometry.pose if odometry else None
             if odometry is None:
                 return  # a single wrong distance or pose would corrupt all that is computed from it
-            self._track.append(odometry)
+            if not self._track or not 0.0 <= odometry.stamp_s - self._track[-1].stamp_s < PERIOD_S:
+                self._track.append(odometry)
             if before is not None:
                 self._travelled_m += odometry.pose.distance_to(before.x, before.y)
             self._odometry = odometry
