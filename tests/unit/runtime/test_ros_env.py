@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shlex
 import socket
 import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from outrider.cli import app
 from outrider.core.errors import ConfigError
 from outrider.runtime.processes import ros_env
 
@@ -53,6 +56,34 @@ def test_without_rclpy_a_run_of_nodes_says_what_to_do(
             ros_env.check_ros({"PYTHONPATH": folders})
     (tmp_path / "rclpy").mkdir()
     ros_env.check_ros({"PYTHONPATH": f"/nowhere:{tmp_path}"})
+
+
+@pytest.mark.lengthy
+@pytest.mark.parametrize(
+    "words",
+    [
+        "demo 'turn left' --no-video",
+        "console --port 0",
+        "console --sim --port 0",
+        "record run.mcap",
+        "bench idle --seconds 5",
+        "bench console --frames 1",
+        "eval safety --injections 1",
+        "eval kills",
+        "eval kills --hedged 1",
+    ],
+)
+def test_without_rclpy_a_command_with_nodes_starts_none(
+    words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(ros_env, "find_spec", lambda name: None)
+    monkeypatch.setenv("AMENT_PREFIX_PATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, shlex.split(words))
+    assert isinstance(result.exception, ConfigError), result.output
+    assert "ROS 2 is not installed for this Python" in str(result.exception)
+    assert "Traceback" not in capfd.readouterr().err and not (tmp_path / "run.mcap").exists()
 
 
 def test_an_environment_that_has_rclpy_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ from outrider.runtime.node_graph.parameter_values import (
     write_parameter_file,
 )
 from outrider.runtime.node_graph.restarts import Restarts
-from outrider.runtime.processes.ros_env import ros_environment
+from outrider.runtime.processes.ros_env import check_ros, ros_environment
 from outrider.runtime.reports.recording import check_new
 
 POLL_S = 0.1
@@ -57,6 +57,7 @@ class Supervisor:
         memory: PeakMemory | None = None,
         namespace: str = "",
     ) -> None:
+        check_ros(env)
         self._log_folder = log_folder
         self._placed = ["-r", f"__ns:={namespace}"] if namespace else []
         self._memory = memory or PeakMemory()
