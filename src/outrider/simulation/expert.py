@@ -135,7 +135,7 @@ def _faces(place: SeenMemory) -> bool:
 
 
 def _behind_wall(view: View, place: SeenMemory) -> bool:
-    """Whether the way to the place ahead ends well short of it."""
+    """Whether the free distance ahead ends well short of the place."""
     return _faces(place) and view.free_m[1] < place.distance_m - BEHIND_M
 
 

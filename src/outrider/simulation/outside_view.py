@@ -20,7 +20,7 @@ LOOK_AT_M = 0.5
 CLEARANCE_M = 0.12
 STEEPEST_DEG = -58.0
 SWING = 0.25
-"""The share of the way to its place behind the robot that the camera moves per picture."""
+"""The share of the distance to its place behind the robot that the camera moves per picture."""
 TILE_M = 0.6
 SKIRTING_M = 0.09
 MAX_GEOMS = 800

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the robot did, searched and remembers: the prompt's content apart from the picture.
+"""The robot's steps, searched places and sightings: the prompt's content apart from the picture.
 
 Training data and the running robot both use this class, so the model sees the same state in both.
 """

@@ -43,7 +43,7 @@ ALMOST, LEAST_STEP_S = 0.05, 0.02
 
 @dataclass(frozen=True)
 class Command:
-    """What the base does until the next update. When `done`, the velocity is zero.
+    """A command to the base until the next update. When `done`, the velocity is zero.
 
     `error` says why the motion was aborted. A motion that ended short of an obstacle is `blocked`, which is
     no error; `note` says how far it came.

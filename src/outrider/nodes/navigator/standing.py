@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers a person who stopped the robot: that it stands, once odometry shows it."""
+"""Answers a stop: that the robot stands, once odometry shows it."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def _loaded(demo: _Demo, stopping: threading.Event) -> Pair | None:
 
 
 def _free(_: Point) -> int:
-    """Returns that a point is free: in an unseen home that shows only on the way."""
+    """Returns that a point is free: an unseen home shows obstacles only as the robot moves."""
     return -1
 
 

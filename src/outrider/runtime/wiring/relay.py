@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One endpoint in front of several verifiers: each robot's frames go to the one that holds its sessions.
 
-If that verifier dies, its robots are told to prefill again. They continue at another from their last final
-token.
+If that verifier dies, the relay asks its robots to prefill again. They continue at another one from their
+last final token.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _Lane:
     """One robot's connection to its verifier.
 
     `epochs` are the newest of each of its sessions. `searching_s` is since when it has no verifier.
-    `failure` is the reason that the robot was told.
+    `failure` is the reason sent to the robot.
     """
 
     heard_s: float

@@ -156,7 +156,7 @@ def _between(rooms: Sequence[Rect], a: int, b: int) -> _Shared | None:
 
 
 def _doors(rng: np.random.Generator, num_rooms: int, shared: Sequence[_Shared]) -> tuple[Door, ...] | None:
-    """Returns a door wherever it connects separate rooms, and in some other walls; None if that fails."""
+    """Returns a door wherever it connects separate rooms, and in some other walls; None if any stay apart."""
     group = list(range(num_rooms))
     doors = []
     for index in rng.permutation(len(shared)):
