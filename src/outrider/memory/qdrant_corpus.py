@@ -39,7 +39,7 @@ def is_fleet(where: str) -> bool:
 
 
 class FleetCorpus:
-    """Implements `core.ports.Corpus` on a Qdrant server."""
+    """Implements `core.ports.Corpus` in Qdrant."""
 
     def __init__(self, where: str, embedder: Embedder) -> None:
         """Raises MemoryStoreError without the package, a reachable server, a valid key or a usable folder."""

@@ -140,7 +140,10 @@ def _behind_wall(view: View, place: SeenMemory) -> bool:
 
 
 def _recall(view: View, target: Wanted, place: SeenMemory, searched: tuple[SearchedPlace, ...]) -> str:
-    """Face the remembered place, then approach it. If nothing is found there, the search goes on."""
+    """Returns the step to a remembered place: face it, then approach it.
+
+    If nothing is found there, the search goes on.
+    """
     size = "small" if abs(place.bearing_rad) < math.radians(22) else "large"
     turn = f"turn {_side(place.bearing_rad)} {size}"
     action = forward_action(place.distance_m - STOP_DISTANCE_M + 0.12) if _faces(place) else turn

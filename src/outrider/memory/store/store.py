@@ -183,7 +183,7 @@ class MemoryStore(MemoryReader):
         return forgotten
 
     def forget_matching(self, words: str, *others: str) -> int:
-        """Forget every record that contains all the words of one of the texts.
+        """Forget every record that contains all the words of one of the texts. Returns their number.
 
         Raises StoreInputError if the first text has no significant word and no record is found.
         """
@@ -224,7 +224,7 @@ class MemoryStore(MemoryReader):
         return True
 
     def _try_to_erase(self, least: int) -> bool:
-        """Erase without waiting. A full disk or another fault is only logged."""
+        """Erase without waiting. Returns whether none is pending; a fault, such as a full disk, is logged."""
         try:
             return self._erase(0, least)
         except MemoryStoreError as error:

@@ -140,7 +140,7 @@ class SearchHistory:
         return tuple(elsewhere[-slots:])
 
     def _memories(self, pose: Pose2D) -> tuple[str, ...]:
-        """Searched places come first: if there are too many lines, the sightings are kept."""
+        """Returns the prompt's memories, searched places first: of too many lines the sightings are kept."""
         searched = (
             searched_place_memory(pose.bearing_to(*place), pose.distance_to(*place))
             for place in self.remembered(pose)

@@ -265,7 +265,7 @@ class MotionController:
         return self._command(Velocity(PUSH_MPS * push_x, PUSH_MPS * push_y, rate), points)
 
     def _settle(self, speed: float, settled: float) -> Command:
-        """Stand still before the motion counts as done, so that the next frame is sharp."""
+        """Returns a standstill until the motion counts as done, so that the next frame is sharp."""
         return Command(done=speed < settled or self._stuck())
 
     def _braking_speed(self, ahead: float, acceleration: float, creep: float) -> float:
@@ -273,7 +273,7 @@ class MotionController:
         return max(creep, math.sqrt(max(0.0, ahead) * acceleration))
 
     def _ramp(self, wanted: float, last: float, acceleration: float, top: float) -> float:
-        """Accelerate from the last command within the limit; slow down immediately."""
+        """Returns the next speed: up from the last command within the acceleration limit, down at once."""
         return min(wanted, top, max(0.0, last) + acceleration * max(self._step_s, LEAST_STEP_S))
 
     def _command(self, wanted: Velocity, points: Points) -> Command:

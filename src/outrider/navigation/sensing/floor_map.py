@@ -216,7 +216,7 @@ def _in_sight(occupied: np.ndarray[Any, Any], cell: Cell) -> np.ndarray[Any, Any
 
 
 def _closed(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Closes gaps of one or two cells."""
+    """Returns the cells with gaps of one or two cells closed."""
     closed = cv2.morphologyEx(cells.astype(np.uint8), cv2.MORPH_CLOSE, np.ones((3, 3), np.uint8))
     return np.asarray(closed, dtype=bool)
 

@@ -23,7 +23,7 @@ TURNED = (
     "the scan is turned: it moves another way than the robot goes; give the lidar's yaw in tf, or check "
     "odometry, then give the goal again"
 )
-# Turns and steps between two compared scans, and the least number of rays with a measurement in both.
+# Bounds of the turn and the shift between two compared scans, and the least number of valid rays.
 TURN_RAD, TURN_STEPS, STEP_M = (math.radians(8.0), math.radians(25.0)), 2.0, 0.08
 LEAST_RAYS = 30
 # Medians in metres: matching scans differ by less than ALIKE_M, others by UNLIKE times more plus UNLIKE_M.

@@ -113,7 +113,7 @@ class Nav2Command:
         self._twist.stop()
 
     def go_to(self, pose: Pose2D, frame_id: str) -> _Goal:
-        """Start to drive to a pose in odometry's frame."""
+        """Start to drive to a pose in odometry's frame. Returns the goal."""
         self.stop()
         target = PoseStamped(header=convert.header(self._node.get_clock().now().to_msg(), frame_id))
         target.pose = convert.pose_message(pose)

@@ -45,7 +45,7 @@ class ThreadedExecutor(MultiThreadedExecutor):
     """An executor whose `shutdown` waits for running callbacks; rclpy's own removes what they need."""
 
     def shutdown(self, timeout_sec: float = math.inf) -> bool:
-        """Wait for running callbacks, at most `timeout_sec`, and shut down."""
+        """Wait for running callbacks, at most `timeout_sec`, and shut down. Returns whether that worked."""
         deadline_s = time.monotonic() + timeout_sec
         while not all(task.done() for task in self._futures) and time.monotonic() < deadline_s:
             time.sleep(SHUTDOWN_POLL_S)

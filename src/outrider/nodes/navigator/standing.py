@@ -38,7 +38,10 @@ class Standing:
         return "; ".join(filter(None, (self._seen() if is_active else ASKED, left)))
 
     def _seen(self) -> str:
-        """Let one answer wait at a time, so that threads remain free however many stops come."""
+        """Returns STANDS or ASKED.
+
+        Only one answer waits at a time, so that threads remain for other calls.
+        """
         if not self._watching.acquire(blocking=False):
             return ASKED
         try:

@@ -162,7 +162,7 @@ class _Demo:
         return load_pair(self.folder)
 
     def run(self, pair: Pair, view: LiveView, is_stopped: Callable[[], bool], stages: Stages) -> RunRecord:
-        """Run the goal and judge it."""
+        """Run the goal, judge it, and return the record."""
         from outrider.runtime.mission.memory_queries import Recollection
         from outrider.runtime.no_ros.simulated_side import SimulatedSide
         from outrider.runtime.plans.errand import Errand

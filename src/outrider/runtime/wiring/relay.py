@@ -127,7 +127,10 @@ class RelayService:
         return worked
 
     def _find(self, peer: Peer, lane: _Lane, send: Callable[[Reply], None]) -> bool:
-        """Look for the robot's verifier, and retry after a failure. A refused robot asks again too."""
+        """Look for the robot's verifier, and retry after a failure. Returns whether it was found.
+
+        A refused robot asks again too.
+        """
         if lane.lookup is None:
             if self._clock() >= lane.begun_s:
                 if lane.searching_s is None:
