@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sentences about what is remembered, relative to where the robot stands. Pure functions."""
+"""Sentences about records, relative to the robot's pose. Pure functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HERE_M = 0.5
 
 
 def time_words(age_s: float) -> str:
-    """How long ago something was, as people say it."""
+    """Returns how long ago something was, in everyday words."""
     for unit_s, name in ((86_400.0, "day"), (3600.0, "hour"), (60.0, "minute")):
         number = int(age_s // unit_s)
         if number:
@@ -20,7 +20,7 @@ def time_words(age_s: float) -> str:
 
 
 def place_words(place: Place, pose: Pose2D | None, home: str) -> str:
-    """Where a place is: seen from the robot where it is in the same home, and in coordinates."""
+    """Returns where a place is: from the robot's view if it is in the same home, and in coordinates."""
     spot = f"x {place.x:.1f}, y {place.y:.1f}"
     if place.home != home:
         return f"in another home ({place.home or 'unnamed'}: {spot})"
@@ -34,7 +34,7 @@ def place_words(place: Place, pose: Pose2D | None, home: str) -> str:
 
 
 def seen_answer(record: Record, pose: Pose2D | None, home: str, now_s: float) -> str:
-    """When and where a thing was seen, or what was told about it."""
+    """Returns when and where a thing was seen, or what a person said about it."""
     known = is_possible(record.updated_s, now_s)
     when = time_words(max(0.0, now_s - record.updated_s)) if known else "at an unknown time"
     where = f" {place_words(record.place, pose, home)}" if record.place is not None else ""
@@ -49,5 +49,5 @@ def nothing_known_answer() -> str:
 
 
 def not_seen_answer(what: str) -> str:
-    """Returns the answer where a thing was neither seen nor told about."""
+    """Returns the answer if a thing was neither seen nor described by a person."""
     return f"i have not seen any {what}, nor been told about it"

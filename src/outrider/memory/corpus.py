@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""General knowledge for whoever asks, as the cloud keeps it: passages in one file, found by meaning."""
+"""The cloud's general knowledge, open to all: passages in one file, found by meaning."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class EmbeddedCorpus:
     """Implements `core.ports.Corpus` by a store like the robot's own. Processes may share it."""
 
     def __init__(self, path: Path, embedder: Embedder) -> None:
-        """Raises MemoryStoreError where the file cannot be used, as a robot's memory with private records."""
+        """Raises MemoryStoreError if the file cannot be used, or is a robot's memory with private records."""
         self.where = str(path)
         self._store = MemoryStore(path, embedder)
         if self._store.newest(1, _PRIVATE):
@@ -35,7 +35,7 @@ class EmbeddedCorpus:
             )
 
     def add(self, passages: Iterable[str]) -> int:
-        """Stores passages that are new, in one transaction; returns their number."""
+        """Store passages that are new, in one transaction. Returns their number."""
         new = set(dict.fromkeys(map(checked_text, passages))) - set(self.passages())
         with self._store.batch():
             for passage in sorted(new):
@@ -43,17 +43,18 @@ class EmbeddedCorpus:
         return len(new)
 
     def recall(self, query: str, limit: int = 3) -> list[Recalled]:
-        """Returns the `limit` best passages for a query, best first. What is private is none of them, should
-        a robot's memory be kept in this file later.
+        """Returns the `limit` best passages for a query, best first.
+
+        Private records are excluded, in case a robot's memory is kept in this file later.
         """
         return self._store.recall(query, limit, _SHAREABLE)
 
     def passages(self) -> Iterator[str]:
-        """Returns all passages, the newest first."""
+        """Returns all passages, newest first."""
         return (record.text for record in self._store.newest(_ALL, _SHAREABLE))
 
     def forget_matching(self, words: str) -> int:
-        """Deletes the passages that hold all of these words; returns their number."""
+        """Delete the passages that contain all of these words. Returns their number."""
         return self._store.forget_matching(words)
 
     def count(self) -> int:
@@ -61,12 +62,12 @@ class EmbeddedCorpus:
         return self._store.count()
 
     def close(self) -> None:
-        """Closes the store."""
+        """Close the store."""
         self._store.close()
 
 
 def passages_of(text: str) -> Iterator[str]:
-    """Paragraphs, the long ones cut between sentences into pieces of PASSAGE_CHARACTERS at most."""
+    """Yields paragraphs; long ones are cut between sentences into pieces of at most PASSAGE_CHARACTERS."""
     for paragraph in re.split(r"\n\s*\n", text):
         piece = ""
         for sentence in _SENTENCE_END.split(" ".join(paragraph.split())):
@@ -80,8 +81,10 @@ def passages_of(text: str) -> Iterator[str]:
 
 
 def read_folder(folder: Path) -> Iterator[str]:
-    """The passages of every text file in a folder and below, or of one file. Raises StoreInputError, for a
-    file that is no plain text and for a link to one outside the folder: what is taken in is told to others.
+    """Yields the passages of every text file in a folder and below, or of one file.
+
+    Raises StoreInputError, also for a file that is not plain text, and for a link to a file outside the
+    folder: the passages become public.
     """
     files = [folder] if folder.is_file() else sorted(folder.rglob("*"))
     texts = [file for file in files if file.suffix.lower() in TEXT_SUFFIXES and file.is_file()]
@@ -101,7 +104,7 @@ def read_folder(folder: Path) -> Iterator[str]:
 
 
 def _parts(sentence: str) -> Iterator[str]:
-    """A sentence that is longer than a passage, cut between words."""
+    """Yields a sentence that is longer than a passage in parts, cut between words."""
     while len(sentence) > PASSAGE_CHARACTERS:
         cut = sentence.rfind(" ", 1, PASSAGE_CHARACTERS + 1)
         cut = PASSAGE_CHARACTERS if cut < 0 else cut

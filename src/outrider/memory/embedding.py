@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sentence embeddings from files that come with Python packages: nothing is downloaded, at no time.
+"""Sentence embeddings from files that come with Python packages: nothing is ever downloaded.
 
 The model is all-MiniLM-L6-v2 (Wang et al., "MiniLM", NeurIPS 2020; Reimers and Gurevych, "Sentence-BERT",
 EMNLP 2019) with int8 weights: mean of the last layer over the tokens, scaled to length 1.
@@ -26,7 +26,7 @@ MAX_TOKENS = 128
 
 
 class MiniLmEmbedder:
-    """Implements `core.ports.Embedder`. Loads its files at the first text, 0.2 s; thread-safe."""
+    """Implements `core.ports.Embedder`. It loads its files at the first text (0.2 s). Thread-safe."""
 
     name = "all-MiniLM-L6-v2-onnx-int8"
     size = 384
@@ -37,12 +37,12 @@ class MiniLmEmbedder:
         self._loading = threading.Lock()
 
     def embed(self, text: str) -> np.ndarray[Any, Any]:
-        """A float32 vector (384,) of length 1; of a long text the first 128 tokens count.
+        """Returns a float32 vector (384,) of length 1. Of a long text only the first 128 tokens count.
 
-        Raises MemoryStoreError where the model's packages are missing or hold other files.
+        Raises MemoryStoreError if the model's packages are missing or contain other files.
         """
         tokenizer, session = self._load()
-        plain = unicodedata.normalize("NFKC", text)  # it knows no full-width letters nor ligatures
+        plain = unicodedata.normalize("NFKC", text)  # the tokenizer has no full-width letters or ligatures
         ids = np.array([tokenizer.encode(plain).ids], dtype=np.int64)
         inputs = {
             "input_ids": ids,
@@ -79,7 +79,7 @@ def _open_session(threads: int) -> Any:
 
 
 def _package_file(package: str, name: str, sha256: str) -> bytes:
-    """A data file of an installed package, which is not imported for it."""
+    """Returns a data file of an installed package, without importing the package."""
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
         raise MemoryStoreError(f"the package {package} is not installed: run `make setup`")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Automatic memories: what verified texts say was seen, placed by odometry. Holds no clock and no socket."""
+"""Automatic memories: what verified texts report as seen, located by odometry. No clock, no socket."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ StepName = tuple[str, int]
 
 
 class Observer:
-    """Turns finished texts into sightings of one home.
+    """Turns finished texts into sightings in one home.
 
-    A text speaks of the picture that it was decoded from: the pose that counts is the one of its moment.
+    A text describes its picture, so the pose at the picture's time counts.
     """
 
     def __init__(self, memory: MemoryStore, home: str) -> None:
@@ -34,11 +34,11 @@ class Observer:
         thumbnail: bytes = b"",
         alone: bool = False,
     ) -> list[Record]:
-        """Take a text as far as it is known; the records it has made or renewed, once finished.
+        """Take a growing text. Once it is finished, returns the records that it made or renewed.
 
-        `pose` is that of the text's picture, None as long as it is unknown; the first known one counts.
-        `alone`: no verifier has read it so far; a text of which that was ever so is not remembered.
-        Raises MemoryStoreError.
+        `pose` is that of the text's picture, None while it is unknown; the first known one counts. `alone`:
+        no verifier has read it so far. A text for which that was ever true is not remembered. Raises
+        MemoryStoreError.
         """
         if step != self._step:
             self._step, self._pose, self._alone = step, None, False

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """General knowledge for a fleet: the same passages in Qdrant, which many verifiers may share.
 
-`http(s)://HOST:PORT` is a server, whose key is in $QDRANT_API_KEY; `qdrant:FOLDER` is Qdrant's own local
-form, the local mode of its client: the server's calls answered in this process from a folder, for thousands
-of passages. The tests run on that form. The collection carries the embedder's name, so that vectors of
-different embedders never meet.
+`http(s)://HOST:PORT` is a server, whose key is in $QDRANT_API_KEY. `qdrant:FOLDER` is the local mode of
+Qdrant's client: this process answers the calls from a folder, for thousands of passages. The tests use it.
+The collection's name contains the embedder's, so that vectors of different embedders never mix.
 """
 
 from __future__ import annotations
@@ -35,15 +34,15 @@ NEAREST, MATCHING, PAGE = 64, 32, 256
 
 
 def is_fleet(where: str) -> bool:
-    """Whether a corpus of this name is kept in Qdrant."""
+    """Whether a corpus of this name is in Qdrant."""
     return where.startswith(LOCAL) or SERVER.fullmatch(where) is not None
 
 
 class FleetCorpus:
-    """Implements `core.ports.Corpus` on a Qdrant server."""
+    """Implements `core.ports.Corpus` in Qdrant."""
 
     def __init__(self, where: str, embedder: Embedder) -> None:
-        """Raises MemoryStoreError without the package, a reachable server, a right key or a usable folder."""
+        """Raises MemoryStoreError without the package, a reachable server, a valid key or a usable folder."""
         self.where = where
         self._embedder = embedder
         self._models = _package().models
@@ -53,7 +52,7 @@ class FleetCorpus:
             self._prepare()
 
     def add(self, passages: Iterable[str]) -> int:
-        """Stores passages that are new; returns their number."""
+        """Store passages that are new. Returns their number."""
         texts = {_point_id(text): text for text in map(checked_text, passages)}
         with self._translated():
             found = self._client.retrieve(self._collection, list(texts), with_payload=False)
@@ -79,11 +78,11 @@ class FleetCorpus:
         return sorted(found.values(), key=lambda one: -one.score)[:limit]
 
     def passages(self) -> Iterator[str]:
-        """Returns all passages, in no order."""
+        """Returns all passages, in no particular order."""
         return (point.payload["text"] for point in self._all_points())
 
     def forget_matching(self, words: str) -> int:
-        """Deletes the passages that hold all of these words; returns their number."""
+        """Delete the passages that contain all of these words. Returns their number."""
         wanted = own_words(checked_text(words, TO_FORGET))
         if not wanted:
             raise StoreInputError(f"{words!r} holds no word to go by: give one of what is to be forgotten")
@@ -103,11 +102,11 @@ class FleetCorpus:
             return int(self._client.count(self._collection).count)
 
     def close(self) -> None:
-        """Closes the connection to the server."""
+        """Close the connection to the server."""
         self._client.close()
 
     def _all_points(self, only: Any = None) -> Iterator[Any]:
-        """Those that a filter lets pass, page by page."""
+        """Yields the points that pass a filter, page by page."""
         offset = None
         while True:
             with self._translated():
@@ -124,13 +123,13 @@ class FleetCorpus:
             return
         vectors = self._models.VectorParams(size=self._embedder.size, distance=self._models.Distance.COSINE)
         self._client.create_collection(self._collection, vectors_config=vectors)
-        if SERVER.fullmatch(self.where):  # the local form has no indexes
+        if SERVER.fullmatch(self.where):  # the local mode has no indexes
             self._client.create_payload_index(
                 self._collection, "words", self._models.PayloadSchemaType.KEYWORD
             )
 
     def _index_anew(self) -> None:
-        """What was indexed while fewer spellings of a word were alike."""
+        """Index passages again that an older form of `words_of` indexed."""
         models = self._models
         is_new = models.FieldCondition(key="form", match=models.MatchValue(value=WORDS_FORM))
         for point in list(self._all_points(models.Filter(must_not=[is_new]))):
@@ -153,7 +152,7 @@ class FleetCorpus:
 
     @contextlib.contextmanager
     def _translated(self) -> Iterator[None]:
-        """Errors of the package and of the disk as MemoryStoreError."""
+        """Translates errors of the package and of the disk to MemoryStoreError."""
         failures = _package().http.exceptions
         try:
             yield
@@ -196,7 +195,7 @@ def _client(where: str) -> Any:
 
 
 def _point_id(text: str) -> int:
-    """The same for the same text, so that nothing is kept twice."""
+    """Returns an id that depends only on the text, so that nothing is stored twice."""
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
@@ -216,6 +215,6 @@ def _recalled(point: Any, words: tuple[str, ...]) -> Recalled:
 
 
 def _indexed(text: str) -> list[str]:
-    """What a passage is found by: units for forgetting, and rows of two for searching."""
+    """Returns a passage's index terms: units for forgetting, and pairs of units for searching."""
     found = search_words(text)
     return sorted({*found, *(unit for word in found for unit in word.split(" "))})

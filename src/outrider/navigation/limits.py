@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the base may do and how large it is. The defaults are a Unitree Go2's, on the cautious side."""
+"""The base's motion limits and size. The defaults are a Unitree Go2's, on the cautious side."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The embedded MuJoCo world: homes, a Go2-sized robot, and the exploring expert that is imitated."""
+"""The embedded MuJoCo world: homes, a Go2-sized robot, and the exploring expert that models imitate."""
 
 import ctypes
 import os
 
-# Before mujoco's first import anywhere in the package: it picks its OpenGL platform then.
+# Before mujoco's first import in the package, at which it chooses its OpenGL platform.
 if os.environ.setdefault("MUJOCO_GL", "egl") == "egl":
     try:
         ctypes.CDLL("libEGL.so.1")
     except OSError:
-        # So that mujoco can be imported: all but pictures works, and the first of them says what is missing.
+        # Without this mujoco could not be imported. Now only pictures fail, with a message of the cause.
         os.environ["MUJOCO_GL"] = "off"

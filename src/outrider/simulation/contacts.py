@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collisions of a robot whose pose another simulator gives, from the same home's geometry."""
+"""Counts collisions of a robot in another simulator, from its pose and the same home's geometry."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from outrider.core.values import Pose2D
 from outrider.simulation.homes.home import Home
 from outrider.simulation.mjcf import BODY_GEOM, build_model
 
-# Another simulator keeps bodies apart that touch; this near they do.
+# The other simulator keeps touching bodies apart; at this distance they count as touching.
 TOUCHING_M = 0.01
 
 
 class ContactCounter:
-    """Counts how often the robot's body comes to touch something solid of its home."""
+    """Counts how often the robot's body starts to touch something solid of its home."""
 
     def __init__(self, home: Home) -> None:
         self._model = build_model(home)
@@ -25,7 +25,7 @@ class ContactCounter:
         self.collisions = 0
 
     def move_to(self, pose: Pose2D) -> None:
-        """Count a collision where the body touches here and did not at the pose before."""
+        """Count a collision if the body touches here and did not at the pose before."""
         self._data.qpos[:3] = pose.x, pose.y, pose.yaw
         mujoco.mj_kinematics(self._model, self._data)
         mujoco.mj_collision(self._model, self._data)

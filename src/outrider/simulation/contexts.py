@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Made-up but consistent prompt contexts for a view: they cover the states a closed loop rarely visits.
+"""Made-up but consistent prompt contexts for a view: they cover states that a closed loop rarely reaches.
 
 The expert's answer depends only on the view and the prompt, so any consistent context is a lesson.
 """
@@ -49,20 +49,20 @@ MAX_SEARCHED = 3
 _OTHER_SIZE = {"small": "large", "large": "small"}
 BARE_SHARE, SIZE_SHARE, SIDE_SHARE = 0.25, 0.6, 0.15
 ROOM_SHARE, FURNITURE_ROOM_SHARE, DOOR_SHARE = 0.03, 0.3, 0.02
-"""Of the targets: asked for without a colour, by size or side where that tells, by their room; doors."""
+"""Shares of targets: without a colour; by size or side, if unambiguous; by their room; doors."""
 VOCABULARY = vocabulary()
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """What the expert needs to answer: the prompt's context and the exact places behind its memories."""
+    """The input of the expert's answer: the prompt's context and the exact places behind its memories."""
 
     context: PromptContext
     searched: tuple[SearchedPlace, ...]
 
 
 def make_lesson(rng: np.random.Generator, home: Home, pose: Pose2D, view: View) -> Lesson:
-    """A made-up task with a made-up past, at a real place."""
+    """Returns a made-up task with a made-up past, at a real pose."""
     if rng.random() < COMMAND_SHARE:
         return _command_lesson(rng)
     recalls = rng.random() < RECALL_SHARE
@@ -77,7 +77,7 @@ def make_lesson(rng: np.random.Generator, home: Home, pose: Pose2D, view: View) 
 
 
 def make_sightings(rng: np.random.Generator, home: Home, target: Wanted) -> tuple[Sighting, ...]:
-    """What a memory may say to a task: mostly the target's place, sometimes one it has left, and others."""
+    """Returns what a memory may give for a task: mostly the target's place, also a stale one, and others."""
     spec = _some_spec(rng, home, target)
     lines = [_place_of(rng, home, spec) if rng.random() > FALSE_SHARE else _stale(rng, home, spec)]
     if rng.random() < OTHERS_SHARE:
@@ -89,7 +89,7 @@ def make_sightings(rng: np.random.Generator, home: Home, target: Wanted) -> tupl
 
 
 def _some_spec(rng: np.random.Generator, home: Home, target: Wanted) -> ObjectSpec:
-    """A thing that memory may have in mind for a target: one of the home that fits, or else any such."""
+    """Returns a thing that memory may give for a target: a fitting one of the home, else any fitting one."""
     fitting = [thing.spec for thing in home.objects if target.fits(thing.spec)]
     if fitting:
         return fitting[int(rng.integers(len(fitting)))]
@@ -97,13 +97,13 @@ def _some_spec(rng: np.random.Generator, home: Home, target: Wanted) -> ObjectSp
 
 
 def sighting_lines(sightings: tuple[Sighting, ...], pose: Pose2D) -> tuple[str, ...]:
-    """The lines for a robot at `pose`; what it stands beside is left out, as in the history's prompt."""
+    """Returns the memory lines for a robot at `pose`, without things near it, as in the history's prompt."""
     away = [s for s in sightings if pose.distance_to(s.x, s.y) > HERE_M]
     return tuple(seen_memory(s.what, pose.bearing_to(s.x, s.y), pose.distance_to(s.x, s.y)) for s in away)
 
 
 def true_sighting(rng: np.random.Generator, home: Home, spec: ObjectSpec) -> Sighting | None:
-    """A thing's place as an earlier visit would have it, or None where the home holds no such thing."""
+    """Returns a thing's place as from an earlier visit; None if the home has no such thing."""
     thing = next((thing for thing in home.objects if thing.spec == spec), None)
     if thing is None:
         return None
@@ -116,7 +116,7 @@ def _place_of(rng: np.random.Generator, home: Home, spec: ObjectSpec) -> Sightin
 
 
 def _stale(rng: np.random.Generator, home: Home, spec: ObjectSpec) -> Sighting:
-    """A place where the thing most likely is not."""
+    """Returns a place where the thing most likely is not."""
     room = home.rooms[int(rng.integers(len(home.rooms)))]
     x, y = rng.uniform(room.x0 + 0.6, room.x1 - 0.6), rng.uniform(room.y0 + 0.6, room.y1 - 0.6)
     return Sighting(spec.phrase, float(x), float(y))
@@ -129,7 +129,7 @@ def _pick_known_target(rng: np.random.Generator, home: Home) -> Wanted:
 
 
 def target_of_home(rng: np.random.Generator, home: Home) -> Wanted:
-    """One of the ways to ask for the home's target, such as by its side where that tells it from another."""
+    """Returns one way to ask for the home's target, such as by its side if there are two of a kind."""
     spec = home.target.spec
     if rng.random() < SIDE_SHARE:
         for side in SIDES:
@@ -141,13 +141,13 @@ def target_of_home(rng: np.random.Generator, home: Home) -> Wanted:
 
 
 def instruction_for(home: Home) -> str:
-    """The instruction that evaluations give in a home: the same each time."""
+    """Returns the instruction of an evaluation in a home: always the same one."""
     rng = np.random.default_rng([home.seed, 3])
     return phrase(rng, target_of_home(rng, home))
 
 
 def _named(rng: np.random.Generator, spec: ObjectSpec) -> Wanted:
-    """A thing by its kind and mostly its colour, by size where it is one of two, or the room it is in."""
+    """Returns a thing by kind and mostly colour, by size if it is one of two, or by the room it is in."""
     size = spec.size if rng.random() < SIZE_SHARE else ""
     bare = not spec.colour or (not size and rng.random() < BARE_SHARE)
     furniture = spec.kind in FURNITURE_KINDS
@@ -156,7 +156,7 @@ def _named(rng: np.random.Generator, spec: ObjectSpec) -> Wanted:
 
 
 def phrase(rng: np.random.Generator, target: Wanted) -> str:
-    """An instruction for a target in one of the many ways people say it."""
+    """Returns an instruction for a target, in one of many phrasings."""
     if not target.room and rng.random() < 0.25:
         return f"find the {target.phrase}"
     return str(rng.choice(VOCABULARY.phrasings(target.thing.shape, target.room))).format(target.phrase)
@@ -179,7 +179,7 @@ def _pick_target(rng: np.random.Generator, view: View) -> Wanted:
 
 
 def _side_or_name(rng: np.random.Generator, view: View) -> Wanted:
-    """A thing in view, by its side where two of its kind are there."""
+    """Returns a thing in view, by its side if there are two of its kind."""
     spec = view.objects[int(rng.integers(len(view.objects)))].spec
     alike = [one for one in view.objects if one.spec.kind == spec.kind]
     if len(alike) > 1 and rng.random() < 0.6:
@@ -189,7 +189,7 @@ def _side_or_name(rng: np.random.Generator, view: View) -> Wanted:
 
 
 def _any_spec(rng: np.random.Generator) -> ObjectSpec:
-    """A thing that need not be in the home."""
+    """Returns a thing that need not be in the home."""
     kind = str(rng.choice(KINDS[: KINDS.index(DOOR_KIND)]))
     return ObjectSpec(kind, str(rng.choice(COLOURS)))
 
@@ -204,7 +204,7 @@ def _command_lesson(rng: np.random.Generator) -> Lesson:
 
 
 def _past(rng: np.random.Generator, mode: str) -> tuple[tuple[Step, ...], int]:
-    """Steps (newest last) and degrees turned in place that fit a mode of the expert."""
+    """Returns steps (newest last) and degrees turned in place that fit a mode of the expert."""
     scan = Step("search", SCAN_ACTION)
     odd = int(rng.choice([0, 0, 0, 15, 30]))
     older = tuple(_any_step(rng) for _ in range(int(rng.integers(0, HISTORY_STEPS + 1))))
@@ -240,7 +240,7 @@ def _past(rng: np.random.Generator, mode: str) -> tuple[tuple[Step, ...], int]:
 
 
 def _recalled_past(rng: np.random.Generator, older: tuple[Step, ...]) -> tuple[tuple[Step, ...], int]:
-    """Some turns towards a remembered place, or moves ahead to it."""
+    """Returns some turns towards a remembered place, or moves ahead to it."""
     count = int(rng.integers(1, HISTORY_STEPS + 1))
     if rng.random() < 0.5:
         turn = f"turn {rng.choice(['left', 'right'])} large"
@@ -269,7 +269,7 @@ def _door_steps(rng: np.random.Generator) -> tuple[Step, ...]:
 def _searched_places(
     rng: np.random.Generator, home: Home, pose: Pose2D, mode: str
 ) -> tuple[SearchedPlace, ...]:
-    """Places somewhere in the home, those near enough to be 'here' left out, as the prompt has them."""
+    """Returns places in the home, without those near enough to be 'here', as in the prompt."""
     least = 1 if mode in ("door", "enter", "entered") else 0
     places = []
     for _ in range(int(rng.integers(least, MAX_SEARCHED + 1))):
@@ -281,7 +281,7 @@ def _searched_places(
 
 
 def random_pose(rng: np.random.Generator, home: Home) -> Pose2D:
-    """A free pose anywhere; half of them face an object or a door not far away."""
+    """Returns a free pose anywhere; most of them face an object or a door not far away."""
     for _ in range(200):
         room = home.rooms[int(rng.integers(len(home.rooms)))]
         x, y = (

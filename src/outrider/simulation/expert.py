@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exploring expert that is imitated: an action and a reason from the view and the prompt.
+"""The exploring expert that models imitate: an action and a reason from the view and the prompt.
 
-It never sees through walls. Its phases: search (turn on the spot), recall (face and near the place where the
-target was seen before), door (head for a way out of a searched place, or towards a remembered one behind a
-wall), enter (pass through it), roam (walk where it is free, once no way out is seen), approach, arrived; obey
-and done for plain motion commands. Whatever it knows beyond the view stands in the prompt too, so a model can
-imitate it exactly.
+It never sees through walls. Its phases: search (turn on the spot), recall (face and approach the place
+where the target was seen before), door (head for a way out of a searched place, or towards a remembered one
+behind a wall), enter (pass through it), roam (move where it is free, once no way out is seen), approach,
+arrived; obey and done for plain motion commands. Everything it uses besides the view is in the prompt too,
+so a model can imitate it exactly.
 
-The reason says what is seen and where ("left 20 at 2.3 m": degrees to the nearest five, decimetres), and what
-was ruled out and why.
+The reason says what is seen and where ("left 20 at 2.3 m": degrees to the nearest five, decimetres), and
+what was ruled out and why.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from outrider.simulation.perception import SeenDoor, SeenObject, View
 
 STOP_DISTANCE_M = 1.0
 ROOM_DISTANCE_M = 2.6
-"""From a thing whose room is asked for."""
+"""The distance from a thing whose room is asked for."""
 FULL_TURN_DEG = 360
 ENTER_STEPS = 2
 ENTER_DISTANCE_M = 0.95
@@ -48,14 +48,14 @@ FEW_THINGS = 2
 
 @dataclass(frozen=True)
 class SearchedPlace:
-    """A place already searched, relative to the robot."""
+    """A place that was already searched, relative to the robot."""
 
     bearing_rad: float
     distance_m: float
 
 
 def answer(view: View, context: PromptContext, searched: tuple[SearchedPlace, ...]) -> str:
-    """The expert's whole text for one step."""
+    """Returns the expert's whole text for one step."""
     target = wanted(context.instruction)
     if target is None:
         return _obey(view, context)
@@ -66,7 +66,7 @@ def answer(view: View, context: PromptContext, searched: tuple[SearchedPlace, ..
 
 
 def _nearest_door(view: View) -> SeenObject | None:
-    """The nearest door in view, as a thing to be found."""
+    """Returns the nearest door in view, as a thing to find."""
     if not view.doors:
         return None
     door = view.doors[0]
@@ -114,8 +114,10 @@ def _explore(view: View, target: Wanted, context: PromptContext, searched: tuple
 
 
 def _least_free_m(context: PromptContext) -> float:
-    """How free the way ahead must be to walk on without a door in view: for one who roams already, or who
-    has looked for a way out all around."""
+    """Returns the free distance ahead that allows roaming without a door in view.
+
+    It is finite if the robot already roams, or has turned all around to look for a way out.
+    """
     if _walks(context, "roam"):
         return ROAM_ON_M
     turns = shown_turn(context.turned_deg) // FULL_TURN_DEG
@@ -123,7 +125,7 @@ def _least_free_m(context: PromptContext) -> float:
 
 
 def _remembered(target: Wanted, context: PromptContext) -> SeenMemory | None:
-    """The newest memory of the target's place."""
+    """Returns the newest memory of the target's place."""
     seen = [read_seen_memory(line) for line in reversed(context.memories)]
     return next((place for place in seen if place is not None and may_be(place.what, target.phrase)), None)
 
@@ -133,12 +135,15 @@ def _faces(place: SeenMemory) -> bool:
 
 
 def _behind_wall(view: View, place: SeenMemory) -> bool:
-    """Whether the way to the place ahead ends well short of it."""
+    """Whether the free distance ahead ends well short of the place."""
     return _faces(place) and view.free_m[1] < place.distance_m - BEHIND_M
 
 
 def _recall(view: View, target: Wanted, place: SeenMemory, searched: tuple[SearchedPlace, ...]) -> str:
-    """Face the remembered place, then near it; a walk that finds nothing there goes on as a search."""
+    """Returns the step to a remembered place: face it, then approach it.
+
+    If nothing is found there, the search goes on.
+    """
     size = "small" if abs(place.bearing_rad) < math.radians(22) else "large"
     turn = f"turn {_side(place.bearing_rad)} {size}"
     action = forward_action(place.distance_m - STOP_DISTANCE_M + 0.12) if _faces(place) else turn
@@ -150,7 +155,10 @@ def _recall(view: View, target: Wanted, place: SeenMemory, searched: tuple[Searc
 def _ways(
     view: View, context: PromptContext, searched: tuple[SearchedPlace, ...], place: SeenMemory | None
 ) -> tuple[SeenDoor, ...]:
-    """The doors in view to leave by; with a place in mind only those on the way, until all around is seen."""
+    """Returns the doors to leave by.
+
+    With a remembered place only those towards it, until all around is seen.
+    """
     turned = shown_turn(context.turned_deg)
     if turned >= 2 * FULL_TURN_DEG:
         return view.doors
@@ -161,12 +169,12 @@ def _ways(
 
 
 def _walks(context: PromptContext, phase: str) -> bool:
-    """Whether the last step was of a phase, such as towards a door already chosen, and no look around."""
+    """Whether the last step moved in a phase, such as towards a chosen door, and was not a look around."""
     return _last_phase(context) == phase and context.steps[-1].action not in (SCAN_ACTION, OTHER_SIDE_ACTION)
 
 
 def _onward(door: SeenDoor, place: SeenMemory) -> float:
-    """Metres from a door to a remembered place."""
+    """Returns metres from a door to a remembered place."""
     apart = math.cos(door.bearing_rad - place.bearing_rad)
     square = door.distance_m**2 + place.distance_m**2 - 2 * door.distance_m * place.distance_m * apart
     return math.sqrt(max(0.0, square))
@@ -191,7 +199,7 @@ def _enter(view: View, target: Wanted) -> str:
 
 
 def _fresh(doors: tuple[SeenDoor, ...], searched: tuple[SearchedPlace, ...]) -> tuple[SeenDoor, ...]:
-    """The doors that no searched place lies behind."""
+    """Returns the doors that do not lead to a searched place."""
     return tuple(d for d in doors if not any(_leads_to(d, place) for place in searched))
 
 
@@ -207,7 +215,7 @@ def _door_cost(door: SeenDoor, place: SeenMemory | None) -> float:
 
 
 def turn_action(bearing_rad: float) -> str | None:
-    """The turn that best faces a bearing, or None where it is ahead already."""
+    """Returns the turn that best faces a bearing; None if it is ahead already."""
     degrees = abs(math.degrees(bearing_rad))
     if degrees <= 10:
         return None
@@ -216,7 +224,7 @@ def turn_action(bearing_rad: float) -> str | None:
 
 
 def forward_action(distance_m: float) -> str:
-    """The longest move ahead that does not pass the distance, small at least."""
+    """Returns the longest move ahead within the distance, at least a small one."""
     size = "large" if distance_m >= 0.75 else "medium" if distance_m >= 0.5 else "small"
     return f"move forward {size}"
 
@@ -226,7 +234,7 @@ def _side(bearing_rad: float) -> str:
 
 
 def _spot(seen: SeenObject | SeenDoor) -> str:
-    """Where something is: side and degrees, metres."""
+    """Returns where something is: side and degrees, metres."""
     degrees = round(math.degrees(seen.bearing_rad) / BEARING_STEP_DEG) * BEARING_STEP_DEG
     side = f"{_side(degrees)} {abs(degrees)}" if degrees else "ahead"
     return f"{side} at {seen.distance_m:.1f} m"
@@ -235,7 +243,7 @@ def _spot(seen: SeenObject | SeenDoor) -> str:
 def _things(
     view: View, target: Wanted | None, most: int = MAX_THINGS, found: SeenObject | None = None
 ) -> list[str]:
-    """What else is in view, nearest first: look-alikes of the target (and why not), then the nearest."""
+    """Returns what else is in view, nearest first: look-alikes of the target (and why not), then others."""
     others = [
         o for o in view.objects if o != found and not (target and found is None and target.fits(o.spec))
     ]
@@ -244,7 +252,7 @@ def _things(
 
 
 def _why_not(spec: ObjectSpec, target: Wanted | None) -> str:
-    """What tells a look-alike from what is wanted; empty for what is like it in nothing, or in all."""
+    """Returns why a thing is not the wanted one; empty if it shares nothing with it, or everything."""
     if target is None or target.fits(spec):
         return ""
     thing = target.thing
@@ -254,13 +262,13 @@ def _why_not(spec: ObjectSpec, target: Wanted | None) -> str:
 
 
 def _doors(view: View, searched: tuple[SearchedPlace, ...], chosen: SeenDoor | None = None) -> list[str]:
-    """The doors in view but the chosen, nearest first, and which lead where all is searched."""
+    """Returns the doors in view but the chosen one, nearest first; marks those to searched places."""
     fresh = _fresh(view.doors, searched)
     return [f"door {_spot(d)}{'' if d in fresh else ', searched'}" for d in view.doors if d != chosen]
 
 
 def _listed(view: View, things: list[str]) -> str:
-    """Things as they follow the main clause; where there are few, how far the way is free as well."""
+    """Returns things as a list after the main clause; if they are few, with the free distances."""
     left, ahead, right = view.free_m
     free = [f"free left {left:.1f}, ahead {ahead:.1f}, right {right:.1f} m"]
     return "".join(f"; {thing}" for thing in (things if len(things) >= FEW_THINGS else things + free))
@@ -283,7 +291,7 @@ _SIZES = {"a little": "small", "slightly": "small", "a bit": "small", "a lot": "
 
 
 def command_action(instruction: str) -> str | None:
-    """The action a plain motion command stands for, or None where it is no such command."""
+    """Returns the action of a plain motion command; None if it is none."""
     text = instruction.strip("?. ")
     if re.search(r"\b(stop|halt|stay|wait here|stand still|freeze)\b", text):
         return STOP

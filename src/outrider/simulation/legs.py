@@ -31,18 +31,18 @@ STIFFNESS, DAMPING = 20.0, 0.5
 STEP_S, CONTROL_S = 0.004, 0.02
 SETTLE_S = 0.6
 FALLEN_M = 0.15
-# The policy's scales of angular velocity and joint speed, of its actions, and what it may output at most.
+# The policy's scales of angular velocity, joint speed and actions, and the limit of its output.
 GYRO_SCALE, SPEED_SCALE = 0.25, 0.05
 ACTION_SCALE = np.array([0.125, 0.25, 0.25] * 4)
 LARGEST = 100.0
-# What the command may change by in a control step, and an integral trim that makes the gait follow it.
+# The largest change of the command per control step, and an integral trim that makes the gait follow it.
 SLEW = np.array([0.05, 0.04, 0.10])
 TRIM_GAIN, TRIM_LIMIT, TRIM_LAG_S = np.array([1.5, 1.5, 2.0]), np.array([0.4, 0.3, 0.6]), 0.3
 
 
 def legs_folder() -> Path:
-    """The data of the package. Raises ConfigError where it is not installed."""
-    # Found, not imported: the package itself wants the rest of its framework.
+    """Returns the data folder of the package. Raises ConfigError if it is not installed."""
+    # Located, not imported: the package itself needs the rest of its framework.
     spec = importlib.util.find_spec(PACKAGE)
     for place in spec.submodule_search_locations or () if spec else ():
         return Path(place) / "data"
@@ -50,7 +50,7 @@ def legs_folder() -> Path:
 
 
 class GaitPolicy:
-    """Joint targets for a velocity: one network, asked at 50 Hz."""
+    """Computes joint targets for a velocity: one network, run at 50 Hz."""
 
     def __init__(self, path: Path) -> None:
         options = onnxruntime.SessionOptions()
@@ -59,7 +59,7 @@ class GaitPolicy:
         self.reset()
 
     def reset(self) -> None:
-        """Forgets the previous joint targets."""
+        """Reset the previous joint targets."""
         self._last = np.zeros(len(JOINTS))
 
     def targets(
@@ -70,7 +70,7 @@ class GaitPolicy:
         angles: np.ndarray,
         speeds: np.ndarray,
     ) -> np.ndarray:
-        """Angles (12,) for the motors, from rates and gravity in the body's frame and the joints' state."""
+        """Returns motor angles (12,) from rates and gravity in the body's frame, and the joints' state."""
         parts = (gyro * GYRO_SCALE, gravity, command, angles - STANCE, speeds * SPEED_SCALE, self._last)
         observation = np.clip(np.concatenate(parts), -LARGEST, LARGEST).astype(np.float32)[None]
         (output,) = self._network.run(None, {self._network.get_inputs()[0].name: observation})
@@ -79,7 +79,7 @@ class GaitPolicy:
 
 
 class LeggedSimulator(Simulator):
-    """A `Simulator` whose robot walks. Its pictures sway with the body; its own legs are not in them."""
+    """A `Simulator` whose robot walks. Its pictures sway with the body and do not show its own legs."""
 
     def _build(self, home: Home) -> mujoco.MjModel:
         folder = legs_folder()
@@ -115,7 +115,7 @@ class LeggedSimulator(Simulator):
         return model
 
     def place(self, pose: Pose2D) -> None:
-        """Put the robot somewhere, on its feet and at rest; its odometry starts there."""
+        """Place the robot on its feet and at rest. Its odometry starts there."""
         mujoco.mj_resetData(self.model, self.data)
         half = pose.yaw / 2.0
         self.data.qpos[:7] = (pose.x, pose.y, STAND_HEIGHT_M + 0.03, math.cos(half), 0.0, 0.0, math.sin(half))
@@ -137,11 +137,11 @@ class LeggedSimulator(Simulator):
         return Pose2D(float(x), float(y), math.atan2(turn[1, 0], turn[0, 0]))
 
     def odometry(self) -> Odometry:
-        """The pose as dead reckoning has it, starting from the true start pose."""
+        """Returns the pose by dead reckoning, from the true start pose."""
         return Odometry(self._odometry_pose, Velocity(*map(float, self._measured())), self.time_s)
 
     def drive(self, velocity: Velocity, duration_s: float) -> None:
-        """Advance the clock, walking at a velocity clamped to the Go2's limits as well as the gait can."""
+        """Advance the clock and walk at a velocity, clamped to the Go2's limits, as well as the gait can."""
         wanted = np.clip(
             [velocity.vx, velocity.vy, velocity.wz], [-MAX_VX, -MAX_VY, -MAX_WZ], [MAX_VX, MAX_VY, MAX_WZ]
         )
@@ -163,7 +163,7 @@ class LeggedSimulator(Simulator):
         return bool(self.data.qpos[2] < FALLEN_M)
 
     def _think(self, wanted: np.ndarray) -> None:
-        """One control step: the command, trimmed by what the gait made of the last ones, becomes targets."""
+        """Run one control step: the command, trimmed by the recent error of the gait, becomes targets."""
         self._command += np.clip(wanted - self._command, -SLEW, SLEW)
         self._walked += CONTROL_S / (TRIM_LAG_S + CONTROL_S) * (self._measured() - self._walked)
         change = TRIM_GAIN * (self._command - self._walked) * CONTROL_S
@@ -179,20 +179,20 @@ class LeggedSimulator(Simulator):
         )
 
     def _attitude(self) -> np.ndarray:
-        """The body's rotation matrix."""
+        """Returns the body's rotation matrix."""
         matrix = np.zeros(9)
         mujoco.mju_quat2Mat(matrix, self.data.qpos[3:7])
         return matrix.reshape(3, 3)
 
     def _measured(self) -> np.ndarray:
-        """Velocity ahead and to the left of the heading, and the yaw rate."""
+        """Returns the velocity ahead and to the left of the heading, and the yaw rate."""
         truth, (vx, vy, _) = self.truth(), self.data.qvel[:3]
         cos, sin = math.cos(truth.yaw), math.sin(truth.yaw)
         rate = (self._attitude() @ self.data.qvel[3:6])[2]
         return np.array([vx * cos + vy * sin, -vx * sin + vy * cos, rate])
 
     def _count_collision(self) -> None:
-        """Contacts with anything but the ground, and of no leg with another."""
+        """Count contacts with anything but the ground. Contacts between its own legs do not count."""
         geoms = self.data.contact.geom
         touching = bool(np.any(self._is_scenery(geoms[:, 0]) | self._is_scenery(geoms[:, 1])))
         if touching and not self._touching:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A home as a MuJoCo model, built with MjSpec. Geom names carry what a pixel belongs to."""
+"""A home as a MuJoCo model, built with MjSpec. Geom names tell what a pixel belongs to."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ _BOX = mujoco.mjtGeom.mjGEOM_BOX
 
 
 def build_model(home: Home, look: Look = PLAIN) -> mujoco.MjModel:
-    """Compile the home with the robot in it. Joints: x, y (slides), yaw (hinge), each velocity-controlled."""
+    """Compile the home with the robot in it.
+
+    Its joints are x, y (slides) and yaw (hinge), each velocity-controlled.
+    """
     spec = home_spec(home)
     spec.option.timestep = TIMESTEP_S
     spec.option.gravity = [0.0, 0.0, 0.0]
@@ -43,7 +46,7 @@ def build_model(home: Home, look: Look = PLAIN) -> mujoco.MjModel:
 
 
 def home_spec(home: Home) -> mujoco.MjSpec:
-    """The home without a robot."""
+    """Returns the home without a robot."""
     spec = mujoco.MjSpec()
     rng = np.random.default_rng([home.seed, 77])
     _light(spec, rng)
@@ -58,7 +61,7 @@ def home_spec(home: Home) -> mujoco.MjSpec:
 
 
 def compiled(spec: mujoco.MjSpec, look: Look) -> mujoco.MjModel:
-    """The model of a home with its robot, in a look."""
+    """Returns the compiled model of a home with its robot, in a look."""
     dress(spec, look, WALL_HEIGHT)
     model = spec.compile()
     model.vis.map.znear, model.vis.map.zfar = 0.005, 3.0
@@ -133,7 +136,7 @@ def _standing_geoms(spec: mujoco.MjSpec, index: int, thing: HomeObject) -> None:
 def _furniture_geoms(
     spec: mujoco.MjSpec, rng: np.random.Generator, home: Home, index: int, rect: Rect
 ) -> None:
-    """A piece with its back to the nearest wall; `furniture/` is plain, `object/` has a colour."""
+    """Add a piece with its back to the nearest wall; `furniture/` is plain, `object/` has a colour."""
     thing = home.objects[index]
     group, rgb = "object", np.array(COLOUR_RGB.get(thing.spec.colour, FURNITURE_RGB[thing.spec.kind]))
     if not thing.spec.colour:
@@ -149,7 +152,7 @@ def _furniture_geoms(
 
 
 def _facing_yaw(room: Rect, rect: Rect) -> float:
-    """How a piece is turned whose front is its -y side, so that its back is at the nearest wall."""
+    """Returns the yaw of a piece whose front is its -y side, so that its back is at the nearest wall."""
     gaps = {
         0.0: room.y1 - rect.y1,
         math.pi: rect.y0 - room.y0,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated robot seen from behind, in its home under ceilings and lamps. For people, not for models."""
+"""Shows the simulated robot from behind, in its home with ceilings and lamps. For people, not for models."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ LOOK_AT_M = 0.5
 CLEARANCE_M = 0.12
 STEEPEST_DEG = -58.0
 SWING = 0.25
-"""How much of the way to its place behind the robot the camera goes in a picture."""
+"""The share of the distance to its place behind the robot that the camera moves per picture."""
 TILE_M = 0.6
 SKIRTING_M = 0.09
 MAX_GEOMS = 800
 STILL = 2e-3
-"""Metres and radians of change that need no new picture."""
+"""A smaller change, in metres and radians, needs no new picture."""
 CEILING_RGBA, SKIRTING_RGBA = [0.93, 0.92, 0.89, 1.0], [0.36, 0.31, 0.27, 1.0]
 
 
 class OutsideView:
-    """A camera that follows the robot through a home. Pictures are asked for in the order of the run."""
+    """A camera that follows the robot through a home. Request pictures in the order of the run."""
 
     def __init__(self, home: Home, width: int, height: int) -> None:
         self._model = _furnished(home)
@@ -42,7 +42,7 @@ class OutsideView:
         self._last = np.empty(0)
 
     def picture(self, pose: Pose2D) -> np.ndarray:
-        """The robot at the next pose of its way, uint8 (height, width, 3) RGB."""
+        """Returns the robot at the next pose of its path, uint8 (height, width, 3) RGB."""
         self._azimuth += SWING * math.remainder(pose.yaw - self._azimuth, math.tau)
         joints = np.array([pose.x, pose.y, pose.yaw, *self._gait.angles(pose)])
         now = np.append(joints, self._azimuth)
@@ -57,11 +57,11 @@ class OutsideView:
         return self._renderer.render().copy()
 
     def close(self) -> None:
-        """Frees the renderer."""
+        """Free the renderer."""
         self._renderer.close()
 
     def _camera(self, pose: Pose2D) -> mujoco.MjvCamera:
-        """Behind the robot; nearer and steeper where something is in the way."""
+        """Returns a camera behind the robot; nearer and steeper if something is in the way."""
         camera = mujoco.MjvCamera()
         camera.azimuth = math.degrees(self._azimuth)
         camera.lookat[:] = pose.x, pose.y, LOOK_AT_M
@@ -71,7 +71,7 @@ class OutsideView:
         return camera
 
     def _room_behind(self, pose: Pose2D, elevation_deg: float) -> float:
-        """Metres, at most DISTANCE_M, that the camera has from the robot backwards."""
+        """Returns the free metres behind the robot for the camera, at most DISTANCE_M."""
         rise = math.radians(elevation_deg)
         level = -math.cos(rise)
         back = np.array([level * math.cos(self._azimuth), level * math.sin(self._azimuth), -math.sin(rise)])
@@ -81,7 +81,7 @@ class OutsideView:
 
 
 def _furnished(home: Home) -> mujoco.MjModel:
-    """The home with what its bare model leaves out, and the figure of the robot."""
+    """Returns the home with details that its plain model lacks, and with the figure of the robot."""
     spec = home_spec(home)
     spec.visual.headlight.ambient = [0.52] * 3
     spec.visual.headlight.diffuse = [0.38] * 3

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be seen from where the robot stands: the expert's eyes and the labels for the vision tower.
+"""What is visible from the robot's pose: the expert's view, and the labels for the vision tower.
 
-Objects count by their pixels in the models' own image, so the expert knows nothing a model could not see.
+Objects count by their pixels in the models' own image, so the expert sees nothing that a model could not.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OBJECT, DOOR, FLOOR, WALL = range(len(BACKGROUNDS))
 class SeenObject:
     """An object in the image: bearing from the base centre to its middle, `HomeObject.distance_m`.
 
-    `same_room`: the robot stands in the room that it stands in.
+    `same_room`: the robot is in the object's room.
     """
 
     spec: ObjectSpec
@@ -46,7 +46,10 @@ class SeenObject:
 
 @dataclass(frozen=True)
 class SeenDoor:
-    """The middle of a door in view; `slant_rad` is between the way to it and straight through it."""
+    """The middle of a door in view.
+
+    `slant_rad` is the angle between the way to it and straight through it.
+    """
 
     bearing_rad: float
     distance_m: float
@@ -55,14 +58,17 @@ class SeenDoor:
 
 @dataclass(frozen=True)
 class View:
-    """Everything in view, nearest first; `free_m`: how far the way is free left, ahead and right."""
+    """Everything in view, nearest first.
+
+    `free_m` is the free distance to the left, ahead and to the right.
+    """
 
     objects: tuple[SeenObject, ...]
     doors: tuple[SeenDoor, ...]
     free_m: tuple[float, float, float]
 
     def find(self, wanted: Wanted) -> SeenObject | None:
-        """Returns the object in view that is meant, by side the outermost, else the nearest; or None."""
+        """Returns the wanted object in view: by side the outermost, else the nearest; None without one."""
         fitting = [o for o in self.objects if wanted.fits(o.spec)]
         if fitting and wanted.thing.side:
             return fitting[outermost([o.bearing_rad for o in fitting], wanted.thing.side)]
@@ -74,7 +80,7 @@ _CLASSES = {**dict.fromkeys(THINGS, OBJECT), "door": DOOR, "floor": FLOOR}
 
 
 class Eyes:
-    """Reads a simulator's segmentation image; geom names are resolved once."""
+    """Interprets a simulator's segmentation image. Geom names are resolved once."""
 
     def __init__(self, simulator: Simulator):
         self._simulator = simulator
@@ -106,9 +112,9 @@ class Eyes:
         )
 
     def cell_labels(self, segments: np.ndarray) -> np.ndarray:
-        """Per merged vision token: (5, 9, 3) int16 of kind, colour and distance in decimetres.
+        """Returns labels per merged vision token: int16 (5, 9, 3) of kind, colour and distance in dm.
 
-        The colour is 0 where there is no object, and one beyond the COLOURS on plain furniture.
+        The colour is 0 if there is no object, and one beyond the COLOURS for plain furniture.
         """
         home, pose = self._simulator.home, self._simulator.truth()
         rows, columns = segments.shape[0] // CELL, segments.shape[1] // CELL
@@ -123,7 +129,7 @@ class Eyes:
 
 
 def _geom_tables(model: mujoco.MjModel) -> tuple[np.ndarray, np.ndarray]:
-    """By geom id: background class and object index (-1 for none); the last entry serves id -1."""
+    """Returns background class and object index (-1: none) by geom id; the last entry is for id -1."""
     classes = np.full(model.ngeom + 1, WALL, dtype=np.int64)
     objects = np.full(model.ngeom + 1, -1, dtype=np.int64)
     for geom in range(model.ngeom):
@@ -151,7 +157,7 @@ def _cell_label(
 
 
 def _free_way(scan: RangeScan) -> tuple[float, float, float]:
-    """The nearest range within a few degrees of each of the three bearings."""
+    """Returns the nearest range within a few degrees of each of the three bearings."""
     ranges = np.minimum(scan.ranges, MAX_FREE_M)
     bearings = scan.angle_min + scan.angle_step * np.arange(len(ranges))
     left, ahead, right = (

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A home with the Go2 in it as an SDF world for Gazebo: the same geometry as MuJoCo's, taken from its model.
+"""A home with the Go2 in it as an SDF world for Gazebo, with the geometry of the MuJoCo model.
 
 SDF 1.9 (http://sdformat.org/spec?ver=1.9). The Go2 slides on its feet: VelocityControl moves the body, and
 the world has no gravity, because not every release obeys a link that asks for none.
 
-The light is MuJoCo's as the renderer ogre2 counts it: SDF's colours are linear where MuJoCo's are sRGB, the
-scene's ambient light counts 1/pi, and a directional light on the robot stands for MuJoCo's headlight. MuJoCo
-adds its lights in sRGB, so that each adds more to the ambient light than its own linear intensity.
+The light is MuJoCo's, converted for the renderer ogre2. SDF's colours are linear, MuJoCo's are sRGB; the
+scene's ambient light counts 1/pi; and a directional light on the robot replaces MuJoCo's headlight. MuJoCo
+adds its lights in sRGB, so each adds more to the ambient light than its own linear intensity.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SDF_VERSION = "1.9"
 WORLD, MODEL, BASE = "home", "go2", "base_link"
 BASE_HEIGHT_M = 0.30
 SCAN_MIN_M = 0.28
-# As of a real lidar: a scan that repeats itself bit for bit while the robot stands passes for a frozen one.
+# Like a real lidar's: a scan that repeats itself bit for bit while the robot stands would count as frozen.
 SCAN_NOISE_M = 0.002
 SCAN_HZ, ODOMETRY_HZ, CAMERA_HZ = 25, 25, 10
 MASS_KG = 15.0
@@ -42,14 +42,14 @@ _SPHERE, _ELLIPSOID = mujoco.mjtGeom.mjGEOM_SPHERE, mujoco.mjtGeom.mjGEOM_ELLIPS
 
 @dataclass(frozen=True)
 class Gazebo:
-    """How a release of Gazebo names its systems, and the element that sets a sensor's frame."""
+    """A Gazebo release's names of its systems, and the element that sets a sensor's frame."""
 
     library: str
     namespace: str
     frame_element: str
 
     def system(self, library: str, name: str) -> dict[str, str]:
-        """The attributes of a plugin."""
+        """Returns the attributes of a plugin."""
         return {"filename": f"{self.library}-{library}-system", "name": f"{self.namespace}::systems::{name}"}
 
 
@@ -60,7 +60,10 @@ RELEASES = {
 
 
 def world_sdf(home: Home, release: str, frame_prefix: str = "", scan_hz: int = SCAN_HZ) -> str:
-    """The world as text, `frame_prefix` before its sensors' frames. ConfigError for an unknown release."""
+    """Returns the world as text, with `frame_prefix` before its sensors' frames.
+
+    Raises ConfigError for an unknown release.
+    """
     if release not in RELEASES:
         raise ConfigError(f"gazebo={release!r} must be one of {', '.join(RELEASES)}")
     gazebo = RELEASES[release]
@@ -88,7 +91,7 @@ def world_sdf(home: Home, release: str, frame_prefix: str = "", scan_hz: int = S
 
 
 def _text(parent: ET.Element, **values: object) -> None:
-    """One child with text for each value."""
+    """Add one child with text for each value."""
     for name, value in values.items():
         ET.SubElement(parent, name).text = f"{value:g}" if isinstance(value, float) else str(value)
 
@@ -98,12 +101,12 @@ def _numbers(values: Sequence[float]) -> str:
 
 
 def linear_of_srgb(value: float) -> float:
-    """The linear intensity of one channel of an sRGB colour (IEC 61966-2-1); from 0, and 1 for 1."""
+    """Returns the linear intensity of one channel of an sRGB colour (IEC 61966-2-1), both from 0 to 1."""
     return value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4
 
 
 def linear_colour(rgba: Sequence[float]) -> list[float]:
-    """A colour whose red, green and blue are linear; its opacity stays."""
+    """Returns a colour with linear red, green and blue; its opacity is unchanged."""
     return [*map(linear_of_srgb, rgba[:3]), *rgba[3:]]
 
 
@@ -120,14 +123,14 @@ def _sun(world: ET.Element, model: mujoco.MjModel) -> None:
 
 
 def _headlight(link: ET.Element, model: mujoco.MjModel) -> None:
-    """What lights the scene from where the robot looks."""
+    """Add a light in the robot's viewing direction."""
     light = ET.SubElement(link, "light", name="headlight", type="directional")
     _text(light, cast_shadows="false", pose="0 0 0 0 0 0")
     _shine(light, _added_light(model, model.vis.headlight.diffuse), (1.0, 0.0, 0.0))
 
 
 def _added_light(model: mujoco.MjModel, diffuse: Sequence[float]) -> list[float]:
-    """What a light that shines straight on a surface adds to the ambient light, linear."""
+    """Returns what a light at normal incidence adds to the ambient light, linear."""
     pairs = zip(model.vis.headlight.ambient, diffuse, strict=True)
     return [linear_of_srgb(ambient + own) - linear_of_srgb(ambient) for ambient, own in pairs]
 
@@ -137,7 +140,7 @@ def _shine(light: ET.Element, diffuse: Sequence[float], direction: Sequence[floa
 
 
 def _scenery(world: ET.Element, model: mujoco.MjModel) -> None:
-    """Floor, walls, furniture and objects, each geom a link of one fixed model for each thing."""
+    """Add floor, walls, furniture and objects: a static model for each thing, a link for each geom."""
     things: dict[str, ET.Element] = {}
     for geom in _geoms(model, robot=False):
         name = "_".join(geom.name.split("/")[:2])
@@ -203,7 +206,7 @@ def _camera(link: ET.Element, gazebo: Gazebo, frame_prefix: str) -> None:
 
 
 def _scan(link: ET.Element, gazebo: Gazebo, frame_prefix: str, scan_hz: int) -> None:
-    """One plane below the belly; what is nearer than the legs is clipped, the legs with it."""
+    """Add one scan plane below the belly. The minimum range excludes the robot's legs."""
     sensor = ET.SubElement(link, "sensor", name="scan", type="gpu_lidar")
     _text(sensor, always_on="true", update_rate=scan_hz, topic="scan")
     _text(sensor, pose=_numbers([0.0, 0.0, LIDAR_HEIGHT_M - BASE_HEIGHT_M, 0.0, 0.0, 0.0]))
@@ -219,7 +222,7 @@ def _scan(link: ET.Element, gazebo: Gazebo, frame_prefix: str, scan_hz: int) -> 
 
 @dataclass(frozen=True)
 class _Geom:
-    """A geom of the compiled model in world coordinates; `size` is MuJoCo's; it may be turned about z."""
+    """A geom of the compiled model in world coordinates. `size` is MuJoCo's. It may be rotated about z."""
 
     name: str
     kind: int
@@ -256,7 +259,7 @@ def _box(parent: ET.Element, size: Sequence[float]) -> None:
 
 
 def _geoms(model: mujoco.MjModel, robot: bool) -> Iterator[_Geom]:
-    """The visible geoms of the robot, or of all the rest, as they stand before anything moves."""
+    """Yields the visible geoms of the robot, or of everything else, in their initial poses."""
     data = mujoco.MjData(model)
     mujoco.mj_forward(model, data)
     for index in range(model.ngeom):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shortest way through a home that a robot could walk: Dijkstra on a grid, then straightened."""
+"""The shortest path of a robot through a home: Dijkstra on a grid, then straightened."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from outrider.simulation.homes.home import Home
 
 CELL_M = 0.1
 BODY_M = 0.25
-"""What the way keeps from walls and things: half the robot's width, and some room."""
+"""The path's distance from walls and things: half the robot's width, and some room."""
 REACH_M = 1.0
-"""A way ends so near to the target: there the robot is to stop."""
+"""A path ends within this distance of the target, where the robot should stop."""
 WIDEST_M = 1.0
 """From the middle of the largest thing to its corner."""
 
@@ -27,7 +27,7 @@ _MOVES = [move for move in itertools.product((-1, 0, 1), repeat=2) if move != (0
 
 
 def shortest_path(home: Home, start: Pose2D) -> list[Point]:
-    """Corners (x, y) of the way until the target is in reach and in sight; empty where there is none."""
+    """Returns corners (x, y) of the path until the target is in reach and in sight; empty if none."""
     blocked = _blocked(home)
     cells = _dijkstra(blocked, _cell(start.x, start.y), _goals(home, blocked.shape))
     points = [(start.x, start.y), *((column * CELL_M, row * CELL_M) for column, row in cells[1:])]
@@ -35,7 +35,7 @@ def shortest_path(home: Home, start: Pose2D) -> list[Point]:
 
 
 def path_m(points: list[Point]) -> float:
-    """Length in metres."""
+    """Returns the length in metres."""
     return sum(math.dist(before, after) for before, after in itertools.pairwise(points))
 
 
@@ -44,7 +44,7 @@ def _cell(x: float, y: float) -> _Cell:
 
 
 def _blocked(home: Home) -> np.ndarray:
-    """Where the robot's centre may not be, bool (columns, rows)."""
+    """Returns where the robot's centre may not be, bool (columns, rows)."""
     columns, rows = _cell(*home.extent)
     blocked = np.zeros((columns + 1, rows + 1), bool)
     for rect in (*home.walls, *(rect for _, rect in home.furniture)):
@@ -78,7 +78,10 @@ def _goals(home: Home, shape: tuple[int, ...]) -> set[_Cell]:
 
 
 def _dijkstra(blocked: np.ndarray, start: _Cell, goals: set[_Cell]) -> list[_Cell]:
-    """Cells from start to the nearest goal. A robot that begins too near to a wall may leave it."""
+    """Returns the cells from start to the nearest goal.
+
+    A robot that starts too near to a wall may leave it.
+    """
     queue: list[tuple[float, _Cell, _Cell]] = [(0.0, start, start)]
     before: dict[_Cell, _Cell] = {}
     while queue:
@@ -109,7 +112,7 @@ def _back(before: dict[_Cell, _Cell], cell: _Cell) -> list[_Cell]:
 
 
 def _straightened(points: list[Point], blocked: np.ndarray) -> list[Point]:
-    """Without the corners that a straight line can leave out."""
+    """Returns the points without the corners that a straight line can skip."""
     kept, index = [points[0]], 0
     while index < len(points) - 1:
         index = max(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where signs hang in a home: in view of the robot's start, and in every room."""
+"""Places signs in a home: in view of the robot's start, and in every room."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CODE_SHARE = 0.25
 
 
 def place_signs(home: Home) -> tuple[Sign, ...]:
-    """The signs of a home, the same each time. At least one faces the robot's start, where any wall does."""
+    """Returns the signs of a home, always the same. At least one faces the robot's start, if a wall does."""
     rng = np.random.default_rng([home.seed, SIGN_STREAM])
     signs: list[Sign] = []
     _add_from(home, home.start, START_BEARING_RAD, START_SIGNS, rng, signs)
@@ -33,7 +33,7 @@ def place_signs(home: Home) -> tuple[Sign, ...]:
 def _add_from(
     home: Home, eye: Pose2D, half_rad: float, number: int, rng: np.random.Generator, signs: list[Sign]
 ) -> None:
-    """Add up to `number` signs to those that are seen from `eye`, within an angle to either side."""
+    """Add up to `number` signs that are visible from `eye`, within an angle to either side."""
     wanted = len(signs) + number
     for _ in range(ATTEMPTS):
         if len(signs) == wanted:
@@ -49,7 +49,7 @@ def _apart(a: Sign, b: Sign) -> bool:
 
 
 def _sign_at(home: Home, eye: Pose2D, bearing: float, rng: np.random.Generator) -> Sign | None:
-    """A sign on the first wall or piece of furniture on a bearing; None where it has no room."""
+    """Returns a sign on the first wall or furniture along a bearing; None if there is no room for it."""
     rects = [(wall, WALL_HEIGHT) for wall in home.walls]
     rects += [(rect, piece.height) for piece, rect in home.furniture]
     hits = [(hit, rect, top) for rect, top in rects if (hit := _entry(rect, eye, bearing)) is not None]
@@ -83,14 +83,14 @@ def _printed(
 
 
 def _free_span(rect: Rect, room: Rect, along_x: bool) -> tuple[float, float]:
-    """From where to where the face of a rectangle lies within a room, less its edges."""
+    """Returns the start and end of a rectangle's face within a room, without its edges."""
     if along_x:
         return max(rect.x0, room.x0 + 0.1) + EDGE_M, min(rect.x1, room.x1 - 0.1) - EDGE_M
     return max(rect.y0, room.y0 + 0.1) + EDGE_M, min(rect.y1, room.y1 - 0.1) - EDGE_M
 
 
 def _entry(rect: Rect, eye: Pose2D, bearing: float) -> tuple[float, bool] | None:
-    """How far off a ray enters a rectangle, and whether by a face along x; None where it does not."""
+    """Returns the distance at which a ray enters a rectangle, and if by a face along x; None if never."""
     near, far, along_x = 0.0, FARTHEST_M, False
     axes = ((eye.x, math.cos(bearing), rect.x0, rect.x1), (eye.y, math.sin(bearing), rect.y0, rect.y1))
     for axis, (start, step, low, high) in enumerate(axes):

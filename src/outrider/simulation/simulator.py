@@ -20,7 +20,7 @@ from outrider.simulation.mjcf import TIMESTEP_S, build_model
 
 MAX_VX, MAX_VY, MAX_WZ = 1.0, 0.4, 1.5
 SCAN_RAYS = 180
-# Rays see the home, whose geoms are of group 0, and not the robot.
+# Rays hit the home, whose geoms are in group 0, but not the robot.
 SCENERY_GROUPS, NO_BODY = np.array([1, 0, 0, 0, 0, 0], np.uint8), -1
 SCAN_HEIGHTS_M = (0.12, 0.36, 0.42)
 SCAN_RANGE_M = 8.0
@@ -31,7 +31,7 @@ class Simulator:
     """One robot in one home; implements `core.ports.Robot`.
 
     `odometry_noise` is the standard deviation of the relative error of distance and yaw per step of motion.
-    `look` is how the home and its pictures look to the models.
+    `look` is the appearance of the home and its pictures to the models.
     """
 
     def __init__(self, home: Home, seed: int = 0, odometry_noise: float = 0.0, look: Look = PLAIN):
@@ -59,7 +59,7 @@ class Simulator:
         return float(self.data.time)
 
     def place(self, pose: Pose2D) -> None:
-        """Put the robot somewhere, at rest; its odometry starts there."""
+        """Place the robot at rest. Its odometry starts there."""
         self.data.qpos[:] = (pose.x, pose.y, pose.yaw)
         self.data.qvel[:] = 0.0
         self.data.ctrl[:] = 0.0
@@ -72,7 +72,7 @@ class Simulator:
         return Pose2D(float(x), float(y), wrap_angle(float(yaw)))
 
     def odometry(self) -> Odometry:
-        """The pose as dead reckoning has it, starting from the true start pose."""
+        """Returns the pose by dead reckoning, from the true start pose."""
         vx, vy, wz = self.data.qvel
         yaw = self.data.qpos[2]
         forward = vx * math.cos(yaw) + vy * math.sin(yaw)
@@ -80,7 +80,7 @@ class Simulator:
         return Odometry(self._odometry_pose, Velocity(float(forward), float(left), float(wz)), self.time_s)
 
     def scan(self) -> RangeScan:
-        """Ranges around the base centre: the nearest of three planes, so that low and hollow things count."""
+        """Returns ranges around the base centre: the nearest of three planes, for low and hollow things."""
         nearest = np.full(SCAN_RAYS, SCAN_RANGE_M)
         truth = self.truth()
         yaw = truth.yaw
@@ -129,7 +129,7 @@ class Simulator:
         self._touching = touching
 
     def _advance_odometry(self) -> None:
-        """Dead reckoning: the true increment, each part scaled by a noisy factor."""
+        """Advance dead reckoning by the true increment, each part scaled by a noisy factor."""
         truth, last, pose = self.truth(), self._last_truth, self._odometry_pose
         dx, dy, dyaw = truth.x - last.x, truth.y - last.y, wrap_angle(truth.yaw - last.yaw)
         if self._noise > 0.0:
@@ -144,15 +144,15 @@ class Simulator:
         self._last_truth = truth
 
     def render_camera(self) -> np.ndarray:
-        """The front camera, uint8 (280, 504, 3) RGB."""
+        """Returns the front camera's picture, uint8 (280, 504, 3) RGB."""
         return self._render("front", SIM_CAMERA.width, SIM_CAMERA.height)
 
     def render_top(self, width: int, height: int) -> np.ndarray:
-        """The home from above, uint8 (height, width, 3) RGB."""
+        """Returns the home from above, uint8 (height, width, 3) RGB."""
         return self._render("top", width, height)
 
     def frame_jpeg(self) -> bytes:
-        """The newest frame as both models see it."""
+        """Returns the newest frame as both models see it."""
         small = cv2.resize(
             self.render_camera(), (MODEL_IMAGE_WIDTH, MODEL_IMAGE_HEIGHT), interpolation=cv2.INTER_AREA
         )
@@ -162,7 +162,7 @@ class Simulator:
         return encoded.tobytes()
 
     def segment_camera(self) -> np.ndarray:
-        """Geom ids of the front camera's pixels, int32 (140, 252), the models' size; -1 where nothing is."""
+        """Returns geom ids of the front camera's pixels, int32 (140, 252), the models' size; -1 for none."""
         renderer = self._renderer(MODEL_IMAGE_WIDTH, MODEL_IMAGE_HEIGHT)
         renderer.enable_segmentation_rendering()
         renderer.update_scene(self.data, camera="front", scene_option=self._option)
@@ -171,7 +171,7 @@ class Simulator:
         return np.where(segments[..., 1] == int(mujoco.mjtObj.mjOBJ_GEOM), segments[..., 0], -1)
 
     def close(self) -> None:
-        """Frees the renderers."""
+        """Free the renderers."""
         for renderer in self._renderers.values():
             renderer.close()
         self._renderers.clear()
@@ -195,9 +195,9 @@ class Simulator:
 def open_renderer(
     model: mujoco.MjModel, width: int, height: int, samples: int, max_geom: int
 ) -> mujoco.Renderer:
-    """Returns what draws pictures of this size in pixels, smoothed by so many samples a pixel.
+    """Returns a renderer for pictures of this size in pixels, with this number of samples a pixel.
 
-    Raises SimulationError where the system cannot draw without a screen.
+    Raises SimulationError if the system cannot render without a screen.
     """
     _load_triton()
     model.vis.global_.offwidth = max(width, model.vis.global_.offwidth)
@@ -205,7 +205,7 @@ def open_renderer(
     model.vis.quality.offsamples = samples
     try:
         return mujoco.Renderer(model, height, width, max_geom)
-    except Exception as error:  # those of OpenGL's libraries have no base of their own
+    except Exception as error:  # errors of OpenGL's libraries have no base class of their own
         raise SimulationError(
             f"no picture can be drawn without a screen ({error}): run `sudo apt-get install -y libegl1 "
             "libgl1 libgl1-mesa-dri`, and `outrider doctor` to see whether that was it"
@@ -213,17 +213,19 @@ def open_renderer(
 
 
 def open_simulator(home: Home, seed: int, odometry_noise: float, legs: bool, look: Look = PLAIN) -> Simulator:
-    """The sliding robot, or the walking one. Raises SimulationError where the latter is not installed."""
+    """Returns the sliding robot, or the walking one. Raises ConfigError if the latter is not installed."""
     if not legs:
         return Simulator(home, seed, odometry_noise, look)
-    from outrider.simulation.legs import LeggedSimulator  # imports this module
+    from outrider.simulation.legs import LeggedSimulator  # it imports this module
 
     return LeggedSimulator(home, seed, odometry_noise, look)
 
 
 def _load_triton() -> None:
-    """Before OpenGL is: it opens Mesa's LLVM for the whole process, and that of the triton which a torch for
-    CUDA imports later would be bound to it and crash.
+    """Import triton before OpenGL is loaded.
+
+    OpenGL opens Mesa's LLVM for the whole process. If a CUDA build of torch imported triton later, triton
+    would be bound to that LLVM and crash.
     """
     with contextlib.suppress(ImportError):
         importlib.import_module("triton")

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sentences and words: what people say about memory, and how it answers."""
+"""Sentences and words: what people say about the memory, and its answers."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of the things that were seen a sentence names as a place. Pure functions."""
+"""Finds which of the seen things a sentence names as a place. Pure functions."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _ARTICLES = frozenset(["the", "a", "an", "my", "our", "your", "his", "her", "the
 
 
 def landmark_of(text: str, things: Sequence[str], wanted: str = "") -> str | None:
-    """The thing with the longest name that stands in the text; else the only one of a kind that does.
+    """Returns the thing with the longest name that is in the text, else the only one of its kind that is.
 
-    "my keys hang by the silver lamp" names a silver lamp, "by the lamp" the only lamp there is. The `wanted`
-    thing, about which the text is, is no landmark.
+    "my keys hang by the silver lamp" names a silver lamp, "by the lamp" the only lamp there is. The
+    `wanted` thing, which the text is about, is no landmark.
     """
     words = _words(text.lower().replace(wanted.lower(), " , ") if wanted else text)
     named = [thing for thing in things if thing != wanted and _holds(words, _words(thing))]
@@ -29,7 +29,7 @@ def _words(text: str) -> list[str]:
 
 
 def _is_called(words: list[str], kind: str) -> bool:
-    """Whether a kind stands there without an adjective, which might tell it from the one that was seen."""
+    """Whether a kind is named without an adjective, which might distinguish it from the seen thing."""
     return any(word == kind and before in _ARTICLES for before, word in pairwise(words))
 
 

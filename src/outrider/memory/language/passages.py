@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A long text in parts that an embedding reads whole. Pure functions."""
+"""Splits a long text into parts that an embedding reads whole. Pure functions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 PASSAGE_LENGTH = 240
-"""In Latin letters; others count fourfold, for each of them may be a token of the embedding."""
+"""In ASCII characters. Others count fourfold: each of them may be a token of the embedding."""
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？।॥؟])\s*|\n+")
 
 
 def passage_spans(text: str) -> list[tuple[int, int]]:
-    """Where each passage starts and stops: whole sentences while they fit, longer ones cut between words."""
+    """Returns the start and stop of each passage: whole sentences while they fit, else cut at words."""
     upto = list(itertools.accumulate((1 if one.isascii() else 4 for one in text), initial=0))
     spans: list[tuple[int, int]] = []
     for start, stop in _pieces(text, upto):
@@ -26,7 +26,7 @@ def passage_spans(text: str) -> list[tuple[int, int]]:
 
 
 def _pieces(text: str, upto: list[int]) -> Iterator[tuple[int, int]]:
-    """Sentences, the long ones in parts. `upto` each character: the length of what is before it."""
+    """Yields sentences, long ones in parts. `upto` is the length of the text before each character."""
     start = 0
     for end in (*_SENTENCE_END.finditer(text), None):
         stop = end.start() if end else len(text)
@@ -40,7 +40,7 @@ def _pieces(text: str, upto: list[int]) -> Iterator[tuple[int, int]]:
 
 
 def _cut(text: str, upto: list[int], start: int, stop: int) -> int:
-    """Where a passage that begins here must end: at a blank if there is one."""
+    """Returns where a passage that begins here must end: at a blank, if there is one."""
     full = max(start + 1, min(stop, bisect_right(upto, upto[start] + PASSAGE_LENGTH) - 1))
     blank = text.rfind(" ", start + 1, full + 1)
     return full if blank < 0 else blank

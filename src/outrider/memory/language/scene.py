@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a verified text says was seen, and where that is on the floor. Pure functions.
+"""What a verified text reports as seen, and where it is on the floor. Pure functions.
 
 The texts name things like "silver bottle left 20 at 2.3 m": degrees to a side or ahead, and metres.
 """
@@ -31,14 +31,14 @@ class Seen:
 
 
 def things_seen(text: str) -> list[Seen]:
-    """Everything a text places; not what it rules out ("no red ball"), nor what is too far to place."""
+    """Returns the things that a text locates, without those it rules out ("no red ball") or too far away."""
     reason = text.partition("\n")[2]
     seen = [_seen(found) for found in _SEEN.finditer(reason)]
     return [thing for thing in seen if thing is not None]
 
 
 def place_of(thing: Seen, pose: Pose2D, home: str) -> Place:
-    """Where a thing is, seen from a pose."""
+    """Returns where a thing is, seen from a pose."""
     heading = pose.yaw + thing.bearing_rad
     x = pose.x + thing.distance_m * math.cos(heading)
     return Place(x, pose.y + thing.distance_m * math.sin(heading), home)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The words of a text in any script and normal form, as the store's index has them. Pure functions.
+"""The words of a text in any script and normal form, as in the store's index. Pure functions.
 
-A text is brought to one form first: compatibility forms (full width, ligatures), case, invisible characters
-and digits of other scripts go, as do the accents of Latin and Greek, the points of Hebrew and Arabic, and
-the dots of the Russian yo.
-Words then are runs of letters, digits and their marks; every symbol, such as an emoji, is a word. Scripts
-that write no blanks between words (Chinese, Japanese, Thai and others; Korean, whose particles join the word)
-give a unit for each character with its marks: a word of theirs is found as these units in a row.
+A text is normalised first. Compatibility forms (full width, ligatures), case, invisible characters and
+digits of other scripts are unified. The accents of Latin and Greek, the points of Hebrew and Arabic, and
+the dots of the Russian yo are dropped. Words are then runs of letters, digits and their marks. Every
+symbol, such as an emoji, is a word. Scripts without blanks between words (Chinese, Japanese, Thai and
+others; Korean, whose particles join the word) give a unit for each character with its marks. A word of
+theirs is found as a sequence of these units.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ _FOLDED = str.maketrans(
     {"ı": "i", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "ħ": "h", "ŧ": "t", "þ": "th", "æ": "ae", "œ": "oe"}
     | {"ـ": None, "ى": "ي", "ی": "ي", "ک": "ك", "ة": "ه", "ہ": "ه", "ە": "ه"}
 )
-"""Beside Unicode's own folding, as search engines have it: the Turkish i without its dot, Latin letters with
-strokes and joined ones; the stroke that widens Arabic words, and Arabic, Persian and Urdu forms of a letter.
+"""In addition to Unicode's own folding, as in search engines: the Turkish i without its dot, Latin letters
+with strokes and joined ones; the stroke that widens Arabic words, and Arabic, Persian and Urdu forms of a
+letter.
 """
 WORDS_FORM = 2
-"""Counts the changes of what `words_of` gives, which indexes hold."""
+"""The version of `words_of`'s results, which indexes store."""
 _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\U000e0100-\U000e01ef]"
 )
@@ -38,7 +39,7 @@ _SYMBOLS = ("So", "Sc", "Sm", "Sk")
 
 
 def folded(text: str) -> str:
-    """The one form of all spellings of a text that count as the same."""
+    """Returns the common form of all spellings of a text that count as equal."""
     visible = "".join(c for c in text if unicodedata.category(c) != "Cf" and not _INVISIBLE.match(c))
     apart = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", visible).casefold())
     plain: list[str] = []
@@ -53,7 +54,7 @@ def folded(text: str) -> str:
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text in their order, each as its units with blanks between: `red`, `钥 匙`."""
+    """Returns the words of a text in order, each as its units with blanks between: `red`, `钥 匙`."""
     words: list[str] = []
     units: list[str] = []
     for character in folded(text):
@@ -70,7 +71,7 @@ def words_of(text: str) -> list[str]:
 
 
 def search_words(text: str) -> list[str]:
-    """What a search looks for, any of it: words, and of rows of units every two neighbours."""
+    """Returns the terms of a search for any word: words, and each pair of neighbours in a run of units."""
     found: list[str] = []
     for word in words_of(text):
         units = word.split(" ")
@@ -79,7 +80,7 @@ def search_words(text: str) -> list[str]:
 
 
 def holds_all(text: str, words: Sequence[str]) -> bool:
-    """Whether a text has all the words, as `words_of` gives them."""
+    """Whether a text contains all the words, in `words_of`'s form."""
     row = f" {' '.join(words_of(text))} "
     return all(f" {word} " in row for word in words)
 
@@ -92,7 +93,7 @@ def _is_dropped(base: str, mark: str) -> bool:
 
 
 def _is_run(unit: str) -> bool:
-    """Whether a unit goes on with the next letter: not a symbol, nor of a script without blanks."""
+    """Whether the next letter continues a unit: not after a symbol, or in a script without blanks."""
     return unicodedata.category(unit[0])[0] in "LN" and not _name(unit[0]).startswith(_UNSPACED)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was forgotten is wiped from the store's file, its log and its free pages."""
+"""Erases deleted records from the store's file, its log and its free pages."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import apsw
 
 
 def erase(connection: apsw.Connection) -> None:
-    """Take what was deleted out of the file and its log. Raises apsw.BusyError while another reads it.
+    """Erase deleted bytes from the file and its log.
 
-    `secure_delete` alone is not enough: what SQLite moves from page to page leaves copies in their gaps.
+    Raises apsw.BusyError while another process reads it. `secure_delete` alone is not enough: pages that
+    SQLite moves leave copies in their gaps.
     """
     connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
     connection.execute("VACUUM")

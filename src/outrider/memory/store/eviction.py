@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps a store within its limits: what goes first, and how much time has passed for the records."""
+"""Keeps a store within its limits: the order of eviction, and the time that has passed for the records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EVICTED_SHARE = 0.01
 
 @dataclass(frozen=True)
 class StoreLimits:
-    """When records are forgotten: the oldest sightings first, what was told last."""
+    """The limits of a store. Beyond them the oldest sightings are forgotten first, statements last."""
 
     max_records: int = 50_000
     max_mb: float = 512.0
@@ -28,7 +28,7 @@ class StoreLimits:
 
 
 def count_time(connection: apsw.Connection, limits: StoreLimits | None, clock_s: float) -> Passed:
-    """How much time has passed for the records. Who has no limits counts none."""
+    """Returns how much time has passed for the records. Without limits no time is counted."""
     with as_damage():
         last_s, lived_s = connection.execute("SELECT clock_s, lived_s FROM state").get
         passed = Passed(clock_s if last_s is None else float(last_s), float(lived_s))
@@ -40,7 +40,10 @@ def count_time(connection: apsw.Connection, limits: StoreLimits | None, clock_s:
 
 
 def evict(connection: apsw.Connection, limits: StoreLimits | None) -> None:
-    """Keep within the limits, if any; of a full store a little more than needed goes, to do it seldom."""
+    """Evict records beyond the limits, if any.
+
+    If the file is too large, EVICTED_SHARE of the records goes at once, so that this is seldom necessary.
+    """
     if limits is None:
         return
     with as_damage():
@@ -66,6 +69,6 @@ def _drop_oldest(connection: apsw.Connection, number: int) -> None:
 
 
 def used_bytes(connection: apsw.Connection) -> int:
-    """Return what the records take of the file."""
+    """Returns the bytes that the records occupy in the file."""
     pages = connection.pragma("page_count") - connection.pragma("freelist_count")
     return int(pages * connection.pragma("page_size"))

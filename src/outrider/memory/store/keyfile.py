@@ -13,7 +13,7 @@ from outrider.core.files.writing import write_new
 
 
 def make_key(path: Path) -> str:
-    """Write a new key (mode 0600) and return it; StoreInputError where the file exists already."""
+    """Write a new key (mode 0600) and return it; StoreInputError if the file exists already."""
     key = secrets.token_hex(32)
     try:
         make_private_folder(path.parent)
@@ -28,7 +28,7 @@ def make_key(path: Path) -> str:
 
 
 def read_key(path: Path) -> str:
-    """The key in a file. StoreInputError where it is missing, open to others, or no key."""
+    """Returns the key in a file. Raises StoreInputError if it is missing, open to others, or no key."""
     try:
         key = read_private(path).strip()
     except (OSError, UnicodeDecodeError) as error:

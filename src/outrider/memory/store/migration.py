@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stores of earlier versions, brought to the present one in one transaction."""
+"""Migrates stores of earlier versions to the present one, in one transaction."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ _COLUMNS = "id, text, told, shareable, created_s, updated_s, x, y, home, embeddi
 
 
 def migrate(connection: apsw.Connection, embedder: Embedder) -> None:
-    """Bring a store of version 1, which had a text's first words alone embedded, or of version 2, whose index
-    had fewer spellings of a word alike, to this one.
+    """Migrate a store to this version.
+
+    Version 1 embedded only the first words of a text. The index of version 2 unified fewer spellings of a
+    word.
     """
     with transaction(connection):
         version = connection.pragma("user_version")
@@ -50,7 +52,10 @@ def _index_anew(connection: apsw.Connection) -> None:
 
 
 def _rewrite(connection: apsw.Connection, embedder: Embedder) -> None:
-    """Its records lived from one's stamp to the next one's, as far as those can be so (`store.ageing`)."""
+    """Rewrite all tables.
+
+    Time is counted from one record's stamp to the next, if plausible (`store.ageing`).
+    """
     rows: list[Any] = connection.execute(f"SELECT {_COLUMNS} FROM records ORDER BY id").fetchall()
     last_id = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'records'").get or 0
     for table in _OLD:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a store is asked: records by meaning and words, by place and kind, and whether the file is sound."""
+"""Reads a store: records by meaning and words, by place and kind, and the check of its file."""
 
 from __future__ import annotations
 
@@ -45,8 +45,9 @@ SAME_PLACE_M = 1.0
 
 
 class MemoryReader:
-    """An open file of records, read by any thread. Every method raises MemoryStoreError where the disk, the
-    file or what it is given is at fault.
+    """An open file of records. Thread-safe.
+
+    Every method raises MemoryStoreError if the disk, the file or an argument is at fault.
     """
 
     def __init__(self, path: Path, embedder: Embedder, key_file: Path | None) -> None:
@@ -56,7 +57,7 @@ class MemoryReader:
         self._connection = open_store(path, key_file, embedder)
 
     def recall(self, query: str, limit: int = 3, only: RecordFilter = ANY) -> list[Recalled]:
-        """The records that answer a query, or one of its passages, best, by meaning and a little by words."""
+        """Returns the records that best answer a query, or one of its passages: by meaning, less by words."""
         query = checked_text(query, TO_FIND)
         words = content_words(query)
         asked = np.stack([one.embedding for one in embedded_passages(query, self._embedder)])
@@ -69,7 +70,7 @@ class MemoryReader:
                 record_id: hybrid_score(some[0].similarity, bm25.get(record_id, 0.0), query_rarity, weight)
                 for record_id, some in matches.items()
             }
-            # More than asked for: those in the corners of the square around a place are still to be dropped.
+            # More than requested: records in the corners of the square around a place are dropped below.
             best = sorted(scores, key=lambda record_id: -scores[record_id])[: limit + NEAREST_CODES]
             records = {record.id: record for record in self._fetch(best)}
         ranked = [records[i] for i in best if i in records and only.holds_place(records[i].place)][:limit]
@@ -84,15 +85,15 @@ class MemoryReader:
         ]
 
     def sightings(self, what: str, home: str, limit: int = 3) -> list[Sighting]:
-        """Where a thing was seen in a home, newest last.
+        """Returns where a thing was seen in a home, newest last.
 
-        What people say is out of reach of this query, whatever its visibility.
+        This query never reads what people say, whatever its visibility.
         """
         seen = self.seen(what, home, limit)
         return [Sighting(r.text, r.place.x, r.place.y) for r in reversed(seen) if r.place is not None]
 
     def seen(self, what: str, home: str | None = None, limit: int = 3) -> list[Record]:
-        """The shareable sightings of exactly this thing, newest first; of any home where none is given."""
+        """Returns the shareable sightings of exactly this thing, newest first; of any home without `home`."""
         with self._reading() as connection:
             rows = connection.execute(
                 f"SELECT {COLUMNS} FROM records WHERE told = 0 AND shareable = 1 AND text = ? "
@@ -102,8 +103,9 @@ class MemoryReader:
             return [record_of(row) for row in rows]
 
     def seen_of_kind(self, kind: str, home: str | None = None, limit: int = 3) -> list[Record]:
-        """The shareable sightings whose name ends in these words, newest first, as `may_be` has it: a silver
-        lamp is a lamp. Of any home where none is given.
+        """Returns the shareable sightings whose name ends in these words, newest first.
+
+        As in `may_be`, a silver lamp is a lamp. Without `home` they are of any home.
         """
         with self._reading() as connection:
             rows = connection.execute(
@@ -115,7 +117,7 @@ class MemoryReader:
             return [record_of(row) for row in rows]
 
     def seen_things(self, home: str) -> list[str]:
-        """The different things seen in a home."""
+        """Returns the different things seen in a home."""
         with self._reading() as connection:
             rows = connection.execute(
                 "SELECT DISTINCT text FROM records WHERE told = 0 AND home = ?", (home,)
@@ -123,7 +125,7 @@ class MemoryReader:
             return [row[0] for row in rows]
 
     def newest(self, limit: int = 20, only: RecordFilter = ANY) -> list[Record]:
-        """The newest records first."""
+        """Returns the newest records first."""
         terms, values = only.conditions()
         with self._reading() as connection:
             rows = connection.execute(
@@ -134,7 +136,7 @@ class MemoryReader:
             return [record for record, _ in zip(kept, range(limit), strict=False)]
 
     def thumbnail(self, record_id: int) -> bytes:
-        """The JPEG of a record; empty where it has none."""
+        """Returns the JPEG of a record; empty if it has none."""
         with self._reading() as connection:
             found = connection.execute("SELECT thumbnail FROM records WHERE id = ?", (record_id,)).get
         return found or b""
@@ -145,21 +147,24 @@ class MemoryReader:
             return count_records(connection)
 
     def size_mb(self) -> float:
-        """What the records take of the disk."""
+        """Returns the megabytes that the records occupy on the disk."""
         with self._reading() as connection:
             return used_bytes(connection) / 1e6
 
     def num_forgotten(self) -> int:
-        """How many records this file has ever forgotten, by whom ever: a new number means that some went."""
+        """Returns how many records this file has ever forgotten, by any process.
+
+        A new number means a loss.
+        """
         with self._reading() as connection:
             value = connection.execute("SELECT value FROM facts WHERE name = 'forgotten'").get
             with as_damage():
                 return int(value or 0)
 
     def holding(self, words: str) -> set[int]:
-        """The ids of the records that hold all the words of a text, in any form.
+        """Returns the ids of the records that contain all the words of a text, in any form.
 
-        Where it has none that tells anything, those that consist of it.
+        If the text has no significant word, these are the records that consist of it.
         """
         text = checked_text(words, TO_FORGET)
         wanted = own_words(text)
@@ -174,7 +179,7 @@ class MemoryReader:
             return {row[0] for row in rows}
 
     def export(self) -> Iterator[dict[str, Any]]:
-        """Every record in plain values, oldest first, for JSON lines; the thumbnail in base64."""
+        """Yields every record in plain values for JSON lines, oldest first; the thumbnail in base64."""
         with self._reading() as connection:
             ids = [row[0] for row in connection.execute("SELECT id FROM records ORDER BY id")]
         for record_id in ids:
@@ -184,9 +189,9 @@ class MemoryReader:
                 yield plain
 
     def verify(self) -> None:
-        """Check the file and that its three indexes agree; MemoryStoreError where they do not.
+        """Check that the file is intact and its three indexes agree. Raises MemoryStoreError if not.
 
-        Nobody writes meanwhile: what is half written looks like damage.
+        The check locks out writers: a half-written record would look like damage.
         """
         with self._reading() as connection, transaction(connection):
             connection.execute("INSERT INTO texts(texts, rank) VALUES ('integrity-check', 1)")
@@ -211,7 +216,7 @@ class MemoryReader:
         return here[0].id if here else None
 
     def _fetch(self, ids: list[int]) -> list[Record]:
-        """Records by their ids, in no order; those that are gone by now are left out."""
+        """Returns records by their ids, in no particular order, without those that are gone by now."""
         with self._reading() as connection:
             marks = ",".join("?" * len(ids))
             rows = connection.execute(f"SELECT {COLUMNS} FROM records WHERE id IN ({marks})", tuple(ids))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records in the store: what may be one, which of them a filter lets pass, and how they stand in its rows."""
+"""Records in the store: their validity, filters over them, and their form in rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COLUMNS = "id, text, told, shareable, created_s, updated_s, x, y, home, thumbnai
 
 @dataclass(frozen=True)
 class RecordFilter:
-    """Which records count; None for any. `near` takes those of the same home within `radius_m`."""
+    """Selects records; None means any. `near` selects those in the same home within `radius_m`."""
 
     kind: RecordKind | None = None
     visibility: Visibility | None = None
@@ -32,7 +32,7 @@ class RecordFilter:
     radius_m: float = 3.0
 
     def conditions(self) -> tuple[list[str], dict[str, Any]]:
-        """SQL conditions, with their values, that hold for the tables `records` and `codes` alike."""
+        """Returns SQL conditions with their values, for the tables `records` and `codes` alike."""
         terms: list[str] = []
         values: dict[str, Any] = {}
 
@@ -56,7 +56,7 @@ class RecordFilter:
         return terms, values
 
     def holds_place(self, place: Place | None) -> bool:
-        """The exact circle, of which `conditions` has the square."""
+        """Whether a place is within the exact circle; `conditions` only has the square around it."""
         if self.near is None:
             return True
         return place is not None and distance_m(place, self.near) <= self.radius_m
@@ -69,9 +69,10 @@ TO_FORGET = 'what to forget, for example "keys"'
 
 
 def checked_text(text: str, wanted: str = TO_REMEMBER) -> str:
-    """A text without surrounding blanks. StoreInputError where it is empty, too long or no plain text.
+    """Returns a text without surrounding blanks.
 
-    `wanted`: what is to be said where it is empty.
+    Raises StoreInputError if it is empty, too long or not plain text. `wanted` says what to enter instead
+    of an empty text.
     """
     if len(text) > MAX_CHARACTERS:
         raise StoreInputError(
@@ -86,12 +87,12 @@ def checked_text(text: str, wanted: str = TO_REMEMBER) -> str:
 
 
 def distance_m(one: Place, other: Place) -> float:
-    """Metres between two places of one home."""
+    """Returns the metres between two places of one home."""
     return math.hypot(one.x - other.x, one.y - other.y)
 
 
 def check_thumbnail(thumbnail: bytes) -> None:
-    """StoreInputError for bytes that are no JPEG, or too many; empty for none."""
+    """Raise StoreInputError for bytes that are no JPEG, or too many; empty means no thumbnail."""
     if len(thumbnail) > MAX_THUMBNAIL_BYTES:
         raise StoreInputError(f"a thumbnail may have {MAX_THUMBNAIL_BYTES} bytes, this has {len(thumbnail)}")
     if thumbnail:
@@ -102,7 +103,7 @@ def check_thumbnail(thumbnail: bytes) -> None:
 
 
 def check_place(place: Place | None) -> None:
-    """StoreInputError for coordinates that are no numbers."""
+    """Raise StoreInputError for coordinates that are not finite."""
     if place is not None and not (math.isfinite(place.x) and math.isfinite(place.y)):
         raise StoreInputError(f"x={place.x} and y={place.y} are no place: both must be finite metres")
 
@@ -113,7 +114,7 @@ _KINDS: tuple[Any, ...] = (int, str, int, int, _NUMBER, _NUMBER, _NUMBER_OR_NONE
 
 @as_damage()
 def record_of(row: tuple[Any, ...]) -> Record:
-    """The record in a row of `COLUMNS`. Raises apsw.CorruptError where it is none."""
+    """Returns the record in a row of `COLUMNS`. Raises apsw.CorruptError if it is none."""
     if not all(isinstance(value, kind) for value, kind in zip(row, _KINDS, strict=True)):
         raise TypeError("a row holds no record")
     record_id, text, told, shareable, created_s, updated_s, x, y, home, has_thumbnail = row
@@ -125,7 +126,10 @@ def record_of(row: tuple[Any, ...]) -> Record:
 
 @as_damage()
 def plain_record(record: Record, thumbnail: bytes) -> dict[str, Any]:
-    """A record in values that JSON knows; times in ISO 8601. Raises apsw.CorruptError where they are none."""
+    """Returns a record in JSON's types, with times in ISO 8601.
+
+    Raises apsw.CorruptError if its values are invalid.
+    """
     plain: dict[str, Any] = {
         "id": record.id,
         "text": record.text,

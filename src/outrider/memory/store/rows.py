@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of one record in the store's tables and indexes, written and deleted on an open connection."""
+"""Writes and deletes a record's rows in the store's tables and indexes, on an open connection."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from outrider.memory.store.ranking import sign_code
 from outrider.memory.store.schema import NOWHERE, as_damage
 
 MAX_ID_BITS = 63
-"""SQLite numbers no record beyond, and takes no such number."""
+"""SQLite's ids have no more bits, and it refuses larger numbers."""
 
 
 @dataclass(frozen=True)
 class Passage:
-    """Where a part of a text starts and stops, and its embedding."""
+    """A part of a text, from `start` to `stop`, with its embedding."""
 
     start: int
     stop: int
@@ -33,7 +33,7 @@ class Passage:
 
 @dataclass(frozen=True)
 class NewRecord:
-    """What is written of a record. `record_id` is None for the next one."""
+    """The values of a record to write. `record_id` is None for the next free id."""
 
     text: str
     told: bool
@@ -47,17 +47,17 @@ class NewRecord:
 
 
 def embedded_passages(text: str, embedder: Embedder) -> list[Passage]:
-    """The passages of a text, each with its embedding."""
+    """Returns the passages of a text, each with its embedding."""
     return [Passage(start, stop, embedder.embed(text[start:stop])) for start, stop in passage_spans(text)]
 
 
 def index_words(text: str) -> str:
-    """A text's words as the index of words has them."""
+    """Returns a text's words in the form of the word index."""
     return " ".join(words_of(text))
 
 
 def insert_record(connection: apsw.Connection, new: NewRecord, passed: Passed) -> int:
-    """Write a record into all tables; its id."""
+    """Write a record into all tables. Returns its id."""
     place = new.place
     spot = (place.x, place.y, place.home) if place else (None, None, "")
     words = index_words(new.text)
@@ -99,7 +99,7 @@ def see_again(
     passed: Passed,
     thumbnail: bytes,
 ) -> None:
-    """Renew a sighting: its time and place, and its picture where there is a new one."""
+    """Renew a sighting: its time and place, and its picture if there is a new one."""
     connection.execute(
         "UPDATE records SET updated_s = ?, turn = ?, lived_s = ?, x = ?, y = ?, "
         "thumbnail = coalesce(?, thumbnail) WHERE id = ?",
@@ -116,12 +116,12 @@ def see_again(
 
 
 def remove_words(connection: apsw.Connection, record_id: int, words: str) -> None:
-    """Take a record's words, as it was indexed with, out of the index."""
+    """Remove a record's words from the index; they must be those it was indexed with."""
     connection.execute("INSERT INTO texts(texts, rowid, words) VALUES ('delete', ?, ?)", (record_id, words))
 
 
 def delete_record(connection: apsw.Connection, record_id: int) -> bool:
-    """Delete a record from all tables; whether it was there."""
+    """Delete a record from all tables. Returns whether it existed."""
     if record_id.bit_length() > MAX_ID_BITS:
         return False
     words = connection.execute("SELECT words FROM records WHERE id = ?", (record_id,)).get
@@ -136,19 +136,19 @@ def delete_record(connection: apsw.Connection, record_id: int) -> bool:
 
 
 def passage_ids(connection: apsw.Connection, record_id: int) -> list[int]:
-    """The passages of a record."""
+    """Returns the ids of a record's passages."""
     rows = connection.execute("SELECT id FROM passages WHERE record = ?", (record_id,))
     return [row[0] for row in rows]
 
 
 @as_damage()
 def next_turn(connection: apsw.Connection) -> int:
-    """Another number than any before it: the order in which things were told and seen."""
+    """Returns a new number, larger than all before: the order in which records were made or renewed."""
     return int(connection.execute("UPDATE state SET turn = turn + 1 RETURNING turn").get)
 
 
 def delete_records(connection: apsw.Connection, ids: list[int], why: int) -> int:
-    """Delete records from all indexes, EVICTED or FORGOTTEN; how many of them there were."""
+    """Delete records from all indexes, as EVICTED or FORGOTTEN. Returns how many existed."""
     deleted = sum(delete_record(connection, record_id) for record_id in ids)
     if deleted:
         connection.execute(

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The store's file: opened, keyed, checked for its version, created where there is none.
+"""The store's file: opens it with its key, checks its version, and creates it if it is missing.
 
-SQLite in WAL mode, so that several processes may read and write one store: writers wait for each other up to
-`BUSY_TIMEOUT_MS`. A write counts once it is on the disk (`synchronous = FULL`). What is deleted is
-overwritten (`secure_delete`), and the file rewritten (`erasing`).
+SQLite runs in WAL mode, so that several processes may read and write one store: writers wait for each other
+up to `BUSY_TIMEOUT_MS`. A write counts once it is on the disk (`synchronous = FULL`). Deleted records are
+overwritten (`secure_delete`), and the file is rewritten (`erasing`).
 """
 
 from __future__ import annotations
@@ -29,17 +29,18 @@ BUSY_TIMEOUT_MS = 5000
 LOG_SUFFIX = "-wal"
 SIDE_FILES = LOG_SUFFIX, "-shm", "-journal"
 HEADER, HEADER_BYTES, PAGES_AT, APPLICATION_AT = b"SQLite format 3\0", 100, 28, 68
-"""How SQLite's files begin, and where their first bytes hold the number of pages and whose file it is."""
+"""The first bytes of an SQLite file, and where its header holds the number of pages and the application."""
 NO_STORE = "{} is a database, but not a store of memories: give another path"
 CACHE_KIB = 65_536
 WRONG_FILE = (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError, apsw.NotADBError)
-"""SQLite's errors that another path or key mends."""
+"""SQLite's errors that another path or key resolves."""
 
-# `told` and `shareable` are 0 or 1. x, y and home are of the place; without one x and y are NULL here and
-# NOWHERE in `codes`, whose columns hold no NULL. `words` are the text's as `language.words` gives them.
-# `turn` counts what was told and seen, and `lived_s` is `store.ageing`'s at that time: neither goes by
-# stamps. A passage is a part of a text with its embedding (float16), a code an embedding's signs, one bit
-# each. `unerased` is 0; while bytes of deleted records may be in the file, EVICTED or FORGOTTEN.
+# `told` and `shareable` are 0 or 1. x, y and home are the place. Without one x and y are NULL here and
+# NOWHERE in `codes`, whose columns hold no NULL. `words` are the text's in the form of `language.words`.
+# `turn` counts records as they are made or renewed, and `lived_s` is `store.ageing`'s time then: neither
+# depends on stamps. A passage is a part of a text with its embedding (float16). A code is an embedding's
+# signs, one bit each. `unerased` is EVICTED or FORGOTTEN while bytes of deleted records may be in the file,
+# else 0.
 NOWHERE = 1e12
 EVICTED, FORGOTTEN = 1, 2
 _TABLES = """
@@ -93,19 +94,19 @@ CREATE VIRTUAL TABLE codes USING vec0(
 
 
 def open_store(path: Path, key_file: Path | None, embedder: Embedder) -> apsw.Connection:
-    """A connection to the store at `path`, which is created where it is missing, as is its key; one of an
-    earlier version is brought to this one.
+    """Opens the store at `path`. A missing store is created, and so is a missing key of a new store.
 
-    Raises MemoryStoreError for a name that is not in UTF-8, a folder that cannot be written, a file that is
-    no store of this version and embedder, and a missing, wrong or superfluous key.
+    It does not migrate a store of an earlier version. Raises MemoryStoreError for a name that is not UTF-8,
+    a folder that cannot be written, a file that is no store of this embedder, or of a later version, and a
+    missing, wrong or superfluous key.
     """
     try:
         str(path).encode()
-    except UnicodeEncodeError:  # SQLite is given its names in UTF-8
+    except UnicodeEncodeError:  # SQLite takes names in UTF-8
         raise StoreInputError(f"{str(path)!r} is no name in UTF-8: give another file") from None
     with translated(path):
         make_private_folder(path.parent)
-        # A key is mixed with random bytes of the file: two that made them at once would not read each other.
+        # A key is mixed with random bytes of the file: if two processes made both, one could not read it.
         with alone_in(path.parent) if _is_new(path) else contextlib.nullcontext():
             return _opened(path, key_file, embedder)
 
@@ -133,23 +134,24 @@ def _opened(path: Path, key_file: Path | None, embedder: Embedder) -> apsw.Conne
 
 
 def _refuse_foreign(path: Path, has_key: bool) -> None:
-    """Raises StoreInputError for what is no store by its first bytes, before anything of it changes."""
+    """Raise StoreInputError for a file that is no store by its header, before it is changed."""
     with path.open("rb") as file:
         header = file.read(HEADER_BYTES)
     if not header.startswith(HEADER):
-        if not has_key:  # with one these bytes are encrypted
+        if not has_key:  # with a key these bytes are encrypted
             raise StoreInputError(f"{path}: {_advice(apsw.NotADBError())}")
         return
     pages, application = (int.from_bytes(header[at : at + 4], "big") for at in (PAGES_AT, APPLICATION_AT))
-    # What a store under way has written last may stand in its log alone.
+    # A store that is being created may have its last writes only in its log.
     begun = application == 0 and (pages <= 1 or path.with_name(path.name + LOG_SUFFIX).exists())
     if application != APPLICATION_ID and not begun:
         raise StoreInputError(NO_STORE.format(path))
 
 
 def make_files_private(path: Path) -> None:
-    """Make the file, where it is new, and what is beside it private. SQLite gives its log and its index of
-    the log the rights of the file.
+    """Make the file, if it is new, and its side files private.
+
+    SQLite gives its log and the log's index the permissions of the file.
     """
     with contextlib.suppress(FileExistsError):
         open_private(path, "x").close()
@@ -174,7 +176,7 @@ def _prepare(connection: apsw.Connection, key: str) -> None:
     connection.pragma("synchronous", "FULL")
     connection.pragma("cache_size", -CACHE_KIB)
     connection.pragma("temp_store", "MEMORY")
-    # The first read: fails here where the file is no database, or the key is not its.
+    # The first read: it fails if the file is no database, or the key is wrong.
     connection.pragma("user_version")
     connection.pragma("auto_vacuum", "INCREMENTAL")
     connection.pragma("journal_mode", "WAL")
@@ -204,14 +206,14 @@ def _create_or_check(connection: apsw.Connection, path: Path, embedder: Embedder
 
 
 def create_tables(connection: apsw.Connection, size: int) -> None:
-    """The empty tables of this version, for embeddings of `size` numbers."""
+    """Create the empty tables of this version, for embeddings of `size` numbers."""
     connection.execute(_TABLES.format(size=size))
     connection.pragma("user_version", SCHEMA_VERSION)
 
 
 @contextlib.contextmanager
 def transaction(connection: apsw.Connection) -> Iterator[None]:
-    """All or nothing, and no other process writes meanwhile. Inside another one it is a part of it."""
+    """Runs its body as one transaction that locks out other writers. Nested, it is part of the outer one."""
     if connection.in_transaction:
         yield
         return
@@ -220,7 +222,7 @@ def transaction(connection: apsw.Connection) -> Iterator[None]:
         yield
         connection.execute("COMMIT")
     except BaseException:
-        # After some errors, a full disk for one, SQLite has rolled back by itself.
+        # After some errors, such as a full disk, SQLite has rolled back by itself.
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
@@ -228,8 +230,9 @@ def transaction(connection: apsw.Connection) -> Iterator[None]:
 
 @contextlib.contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """SQLite's and the system's errors as MemoryStoreErrors that say what to do; StoreInputErrors where
-    another path or key mends them.
+    """Translates SQLite's and the system's errors to MemoryStoreError with a remedy.
+
+    It raises StoreInputError if another path or key would help.
     """
     try:
         yield
@@ -238,7 +241,7 @@ def translated(path: Path) -> Iterator[None]:
         raise kind(f"{path}: {_advice(error)}") from error
     except MemoryStoreError:
         raise
-    except UnicodeDecodeError as error:  # SQLite keeps no sums of its pages: a text may have changed
+    except UnicodeDecodeError as error:  # SQLite has no checksums of its pages: a text may be corrupt
         raise MemoryStoreError(f"{path}: {_advice(apsw.CorruptError())}") from error
     except UnicodeEncodeError as error:
         raise StoreInputError(f"{error.object!r} holds bytes that are no text: use plain words") from error
@@ -250,9 +253,10 @@ def translated(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def as_damage() -> Iterator[None]:
-    """What cannot be read in a row is damage: SQLite keeps no sums of its pages, and a row may hold anything.
+    """Treats values in a row that cannot be read as damage: SQLite has no checksums of its pages.
 
-    Only around what reads a row: else an error of ours would have a sound store moved away.
+    Use it only around code that reads a row. Otherwise an error in the program would be reported as a
+    damaged store.
     """
     try:
         yield

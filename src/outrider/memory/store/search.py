@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Searching the store's indexes, on an open connection: by place and kind, by sign codes, by words."""
+"""Searches the store's indexes on an open connection: by place and kind, by sign codes, by words."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ COMMON_WORD_RECORDS = 2000
 
 
 def where(terms: list[str]) -> str:
-    """A WHERE clause that all terms must hold for; empty without terms."""
+    """Returns a WHERE clause that requires all terms; empty without terms."""
     return f"WHERE {' AND '.join(terms)}" if terms else ""
 
 
 def few_that_pass(connection: apsw.Connection, only: RecordFilter) -> list[int]:
-    """All records that a filter on place or kind lets pass; none where they are many, or it has neither."""
+    """Returns all records that pass a filter on place or kind; none if they are many, or it has neither."""
     if only.near is None and only.kind is None:
         return []
     terms, values = only.conditions()
@@ -39,8 +39,9 @@ def few_that_pass(connection: apsw.Connection, only: RecordFilter) -> list[int]:
 
 
 def nearest_codes(connection: apsw.Connection, asked: np.ndarray[Any, Any], only: RecordFilter) -> list[int]:
-    """The records that a filter lets pass with the passages whose codes are nearest to one of the embeddings
-    (passages of the query, size).
+    """Returns the records that pass a filter and whose codes are nearest to one of the embeddings.
+
+    `asked` has the shape (passages of the query, size).
     """
     terms, values = only.conditions()
     query = f"SELECT id FROM codes {where(['code MATCH vec_bit(:code)', 'k = :k', *terms])}"
@@ -55,14 +56,14 @@ def nearest_codes(connection: apsw.Connection, asked: np.ndarray[Any, Any], only
 def matching_texts(
     connection: apsw.Connection, words: tuple[str, ...], only: RecordFilter
 ) -> tuple[dict[int, float], float]:
-    """BM25 relevance by id of the texts that hold one of the words, and the summed rarity of the words.
+    """Returns the BM25 relevance by id of texts with one of the words, and the summed rarity of the words.
 
-    Very common words count for nothing: so the time for a query does not grow with the number of records.
+    Very common words do not count, so that the time of a query does not grow with the number of records.
     """
     holding = {word: _count_holding(connection, word) for word in words}
     records = count_records(connection)
     telling = [word for word, count in holding.items() if count < COMMON_WORD_RECORDS]
-    with as_damage():  # where they are more than all records
+    with as_damage():  # where a count exceeds the number of all records
         query_rarity = sum(rarity(holding[word], records) for word in telling)
     if not any(holding[word] for word in telling):
         return {}, query_rarity
@@ -77,7 +78,7 @@ def matching_texts(
 
 
 def _count_holding(connection: apsw.Connection, word: str) -> int:
-    """How many records hold a word; not counted further than that it is common."""
+    """Returns how many records contain a word; counting stops at COMMON_WORD_RECORDS."""
     found = connection.execute(
         "SELECT count(*) FROM (SELECT 1 FROM texts WHERE texts MATCH ? LIMIT ?)",
         (match_any([word]), COMMON_WORD_RECORDS),
@@ -86,7 +87,7 @@ def _count_holding(connection: apsw.Connection, word: str) -> int:
 
 
 class Match(NamedTuple):
-    """A passage of a record: its cosine similarity to the query, and where it starts and stops."""
+    """A passage of a record: its cosine similarity to the query, and its start and stop."""
 
     similarity: float
     start: int
@@ -96,7 +97,10 @@ class Match(NamedTuple):
 def matches_of(
     connection: apsw.Connection, ids: Iterable[int], asked: np.ndarray[Any, Any]
 ) -> dict[int, list[Match]]:
-    """The passages of each record by id, the most similar to one of the query's (passages, size) first."""
+    """Returns the passages of each record by id, the most similar first.
+
+    `asked` are the query's embeddings (passages, size); the most similar one counts.
+    """
     wanted = tuple(ids)
     found = connection.execute(
         f"SELECT record, start, stop, embedding FROM passages WHERE record IN ({_marks(wanted)})", wanted
@@ -114,7 +118,7 @@ def matches_of(
 
 
 def matched_passage(text: str, matches: Sequence[Match], words: Sequence[str]) -> str:
-    """The part of a text that answers: that with most of the words, of equals the one most alike."""
+    """Returns the passage that answers best: the one with most of the words, then the most similar."""
     parts = [text[match.start : match.stop] for match in matches]
     return max(parts, key=lambda part: sum(holds_all(part, [word]) for word in words))
 
@@ -125,5 +129,5 @@ def _marks(values: Sequence[object]) -> str:
 
 @as_damage()
 def count_records(connection: apsw.Connection) -> int:
-    """All records; kept by triggers, for counting them takes long."""
+    """Returns the number of records. Triggers maintain it, because counting takes long."""
     return int(connection.execute("SELECT records FROM totals").get)

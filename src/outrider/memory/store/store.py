@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The robot's memory: records with place, time and visibility, found again by meaning and by words.
 
-One SQLite file holds the records, a full-text index and a vector index; they change in one transaction.
-A search scans the vectors' sign bits first (48 bytes a passage), then ranks the nearest by their exact
-cosine; where a filter leaves few records, it ranks them all. A long text has a vector for each passage.
+One SQLite file holds the records, a full-text index and a vector index; they change in one transaction. A
+search scans the vectors' sign bits first (48 bytes a passage), then ranks the nearest by their exact
+cosine. If a filter leaves few records, it ranks them all. A long text has a vector for each passage.
 
-What is forgotten is overwritten in the file, and the log is emptied. While another process reads an older
-state of the store SQLite can do neither: `forget` then says so. A store that has limits, or could not erase,
-tries again every `erase_period_s`, and any at the next record and opening. What went by age or number is
-erased `evicted_erase_s` after it at the latest, or at the next opening.
+Forgotten records are overwritten in the file, and the log is emptied. SQLite can do neither while another
+process reads an older state of the store: `forget` then says so. A store with limits, or with an erasure
+pending, tries again every `erase_period_s`. Every store tries again at its next record and at opening.
+Records evicted by age or number are erased within `evicted_erase_s`, or at the next opening.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ EVICTED_ERASE_S = 600.0
 
 
 class MemoryStore(MemoryReader):
-    """A store that is open. Thread-safe; other processes may have it open as well.
+    """An open store. Thread-safe; other processes may have it open as well.
 
-    Every method raises MemoryStoreError where the disk, the file or what it is given is at fault. A record is
-    on the disk once the call that made it has returned. `limits` are kept at the opening and at every new
-    record; without them this one forgets nothing, and leaves that to whoever has the store open with them.
-    It tries to erase every `erase_period_s` seconds, what went by the limits every `evicted_erase_s` seconds;
-    `forget` waits up to `forget_wait_ms` for others that read or write the file.
+    Every method raises MemoryStoreError if the disk, the file or an argument is at fault. A record is on
+    the disk once the call that made it has returned. `limits` are enforced at opening and at every new
+    record. Without them this store forgets nothing by itself, and leaves that to a process that has it open
+    with limits. It tries to erase every `erase_period_s` seconds, evicted records every `evicted_erase_s`
+    seconds. `forget` waits up to `forget_wait_ms` for others that read or write the file.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class MemoryStore(MemoryReader):
             raise
 
     def _begin(self) -> None:
-        """Take over an older store, keep within the limits, and erase what an earlier opening could not."""
+        """Migrate an older store, enforce the limits, and erase what an earlier opening could not."""
         with translated(self.path):
             migrate(self._connection, self._embedder)
         if self._limits is not None:
@@ -96,7 +96,7 @@ class MemoryStore(MemoryReader):
             self._keep_erasing()
 
     def close(self) -> None:
-        """Waits for an erasure in progress and closes the database."""
+        """Wait for an erasure in progress, and close the database."""
         self._closing.set()
         if self._eraser is not None:
             self._eraser.join()
@@ -139,13 +139,13 @@ class MemoryStore(MemoryReader):
 
     @contextlib.contextmanager
     def batch(self) -> Iterator[None]:
-        """What is written inside is one write: on the disk together, at the end, or not at all."""
+        """Makes all writes inside one write: on the disk together at the end, or not at all."""
         with self._writing():
             yield
         self._try_to_erase(FORGOTTEN)
 
     def see(self, what: str, place: Place, *, time_s: float | None = None, thumbnail: bytes = b"") -> Record:
-        """Remember a sighting, which is shareable. What is known at this place is seen again, not anew."""
+        """Remember a sighting, which is shareable. A thing known at this place is renewed, not added."""
         what = checked_text(what)
         check_thumbnail(thumbnail)
         check_place(place)
@@ -155,9 +155,9 @@ class MemoryStore(MemoryReader):
             passages = embedded_passages(what, self._embedder)
             return NewRecord(what, False, True, now_s, now_s, place, thumbnail, passages)
 
-        # Embedded before the store is held against others.
+        # Embed before the store is locked against others.
         new = unseen() if self._seen_at(what, place) is None else None
-        with self._writing() as connection:  # from the look on: another might see it too, or forget it
+        with self._writing() as connection:  # checked in the transaction: another process may have changed it
             known = self._seen_at(what, place)
             if known is None:
                 number = self._insert(connection, new or unseen(), now_s)
@@ -171,9 +171,9 @@ class MemoryStore(MemoryReader):
         return record
 
     def forget(self, ids: Iterable[int]) -> int:
-        """Forget records for good, in the file too; how many there were.
+        """Forget records for good, in the file too. Returns how many existed.
 
-        Raises NotErasedError where they are forgotten, but another process keeps their bytes in the file.
+        Raises NotErasedError if they are forgotten, but another process keeps their bytes in the file.
         """
         with self._writing() as connection:
             forgotten = delete_records(connection, list(ids), FORGOTTEN)
@@ -183,9 +183,9 @@ class MemoryStore(MemoryReader):
         return forgotten
 
     def forget_matching(self, words: str, *others: str) -> int:
-        """Forget every record that holds all the words of one of some texts.
+        """Forget every record that contains all the words of one of the texts. Returns their number.
 
-        StoreInputError where the first has none, and no record is found.
+        Raises StoreInputError if the first text has no significant word and no record is found.
         """
         found = set().union(*map(self.holding, (words, *others)))
         if not found and not own_words(words):
@@ -193,21 +193,21 @@ class MemoryStore(MemoryReader):
         return self.forget(found)
 
     def forget_all(self) -> int:
-        """Deletes all records; returns their number."""
+        """Delete all records. Returns their number."""
         with self._reading() as connection:
             ids = [row[0] for row in connection.execute("SELECT id FROM records")]
         return self.forget(ids)
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[apsw.Connection]:
-        """One transaction, which holds the store against other processes from its beginning."""
+        """Runs its body as one transaction, which locks out other writers from the start."""
         with self._lock, translated(self.path), transaction(self._connection):
             yield self._connection
 
     def _erase(self, wait_ms: int, least: int = EVICTED) -> bool:
-        """Let nothing of what went stay in the file or its log; whether that is so now.
+        """Erase deleted bytes from the file and its log. Returns whether none is pending now.
 
-        What went for a lesser reason than `least` waits.
+        Deletions for a lesser reason than `least` are not erased yet.
         """
         with self._reading() as connection:
             with as_damage():
@@ -224,7 +224,7 @@ class MemoryStore(MemoryReader):
         return True
 
     def _try_to_erase(self, least: int) -> bool:
-        """`_erase` without waiting, where a full disk or another fault is no reason to fail."""
+        """Erase without waiting. Returns whether none is pending; a fault, such as a full disk, is logged."""
         try:
             return self._erase(0, least)
         except MemoryStoreError as error:
@@ -232,7 +232,7 @@ class MemoryStore(MemoryReader):
             return False
 
     def _keep_erasing(self) -> None:
-        """Try again until it is done, in a thread; with limits, for as long as the store is open."""
+        """Retry in a thread until it is done; with limits, for as long as the store is open."""
         if self._eraser is None or not self._eraser.is_alive():
             self._eraser = threading.Thread(target=self._erase_repeatedly, daemon=True)
             self._eraser.start()

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One goal: its instruction, its history, and its way."""
+"""One goal: its instruction, its history, and the path to it."""

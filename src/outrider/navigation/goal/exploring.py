@@ -38,7 +38,7 @@ class ExploringDecoder:
     """Implements `core.ports.TextDecoder` by another decoder, and by a guide to floor out of sight.
 
     The other decoder searches from there. It also decodes every text while it approaches a thing, and if
-    there is no such floor or no way to it. The one exception is a step ahead after turns back and forth.
+    there is no such floor or no path to it. The one exception is a step ahead after turns back and forth.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class ExploringDecoder:
         return Decoded(text, (), True, 0.0, 0.0, 0)
 
     def _next_step(self, goal: Destination, request: DecodeRequest) -> Decoded | None:
-        """Returns the guide's next step, or None if it has arrived or there is no way."""
+        """Returns the guide's next step, or None if it has arrived or there is no path."""
         try:
             step = Guide(self._floor, goal, self._odometry, self._table, REASON).decode(request)
         except MotionError:

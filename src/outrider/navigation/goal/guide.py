@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Leads the robot to a known place by its own map, in the models' actions but without a model.
 
-What is sought, and the search itself, stay on the robot.
+Neither the target nor the fact of a search leaves the robot.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Destination:
 
 
 class Guide:
-    """Implements `core.ports.TextDecoder` without decoding: each text is the next step of the way.
+    """Implements `core.ports.TextDecoder` without decoding: each text is the next step of the path.
 
-    `decode` raises MotionError if there is no way, or no odometry.
+    `decode` raises MotionError if there is no path, or no odometry.
     """
 
     link_state = LinkState.LOCAL
@@ -59,7 +59,7 @@ class Guide:
         on_verified: Callable[[Verified], None] = lambda _: None,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> Decoded:
-        """Returns the next step of the way as a text. Raises MotionError without odometry or a way."""
+        """Returns the next step of the path as a text. Raises MotionError without odometry or a path."""
         odometry = self._odometry()
         if odometry is None:
             raise MotionError("no odometry: check that something publishes odom")
@@ -75,7 +75,7 @@ class Guide:
         way = self._floor.way(pose, goal, self._destination.reach_m)
         if way is None:
             raise MotionError("no way leads there: clear one, or lead the robot nearer")
-        # If the place is in reach, the way is only the robot's own cell.
+        # If the place is in reach, the path is only the robot's own cell.
         if pose.distance_to(*goal) <= self._destination.reach_m and len(way) == 1:
             bearing = pose.bearing_to(*goal)
             close = pose.distance_to(*goal) < 0.3
@@ -87,7 +87,7 @@ class Guide:
         return move_towards(self._free_ahead(pose, pose.distance_to(*point)), self._table)
 
     def _free_ahead(self, pose: Pose2D, distance_m: float) -> float:
-        """Returns how far the robot can go along its heading, which is not quite the way's direction."""
+        """Returns how far the robot can go along its heading, which is not quite the path's direction."""
         for metres in sorted(self._table.forward_m, reverse=True):
             end = (pose.x + metres * math.cos(pose.yaw), pose.y + metres * math.sin(pose.yaw))
             if metres <= distance_m and self._floor.is_clear((pose.x, pose.y), end):
@@ -95,7 +95,7 @@ class Guide:
         return 0.0
 
     def _aim(self, pose: Pose2D, way: list[Point]) -> Point:
-        """Returns the farthest point of the way, within LOOK_AHEAD_M, that a straight line leads to."""
+        """Returns the farthest point of the path, within LOOK_AHEAD_M, that a straight line leads to."""
         aim = way[0]
         for point in way:
             distance = pose.distance_to(*point)
@@ -106,11 +106,11 @@ class Guide:
 
 
 class LedDecoder:
-    """Implements `core.ports.TextDecoder` by another decoder, and by a guide on the way around obstacles.
+    """Implements `core.ports.TextDecoder` by another decoder, and by a guide around obstacles.
 
     While no straight line on the map leads to the sighting, the guide gives the steps. The other decoder
     gives all others, with the sighting in its prompts. The guide stops for good once the robot has been
-    there, or if there is no way.
+    there, or if there is no path.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class LedDecoder:
         on_verified: Callable[[Verified], None] = lambda _: None,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> Decoded:
-        """Decode by the guide while the way leads around an obstacle, otherwise by the other decoder."""
+        """Decode by the guide while the path leads around an obstacle, otherwise by the other decoder."""
         odometry = self._odometry()
         self.leading = odometry is not None and self._is_behind_something(odometry.pose)
         decoder = self._guide if self.leading else self._decoder

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the robot did, searched and remembers: the prompt's content apart from the picture.
+"""The robot's steps, searched places and sightings: the prompt's content apart from the picture.
 
 Training data and the running robot both use this class, so the model sees the same state in both.
 """
@@ -140,7 +140,7 @@ class SearchHistory:
         return tuple(elsewhere[-slots:])
 
     def _memories(self, pose: Pose2D) -> tuple[str, ...]:
-        """Searched places come first: if there are too many lines, the sightings are kept."""
+        """Returns the prompt's memories, searched places first: of too many lines the sightings are kept."""
         searched = (
             searched_place_memory(pose.bearing_to(*place), pose.distance_to(*place))
             for place in self.remembered(pose)

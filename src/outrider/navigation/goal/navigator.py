@@ -91,7 +91,7 @@ class Navigator:
         return self.history.context(self.instruction, odometry.pose)
 
     def begin_step(self, frame_stamp_s: float) -> StepKey:
-        """Begin a step for a frame. Anything that still arrives for an earlier step is stale from now on."""
+        """Begin a step for a frame, and return its key. Answers to earlier steps are stale from now on."""
         key = StepKey(self.goal_id, self.steps_taken, frame_stamp_s)
         self._step = _StepState(key)
         return key

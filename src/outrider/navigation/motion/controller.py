@@ -43,7 +43,7 @@ ALMOST, LEAST_STEP_S = 0.05, 0.02
 
 @dataclass(frozen=True)
 class Command:
-    """What the base does until the next update. When `done`, the velocity is zero.
+    """A command to the base until the next update. When `done`, the velocity is zero.
 
     `error` says why the motion was aborted. A motion that ended short of an obstacle is `blocked`, which is
     no error; `note` says how far it came.
@@ -270,7 +270,7 @@ class MotionController:
         return self._command(Velocity(PUSH_MPS * push_x, PUSH_MPS * push_y, rate), points)
 
     def _settle(self, speed: float, settled: float) -> Command:
-        """Stand still before the motion counts as done, so that the next frame is sharp."""
+        """Returns a standstill until the motion counts as done, so that the next frame is sharp."""
         return Command(done=speed < settled or self._stuck())
 
     def _braking_speed(self, ahead: float, acceleration: float, creep: float) -> float:
@@ -278,7 +278,7 @@ class MotionController:
         return max(creep, math.sqrt(max(0.0, ahead) * acceleration))
 
     def _ramp(self, wanted: float, last: float, acceleration: float, top: float) -> float:
-        """Accelerate from the last command within the limit; slow down immediately."""
+        """Returns the next speed: up from the last command within the acceleration limit, down at once."""
         return min(wanted, top, max(0.0, last) + acceleration * max(self._step_s, LEAST_STEP_S))
 
     def _command(self, wanted: Velocity, points: Points) -> Command:

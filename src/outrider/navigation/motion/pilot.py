@@ -191,7 +191,7 @@ class Pilot:
         return Drive(velocity, end, self.stopping.take_order())
 
     def _waits_for_base(self, text: StepText, now: Moment) -> bool:
-        """Only a motion waits. A stop, and a text that is no action, takes effect at once."""
+        """Whether the text waits. Only a motion does: a stop, or a text that is no action, acts at once."""
         motion = self._motion(text)
         moves = motion is not None and not motion.is_stop
         return moves and bool(self._trouble) and now.real_s - self._trouble_s < self.settings.base_patience_s
@@ -268,7 +268,7 @@ class Pilot:
         return 0.0 <= now.motion_s - moment_s < text.frame_age_s
 
     def _previous(self) -> tuple[str, str]:
-        """Session and action of the running motion, or of the last one."""
+        """Returns session and action of the running motion, or of the last one."""
         running = self._running.text if self._running else None
         return (running.session_id, running.action) if running else self._last_action
 

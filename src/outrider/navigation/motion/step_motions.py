@@ -63,7 +63,7 @@ class MotionEnd:
 class Drive:
     """What to send now: a velocity (None: send nothing, the base is free), and a report if one is due.
 
-    `stop` asks for a stop in every way that the base knows, in addition to the zero velocity.
+    `stop` asks for a stop by all of the base's interfaces, in addition to the zero velocity.
     """
 
     velocity: Velocity | None = None

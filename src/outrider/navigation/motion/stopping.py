@@ -36,7 +36,7 @@ class Stopping:
     def take_order(self) -> bool:
         """Whether a stop was ordered since the last call.
 
-        It is then sent in every way that the base knows.
+        It is then sent by all of the base's interfaces.
         """
         is_new, self._is_new = self._is_new, False
         return is_new

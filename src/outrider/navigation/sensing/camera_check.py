@@ -114,7 +114,7 @@ class MirrorCheck:
     """Compares the picture's motion with odometry's turning, and counts votes.
 
     A vote is for the camera, against it, or that the picture shows no turn. A turn votes only if the one
-    before had the same sense: a late picture shows what was before it.
+    before had the same sense, since a late picture shows the earlier turn.
     """
 
     def __init__(self, focal_share: float = FOCAL_PX / WIDTH_PX) -> None:

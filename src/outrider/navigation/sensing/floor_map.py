@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Maps the free floor from scans and odometry, and finds ways over it.
+"""Maps the free floor from scans and odometry, and plans paths over it.
 
 It is for places that are known already; the models search for others. Cells never seen count as free but
-expensive. So a way is always tried, and a wall that appears on it is bypassed (the freespace assumption of
+expensive. So a path is always tried, and a wall that appears on it is bypassed (the freespace assumption of
 Koenig and Likhachev, "D* Lite", AAAI 2002; here A* simply runs again on a small grid).
 """
 
@@ -60,7 +60,7 @@ class FloorMap:
     def see(self, pose: Pose2D, scan: RangeScan) -> None:
         """Add a scan made at a pose of the base. A range of -inf is too near (REP 117), not free.
 
-        If the robot cannot have come from the last pose, the map starts anew.
+        If the robot cannot have come from the last pose, the map starts again.
         """
         self._begin_anew_after_a_break(pose, scan.stamp_s)
         ranges, lidar = np.asarray(scan.ranges, dtype=float), pose.compose(scan.mount)
@@ -90,7 +90,7 @@ class FloorMap:
                 self.num_breaks += 1
 
     def way(self, start: Pose2D, goal: Point, reach_m: float) -> list[Point] | None:
-        """Returns the cheapest way, without `start`, to within `reach_m` of a goal; None if blocked.
+        """Returns the cheapest path, without `start`, to within `reach_m` of a goal; None if blocked.
 
         It ends where a straight line leads on to the goal.
         """
@@ -111,7 +111,7 @@ class FloorMap:
         return None if cells is None else [_point(origin, cell) for cell in cells]
 
     def place_out_of_sight(self, start: Pose2D, looked_from: Sequence[Point]) -> Point | None:
-        """Returns the nearest place by way on known floor that is in sight from none of `looked_from`.
+        """Returns the place with the shortest path on known floor that no `looked_from` point sees.
 
         The robot has looked all around from each of these points. None if all known floor was in sight.
         """
@@ -181,7 +181,7 @@ def _search(
     is_reached: Callable[[Cell], bool],
     least_rest: Callable[[Cell], float],
 ) -> list[Cell] | None:
-    """Returns the cheapest way by A* to a cell for which `is_reached` is true.
+    """Returns the cheapest path by A* to a cell for which `is_reached` is true.
 
     `least_rest` is the heuristic: it must never exceed the true cost from a cell.
     """
@@ -216,7 +216,7 @@ def _in_sight(occupied: np.ndarray[Any, Any], cell: Cell) -> np.ndarray[Any, Any
 
 
 def _closed(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Closes gaps of one or two cells."""
+    """Returns the cells with gaps of one or two cells closed."""
     closed = cv2.morphologyEx(cells.astype(np.uint8), cv2.MORPH_CLOSE, np.ones((3, 3), np.uint8))
     return np.asarray(closed, dtype=bool)
 

@@ -70,7 +70,8 @@ class OdometryCheck:
 
     A fault lasts for SETTLE_S after the last faulty sample. So a source that has jumped counts again once
     it continues from its new pose, and two alternating sources never count. If a source has only ever given
-    zero velocity, it is computed from the poses. `is_simulated`: owner and source share one clock.
+    zero velocity, the velocity is computed from its poses. `is_simulated`: owner and source share one
+    clock.
     """
 
     def __init__(self, is_simulated: bool = False) -> None:

@@ -31,7 +31,7 @@ MAX_MOUNT_M = 2.0
 JUMP_M, JUMP_RAD, MAX_PAN_RPS = 0.2, math.radians(15.0), 3.0
 JUMPED = "the place of the lidar's frame {!r} in tf jumps: let one publisher alone give it"
 STILL_S = 0.2
-# Ranges beyond FAR_BEYOND * range_max are none, and at most FEW distinct values of them may mean "free".
+# Ranges beyond FAR_BEYOND * range_max are invalid; at most FEW distinct values of them may mean "free".
 FAR_BEYOND, FEW = 1.5, 3
 # Scans count again after this time without a fault.
 SETTLE_S = 1.0

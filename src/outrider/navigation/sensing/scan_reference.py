@@ -32,10 +32,10 @@ class ScanReference:
         self._taken_s = -math.inf
 
     def fault(self, geometry: Geometry, told: Matrix, received_s: float) -> str:
-        """Returns why a scan does not match the last ones, or an empty text; lasts until one matches.
+        """Returns why a scan does not match the last ones, or an empty text.
 
-        `geometry` is first and last angle, increment and range_max. `told` are the ranges (N,), in
-        `RangeScan`'s convention.
+        The fault lasts until a scan matches again. `geometry` is first and last angle, increment and
+        range_max. `told` are the ranges (N,), in `RangeScan`'s convention.
         """
         if not 0.0 <= received_s - self._taken_s <= RESTART_S:
             self._geometry, self._hits, self._num_lost = geometry, 0.0, 0

@@ -95,7 +95,7 @@ class ActionNode(OutriderNode):
         self._stops: deque[tuple[int, int | None]] = deque(maxlen=REMEMBERED_STOPS)
         self.subscription(Bool, "e_stop", self._on_e_stop, qos.FROM_ANY)
         for profile in (qos.EVENTS, qos.ALL_LATCHED):
-            # In addition to the one that fits all publishers: a QoS that does not fit these is no fault.
+            # In addition to the one that fits all publishers, so an incompatible QoS is no fault here.
             sure = self.create_subscription(
                 Bool, "e_stop", self._on_sure_e_stop, profile, event_callbacks=qos.without_events()
             )
@@ -317,7 +317,7 @@ class ActionNode(OutriderNode):
 
 
 def _hands_warning(drivers: tuple[str, ...]) -> str:
-    """Returns a warning of who drives by hand, or an empty text."""
+    """Returns a warning that names the drivers by hand, or an empty text."""
     if len(drivers) > 1:
         return f"two drivers at once ({', '.join(drivers)}): the robot stands until one of them lets go"
     return f"driven by hand on {drivers[0]}: texts move nothing" if drivers else ""

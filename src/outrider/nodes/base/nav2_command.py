@@ -113,7 +113,7 @@ class Nav2Command:
         self._twist.stop()
 
     def go_to(self, pose: Pose2D, frame_id: str) -> _Goal:
-        """Start to drive to a pose in odometry's frame."""
+        """Start to drive to a pose in odometry's frame. Returns the goal."""
         self.stop()
         target = PoseStamped(header=convert.header(self._node.get_clock().now().to_msg(), frame_id))
         target.pose = convert.pose_message(pose)
@@ -181,9 +181,10 @@ class _Goal:
             asked.add_done_callback(partial(self._on_cancel_answer, was_answered=self._is_answered))
 
     def may_drive(self, now_s: float) -> bool:
-        """Whether it may still drive: it has no result, and nav2 still knows it.
+        """Whether it may still drive.
 
-        It counts as gone if nav2 has not known it, or was gone, UNKNOWN_S after it became unwanted.
+        It no longer may once it has a result, or if nav2 does not know it, or is gone, for UNKNOWN_S after
+        it became unwanted.
         """
         waited_s = now_s - self._unwanted_s if self._unwanted_s is not None else 0.0
         is_lost = self._is_unknown or not self._client.server_is_ready()

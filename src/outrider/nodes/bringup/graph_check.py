@@ -143,7 +143,7 @@ def _mismatches(publishers: Iterable[Any], readers: Iterable[Any]) -> Iterable[M
 
 
 def take_view(node: Node, look_s: float = LOOK_S, meet_s: float = MEET_S) -> GraphView:
-    """Watch the graph for `meet_s` to find the nodes, then for `look_s` to see what they publish."""
+    """Returns a view of the graph: finds nodes for `meet_s`, then watches their topics for `look_s`."""
     looker = Looker(node)
     _spin(node, meet_s, looker.meet)
     looker.watch_inputs()

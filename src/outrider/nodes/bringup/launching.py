@@ -200,7 +200,7 @@ def gazebo_processes(parameters: Parameters, namespace: str, renamed: Renamed = 
 
     The world's folder is deleted with the launch. Each launch has its own partition of Gazebo's transport,
     so its topics do not mix with another Gazebo's. The end of either process ends the launch: without the
-    bridge the base cannot be told to stop. Neither outlives a launch that is killed.
+    bridge nothing can stop the base. Neither outlives a launch that is killed.
     """
     check_installed(str(parameters["gazebo"]["release"]))
     folder = tempfile.TemporaryDirectory(prefix="outrider_gazebo_")

@@ -31,7 +31,7 @@ _FFMPEG_OPTIONS = "OPENCV_FFMPEG_CAPTURE_OPTIONS"
 
 
 class LiveSource:
-    """Returns the picture that a camera takes at the time of a request.
+    """A camera whose `read` returns a picture taken after the call.
 
     A thread grabs every picture from the driver, whose queue would give old ones, and passes on those that
     are requested. The camera is opened again if it gives nothing, for example when it was unplugged. `name`

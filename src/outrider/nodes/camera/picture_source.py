@@ -36,7 +36,7 @@ class StillSource:
         self._picture = np.empty((0, 0, 3), np.uint8)
 
     def read(self) -> Picture:
-        """Returns the picture, read anew if the file has changed. Raises FrameError."""
+        """Returns the picture, read again if the file has changed. Raises FrameError."""
         try:
             data = read_file(self._path)
             if data == self._data:

@@ -23,7 +23,7 @@ def ros_parameters(values: Mapping[str, Value] | None) -> list[RosParameter]:
 
 
 def declare_parameters(node: Node, spec: NodeSpec) -> dict[str, Value]:
-    """Declare a node's parameters with descriptions and ranges.
+    """Declare a node's parameters with descriptions and ranges. Returns their values.
 
     The node must have been made with `automatically_declare_parameters_from_overrides=True`: ROS then tells
     which names were given. Raises ConfigError for wrong values and unknown names.

@@ -74,7 +74,7 @@ def _semi_planar(code: int) -> Callable[[Picture], Picture]:
 
 
 def _nv24_to_rgb(lines: Picture) -> Picture:
-    """Convert colours of full resolution. Every second one is used, as in nv12."""
+    """Returns RGB from colours of full resolution. Every second one is used, as in nv12."""
     height, width = lines.shape[0] // 3, lines.shape[1]
     colours = lines[height:].reshape(height, width, 2)[::2, ::2].reshape(height // 2, width, 1)
     return cv2.cvtColor(np.concatenate([lines[:height], colours]), cv2.COLOR_YUV2RGB_NV12)

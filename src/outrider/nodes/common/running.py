@@ -45,7 +45,7 @@ class ThreadedExecutor(MultiThreadedExecutor):
     """An executor whose `shutdown` waits for running callbacks; rclpy's own removes what they need."""
 
     def shutdown(self, timeout_sec: float = math.inf) -> bool:
-        """Wait for running callbacks, at most `timeout_sec`, and shut down."""
+        """Wait for running callbacks, at most `timeout_sec`, and shut down. Returns whether that worked."""
         deadline_s = time.monotonic() + timeout_sec
         while not all(task.done() for task in self._futures) and time.monotonic() < deadline_s:
             time.sleep(SHUTDOWN_POLL_S)
@@ -76,7 +76,7 @@ def run_node(
     """Run a node until it is asked to end; see `Ending`. Returns 0, or 2 if it could not start.
 
     The reason is on stderr then. Signals are handled here, not by ROS, which would close the context before
-    the robot has been told to stop. A signal during the loading of a model takes effect at once.
+    the stop has been sent to the robot. A signal during the loading of a model takes effect at once.
     """
     ending, status = Ending(), BROKEN
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")

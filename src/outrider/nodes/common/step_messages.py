@@ -112,7 +112,7 @@ def tokens_message(update: StepUpdate, trace: Trace, header: Header) -> DecodedT
 
 
 def tokens_of(message: DecodedTokens) -> list[tuple[str, TokenFate]]:
-    """Returns the words and fates of a message, without fates that this version does not know."""
+    """Returns the words and fates of a message, without fates that this version does not define."""
     known = {fate.value for fate in TokenFate}
     pairs = zip(message.pieces, message.fates, strict=False)
     return [(piece, TokenFate(fate)) for piece, fate in pairs if fate in known]

@@ -75,7 +75,7 @@ class TopicWatch:
         return lambda: self._also.remove(look)
 
     def look(self) -> None:
-        """Check all topics anew."""
+        """Check all topics again."""
         faults: dict[str, str] = {}
         for watched in list(self._watched.values()):
             fault = self._judge(watched)

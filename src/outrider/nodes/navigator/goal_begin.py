@@ -27,7 +27,7 @@ def begin(goal: Any) -> None:
 
 
 class GoalSlot:
-    """Taken for one goal, from its acceptance until it has ended. Thread-safe.
+    """A slot for one goal, taken from the goal's acceptance until its end. Thread-safe.
 
     rclpy silently drops an accepted goal whose client has gone before the answer. A regular call of `look`
     frees the slot then; otherwise no other goal would ever be accepted.

@@ -43,7 +43,7 @@ class GoalSender:
     """Sends commands from any thread. The node's thread calls `look` regularly.
 
     The node keeps the entities. Goals are sent from the node's thread: if an answer comes while another
-    thread sends, rclpy's client does not know the goal yet.
+    thread sends, rclpy's client has not registered the goal yet.
     """
 
     def __init__(self, node: OutriderNode, closed: str) -> None:
@@ -150,5 +150,5 @@ class GoalSender:
 
         handle.get_result_async().add_done_callback(on_result)
         if cancelled != self._cancelled:
-            # Cancelled between sending and acceptance, when the navigator did not know the goal yet.
+            # Cancelled between sending and acceptance, when the navigator did not have the goal yet.
             handle.cancel_goal_async()

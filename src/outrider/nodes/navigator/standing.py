@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers a person who stopped the robot: that it stands, once odometry shows it."""
+"""Answers a stop: that the robot stands, once odometry shows it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ class Standing:
         return "; ".join(filter(None, (self._seen() if is_active else ASKED, left)))
 
     def _seen(self) -> str:
-        """Let one answer wait at a time, so that threads remain free however many stops come."""
+        """Returns STANDS or ASKED.
+
+        Only one answer waits at a time, so that threads remain for other calls.
+        """
         if not self._watching.acquire(blocking=False):
             return ASKED
         try:

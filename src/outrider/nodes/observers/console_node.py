@@ -195,7 +195,7 @@ class ConsoleNode(OutriderNode):
         else:
             on_end(INACTIVE)
 
-    # What the robot sends.
+    # Messages from the robot.
 
     def _look(self) -> None:
         """Read the sensors. Without a viewer no picture is received, and the rest is read here only."""

@@ -26,7 +26,10 @@ def node_name(name: str, namespace: str) -> str:
 
 
 def wrong_publishers(topic: str, expected: str, publishers: Iterable[Endpoint], role: str = "read") -> str:
-    """Returns which nodes publish another type than we publish or read (`role`); empty if none does."""
+    """Returns which nodes publish a topic with another type than `expected`; empty if none does.
+
+    `role` is what this side does with the topic: "read" or "published".
+    """
     wrong = [publisher for publisher in publishers if publisher.type != expected]
     if not wrong:
         return ""

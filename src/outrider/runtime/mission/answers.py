@@ -58,7 +58,7 @@ def ask_once(
     store: str = "",
     store_key_file: str = "",
 ) -> str:
-    """Answer one question from a robot's memory, without the robot: `outrider ask`.
+    """Returns the answer of a robot's memory to one question, without the robot: `outrider ask`.
 
     Raises MemoryStoreError, ModelError, and ConfigError for a wrong option or a sentence that is no
     question.

@@ -179,10 +179,9 @@ def _run(
 
 
 def has_reached(home: Home, asked: Wanted, pose: Pose2D) -> bool:
-    """Whether the robot stands at what was asked for.
+    """Whether the robot has reached the goal: it stands at the wanted door or thing, or in the wanted room.
 
-    That is in front of a door, in the room of a thing if the room was asked for, else at a thing
-    (`stands_at`).
+    For a thing see `stands_at`.
     """
     if asked.thing.kind == DOOR_KIND:
         return any(_stands_before(door, pose) for door in home.doors)

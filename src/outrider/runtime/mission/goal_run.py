@@ -108,7 +108,7 @@ class GoalRun:
         return self._failed_motions > 0
 
     def run(self) -> GoalResult:
-        """Block until the goal has ended. Other errors than the expected ones propagate after a stop."""
+        """Block until the goal has ended, and return its result. Unexpected errors propagate after a stop."""
         error, message, steps = GoalError.NONE, "", 0
         navigator: Navigator | None = None
         try:
@@ -238,7 +238,7 @@ class GoalRun:
             navigator.on_moved(key, self._odometry_since(self._seen_s))
 
     def _heed_last(self, navigator: Navigator, finished: StepUpdate | None) -> bool:
-        """Handle the end of the motion under way when this step began; False if a person drove.
+        """Handle the end of the motion under way when this step began. Returns False if a person drove.
 
         An action node reports in order. If this step's own report comes first, the node that had the last
         motion was replaced, and its report is lost.

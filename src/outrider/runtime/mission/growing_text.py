@@ -42,7 +42,10 @@ class GrowingText:
         self._robot.tell(self.update)
 
     def finish(self, decoded: Decoded) -> StepUpdate:
-        """Publish the whole text. A single line is an action if it has ended, but not if it was cut short."""
+        """Publish and return the whole text.
+
+        A single line is an action if it has ended, but not if it was cut short.
+        """
         now_s = self._robot.now_s()
         if decoded.finished or "\n" in decoded.text:
             motion = self._navigator.on_finished(self._key, decoded.text, now_s)
@@ -59,7 +62,7 @@ class GrowingText:
         return self._end()
 
     def cut(self) -> StepUpdate:
-        """End the step with what is verified so far. Call it only if `says_enough`."""
+        """End the step with what is verified so far, and return it. Call it only if `says_enough`."""
         self._navigator.on_finished(self._key, self.update.text, self._robot.now_s())
         return self._end()
 

@@ -136,7 +136,7 @@ class Recollection:
 
 
 def _newest_first(told: list[Record]) -> list[Record]:
-    """Sorts by record number: the clock may have been set in between."""
+    """Returns the records by number, newest first: the clock may have been set in between."""
     return sorted(told, key=lambda record: -record.id)
 
 

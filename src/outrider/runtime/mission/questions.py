@@ -10,7 +10,7 @@ from outrider.core.language.sentences.planner import plan_of
 
 
 def question_to_memory(sentence: str, answers: str) -> Ask | Where:
-    """Returns what a sentence asks of memory; there is no robot that could lead the way.
+    """Returns what a sentence asks of memory, for a robot that only answers.
 
     Raises ConfigError if it asks nothing, and for an unknown `answers` mode.
     """

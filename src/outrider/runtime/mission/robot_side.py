@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a goal's loop and the robot's side exchange: frames, updates of a step, and results."""
+"""The data between a goal's loop and the robot's side: frames, updates of a step, and results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from outrider.core.values import Decoded, DecodeRequest, Odometry, TokenFate
 from outrider.navigation.motion.step_motions import MotionEnd
 
 MANY_BLINDED = 5
-"""From this number of motions ended by missing pictures in one goal, they are reported; fewer are hiccups."""
+"""The number of withdrawn motions in one goal from which missing pictures are reported."""
 
 
 class StepState(Enum):
@@ -140,7 +140,7 @@ class GoalResult:
 
 
 class RobotSide(Protocol):
-    """What the loop needs from the robot. All calls return within their timeout."""
+    """The loop's interface to the robot. All calls return within their timeout."""
 
     def now_s(self) -> float:
         """Returns the time in seconds on the clock that stamps odometry."""

@@ -15,8 +15,8 @@ REMEMBERED = 8
 class SenderSigns:
     """Counts polls without a heartbeat for the current goal. Call `heard` and `are_missed` from one thread.
 
-    It counts polls, not seconds: a receiver that was itself held up, with heartbeats waiting to be read,
-    misses no sender. A goal that never had a heartbeat, such as a foreign client's, is never missed.
+    It counts polls, not seconds: a receiver that stalled, with heartbeats waiting to be read, misses no
+    sender. A goal that never had a heartbeat, such as a foreign client's, is never missed.
     """
 
     def __init__(self) -> None:

@@ -44,8 +44,8 @@ def vocabulary_of(model: str) -> Vocabulary | None:
 def check_sentence(sentence: str, vocabulary: Vocabulary | None, remembers: bool = False) -> Plan:
     """Returns the plan of a sentence. Raises InstructionError if a robot with this model would refuse it.
 
-    With `remembers` the robot has an earlier store. It may know the way to things that the model does not
-    know.
+    With `remembers` the robot has an earlier store, which may lead it to things outside the model's
+    vocabulary.
     """
     try:
         return plan_of(sentence, vocabulary, lambda thing: remembers)

@@ -128,7 +128,7 @@ def _loaded(demo: _Demo, stopping: threading.Event) -> Pair | None:
 
 
 def _free(_: Point) -> int:
-    """Returns that a point is free: in an unseen home that shows only on the way."""
+    """Returns that a point is free: an unseen home shows obstacles only as the robot moves."""
     return -1
 
 
@@ -162,7 +162,7 @@ class _Demo:
         return load_pair(self.folder)
 
     def run(self, pair: Pair, view: LiveView, is_stopped: Callable[[], bool], stages: Stages) -> RunRecord:
-        """Run the goal and judge it."""
+        """Run the goal, judge it, and return the record."""
         from outrider.runtime.mission.memory_queries import Recollection
         from outrider.runtime.no_ros.simulated_side import SimulatedSide
         from outrider.runtime.plans.errand import Errand

@@ -26,7 +26,7 @@ class Distro:
 
 
 DISTROS = {
-    # Humble does not know the newer variable. The others warn of the older one, which overrides the newer.
+    # Humble lacks the newer variable. The others warn of the older one, which overrides the newer.
     "humble": Distro("fortress", {"ROS_LOCALHOST_ONLY": "1"}, nav2_stamps=False, mux_stamps=False),
     "jazzy": Distro("harmonic", _RANGE, nav2_stamps=False, mux_stamps=True),
     "kilted": Distro("ionic", _RANGE, nav2_stamps=True, mux_stamps=True),

@@ -34,7 +34,10 @@ class GazeboRun:
 
 
 def prepare_gazebo(parameters: Mapping[str, Value], folder: Path) -> GazeboRun:
-    """Write the world and the bridge's file for the parameters of the node `gazebo`. Raises ConfigError."""
+    """Write the world and the bridge's file for the parameters of the node `gazebo`.
+
+    Returns the command and the files. Raises ConfigError.
+    """
     release = release_of(str(parameters["release"]))
     held = target_of(str(parameters["holds"] or parameters["instruction"]))
     home = generate_home(int(parameters["seed"]), held, str(parameters["placement"]))

@@ -73,7 +73,7 @@ def fit_view(width: int, height: int, home: Home | None, poses: Sequence[Pose2D]
 def draw_map(view: MapView, home: Home | None, way: Sequence[Pose2D] = ()) -> Picture:
     """Returns the ground plan without a robot, or blank paper for an unknown home.
 
-    Names avoid the robot's `way`.
+    Names are placed clear of `way`, the robot's path.
     """
     picture = np.full((view.height, view.width, 3), PAPER, np.uint8)
     if home is None:

@@ -103,7 +103,7 @@ def _text(run: RunRecord, step: StepRecord) -> _Text:
 
 
 class _Scene:
-    """Draws what is above and beside the panel. In an unknown home it shows the camera instead."""
+    """Draws the parts above and beside the panel. In an unknown home it shows the camera instead."""
 
     def __init__(self, run: RunRecord, stack: ExitStack) -> None:
         self._run = run

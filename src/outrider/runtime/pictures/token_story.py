@@ -54,7 +54,7 @@ class TokenStory:
 
 
 def _split(tokens: Sequence[Token], rounds: Sequence[RoundStats]) -> list[_Round]:
-    """Yields the tokens round by round. Tokens beyond the rounds' counts belong to the last one."""
+    """Returns the tokens round by round. Tokens beyond the rounds' counts belong to the last one."""
     parts: list[list[Token]] = [[] for _ in rounds]
     index, kept = 0, 0
     for token in tokens:

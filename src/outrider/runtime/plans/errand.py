@@ -164,5 +164,5 @@ def _whole(plan: p.Plan, results: Sequence[GoalResult]) -> GoalResult:
 
 
 def _is_placed(step: p.Step) -> bool:
-    """Whether a step needs to know the robot's pose."""
+    """Whether a step needs the robot's pose."""
     return step.moves or (isinstance(step, p.Remember) and step.here)

@@ -36,8 +36,8 @@ class Moves:
     """One method for each kind of step. Raises MemoryStoreError and Cancelled; other failures are results.
 
     `leading` is true while the robot moves by itself, which needs no link: turns and moves of a given size,
-    the whole way to a place that a person named, the way around walls to a thing it has seen, and the way
-    to unseen floor.
+    paths to places that a person named, paths around walls to things it has seen, and paths to unseen
+    floor.
     """
 
     robot: RobotSide
@@ -165,7 +165,7 @@ class Moves:
     def _lead(
         self, destination: Destination, cancelled: Cancelling, reached: str = "stands at the remembered place"
     ) -> GoalResult:
-        """Go to a place that the robot knows, by its own map. Nothing about it goes to the decoder."""
+        """Go to a known place by the robot's own map. The decoder gets no information about it."""
         assert self.floor is not None
         guide = Guide(self.floor, destination, self.robot.odometry, self.settings.navigator.table)
         result = self._run_alone("go to a remembered place", guide, cancelled)

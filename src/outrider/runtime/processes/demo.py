@@ -147,7 +147,7 @@ def _run_to_report(
             is_stopped = status == STOPPED
             why = BEFORE_A_GOAL if is_stopped else "the mission could not start"
             leave_report(report, why, *told, conditions)
-        # A mission that ended before it met the other nodes does not know the conditions.
+        # A mission that ended before it met the other nodes has not recorded the conditions.
         known = {**conditions, "peak_memory_mb": round(memory.peak_bytes / 1e6)}
         amend_figures(report, known | _seconds_to(report, began_s))
     return status

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts nodes as processes, watches them, and ends them all when one ends."""
+"""Starts nodes as processes, watches and restarts them, and ends them all."""
 
 from __future__ import annotations
 

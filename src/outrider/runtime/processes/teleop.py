@@ -29,7 +29,7 @@ from outrider.runtime.wiring.binding import check_console
 
 
 def run_console(settings: Mapping[str, Value], namespace: str = "") -> int:
-    """Run the console alone, in this terminal's ROS domain, until interrupted.
+    """Run the console alone, in this terminal's ROS domain, until interrupted. Returns the exit status.
 
     `settings` are its parameters, `namespace` is that of its robot. Raises ConfigError for a wrong value.
     """
@@ -42,8 +42,8 @@ def run_console(settings: Mapping[str, Value], namespace: str = "") -> int:
 def run_simulated(settings: Mapping[str, Value], simulation: Mapping[str, Value]) -> int:
     """Run a simulated robot that waits for commands from its console, until interrupted.
 
-    `simulation` are arguments of the simulated graph. Raises ConfigError for a wrong value, OutriderError
-    if a node dies.
+    `simulation` are arguments of the simulated graph. Returns the exit status. Raises ConfigError for a
+    wrong value, OutriderError if a node dies.
     """
     base: dict[str, dict[str, Any]] = read_parameter_file(config_file(SIM_GRAPH.parameter_file))
     base[CONSOLE.name] = {**base.get(CONSOLE.name, {}), **settings}

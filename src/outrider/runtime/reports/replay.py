@@ -44,7 +44,7 @@ def compare(step: RecordedStep, decoded: Decoded) -> Comparison:
 
 
 def replay_steps(steps: Sequence[RecordedStep], decoder: TextDecoder) -> Iterator[tuple[Comparison, Decoded]]:
-    """Decode every step with a recorded text in which the verifier took part, in order."""
+    """Yields the replay of every step with a recorded text in which the verifier took part, in order."""
     for step in steps:
         if step.has_text and not step.alone:
             decoded = decoder.decode(step.request)
@@ -60,7 +60,7 @@ def replay(
     json_file: Path | None = None,
     key_file: Path | None = None,
 ) -> dict[str, Any]:
-    """Decode, print, and write JSON. Without an `endpoint` a verifier runs meanwhile.
+    """Decode, print, and write JSON; returns the figures. Without an `endpoint` a verifier runs meanwhile.
 
     Raises ConfigError for a file that is no recording, LinkError if the verifier does not answer.
     """

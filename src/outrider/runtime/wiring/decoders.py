@@ -67,9 +67,9 @@ def connect_decoder(
 ) -> LinkedDecoder:
     """Returns a decoder whose target is at a verifier, which need not be up yet.
 
-    `tokenizer` is required without a draft. `emulation` is the emulated network on the way, if any: see
-    `emulation_of`. `second_endpoint` is another verifier with the same target and keys, which is used when
-    the first is late or gone. Raises ConfigError for a malformed endpoint, key file or link.
+    `tokenizer` is required without a draft. `emulation` is the emulated network to the verifier, if any:
+    see `emulation_of`. `second_endpoint` is another verifier with the same target and keys, which is used
+    when the first is late or gone. Raises ConfigError for a malformed endpoint, key file or link.
     """
     _check_draft(draft, config)
     tokenizer = tokenizer or (draft.tokenizer if draft is not None else None)

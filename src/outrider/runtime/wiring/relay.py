@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One endpoint in front of several verifiers: each robot's frames go to the one that holds its sessions.
 
-If that verifier dies, its robots are told to prefill again. They continue at another from their last final
-token.
+If that verifier dies, the relay asks its robots to prefill again. They continue at another one from their
+last final token.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _Lane:
     """One robot's connection to its verifier.
 
     `epochs` are the newest of each of its sessions. `searching_s` is since when it has no verifier.
-    `failure` is the reason that the robot was told.
+    `failure` is the reason sent to the robot.
     """
 
     heard_s: float
@@ -127,7 +127,10 @@ class RelayService:
         return worked
 
     def _find(self, peer: Peer, lane: _Lane, send: Callable[[Reply], None]) -> bool:
-        """Look for the robot's verifier, and retry after a failure. A refused robot asks again too."""
+        """Look for the robot's verifier, and retry after a failure. Returns whether it was found.
+
+        A refused robot asks again too.
+        """
         if lane.lookup is None:
             if self._clock() >= lane.begun_s:
                 if lane.searching_s is None:

@@ -44,7 +44,7 @@ class EdgeSettings:
 class Edge:
     """The robot's half: its decoder and vocabulary, None for models that accept any sentence.
 
-    `emulation` is the emulated network on the way to the verifier, if any.
+    `emulation` is the emulated network to the verifier, if any.
     """
 
     decoder: TextDecoder

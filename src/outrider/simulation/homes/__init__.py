@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generated homes: their floor plans, what stands in them, and what an instruction means among it."""
+"""Generated homes: their floor plans, their things, and what an instruction means in them."""

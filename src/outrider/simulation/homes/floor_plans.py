@@ -17,7 +17,7 @@ DOOR_WIDTHS_M = (1.15, 1.5)
 DOOR_MARGIN_M = 0.75
 """From a door's edge to the end of its wall."""
 SECOND_WAY_SHARE = 0.5
-"""Of the walls between rooms that are joined already: with a door as well."""
+"""The share of walls between rooms already joined that get a door too."""
 CORRIDOR_M = (1.6, 2.1)
 ROOM_M = (3.6, 5.0)
 _SHAPES: tuple[tuple[tuple[int, ...], float], ...] = (
@@ -33,7 +33,7 @@ _SHAPES: tuple[tuple[tuple[int, ...], float], ...] = (
     ((2, 0, 3), 0.05),
     ((3, 0, 3), 0.05),
 )
-"""How many rooms lie in each row from south to north, 0 for a corridor, and how often."""
+"""The number of rooms in each row from south to north (0 is a corridor), and the share of such homes."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Rect:
         return self.x0 < other.x1 and other.x0 < self.x1 and self.y0 < other.y1 and other.y0 < self.y1
 
     def cuts(self, ax: float, ay: float, bx: float, by: float) -> bool:
-        """Whether the segment a-b passes through (slab test)."""
+        """Whether the segment a-b passes through it (slab test)."""
         low, high = 0.0, 1.0
         for start, delta, lo, hi in ((ax, bx - ax, self.x0, self.x1), (ay, by - ay, self.y0, self.y1)):
             if abs(delta) < 1e-12:
@@ -83,7 +83,7 @@ class Rect:
 
 @dataclass(frozen=True)
 class Door:
-    """An opening between two rooms; `along_x` tells whether the wall it interrupts runs along x."""
+    """An opening between two rooms. `along_x`: its wall runs along x."""
 
     x: float
     y: float
@@ -94,7 +94,7 @@ class Door:
 
 @dataclass(frozen=True)
 class FloorPlan:
-    """Rooms that tile a rectangle, the walls around them, and doors that join them all."""
+    """Rooms that tile a rectangle, the walls around them, and doors that connect them all."""
 
     rooms: tuple[Rect, ...]
     walls: tuple[Rect, ...]
@@ -103,7 +103,7 @@ class FloorPlan:
 
 @dataclass(frozen=True)
 class _Shared:
-    """The stretch of wall between two rooms: at `place`, from `low` to `high` along the other axis."""
+    """The wall between two rooms: at `place`, from `low` to `high` along the other axis."""
 
     rooms: tuple[int, int]
     along_x: bool
@@ -112,7 +112,7 @@ class _Shared:
     high: float
 
     def rect(self, low: float, high: float) -> Rect:
-        """The wall over part of the stretch."""
+        """Returns the wall over a part of it."""
         half = WALL_THICKNESS / 2
         if self.along_x:
             return Rect(low, self.place - half, high, self.place + half)
@@ -120,7 +120,7 @@ class _Shared:
 
 
 def draw_plan(rng: np.random.Generator) -> FloorPlan | None:
-    """A floor plan, or None where some rooms of the draw cannot be joined."""
+    """Returns a floor plan; None if some of its rooms cannot be connected."""
     rooms = _tiles(rng)
     shared = [found for a, b in combinations(range(len(rooms)), 2) if (found := _between(rooms, a, b))]
     doors = _doors(rng, len(rooms), shared)
@@ -156,7 +156,7 @@ def _between(rooms: Sequence[Rect], a: int, b: int) -> _Shared | None:
 
 
 def _doors(rng: np.random.Generator, num_rooms: int, shared: Sequence[_Shared]) -> tuple[Door, ...] | None:
-    """A door wherever it joins what was not joined, and now and then elsewhere."""
+    """Returns a door wherever it connects separate rooms, and in some other walls; None if any stay apart."""
     group = list(range(num_rooms))
     doors = []
     for index in rng.permutation(len(shared)):
@@ -175,7 +175,7 @@ def _doors(rng: np.random.Generator, num_rooms: int, shared: Sequence[_Shared]) 
 
 
 def _solid_parts(stretch: _Shared, doors: Sequence[Door]) -> list[tuple[float, float]]:
-    """What of a stretch is wall: all of it but its door."""
+    """Returns the solid parts of a wall: all of it but its door."""
     door = next((door for door in doors if door.rooms == stretch.rooms), None)
     if door is None:
         return [(stretch.low, stretch.high)]

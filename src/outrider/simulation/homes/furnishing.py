@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The things of a home and where they stand: furniture along the walls, the rest free on the floor."""
+"""The things of a home and their places: furniture along the walls, the others free on the floor."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ FURNITURE_SIZE = {  # along the wall, away from it, height
     "sofa": (1.5, 0.75, 0.65),
 }
 COLOURED_FURNITURE = {"bed": 0.6, "sofa": 0.6, "fridge": 0.5, "cabinet": 0.3, "shelf": 0.2}
-"""The share of each that has one of the COLOURS."""
+"""The share of each kind that has one of the COLOURS."""
 BESIDE_M = 0.25
-"""How far a piece of furniture counts as beyond its edge: one stands before it as before something small."""
+"""Added to the distance from furniture's edge, so that it compares with that of a small thing."""
 PAIR_SHARE = 0.25
-"""Of the homes: with two things alike but for their size."""
+"""The share of homes that have two things which differ only in size."""
 CLUTTERED_SHARE = 0.25
 CORRIDOR_BELOW_M = 2.5
 TRIES_FOR_TARGET = 8
@@ -54,9 +54,9 @@ TRIES_FOR_TARGET = 8
 
 @dataclass(frozen=True)
 class HomeObject:
-    """A thing to be found: what it is, its place, and its size, in metres and radians.
+    """A thing that can be searched for: what it is, its place, and its size, in metres and radians.
 
-    `rect` is the outline of a piece of furniture, None of what stands free.
+    `rect` is the outline of a piece of furniture, None for a free-standing thing.
     """
 
     spec: ObjectSpec
@@ -69,26 +69,26 @@ class HomeObject:
     rect: Rect | None = None
 
     def distance_m(self, x: float, y: float) -> float:
-        """Metres from (x, y) to its middle; for furniture, to its edge and BESIDE_M further."""
+        """Returns metres from (x, y) to its middle; for furniture, to its edge plus BESIDE_M."""
         if self.rect is None:
             return math.hypot(self.x - x, self.y - y)
         near_x, near_y = self.rect.nearest(x, y)
         return math.hypot(near_x - x, near_y - y) + BESIDE_M
 
     def is_within(self, margin: float, x: float, y: float) -> bool:
-        """Whether (x, y) lies on a piece of furniture, or beside it by less than `margin` on both axes."""
+        """Whether (x, y) is on a piece of furniture, or less than `margin` from it on both axes."""
         return self.rect is not None and self.rect.grown(margin).holds(x, y)
 
 
 def draw_target(rng: np.random.Generator) -> ObjectSpec:
-    """Returns a thing to be found, furniture as often as any other kind."""
+    """Returns a target; furniture is as frequent as any other kind."""
     if rng.random() < len(FURNITURE_KINDS) / (len(FURNITURE_KINDS) + len(STANDING_KINDS)):
         return _furniture_spec(rng, str(rng.choice(FURNITURE_KINDS)))
     return ObjectSpec(str(rng.choice(STANDING_KINDS)), str(rng.choice(COLOURS)))
 
 
 def with_colour(rng: np.random.Generator, spec: ObjectSpec) -> ObjectSpec:
-    """What stands free has a colour, whether or not it is asked for by one."""
+    """Returns the spec with a colour if it is free-standing: those things always have one."""
     is_bare = spec.kind in STANDING_KINDS and not spec.colour
     return replace(spec, colour=str(rng.choice(COLOURS))) if is_bare else spec
 
@@ -105,7 +105,7 @@ def place_furniture(
     target: ObjectSpec,
     target_room: int,
 ) -> tuple[HomeObject, ...]:
-    """One or two pieces a room; a target that is furniture is one of its room's, and there only once."""
+    """Returns one or two pieces a room. A target that is furniture is in its room, and only there."""
     placed: list[HomeObject] = []
     if target.kind in FURNITURE_KINDS:
         for _ in range(TRIES_FOR_TARGET):
@@ -117,7 +117,7 @@ def place_furniture(
 
 
 def is_corridor(room: Rect) -> bool:
-    """Whether a room is too narrow for anything to stand in it."""
+    """Whether a room is too narrow for things."""
     return min(room.x1 - room.x0, room.y1 - room.y0) < CORRIDOR_BELOW_M
 
 
@@ -158,7 +158,7 @@ def place_standing(
     doors: Sequence[Door],
     furniture: Sequence[HomeObject],
 ) -> tuple[HomeObject, ...] | None:
-    """What stands free, the target first; None where that finds no place."""
+    """Returns the free-standing things, the target first; None if there is no room for the target."""
     number = int(rng.integers(3, 6)) + len(rooms)
     if rng.random() < CLUTTERED_SHARE:
         number += int(rng.integers(3, 6)) + len(rooms)
@@ -187,7 +187,7 @@ def place_standing(
 def _size_pair(
     rng: np.random.Generator, taken: Sequence[ObjectSpec], room: int
 ) -> list[tuple[ObjectSpec, int]]:
-    """A small and a large thing of one kind and colour, in one room."""
+    """Returns a small and a large thing of one kind and colour, in one room."""
     spec = ObjectSpec(str(rng.choice(STANDING_KINDS)), str(rng.choice(COLOURS)))
     if spec in taken:
         return []
@@ -199,7 +199,7 @@ def _other_size(size: str) -> str:
 
 
 def _distractors(rng: np.random.Generator, target: ObjectSpec, number: int) -> list[ObjectSpec]:
-    """Look-alikes first (the colour in another kind, the kind in other colours), then anything else."""
+    """Returns look-alikes (the colour in another kind, the kind in another colour), then other things."""
     kinds = [k for k in rng.permutation(STANDING_KINDS) if k != target.kind]
     colours = [c for c in rng.permutation(COLOURS) if c != target.colour]
     alike = []

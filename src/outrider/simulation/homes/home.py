@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Seeded homes: a floor plan, furniture along the walls, things on the floor, and look-alikes among them.
+"""Seeded homes: a floor plan, furniture along the walls, things on the floor, and look-alikes.
 
-Everything is axis-aligned on the floor plane, in metres. The generator never looks at a renderer, so a home
-is a pure function of its arguments.
+Everything is axis-aligned on the floor plane, in metres. The generator never uses a renderer, so a home is
+a pure function of its arguments.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from outrider.simulation.homes.vocabulary import DOOR_KIND, ObjectSpec, Wanted
 
 WALL_HEIGHT = 2.2
 OVERLOOKED_M = 0.5
-"""Furniture so low does not hide what is behind it."""
+"""Furniture up to this height does not hide what is behind it."""
 PLACEMENTS = ("in_view", "hidden", "other_room")
 ATTEMPTS = 400
 
 
 @dataclass(frozen=True)
 class Home:
-    """A furnished home with one target. `seed` also draws colours of walls, floors and light.
+    """A furnished home with one target. `seed` also determines colours of walls, floors and light.
 
-    `objects` are the things that stand free, and then the furniture.
+    `objects` are the free-standing things, followed by the furniture.
     """
 
     seed: int
@@ -52,7 +52,7 @@ class Home:
 
     @property
     def target(self) -> HomeObject:
-        """Returns the object that the robot is to find."""
+        """Returns the object that the robot should find."""
         return self.objects[self.target_index]
 
     @property
@@ -62,20 +62,20 @@ class Home:
 
     @property
     def standing(self) -> tuple[HomeObject, ...]:
-        """Returns what stands free on the floor."""
+        """Returns the free-standing things."""
         return tuple(thing for thing in self.objects if thing.rect is None)
 
     @property
     def furniture(self) -> tuple[tuple[HomeObject, Rect], ...]:
-        """Returns what stands along the walls, with the outlines."""
+        """Returns the furniture along the walls, with its outlines."""
         return tuple((thing, thing.rect) for thing in self.objects if thing.rect is not None)
 
     def room_of(self, x: float, y: float) -> int | None:
-        """Returns the index of the room that holds (x, y); None outside all rooms."""
+        """Returns the index of the room that contains (x, y); None outside all rooms."""
         return next((i for i, room in enumerate(self.rooms) if room.holds(x, y)), None)
 
     def sees(self, ax: float, ay: float, bx: float, by: float) -> bool:
-        """Whether walls and furniture taller than the camera leave a clear line."""
+        """Whether the line between two points is clear of walls and tall furniture."""
         return not any(rect.cuts(ax, ay, bx, by) for rect in (*self.walls, *self._tall()))
 
     def sees_thing(self, x: float, y: float, thing: HomeObject) -> bool:
@@ -84,12 +84,12 @@ class Home:
         return not any(rect.cuts(x, y, thing.x, thing.y) for rect in (*self.walls, *others))
 
     def _tall(self) -> list[Rect]:
-        """Outlines of the furniture that the camera cannot look over."""
+        """Returns the outlines of furniture that the camera cannot look over."""
         return [rect for thing, rect in self.furniture if thing.height > OVERLOOKED_M]
 
 
 def generate_home(seed: int, target: ObjectSpec | None = None, placement: str = "in_view") -> Home:
-    """A home whose target is in view of the start, hidden in the same room, or in another room.
+    """Returns a home whose target is in view of the start, hidden in the same room, or in another room.
 
     Raises SimulationError for an unknown placement, and for a door, which every home has.
     """
@@ -145,7 +145,7 @@ def _start(rng: np.random.Generator, home: Home, room_index: int) -> Pose2D | No
 
 
 def _suits(home: Home, pose: Pose2D) -> bool:
-    """Whether the target is where the home's placement says, for a robot that starts there."""
+    """Whether the target agrees with the home's placement, for a robot that starts at `pose`."""
     target = home.target
     in_view = sees_in_camera(home, pose, target)
     if home.placement == "in_view":
@@ -157,7 +157,7 @@ def _suits(home: Home, pose: Pose2D) -> bool:
 
 
 def camera_pose(pose: Pose2D) -> Pose2D:
-    """Where the camera of a robot at `pose` is."""
+    """Returns the camera's pose for a robot at `pose`."""
     x = pose.x + CAMERA_FORWARD_M * math.cos(pose.yaw)
     y = pose.y + CAMERA_FORWARD_M * math.sin(pose.yaw)
     return Pose2D(x, y, pose.yaw)
@@ -166,7 +166,7 @@ def camera_pose(pose: Pose2D) -> Pose2D:
 def in_camera_view(
     home: Home, pose: Pose2D, x: float, y: float, half_view_rad: float = math.radians(32)
 ) -> bool:
-    """Whether a point on the floor lies in front of the camera with a clear line to it."""
+    """Whether a point on the floor is in front of the camera with a clear line to it."""
     camera = camera_pose(pose)
     return abs(camera.bearing_to(x, y)) <= half_view_rad and home.sees(camera.x, camera.y, x, y)
 
@@ -174,14 +174,14 @@ def in_camera_view(
 def sees_in_camera(
     home: Home, pose: Pose2D, thing: HomeObject, half_view_rad: float = math.radians(32)
 ) -> bool:
-    """Whether a thing's middle lies in front of the camera with a clear line to it."""
+    """Whether a thing's middle is in front of the camera with a clear line to it."""
     camera = camera_pose(pose)
     in_front = abs(camera.bearing_to(thing.x, thing.y)) <= half_view_rad
     return in_front and home.sees_thing(camera.x, camera.y, thing)
 
 
 def meant(home: Home, wanted: Wanted) -> tuple[HomeObject, ...]:
-    """The things that an instruction means; by side, the outermost of those in view of the start."""
+    """Returns the things that an instruction means; by side, the outermost of those in view of the start."""
     fitting = [thing for thing in home.objects if wanted.fits(thing.spec)]
     if not wanted.thing.side:
         return tuple(fitting)
@@ -191,6 +191,6 @@ def meant(home: Home, wanted: Wanted) -> tuple[HomeObject, ...]:
 
 
 def outermost(bearings: Sequence[float], side: str) -> int:
-    """Returns the index of the bearing (left positive) that lies furthest to a side."""
+    """Returns the index of the bearing (left positive) that is furthest to a side."""
     pick = max if side == SIDES[0] else min
     return pick(range(len(bearings)), key=lambda index: bearings[index])

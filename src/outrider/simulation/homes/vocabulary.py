@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the simulated homes hold: kinds and colours of things, and what an instruction asks for among them."""
+"""The simulated homes' kinds and colours of things, and what an instruction asks for among them."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ STANDING_KINDS = (
     "teddy",
     "vase",
 )
-"""What stands free on the floor, in a colour."""
+"""Free-standing things. They always have a colour."""
 FURNITURE_KINDS = ("bed", "cabinet", "fridge", "shelf", "sofa")
-"""What stands along a wall; its wood or cloth may have no colour of ours."""
+"""Furniture along a wall. Its wood or cloth may have none of the COLOURS."""
 DOOR_KIND = "door"
 KINDS = (*STANDING_KINDS, *FURNITURE_KINDS, DOOR_KIND)
 COLOURS = ("red", "orange", "yellow", "green", "blue", "purple", "silver", "black", "pink", "turquoise")
@@ -56,7 +56,7 @@ _ROOM_WITH = re.compile(r"\broom with\b")
 
 @dataclass(frozen=True)
 class ObjectSpec:
-    """A thing by kind and colour; without a colour it is of plain wood or cloth. `size` is one of SCALES."""
+    """A thing by kind and colour; without a colour it is plain wood or cloth. `size` is one of SCALES."""
 
     kind: str
     colour: str = ""
@@ -69,13 +69,13 @@ class ObjectSpec:
 
     @property
     def thing(self) -> Thing:
-        """Returns it as it is asked for."""
+        """Returns the thing in the form of a request."""
         return Thing(self.kind, self.colour, self.size)
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What an instruction asks for: a thing, or the room that it stands in."""
+    """The object of an instruction: a thing, or the room that it is in."""
 
     thing: Thing
     room: bool = False
@@ -86,7 +86,7 @@ class Wanted:
         return self.thing.phrase
 
     def fits(self, spec: ObjectSpec) -> bool:
-        """Whether a thing is of this kind, and of the colour and the size where they are asked for."""
+        """Whether a thing has this kind, and the colour and size if they are asked for."""
         thing = self.thing
         return (
             spec.kind == thing.kind
@@ -96,7 +96,7 @@ class Wanted:
 
 
 def wanted(instruction: str) -> Wanted | None:
-    """What an instruction asks for, or None where it names no kind of these homes.
+    """Returns what an instruction asks for; None if it names no kind of these homes.
 
     Colour, size and side are read from the words right before the kind.
     """
@@ -114,7 +114,7 @@ def wanted(instruction: str) -> Wanted | None:
 
 
 def target_of(instruction: str) -> ObjectSpec | None:
-    """The thing that a home should hold for an instruction, or None where that names none."""
+    """Returns the thing that a home should contain for an instruction; None if that names none."""
     asked = wanted(instruction)
     if asked is None or asked.thing.kind == DOOR_KIND:
         return None
@@ -125,7 +125,7 @@ _SLOTS = {"colour": COLOURS, "size": SIZES, "side": SIDES}
 
 
 def checked_target(words: str) -> ObjectSpec:
-    """`target_of` what a home is to hold. Raises ConfigError where that is none of its things."""
+    """Returns `target_of` a home's content. Raises ConfigError if it is none of the homes' things."""
     target = target_of(words)
     if target is None:
         raise ConfigError(
@@ -136,5 +136,5 @@ def checked_target(words: str) -> ObjectSpec:
 
 
 def vocabulary() -> Vocabulary:
-    """The words that models are trained on in these homes."""
+    """Returns the words that models are trained on in these homes."""
     return Vocabulary({**_SLOTS, "kind": KINDS}, SHAPES, rooms=True)

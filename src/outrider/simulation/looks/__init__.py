@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a simulated home looks to the camera: its surfaces and lights, the lens, and the picture it gives."""
+"""The appearance of a simulated home to the camera: its surfaces and lights, the lens, and the picture."""

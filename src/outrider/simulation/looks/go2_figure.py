@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A figure of a Go2 for pictures: a body and four legs that trot as far as it goes."""
+"""A figure of a Go2 for pictures: a body and four legs that trot as it moves."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import numpy as np
 from outrider.core.values import Pose2D
 
 LINK_M = 0.213
-"""Thigh and calf of a Go2."""
+"""The length of a Go2's thigh, and of its calf."""
 HIP_X, HIP_Y, HIP_Z = 0.193, 0.142, 0.30
 STRIDE_M, LIFT_M = 0.22, 0.07
 STAND_M = 0.285
 TURN_M_PER_RAD = 0.2
 LEGS = (("FL", 1, 1, 0.0), ("FR", 1, -1, 0.5), ("RL", -1, 1, 0.5), ("RR", -1, -1, 0.0))
-"""Name, ahead or behind, left or right, phase: of a trot, whose diagonal legs swing together."""
+"""Name, front or rear, left or right, and phase of a trot, whose diagonal legs swing together."""
 LIGHT, DARK, BLACK = [0.82, 0.83, 0.85, 1.0], [0.22, 0.23, 0.26, 1.0], [0.05, 0.05, 0.06, 1.0]
 SHADOW = [0.0, 0.0, 0.0, 0.22]
 
@@ -28,7 +28,7 @@ _Y_AXIS = [0.0, 1.0, 0.0]
 
 
 def add_figure(spec: mujoco.MjSpec) -> None:
-    """Add the figure at the origin; its joints are x, y and yaw, then thigh and calf of each of LEGS."""
+    """Add the figure at the origin. Its joints are x, y and yaw, then thigh and calf of each of LEGS."""
     body = spec.worldbody.add_body(name="figure")
     for name, kind, axis in (
         ("x", mujoco.mjtJoint.mjJNT_SLIDE, [1, 0, 0]),
@@ -78,21 +78,21 @@ def _part(
 
 
 def leg_angles(ahead_m: float, height_m: float) -> tuple[float, float]:
-    """Thigh and calf in radians for a foot so far ahead of its hip and so far below it, within reach."""
+    """Returns thigh and calf angles in radians for a foot ahead of and below its hip, within reach."""
     reach = min(math.hypot(ahead_m, height_m), 2 * LINK_M - 1e-6)
     knee = math.pi - math.acos(1.0 - reach * reach / (2 * LINK_M * LINK_M))
     return math.atan2(-ahead_m, height_m) + knee / 2, -knee
 
 
 class Gait:
-    """A trot by odometry: the phase follows the way, and the legs come to rest with the body."""
+    """A trot by odometry: the phase follows the distance, and the legs come to rest with the body."""
 
     def __init__(self) -> None:
         self._last: Pose2D | None = None
         self._phase, self._share = 0.0, 0.0
 
     def angles(self, pose: Pose2D) -> np.ndarray:
-        """The joints of the legs (8,) at the next pose of the way."""
+        """Returns the joint angles of the legs (8,) at the next pose of the path."""
         last, self._last = self._last or pose, pose
         turned = abs(math.remainder(pose.yaw - last.yaw, math.tau))
         moved_m = last.distance_to(pose.x, pose.y) + TURN_M_PER_RAD * turned

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A look's surfaces, lights and lens, put into the MuJoCo description of a home before it is compiled."""
+"""Puts a look's surfaces, lights and lens into the MuJoCo description of a home before compilation."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from outrider.simulation.looks.signs import hang
 from outrider.simulation.looks.styles import PLAIN, Lens, Look, Rgb
 
 SIZE = 64
-"""Side of a texture in pixels."""
+"""The side of a texture in pixels."""
 SCENERY_STREAM = 43
 CEILING_RGB = (0.93, 0.92, 0.89)
 MOST_SATURATED = 0.35
-"""Of floors, walls and furniture: paler than any object."""
+"""The limit for floors, walls and furniture, which are paler than any object."""
 DARKEST = {"floor": 0.45, "wall": 0.6, "furniture": 0.4, "object": 0.75}
 TILE_M = (0.6, 2.0)
 CUBE_SIDES = 6
 
 
 def texture(rng: np.random.Generator, darkest: float) -> np.ndarray:
-    """A pattern of a random kind, uint8 (SIZE, SIZE, 3), between `darkest` (0 to 1) and white."""
+    """Returns a random pattern, uint8 (SIZE, SIZE, 3), between `darkest` (0 to 1) and white."""
     kinds = list(_FIELDS)
     brightness = _FIELDS[kinds[int(rng.integers(len(kinds)))]](rng)
     shade = darkest + (1.0 - darkest) * np.clip(brightness, 0.0, 1.0)[..., None]
@@ -35,7 +35,7 @@ def texture(rng: np.random.Generator, darkest: float) -> np.ndarray:
 
 
 def grain(rng: np.random.Generator) -> np.ndarray:
-    """Clouds and grain: noise in several octaves, float (SIZE, SIZE)."""
+    """Returns clouds and grain: noise in several octaves, float (SIZE, SIZE)."""
     total, weights = np.zeros((SIZE, SIZE)), 0.0
     for octave in (4, 8, 16, SIZE):
         weight = float(rng.uniform(0.2, 1.0))
@@ -46,7 +46,7 @@ def grain(rng: np.random.Generator) -> np.ndarray:
 
 
 def stripes(rng: np.random.Generator) -> np.ndarray:
-    """Soft or hard stripes, upright or level, float (SIZE, SIZE)."""
+    """Returns soft or hard stripes, vertical or horizontal, float (SIZE, SIZE)."""
     wave = np.sin(2 * np.pi * (int(rng.integers(2, 9)) * np.arange(SIZE) / SIZE + rng.random()))
     line = 0.5 + 0.5 * np.clip(wave * rng.uniform(1.0, 6.0), -1.0, 1.0)
     field = np.tile(line, (SIZE, 1))
@@ -54,7 +54,7 @@ def stripes(rng: np.random.Generator) -> np.ndarray:
 
 
 def tiles(rng: np.random.Generator) -> np.ndarray:
-    """Tiles of slightly different brightness between dark joints, float (SIZE, SIZE)."""
+    """Returns tiles of slightly different brightness between dark joints, float (SIZE, SIZE)."""
     count = int(rng.choice([2, 4, 8]))
     side = SIZE // count
     field = np.kron(rng.uniform(0.6, 1.0, (count, count)), np.ones((side, side)))
@@ -63,14 +63,14 @@ def tiles(rng: np.random.Generator) -> np.ndarray:
 
 
 def planks(rng: np.random.Generator) -> np.ndarray:
-    """Boards along one side, each with its own brightness and some grain, float (SIZE, SIZE)."""
+    """Returns boards along one side, each with its own brightness and some grain, float (SIZE, SIZE)."""
     count = int(rng.choice([4, 8]))
     boards = np.repeat(rng.uniform(0.3, 1.0, count), SIZE // count)
     return 0.75 * boards[:, None] + 0.25 * grain(rng)
 
 
 def speckles(rng: np.random.Generator) -> np.ndarray:
-    """Dark flecks on white, float (SIZE, SIZE)."""
+    """Returns dark flecks on white, float (SIZE, SIZE)."""
     flecks = (rng.random((SIZE, SIZE)) < rng.uniform(0.02, 0.15)).astype(np.float32)
     return 1.0 - np.minimum(1.0, 2.0 * cv2.GaussianBlur(flecks, (0, 0), float(rng.uniform(0.5, 1.5))))
 
@@ -85,7 +85,7 @@ _FIELDS: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
 
 
 def dress(spec: mujoco.MjSpec, look: Look, height_m: float) -> None:
-    """Give a home, whose rooms are `height_m` high, its look; geoms tell by name what they are."""
+    """Apply a look to a home whose rooms are `height_m` high. The names of geoms tell what they are."""
     hang(spec, look.signs)
     if replace(look, signs=()) == PLAIN:
         return
@@ -110,7 +110,7 @@ def _surfaces(spec: mujoco.MjSpec) -> list[tuple[str, mujoco.MjsGeom]]:
 def _add_ceilings(
     spec: mujoco.MjSpec, rng: np.random.Generator, rooms: list[mujoco.MjsGeom], height_m: float
 ) -> None:
-    """Hang a plane that faces down over each room."""
+    """Add a plane that faces down over each room."""
     material = spec.add_material(name="ceiling", emission=float(rng.uniform(0.0, 0.7)))
     rgb = np.array(CEILING_RGB) * rng.uniform(0.7, 1.05)
     for index, room in enumerate(rooms):
@@ -143,7 +143,7 @@ def _hang_lamp(
 
 
 def _scale_lights(spec: mujoco.MjSpec, light: Rgb, share: float) -> None:
-    """Colour every light; what was there before the lamps keeps `share` of its brightness."""
+    """Tint every light. The lights from before the lamps keep `share` of their brightness."""
     headlight = spec.visual.headlight
     headlight.ambient = np.array(headlight.ambient) * light * share
     headlight.diffuse = np.array(headlight.diffuse) * light * share
@@ -155,7 +155,7 @@ def _scale_lights(spec: mujoco.MjSpec, light: Rgb, share: float) -> None:
 def _put_on_textures(
     spec: mujoco.MjSpec, rng: np.random.Generator, surfaces: list[tuple[str, mujoco.MjsGeom]]
 ) -> None:
-    """One texture for each floor, thing and piece of furniture; the walls share one."""
+    """Give each floor, thing and piece of furniture its own texture; the walls share one."""
     shared: dict[str, Rgb] = {}
     for part, geom in surfaces:
         owner = part if part == "wall" else "/".join(geom.name.split("/")[:2])
@@ -180,7 +180,7 @@ def _add_material(spec: mujoco.MjSpec, rng: np.random.Generator, name: str, part
 
 
 def _pale(rng: np.random.Generator) -> Rgb:
-    """A bright or dark colour of little saturation."""
+    """Returns a bright or dark colour of low saturation."""
     value, saturation, hue = rng.uniform(0.45, 1.0), rng.uniform(0.0, MOST_SATURATED), rng.random()
     red, green, blue = (
         float(value * (1.0 - saturation * (0.5 + 0.5 * math.cos(2 * math.pi * (hue + third / 3)))))

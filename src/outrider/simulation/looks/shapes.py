@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shapes of things, of boxes, cylinders and ellipsoids, in metres."""
+"""The shapes of things, built from boxes, cylinders and ellipsoids, in metres."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ELLIPSOID = mujoco.mjtGeom.mjGEOM_ELLIPSOID
 
 @dataclass(frozen=True)
 class Part:
-    """A solid: MuJoCo's half-sizes, and its middle from the thing's place on the floor.
+    """A solid: MuJoCo's half-sizes, and its middle relative to the thing's place on the floor.
 
     `shade` darkens the thing's colour.
     """
@@ -146,4 +146,4 @@ FURNITURE_PARTS: dict[str, list[Part]] = {
         Part(_BOX, (0.10, 0.375, 0.08), (0.65, 0, 0.44)),
     ],
 }
-"""Lengthwise along x, the front towards -y."""
+"""Lengthwise along x, with the front towards -y."""

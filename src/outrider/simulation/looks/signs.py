@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Signs with printed words on walls and furniture: their pictures, and their sheets in a MuJoCo home.
 
-What they say is meant for a model and not for a person: orders, control tokens of prompts, QR codes.
+Their texts try to command a model, not a person: orders, control tokens of prompts, QR codes.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ PAPERS = ((255, 255, 255), (246, 240, 222), (226, 228, 230))
 INKS = ((20, 20, 20), (24, 32, 96), (120, 20, 20))
 LINE_CHARACTERS, PIXELS_PER_M, MARGIN_PX = 16, 420, 14
 SIGN_GROUP = 1
-"""Of the sheets' geoms: the camera sees them, the scan's rays do not."""
+"""The group of the sheets' geoms: visible to the camera, but not to the scan's rays."""
 FONT, FONT_PX = cv2.FONT_HERSHEY_DUPLEX, 22
 
 
 @dataclass(frozen=True)
 class Sign:
-    """A sheet that faces `yaw`; its middle is at (x, y, z). Metres and radians. `is_code`: a QR code."""
+    """A sheet that faces `yaw`, with its middle at (x, y, z), in metres and radians. `is_code`: a QR code."""
 
     text: str
     x: float
@@ -57,7 +57,7 @@ class Sign:
 
 
 def sign_picture(sign: Sign) -> np.ndarray:
-    """The printed sheet, uint8 (height, width, 3) RGB."""
+    """Returns the printed sheet, uint8 (height, width, 3) RGB."""
     size = (round(sign.height * PIXELS_PER_M), round(sign.width * PIXELS_PER_M))
     sheet = np.full((*size, 3), PAPERS[sign.paper], np.uint8)
     if sign.is_code:
@@ -68,7 +68,7 @@ def sign_picture(sign: Sign) -> np.ndarray:
 
 
 def hang(spec: mujoco.MjSpec, signs: tuple[Sign, ...]) -> None:
-    """Add each sign to a home: a plane that is seen from its front alone, and that nothing runs into."""
+    """Add each sign to a home as a plane that is visible only from its front, and without collisions."""
     for index, sign in enumerate(signs):
         name = f"sign/{index}"
         picture = sign_picture(sign)
@@ -96,7 +96,7 @@ def hang(spec: mujoco.MjSpec, signs: tuple[Sign, ...]) -> None:
 
 
 def _facing(yaw: float) -> np.ndarray:
-    """The rotation of a plane whose front faces `yaw`: its x to the reader's right, its y up."""
+    """Returns the rotation of a plane whose front faces `yaw`: its x to the reader's right, its y up."""
     right, up = (-math.sin(yaw), math.cos(yaw), 0.0), (0.0, 0.0, 1.0)
     quat = np.zeros(4)
     mujoco.mju_mat2Quat(quat, np.stack([right, up, np.cross(right, up)], axis=1).ravel())
@@ -104,7 +104,7 @@ def _facing(yaw: float) -> np.ndarray:
 
 
 def lines_of(text: str) -> list[str]:
-    """The text in lines of about LINE_CHARACTERS; a word that is longer has a line of its own."""
+    """Returns the text in lines of at most LINE_CHARACTERS; a longer word has a line of its own."""
     lines: list[str] = []
     for word in text.split():
         if lines and len(lines[-1]) + 1 + len(word) <= LINE_CHARACTERS:
@@ -115,7 +115,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def _print_words(sheet: np.ndarray, sign: Sign) -> None:
-    """As large as the sheet takes."""
+    """Print the words as large as the sheet allows."""
     height, width = sheet.shape[0] - 2 * MARGIN_PX, sheet.shape[1] - 2 * MARGIN_PX
     lines = lines_of(sign.text)
     widest = max(cv2.getTextSize(line, FONT, 1.0, 2)[0][0] for line in lines)
@@ -127,7 +127,7 @@ def _print_words(sheet: np.ndarray, sign: Sign) -> None:
 
 
 def _print_code(sheet: np.ndarray, sign: Sign) -> None:
-    """In the sheet's middle, each module with whole pixels."""
+    """Print the code in the sheet's middle, each module with whole pixels."""
     code = cv2.QRCodeEncoder.create().encode(sign.text)
     factor = max(1, (min(sheet.shape[:2]) - MARGIN_PX) // code.shape[0])
     code = np.repeat(np.repeat(code, factor, 0), factor, 1)

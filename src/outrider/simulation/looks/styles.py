@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looks by name. A name and a seed give the same look each time; `plain` is the home as it is built."""
+"""Looks by name. A name and a seed always give the same look; `plain` is the home as it is built."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOOK_STREAM = 41
 
 @dataclass(frozen=True)
 class Lens:
-    """How the camera differs from the nominal one: `focal` is a ratio, `pitch_rad` is positive downwards."""
+    """How the camera differs from the nominal one. `focal` is a ratio, `pitch_rad` is positive downwards."""
 
     focal: float = 1.0
     raised_m: float = 0.0
@@ -30,10 +30,11 @@ class Lens:
 
 @dataclass(frozen=True)
 class Film:
-    """What becomes of a picture, in this order. Intensities run from 0 to 1.
+    """The processing of a picture, in this order. Intensities run from 0 to 1.
 
-    Blur (standard deviation in pixels of the models' image), gain by `exposure` and per channel by `balance`,
-    power `gamma`, scaling by `contrast` above the level `black`, noise (standard deviation), JPEG.
+    Blur (standard deviation in pixels of the models' image), gain by `exposure` and per channel by
+    `balance`, power `gamma`, scaling by `contrast` above the level `black`, noise (standard deviation),
+    JPEG.
     """
 
     blur_px: float = 0.0
@@ -48,7 +49,7 @@ class Film:
 
 @dataclass(frozen=True)
 class Look:
-    """A home's look. `seed` draws the textures and where the lamps hang; `light` scales every light.
+    """A home's look. `seed` determines textures and the lamps' places; `light` scales every light.
 
     `signs` hang on its walls and furniture.
     """
@@ -67,7 +68,7 @@ PLAIN = Look()
 
 
 def draw_look(name: str, seed: int) -> Look:
-    """The look of a name for a home. Raises ConfigError for an unknown name."""
+    """Returns the look of a name for a home. Raises ConfigError for an unknown name."""
     (known,) = checked_looks([name])
     if known == "plain":
         return PLAIN
@@ -76,7 +77,7 @@ def draw_look(name: str, seed: int) -> Look:
 
 
 def checked_looks(names: Sequence[str]) -> tuple[str, ...]:
-    """The names again. Raises ConfigError for an unknown one, or where there is none."""
+    """Returns the names. Raises ConfigError if one is unknown, or there is none."""
     wrong = [name for name in names if name not in LOOKS]
     if wrong or not names:
         raise ConfigError(f"look '{''.join(wrong[:1])}' is unknown; use {', '.join(LOOKS)}")
@@ -127,7 +128,7 @@ def _noisy(rng: np.random.Generator) -> Look:
 
 
 def _all(rng: np.random.Generator) -> Look:
-    """Everything varies at once and independently."""
+    """Returns a look in which everything varies independently."""
     film = Film(
         blur_px=float(rng.uniform(0.2, 0.8)) * (rng.random() < 0.3),
         exposure=_near_one(rng, 2.0),
@@ -153,7 +154,7 @@ def _tint(rng: np.random.Generator, spread: float) -> Rgb:
 
 
 def _near_one(rng: np.random.Generator, most: float) -> float:
-    """A factor between 1 / `most` and `most`, as often below one as above."""
+    """Returns a factor between 1 / `most` and `most`, below one as often as above."""
     return float(most ** rng.uniform(-1.0, 1.0))
 
 
@@ -169,7 +170,7 @@ LOOKS = ("plain", *_STYLES)
 
 
 def develop(picture: np.ndarray, film: Film, rng: np.random.Generator) -> np.ndarray:
-    """The picture, uint8 (height, width, 3) RGB, after everything of `film` but its JPEG."""
+    """Returns the picture, uint8 (height, width, 3) RGB, after all steps of `film` but the JPEG."""
     if film == PLAIN.film:
         return picture
     blurred = cv2.GaussianBlur(picture, (0, 0), film.blur_px) if film.blur_px > 0.0 else picture
