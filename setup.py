@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metadata is in setup.cfg; here only what must be listed by looking: the files ROS 2 expects in share/."""
+"""Lists the files that ROS 2 expects in share/; the metadata of the package is in setup.cfg."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ SHARE = "share/outrider"
 
 
 def shared_files(folder: str) -> list[tuple[str, list[str]]]:
-    """Every file under `folder`, grouped by the folder of share/outrider it goes to."""
+    """Returns the files under `folder`, grouped by their folder in share/outrider."""
     files = sorted(path for path in Path(folder).rglob("*") if path.is_file())
     folders = sorted({path.parent for path in files})
     return [
@@ -18,7 +18,7 @@ def shared_files(folder: str) -> list[tuple[str, list[str]]]:
 
 
 setup(
-    # Here, not in setup.cfg: colcon cannot read the object that setuptools makes of it there.
+    # Not in setup.cfg: colcon cannot read the object that setuptools makes of it there.
     python_requires=">=3.10",
     data_files=[
         ("share/ament_index/resource_index/packages", ["resource/outrider"]),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Add a source of drafts of your own. It may be wrong: the target writes the same text with any drafter.
+"""Add your own drafter. It may be wrong: the target's text is the same with any drafter.
 
 python examples/add_a_drafter.py
 """
@@ -10,7 +10,7 @@ import outrider
 
 
 class TextBefore:
-    """Proposes the tokens that the text before this one had at the same place."""
+    """Proposes the tokens that the previous text had at the same position."""
 
     source = "text_before"
 
@@ -34,7 +34,7 @@ class TextBefore:
 
 
 def main() -> list[outrider.Decoded]:
-    """Decode one prompt twice with this drafter alone: the second text costs fewer passes."""
+    """Decodes one prompt twice with this drafter alone. The second text takes fewer forward passes."""
     outrider.register_drafter(TextBefore.source, TextBefore)
     target = outrider.load_pair().target
     config = outrider.DecodingConfig(strategy="sd", drafters=(TextBefore.source,))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decode one prompt with two models in this process: the draft proposes tokens, the target decides.
+"""Decode one prompt with two models in this process: the draft proposes tokens, the target verifies them.
 
 python examples/decode_one_prompt.py "find the red chair"
 """
@@ -10,7 +10,7 @@ import outrider
 
 
 def main(instruction: str = "find the silver bottle") -> outrider.Decoded:
-    """Print the text as it is verified, then how it came about."""
+    """Prints the text as it is verified, then its decoding statistics."""
     pair = outrider.load_pair()  # or load_pair(Path("my/models")), with target/, draft/ and tokenizer/
     config = outrider.DecodingConfig(strategy="outrider", num_draft_tokens=4)
     decoder = outrider.local_decoder(pair.target, pair.draft, config)
@@ -25,7 +25,7 @@ def main(instruction: str = "find the silver bottle") -> outrider.Decoded:
 
 
 def example_prompt(instruction: str) -> outrider.Prompt:
-    """The prompt of a goal's first step, with a simulated picture; any JPEG of your own will do."""
+    """Returns the prompt of a goal's first step, with a simulated image. Any JPEG of your own will do."""
     home = outrider.generate_home(seed=3)
     simulator = outrider.open_simulator(home, seed=3, odometry_noise=0.0, legs=False)
     text = outrider.render_prompt(outrider.PromptContext(instruction))
@@ -33,7 +33,7 @@ def example_prompt(instruction: str) -> outrider.Prompt:
 
 
 def show(verified: outrider.Verified) -> None:
-    """Called with every batch of tokens that has become final."""
+    """Prints newly verified text. The decoder calls this for each batch of tokens that becomes final."""
     print(f"{verified.elapsed_s * 1000:6.0f} ms  {verified.text!r}")
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drive a simulated robot to what it is told to find: camera, pair, motion, and again, in this process.
+"""Drive a simulated robot to the object that an instruction names, all in this process.
+
+Each step takes a camera image, decodes an action from it and carries out the motion.
 
 python examples/drive_a_goal.py "go to the blue chair" 7
 """
@@ -10,7 +12,7 @@ import outrider
 
 
 def main(instruction: str = "find the silver bottle", seed: int | str = 4) -> outrider.EpisodeResult:
-    """Print every action, then where the robot stands."""
+    """Prints every action, then whether the object was found and the final distance to it."""
     home = outrider.generate_home(int(seed), outrider.target_of(instruction), placement="in_view")
     pair = outrider.load_pair()
     decoder = outrider.local_decoder(pair.target, pair.draft, outrider.DecodingConfig())

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cloud: ros2 launch outrider cloud.launch.py endpoint:=tcp://0.0.0.0:5757 key_file:=verifier.key"""
+"""Starts the cloud's graph: the verifier.
+
+ros2 launch outrider cloud.launch.py endpoint:=tcp://0.0.0.0:5757 key_file:=verifier.key
+"""
 
 from launch import LaunchDescription
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Around Gazebo: ros2 launch outrider gazebo.launch.py instruction:="find the red chair" gui:=false"""
+"""Starts Gazebo and the graph around it.
+
+ros2 launch outrider gazebo.launch.py instruction:="find the red chair" gui:=false
+"""
 
 from launch import LaunchDescription
 

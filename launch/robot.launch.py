@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The robot's side: ros2 launch outrider robot.launch.py endpoint:=tcp://cloud:5757 key_file:=robot.key"""
+"""Starts the robot's graph.
+
+ros2 launch outrider robot.launch.py endpoint:=tcp://cloud:5757 key_file:=robot.key
+"""
 
 from launch import LaunchDescription
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole graph in simulation: ros2 launch outrider sim.launch.py instruction:="find the red chair"."""
+"""Starts the whole graph in simulation.
+
+ros2 launch outrider sim.launch.py instruction:="find the red chair"
+"""
 
 from launch import LaunchDescription
 

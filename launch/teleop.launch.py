@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The robot's side with the web console: ros2 launch outrider teleop.launch.py endpoint:=tcp://cloud:5757"""
+"""Starts the robot's graph, with the web console instead of the mission node.
+
+ros2 launch outrider teleop.launch.py endpoint:=tcp://cloud:5757
+"""
 
 from launch import LaunchDescription
 
