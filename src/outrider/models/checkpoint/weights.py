@@ -283,7 +283,7 @@ def _fuse_layer(part: PartOf, form: LayerForm, precision: Precision, packer: Pac
 def _qkv_bias(projections: list[Any], qkv: Matrix, architecture: Architecture) -> Tensor:
     """Zeros where the projections add their own, or have none. Raises ModelError where they lack theirs."""
     if isinstance(qkv, ForeignMatrix) or not architecture.has_qkv_bias:
-        return torch.zeros(qkv.shape[1])
+        return torch.zeros(qkv.shape[1], dtype=torch.float32)
     if any(one.bias is None for one in projections):
         raise ModelError(
             f"a q, k or v projection has no bias, which {architecture.family} has: choose another checkpoint"
