@@ -28,7 +28,7 @@ from outrider.console.protocols.connections import HttpProtocol, WebSocketProtoc
 from outrider.console.robot import RobotPort
 from outrider.core.errors import ConfigError
 from outrider.core.files.certificate import certificate_hint
-from outrider.core.files.given_file import read_file
+from outrider.core.files.given_file import expanded, read_file
 from outrider.core.hearing import AsrEngine, TtsEngine
 from outrider.core.sensors.camera import CameraModel
 from outrider.core.values import Pose2D, RangeScan
@@ -77,7 +77,7 @@ class ConsoleSettings:
     @property
     def token_path(self) -> Path:
         """Returns the file of the login token."""
-        return (Path(self.token_file) if self.token_file else DEFAULT_TOKEN_FILE).expanduser()
+        return expanded(self.token_file or DEFAULT_TOKEN_FILE)
 
     def url_at(self, port: int) -> str:
         """Returns the address of what is served at a port, for who opens it from this machine or another."""

@@ -15,10 +15,10 @@ import re
 import time
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any
 
 from outrider.core.errors import MemoryStoreError, StoreInputError
+from outrider.core.files.given_file import expanded
 from outrider.core.files.private_files import make_private_folder
 from outrider.core.ports import Embedder
 from outrider.core.values import Recalled, Record, RecordKind, Visibility
@@ -190,7 +190,7 @@ def _client(where: str) -> Any:
     name = where.removeprefix(LOCAL)
     if name == ":memory:":
         return make(location=name)
-    folder = Path(name).expanduser()
+    folder = expanded(name)
     make_private_folder(folder)
     return make(path=str(folder))
 

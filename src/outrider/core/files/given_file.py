@@ -9,6 +9,8 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
+from outrider.core.errors import ConfigError
+
 _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a pipe",
@@ -16,6 +18,16 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
+
+
+def expanded(path: str | Path) -> Path:
+    """The path with the home folder that a `~` stands for. Raises ConfigError where there is none."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise ConfigError(
+            f"{path} is in a home folder that is not known: set HOME, or give another path"
+        ) from None
 
 
 def check_file(path: Path) -> None:

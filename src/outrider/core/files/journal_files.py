@@ -15,7 +15,7 @@ from typing import TypeVar
 import msgspec
 
 from outrider.core.errors import ConfigError
-from outrider.core.files.given_file import read_file
+from outrider.core.files.given_file import expanded, read_file
 from outrider.core.files.private_files import home_folder
 from outrider.core.files.writing import replace_file
 
@@ -56,7 +56,7 @@ _Signed = TypeVar("_Signed", Entry, Head)
 def journal_at(path: str = "") -> Path:
     """The journal's file: as given, else `$OUTRIDER_JOURNAL`, else one in the home folder."""
     given = path or os.environ.get(JOURNAL_VARIABLE)
-    return Path(given).expanduser() if given else home_folder() / f"robot{JOURNAL_SUFFIX}"
+    return expanded(given) if given else home_folder() / f"robot{JOURNAL_SUFFIX}"
 
 
 def key_of(journal: Path) -> Path:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from outrider.core.errors import ConfigError
-from outrider.core.files.given_file import open_file
+from outrider.core.files.given_file import expanded, open_file
 
 log = logging.getLogger(__name__)
 
@@ -28,8 +28,8 @@ HOME_FOLDER = Path("~/.outrider")
 
 
 def home_folder() -> Path:
-    """Where Outrider keeps what nobody gave a place for."""
-    return HOME_FOLDER.expanduser()
+    """Where Outrider keeps what nobody gave a place for. Raises ConfigError where the user has no home."""
+    return expanded(HOME_FOLDER)
 
 
 def open_private(path: Path, mode: str) -> IO[Any]:
@@ -158,7 +158,7 @@ def _open_descriptor(path: str, flags: int) -> int:
 
 
 def _is_own(folder: Path) -> bool:
-    with contextlib.suppress(RuntimeError, PermissionError):  # there is no home, or one of another user
+    with contextlib.suppress(ConfigError, PermissionError):  # there is no home, or one of another user
         own = home_folder()
         return own.is_dir() and own.samefile(folder)
     return False

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from outrider.core.errors import ConfigError
+from outrider.core.files.given_file import expanded
 from outrider.core.files.private_files import cannot_write, keep_private, make_missing, open_private
 
 ANIMATION_SUFFIX = ".webp"
@@ -223,15 +224,14 @@ def check_not_read(output: Path | None, inputs: Iterable[object]) -> None:
     """Raises ConfigError where a file that is to be written is one of the inputs: it would be lost."""
     if output is None or not output.is_file():
         return
-    files = [Path(one).expanduser() for one in inputs if isinstance(one, (str, Path)) and str(one)]
-    if any(one.samefile(output) for one in files if _is_file(one)):
+    if any(_is_same(output, one) for one in inputs if isinstance(one, (str, Path)) and str(one)):
         raise ConfigError(f"{output} is what is read here: choose another file to write")
 
 
-def _is_file(path: Path) -> bool:
+def _is_same(output: Path, given: str | Path) -> bool:
     try:
-        return path.is_file()
-    except (OSError, ValueError):  # no name of a file, such as a long sentence
+        return expanded(given).samefile(output)
+    except (OSError, ValueError, ConfigError):  # no name of a file, such as a long sentence
         return False
 
 

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 from outrider.core.errors import ModelError
+from outrider.core.files.given_file import expanded
 from outrider.core.files.terminal import tracked
 from outrider.core.model_options import Precision
 from outrider.models.backbone.text_stack import TextStack
@@ -71,7 +72,7 @@ class GraphRequest:
 def cache_root() -> Path:
     """$OUTRIDER_CACHE, else a folder in the user's cache."""
     given = os.environ.get("OUTRIDER_CACHE")
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    base = os.environ.get("XDG_CACHE_HOME") or expanded("~/.cache")
     return Path(given) if given else Path(base) / "outrider"
 
 

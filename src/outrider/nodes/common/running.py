@@ -32,8 +32,8 @@ SPIN_TIMEOUT_S = 0.1
 LEAVE_S = 5.0
 # What rcl says of an entity, such as an action server, that is destroyed between two looks at it.
 GONE = "pointer is invalid"
-# What rcl says where the folder of the log files cannot be made.
-NO_LOG = "Failed to create log directory"
+# What rcl says where the folder of the log files cannot be made, and where there is no home for one.
+NO_LOG = ("Failed to create log directory", "Failed to get logging directory")
 SHUTDOWN_POLL_S = 0.005
 
 # A thread that drafts must not keep the sign of life waiting: every call into DDS gives the interpreter
@@ -61,7 +61,7 @@ def init_ros(args: list[str] | None = None) -> None:
     try:
         rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
     except RuntimeError as error:
-        no_log = NO_LOG in str(error)
+        no_log = any(said in str(error) for said in NO_LOG)
         mend = "set ROS_LOG_DIR to a folder" if no_log else "correct what follows --ros-args"
         raise ConfigError(f"{error}: {mend}") from error
     finally:

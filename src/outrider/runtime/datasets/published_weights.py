@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from outrider.core.errors import ConfigError, ModelError
+from outrider.core.files.given_file import expanded
 from outrider.runtime.common.paths import benchmark_file
 
 WEIGHTS_FILE = "weights.yaml"
@@ -64,7 +65,7 @@ def published_models() -> dict[str, PublishedModel]:
 def weights_folder() -> Path:
     """$OUTRIDER_WEIGHTS, else a folder in the user's cache: never in the repository."""
     given = os.environ.get(WEIGHTS_VARIABLE)
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    base = os.environ.get("XDG_CACHE_HOME") or expanded("~/.cache")
     return Path(given) if given else Path(base) / "outrider" / "weights"
 
 

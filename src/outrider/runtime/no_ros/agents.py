@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from outrider.console.access import DEFAULT_TOKEN_FILE, is_loopback, load_token, read_token
@@ -19,6 +18,7 @@ from outrider.console.notes import Note
 from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.core.errors import ConfigError
 from outrider.core.files.certificate import certificate_hint
+from outrider.core.files.given_file import expanded
 from outrider.core.files.journal import Journal
 from outrider.core.files.journal_files import journal_at
 from outrider.core.files.notary import Notary
@@ -112,7 +112,7 @@ def _console(
 
 
 def _settings(options: AgentOptions, url: str, vocabulary: Vocabulary | None) -> AgentSettings:
-    token = read_token(Path(options.token_file).expanduser()) if options.token_file else ""
+    token = read_token(expanded(options.token_file)) if options.token_file else ""
     return AgentSettings(
         ConsoleAddress(url, token),
         Envelope(vocabulary, options.private),

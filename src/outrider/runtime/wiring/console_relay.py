@@ -13,6 +13,7 @@ from outrider.console.relay.app import serve_relay
 from outrider.console.relay.robot_end import RobotEnd
 from outrider.console.server import ConsoleSettings
 from outrider.core.errors import ConfigError
+from outrider.core.files.given_file import expanded
 from outrider.core.files.private_files import HOME_FOLDER
 from outrider.runtime.common.ending_signals import stopping_on_signals
 from outrider.wire.endpoint import check_endpoint
@@ -33,7 +34,7 @@ def robot_end(endpoint: str, key_file: str) -> RobotEnd | None:
     check_endpoint(endpoint)
     if not key_file:
         raise ConfigError(f"the relay {endpoint} needs this robot's key file: give relay_key_file")
-    keys = load_client_keys(Path(key_file).expanduser())
+    keys = load_client_keys(expanded(key_file))
     return RobotEnd(lambda: RobotTunnel(endpoint, keys))
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from outrider.core.errors import StoreInputError
+from outrider.core.files.given_file import expanded
 from outrider.core.files.private_files import home_folder
 from outrider.core.ports import Corpus
 from outrider.memory.corpus import EmbeddedCorpus, read_folder
@@ -31,14 +32,14 @@ def open_corpus(where: str = "") -> Corpus:
     where = where or default_corpus()
     if is_fleet(where):
         return FleetCorpus(where, MiniLmEmbedder())
-    return EmbeddedCorpus(Path(where).expanduser(), MiniLmEmbedder())
+    return EmbeddedCorpus(expanded(where), MiniLmEmbedder())
 
 
 @contextlib.contextmanager
 def opened_corpus(where: str = "", may_make: bool = False) -> Iterator[Corpus]:
     """`open_corpus`, closed in the end. Raises StoreInputError for a file or folder that is missing."""
     is_here = where and (where.startswith(LOCAL) or not is_fleet(where))
-    if is_here and not (may_make or Path(where.removeprefix(LOCAL)).expanduser().exists()):
+    if is_here and not (may_make or expanded(where.removeprefix(LOCAL)).exists()):
         raise StoreInputError(f"there is no corpus {where}: `outrider corpus fill` makes one")
     corpus = open_corpus(where)
     try:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from outrider.core.errors import ConfigError, StoreInputError
+from outrider.core.files.given_file import expanded
 from outrider.core.files.private_files import home_folder, open_private, tighten
 from outrider.core.files.terminal import make_console, print_rows
 from outrider.core.files.writing import writing_to
@@ -51,7 +52,7 @@ def open_memory(
     """
     path = Path(store) if str(store) else default_store()
     key = Path(key_file) if str(key_file) else None
-    return MemoryStore(path.expanduser(), _embedder(), limits=limits, key_file=key)
+    return MemoryStore(expanded(path), _embedder(), limits=limits, key_file=key)
 
 
 @lru_cache(maxsize=1)
@@ -73,7 +74,7 @@ def temporary_memory() -> Iterator[MemoryStore]:
 def open_known_memory(store: str = "", key_file: str = "") -> MemoryStore:
     """As `open_memory` for what adds nothing. Raises StoreInputError where a given file is missing."""
     for file in filter(None, (store, key_file)):
-        if not Path(file).expanduser().exists():
+        if not expanded(file).exists():
             raise StoreInputError(f"there is no {file}: `outrider memory add` makes a store and its key")
     return open_memory(store, key_file)
 
@@ -196,7 +197,7 @@ def export_memory(memory: MemoryStore, file: Path | None = None, key_file: str =
 
 
 def _given(file: str) -> list[Path]:
-    return [Path(file).expanduser()] if file else []
+    return [expanded(file)] if file else []
 
 
 def _write_lines(memory: MemoryStore, lines: IO[str]) -> None:
