@@ -60,18 +60,27 @@ def try_lock(descriptor: int) -> bool:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """The file anew and whole, or as it was, on a full disk too or after a kill; private. Raises ConfigError.
+    """The file anew, as `replacing` has it. Raises ConfigError."""
+    with replacing(path) as file:
+        file.write(content)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """The file anew and whole, or as it was, after an error, on a full disk or after a kill; private.
 
     What no file can take the place of is written in place: a device, or a file whose folder is read-only.
+    Raises ConfigError.
     """
     in_place = path.is_symlink() or (path.exists() and not (path.is_file() and _is_writable(path.parent)))
     if in_place:
         with writing_to(path), open_private(path, "wb") as file:
-            file.write(content)
+            yield file
         return
     keep_private(path)
     with writing_to(path), unfinished(path) as partial:
-        _fill(partial, content)
+        with _filled(partial) as file:
+            yield file
         partial.replace(path)
 
 
@@ -81,7 +90,8 @@ def write_new(path: Path, content: bytes) -> None:
     Raises OSError, FileExistsError where it is there, and ConfigError as `open_private` does.
     """
     with unfinished(path) as partial:
-        _fill(partial, content)
+        with _filled(partial) as file:
+            file.write(content)
         try:
             os.link(partial, path)
         except FileExistsError:
@@ -106,9 +116,10 @@ def append_whole(file: IO[bytes], content: bytes) -> None:
         raise
 
 
-def _fill(partial: Path, content: bytes) -> None:
+@contextlib.contextmanager
+def _filled(partial: Path) -> Iterator[IO[bytes]]:
     with open_private(partial, "wb") as file:
-        file.write(content)
+        yield file
         file.flush()
         os.fsync(file.fileno())
 
