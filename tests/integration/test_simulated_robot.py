@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any
+from contextlib import closing
+from typing import Any, cast
 
 import pytest
 from support.consoles import Page, wait_until
@@ -13,7 +14,7 @@ from outrider.console.robot import GoalEnd
 from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.runtime.common.paths import models_folder
 from outrider.runtime.mission.words import vocabulary_of
-from outrider.runtime.no_ros.simulated_robot import E_STOPPED, STOPPED, SimulatedRobot
+from outrider.runtime.no_ros.simulated_robot import E_STOPPED, ENDED, STOPPED, SimulatedRobot
 from outrider.runtime.node_graph.simulation_specs import SIMULATION
 
 WAIT_S = 120.0
@@ -130,3 +131,35 @@ def test_what_it_is_told_it_remembers_until_it_ends(robot: SimulatedRobot) -> No
     robot.send_goal("what do you know about my keys?", ends.append)
     wait_until(lambda: len(ends) == 2, "the answer", WAIT_S)
     assert ends[1].success and "by the door" in ends[1].message
+
+
+class BrokenConsole:
+    """Shows the robot until it moves, or stands; then everything that is shown ends in an error."""
+
+    def __init__(self, moving: bool) -> None:
+        self._breaks_at = moving
+
+    def update(self, **state: Any) -> None:
+        if state.get("moving") is self._breaks_at:
+            raise RuntimeError("broken")
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_: None
+
+
+@pytest.mark.parametrize("moving", [True, False], ids=["under way", "while it waits"])
+def test_every_goal_fails_and_none_waits_for_ever_after_an_error_of_ours(moving: bool) -> None:
+    folder, ends = models_folder(), list[GoalEnd]()
+    world = SIMULATION.checked({"holds": "silver bottle", "seed": 1})
+    with closing(SimulatedRobot(world, folder, vocabulary_of(str(folder / "draft")))) as robot:
+        robot.show_on(cast(ConsoleServer, BrokenConsole(moving)))
+        robot.send_goal("turn left", ends.append)
+        robot.send_goal("turn right", ends.append)
+        wait_until(lambda: len(ends) == 2, "both end", WAIT_S)
+    assert ends == [GoalEnd(False, ENDED)] * 2
+
+
+def test_an_error_of_any_kind_at_the_start_is_told() -> None:
+    world = {**SIMULATION.checked({"holds": "silver bottle"}), "seed": "none"}
+    with pytest.raises(ValueError, match="seed"):
+        SimulatedRobot(world, models_folder(), None)

@@ -123,7 +123,7 @@ def _was_interrupted() -> bool:
 def main() -> None:
     """Run the command line. Expected failures are one red line, and no trace."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    os.environ.setdefault("MUJOCO_GL", "egl")
+    os.environ["MUJOCO_GL"] = os.environ.get("MUJOCO_GL") or "egl"
     try:
         app()
     except OutriderError as error:

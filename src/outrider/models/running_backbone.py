@@ -72,7 +72,7 @@ class RunningBackbone:
             (prompt, self._model.tokenizer.encode(answer)) for prompt, answer in self._queries(examples)
         ]
         num_tokens, width = sum(len(answer) for _, answer in queries), self._model.text.embeddings.shape[1]
-        states, end = torch.empty(len(layers) + 1, num_tokens, width), 0
+        states, end = torch.empty(len(layers) + 1, num_tokens, width, dtype=torch.float32), 0
         for prompt, answer in queries:
             self._session.prefill(prompt)
             begin, end = end, end + len(answer)

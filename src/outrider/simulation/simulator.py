@@ -14,6 +14,7 @@ import numpy as np
 from outrider.core.errors import SimulationError
 from outrider.core.sensors.camera import MODEL_IMAGE_HEIGHT, MODEL_IMAGE_WIDTH, SIM_CAMERA
 from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity, wrap_angle
+from outrider.simulation import drawing_remedy
 from outrider.simulation.homes.home import Home
 from outrider.simulation.looks.styles import PLAIN, Look, develop
 from outrider.simulation.mjcf import TIMESTEP_S, build_model
@@ -207,8 +208,8 @@ def open_renderer(
         return mujoco.Renderer(model, height, width, max_geom)
     except Exception as error:  # errors of OpenGL's libraries have no base class of their own
         raise SimulationError(
-            f"no picture can be drawn without a screen ({error}): run `sudo apt-get install -y libegl1 "
-            "libgl1 libgl1-mesa-dri`, and `outrider doctor` to see whether that was it"
+            f"no picture can be drawn without a screen ({error}): {drawing_remedy()}, and `outrider doctor` "
+            "to see whether that was it"
         ) from error
 
 

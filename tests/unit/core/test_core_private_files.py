@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from outrider.core.errors import ConfigError
+from outrider.core.files.given_file import in_home
 from outrider.core.files.private_files import (
+    home_folder,
     keep_private,
     make_private_folder,
     open_private,
@@ -214,3 +216,36 @@ def test_who_keeps_a_folder_locked_delays_others_only_so_long(tmp_path: Path) ->
     begun_s = time.monotonic()
     with alone_in(tmp_path), alone_in(tmp_path, wait_s=0.05), alone_in(tmp_path / "missing"):
         assert time.monotonic() - begun_s >= 0.05
+
+
+def test_a_home_that_is_not_known_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert home_folder() == tmp_path / ".outrider" and in_home("~/a") == tmp_path / "a"
+    with pytest.raises(ConfigError, match=r"~no user of this name/m\.db .* set HOME"):
+        in_home("~no user of this name/m.db")
+
+
+NO_HOME = """
+import os, sys
+os.setuid(4_000_000)
+os.environ.pop("HOME")
+os.environ.pop("XDG_CACHE_HOME", "")
+for folder in (home_folder, cache_root, weights_folder):
+    try:
+        print(folder())
+    except ConfigError as error:
+        print("told", error)
+"""
+
+
+@as_root
+def test_a_user_without_a_home_is_told_to_give_one() -> None:
+    imports = (
+        "from outrider.core.errors import ConfigError\n"
+        "from outrider.core.files.private_files import home_folder\n"
+        "from outrider.models.onnx.store import cache_root\n"
+        "from outrider.runtime.datasets.published_weights import weights_folder\n"
+    )
+    done = subprocess.run([sys.executable, "-c", imports + NO_HOME], capture_output=True, text=True)
+    told = done.stdout.splitlines()
+    assert len(told) == 3 and all(one.startswith("told ~/") and "set HOME" in one for one in told), done

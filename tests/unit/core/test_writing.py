@@ -122,7 +122,7 @@ def test_what_is_read_is_not_written_over(tmp_path: Path) -> None:
     link.symlink_to(run)
     for read in (run, str(run), link):
         with pytest.raises(ConfigError, match="choose another file"):
-            check_not_read(run, ["find the red ball " * 50, "nul\0", None, 3, read])
+            check_not_read(run, ["find the red ball " * 50, "~no one, stop", "nul\0", None, 3, read])
     check_not_read(run, [tmp_path, tmp_path / "other", ""])
     check_not_read(tmp_path / "new.json", [run])
     check_not_read(None, [run])

@@ -354,6 +354,20 @@ def test_whatever_stands_in_a_row_is_damage_at_most(tmp_path: Path, change: str)
     assert not told or any("damaged" in words for words in told)
 
 
+@pytest.mark.parametrize("data", ["x'00'", "'text'", "zeroblob(3)"])
+def test_a_store_with_a_damaged_index_closes(tmp_path: Path, data: str) -> None:
+    """sqlite-vec leaves a statement open then, and SQLite refuses to close."""
+    path, here = tmp_path / "m.db", Place(1.0, 2.0, "a home of a name that is longer than twelve letters")
+    with open_store(path) as store:
+        store.see("red ball", here)
+    with contextlib.closing(apsw.Connection(str(path))) as connection:
+        connection.execute(f"UPDATE codes_metadatachunks05 SET data = {data}")
+    with open_store(path) as store:
+        for look in (lambda: store.see("green lamp", here), lambda: store.forget([1])):
+            with contextlib.suppress(MemoryStoreError):
+                look()
+
+
 def test_what_a_caller_gives_wrongly_is_no_damage(tmp_path: Path) -> None:
     """Whoever reads that a store is damaged moves it away, with all that is in it."""
     with open_store(tmp_path / "m.db") as store:

@@ -14,10 +14,11 @@ import msgspec
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from support.tiny_models import SENTENCES, build_tiny_model, random_prompt
+from support.tiny_models import SENTENCES, add_exits, build_tiny_model, random_prompt
 
 from outrider.core.errors import ConfigError, ModelError
 from outrider.core.language.grammar import Vocabulary
+from outrider.core.model_options import PRECISIONS, Precision
 from outrider.core.pairs import check_pair, checksum, checksum_text, is_named
 from outrider.models import QwenModel, load_model, load_tokenizer, read_card
 from outrider.models.checkpoint.files import weights_mark
@@ -142,6 +143,23 @@ def test_a_damaged_folder_names_its_file(
     damage(folder / file)
     with pytest.raises(ModelError, match=message):
         load_model(folder)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_a_model_is_the_same_beside_the_loading_of_another(folder: Path, precision: Precision) -> None:
+    """transformers exchanges the default type of all threads meanwhile."""
+    add_exits(folder, (1,), torch.arange(9))
+    prompt, rows = random_prompt(1), list[torch.Tensor]()
+    for default in (torch.float32, torch.bfloat16):
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(default)
+        try:
+            model = load_model(folder, precision=precision)
+            rows.append(model.open_session().prefill(prompt))
+        finally:
+            torch.set_default_dtype(before)
+        assert model.exits is not None
+    assert torch.equal(*rows)
 
 
 def test_several_threads_may_load_at_once(folder: Path) -> None:

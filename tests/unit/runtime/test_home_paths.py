@@ -49,7 +49,7 @@ def test_a_parameter_that_names_a_file_may_begin_with_the_home_folder(
     assert parameter.checked("~/a b/file", node) == str(home / "a b" / "file")
     for other in ("file", "/a/~/file", parameter.default):
         assert parameter.checked(other, node) == other
-    with pytest.raises(ConfigError, match=f"{NOBODY}.*no such home folder"):
+    with pytest.raises(ConfigError, match=f"{NOBODY}.*home folder that is not known"):
         parameter.checked(f"{NOBODY}/file", node)
 
 

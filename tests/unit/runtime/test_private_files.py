@@ -162,6 +162,20 @@ def test_an_exported_memory_is_private(tmp_path: Path, umask: None) -> None:
     assert json.loads((tmp_path / "memories.jsonl").read_text())["text"] == "the keys are under the mat"
 
 
+def test_an_export_that_fails_leaves_the_one_before(tmp_path: Path, umask: None) -> None:
+    exported = tmp_path / "memories.jsonl"
+    with MemoryStore(tmp_path / "memory.db", WordEmbedder()) as store:
+        store.add("the keys are under the mat")
+        export_memory(store, exported)
+        before = exported.read_text()
+        damaged = store.add("the window is open").id
+        store._connection.execute("UPDATE records SET created_s = x'00' WHERE id = ?", (damaged,))
+        with pytest.raises(MemoryStoreError, match="is damaged"):
+            export_memory(store, exported)
+    assert exported.read_text() == before
+    assert {path.name for path in tmp_path.iterdir()} == {"memory.db", "memories.jsonl"}
+
+
 @pytest.mark.lengthy
 def test_an_export_by_the_shell_is_closed_before_it_is_written(tmp_path: Path, umask: None) -> None:
     store = tmp_path / "memory.db"

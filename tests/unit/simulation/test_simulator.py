@@ -112,9 +112,37 @@ robot.close()
 @pytest.mark.parametrize("system", ["without the library", "without a driver"])
 def test_a_system_that_cannot_draw_without_a_screen_is_said_with_what_to_install(system):
     environment = {**os.environ, "__EGL_VENDOR_LIBRARY_FILENAMES": "/nowhere/driver.json"}
-    environment.pop("MUJOCO_GL", None)
+    for name in ("MUJOCO_GL", "MUJOCO_EGL_DEVICE_ID", "PYOPENGL_PLATFORM"):
+        environment.pop(name, None)
     command = [sys.executable, "-c", DRAW, system]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
     told = done.stdout.splitlines()
     assert len(told) == 2 and all("apt-get install -y libegl1" in one for one in told), told
+
+
+DRAW_ONCE = """
+import outrider
+try:
+    robot = outrider.open_simulator(outrider.generate_home(seed=7), 7, odometry_noise=0.0, legs=False)
+    print(len(robot.frame_jpeg()) > 0)
+except outrider.OutriderError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("MUJOCO_GL", "nonsense", "run `unset MUJOCO_GL`"),
+        ("MUJOCO_GL", "glfw", "run `unset MUJOCO_GL`"),
+        ("MUJOCO_GL", "", "True"),
+        ("MUJOCO_EGL_DEVICE_ID", "no", "run `unset MUJOCO_EGL_DEVICE_ID`"),
+        ("PYOPENGL_PLATFORM", "x11", "run `unset PYOPENGL_PLATFORM`"),
+    ],
+)
+def test_a_setting_with_which_nothing_can_be_drawn_is_to_be_unset(name, value, told):
+    others = {one: os.environ[one] for one in os.environ if one not in ("MUJOCO_GL", "DISPLAY")}
+    environment, command = {**others, name: value}, [sys.executable, "-c", DRAW_ONCE]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and told in done.stdout, done

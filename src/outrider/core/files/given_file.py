@@ -29,7 +29,8 @@ def in_home(path: str | Path) -> Path:
     try:
         return Path(path).expanduser()
     except RuntimeError as error:
-        raise ConfigError(f"{path}: there is no such home folder: write the whole path") from error
+        told = f"{path} is in a home folder that is not known: set HOME, or write the whole path"
+        raise ConfigError(told) from error
 
 
 def check_file(path: Path) -> None:

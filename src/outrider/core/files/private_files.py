@@ -29,7 +29,7 @@ HOME_FOLDER = Path("~/.outrider")
 
 
 def home_folder() -> Path:
-    """Return the folder for files that nobody chose a place for."""
+    """Return the folder for files that nobody chose a place for. Raises ConfigError without a home."""
     return in_home(HOME_FOLDER)
 
 
@@ -162,7 +162,7 @@ def _open_descriptor(path: str, flags: int) -> int:
 
 
 def _is_own(folder: Path) -> bool:
-    with contextlib.suppress(RuntimeError, PermissionError):  # no home folder, or another user's
+    with contextlib.suppress(ConfigError, PermissionError):  # no home folder, or another user's
         own = home_folder()
         return own.is_dir() and own.samefile(folder)
     return False

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from outrider.core.errors import ConfigError
+from outrider.core.files.given_file import in_home
 from outrider.core.files.private_files import cannot_write, keep_private, make_missing, open_private
 
 ANIMATION_SUFFIX = ".webp"
@@ -60,18 +61,27 @@ def try_lock(descriptor: int) -> bool:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Replace a private file, whole or not at all, even on a full disk or after a kill. Raises ConfigError.
+    """Replace a private file as `replacing` does. Raises ConfigError."""
+    with replacing(path) as file:
+        file.write(content)
 
-    What cannot be replaced is written in place: a device, or a file in a read-only folder.
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """Replace a private file, whole or not at all, even after an error, on a full disk or after a kill.
+
+    What cannot be replaced is written in place: a device, or a file in a read-only folder. Raises
+    ConfigError.
     """
     in_place = path.is_symlink() or (path.exists() and not (path.is_file() and _is_writable(path.parent)))
     if in_place:
         with writing_to(path), open_private(path, "wb") as file:
-            file.write(content)
+            yield file
         return
     keep_private(path)
     with writing_to(path), unfinished(path) as partial:
-        _fill(partial, content)
+        with _filled(partial) as file:
+            yield file
         partial.replace(path)
 
 
@@ -81,7 +91,8 @@ def write_new(path: Path, content: bytes) -> None:
     Raises OSError, FileExistsError if it exists, and ConfigError like `open_private`.
     """
     with unfinished(path) as partial:
-        _fill(partial, content)
+        with _filled(partial) as file:
+            file.write(content)
         try:
             os.link(partial, path)
         except FileExistsError:
@@ -106,9 +117,10 @@ def append_whole(file: IO[bytes], content: bytes) -> None:
         raise
 
 
-def _fill(partial: Path, content: bytes) -> None:
+@contextlib.contextmanager
+def _filled(partial: Path) -> Iterator[IO[bytes]]:
     with open_private(partial, "wb") as file:
-        file.write(content)
+        yield file
         file.flush()
         os.fsync(file.fileno())
 
@@ -224,15 +236,14 @@ def check_not_read(output: Path | None, inputs: Iterable[object]) -> None:
     """Raise ConfigError if a file to be written is one of the inputs, which would be lost."""
     if output is None or not output.is_file():
         return
-    files = [Path(one).expanduser() for one in inputs if isinstance(one, (str, Path)) and str(one)]
-    if any(one.samefile(output) for one in files if _is_file(one)):
+    if any(_is_same(output, one) for one in inputs if isinstance(one, (str, Path)) and str(one)):
         raise ConfigError(f"{output} is what is read here: choose another file to write")
 
 
-def _is_file(path: Path) -> bool:
+def _is_same(output: Path, given: str | Path) -> bool:
     try:
-        return path.is_file()
-    except (OSError, ValueError):  # not the name of a file, such as a long sentence
+        return in_home(given).samefile(output)
+    except (OSError, ValueError, ConfigError):  # not the name of a file, such as a long sentence
         return False
 
 

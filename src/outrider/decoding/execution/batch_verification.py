@@ -248,12 +248,12 @@ def judge_exit(
     None if the verdict would hold no token of the cloud's own. All on the host: `exit_logits` (M, S) over
     the shortlist `token_ids` (S,); `known` (V,), float32, is the final row before them, if any.
     """
-    rows = torch.full((len(exit_logits), vocab_size), -torch.inf)
+    rows = torch.full((len(exit_logits), vocab_size), -torch.inf, dtype=torch.float32)
     rows[:, token_ids] = exit_logits.float()
     confidences = token_confidence(exit_logits.float())
     if known is not None:
         rows = torch.cat((known[None], rows))
-        confidences = torch.cat((torch.ones(1), confidences))
+        confidences = torch.cat((torch.ones(1, dtype=torch.float32), confidences))
     outcome = _outcome(job, rows)
     if outcome.next_token is None:
         return None

@@ -128,9 +128,17 @@ def _opened(path: Path, key_file: Path | None, embedder: Embedder) -> apsw.Conne
         _prepare(connection, key)
         _create_or_check(connection, path, embedder)
     except BaseException:
-        connection.close()
+        close_store(connection)
         raise
     return connection
+
+
+def close_store(connection: apsw.Connection) -> None:
+    """Close it, and say nothing of what sqlite-vec, which meets damage, holds open in it: what was read or
+    written has been told of, and the rest ends with the process.
+    """
+    with contextlib.suppress(apsw.BusyError):
+        connection.close()
 
 
 def _refuse_foreign(path: Path, has_key: bool) -> None:

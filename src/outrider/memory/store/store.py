@@ -41,6 +41,7 @@ from outrider.memory.store.schema import (
     EVICTED,
     FORGOTTEN,
     as_damage,
+    close_store,
     transaction,
     translated,
 )
@@ -81,7 +82,7 @@ class MemoryStore(MemoryReader):
         try:
             self._begin()
         except BaseException:
-            self._connection.close()
+            close_store(self._connection)
             raise
 
     def _begin(self) -> None:
@@ -101,7 +102,7 @@ class MemoryStore(MemoryReader):
         if self._eraser is not None:
             self._eraser.join()
         with self._lock:
-            self._connection.close()
+            close_store(self._connection)
 
     def __enter__(self) -> MemoryStore:
         return self

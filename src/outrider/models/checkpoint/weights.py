@@ -290,7 +290,7 @@ def _qkv_bias(projections: list[Any], qkv: Matrix, architecture: Architecture) -
     Raises ModelError if it is missing.
     """
     if isinstance(qkv, ForeignMatrix) or not architecture.has_qkv_bias:
-        return torch.zeros(qkv.shape[1])
+        return torch.zeros(qkv.shape[1], dtype=torch.float32)
     if any(one.bias is None for one in projections):
         raise ModelError(
             f"a q, k or v projection has no bias, which {architecture.family} has: choose another checkpoint"

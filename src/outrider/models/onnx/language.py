@@ -115,7 +115,7 @@ class GraphLanguage:
         return profile
 
     def _measure(self, num_rows: int) -> Profile:
-        hidden = torch.zeros(num_rows, self._table.shape[1])
+        hidden = torch.zeros(num_rows, self._table.shape[1], dtype=torch.float32)
         rows = self.first_rows(hidden, torch.zeros(3, num_rows, dtype=torch.long))
         cache = self.open_cache()
         loads: dict[Phase, list[float]] = {"decode": [], "prefill": []}

@@ -90,7 +90,7 @@ class TiledInt8Matrix:
             part, first = weight.part(outputs_of_part).to(place), outputs_of_part.start
             # Bytes wrap around: read as unsigned, plus 128, gives the number + 128.
             levels = part.values.view(torch.uint8) + 128
-            ones = torch.ones(len(levels), inputs // group, device=levels.device)
+            ones = torch.ones(len(levels), inputs // group, dtype=torch.float32, device=levels.device)
             tiling.put(first, levels >> 4, 16 * ones, 8 * ones)
             tiling.put(half + first, levels & 15, ones, 0 * ones)
             scales.append(part.scales[:, 0])

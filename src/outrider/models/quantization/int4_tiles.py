@@ -58,7 +58,7 @@ class Tiles:
         within = torch.arange(TILE_OUTPUTS, device=tiles.device)
         outputs = (tiles[:, None] * TILE_OUTPUTS + within).flatten()
         part = Tiles(self.packed[tiles], self.group, self.scales_and_zeros[:, outputs].contiguous())
-        one_hot = torch.eye(len(self.scales_and_zeros) * self.group, device=tiles.device)
+        one_hot = torch.eye(len(self.scales_and_zeros) * self.group, dtype=torch.float32, device=tiles.device)
         return part.times(one_hot)[:, places * TILE_OUTPUTS + indices % TILE_OUTPUTS].float()
 
 

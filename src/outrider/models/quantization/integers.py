@@ -64,7 +64,7 @@ def round_to_integers(weight: Tensor, bits: int, numbers_at_once: int = NUMBERS_
     outputs, inputs = weight.shape
     width, largest = inputs if bits == 8 else INT4_GROUP, 2 ** (bits - 1) - 1
     values = torch.empty(outputs, inputs, dtype=torch.int8, device=weight.device)
-    scales = torch.empty(outputs, inputs // width, device=weight.device)
+    scales = torch.empty(outputs, inputs // width, dtype=torch.float32, device=weight.device)
     for part in parts_of(outputs, inputs, numbers_at_once=numbers_at_once):
         grouped = weight[part].detach().float().view(-1, inputs // width, width)
         scales[part] = (grouped.abs().amax(-1) / largest).clamp_min(1e-12).bfloat16().float()

@@ -154,8 +154,9 @@ class Int4Matrix:
         """Return the weight's columns (in, len(indices)), block by block,
         because a whole head takes gigabytes.
         """
-        one_hot = self._narrow(torch.eye(self._num_inputs))
-        found, blocks = torch.empty(self._num_inputs, len(indices)), indices // _INT4_BLOCK
+        one_hot = self._narrow(torch.eye(self._num_inputs, dtype=torch.float32))
+        found = torch.empty(self._num_inputs, len(indices), dtype=torch.float32)
+        blocks = indices // _INT4_BLOCK
         for block in blocks.unique().tolist():
             asked, start = blocks == block, block * _INT4_BLOCK
             part = slice(start, start + _INT4_BLOCK)
@@ -226,7 +227,7 @@ class ForeignMatrix:
 
     def columns(self, indices: Tensor) -> Tensor:
         """Returns the weight's columns (in, len(indices)), found by multiplying with unit vectors."""
-        rows = torch.eye(self.num_inputs)
+        rows = torch.eye(self.num_inputs, dtype=torch.float32)
         return (self.times(rows) - self.times(torch.zeros_like(rows)))[:, indices]
 
     def to(self, device: torch.device) -> ForeignMatrix:

@@ -32,8 +32,8 @@ SPIN_TIMEOUT_S = 0.1
 LEAVE_S = 5.0
 # rcl's message if an entity, such as an action server, is destroyed while the executor waits for it.
 GONE = "pointer is invalid"
-# rcl's message if the folder of the log files cannot be made.
-NO_LOG = "Failed to create log directory"
+# rcl's messages if the folder of the log files cannot be made, or there is no home folder for it.
+NO_LOG = ("Failed to create log directory", "Failed to get logging directory")
 SHUTDOWN_POLL_S = 0.005
 
 # A drafting thread must not delay the heartbeat: each call into DDS releases the interpreter, and gets it
@@ -61,7 +61,7 @@ def init_ros(args: list[str] | None = None) -> None:
     try:
         rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
     except RuntimeError as error:
-        no_log = NO_LOG in str(error)
+        no_log = any(said in str(error) for said in NO_LOG)
         mend = "set ROS_LOG_DIR to a folder" if no_log else "correct what follows --ros-args"
         raise ConfigError(f"{error}: {mend}") from error
     finally:

@@ -20,6 +20,7 @@ from outrider.runtime.diagnosis.graph_health import Check, Grade
 from outrider.runtime.node_graph.distros import FIRST_PYTHON, LAST_PYTHON
 from outrider.runtime.processes.ros_env import ros_environment
 from outrider.runtime.wiring.probe import probe_verifier
+from outrider.simulation import drawing_remedy
 
 CHILD_TIMEOUT_S = 60.0
 PACKAGES = ("torch", "transformers", "mujoco", "pyzmq", "msgspec", "numpy", "opencv-python-headless")
@@ -101,8 +102,7 @@ def check_models() -> list[Check]:
 
 def check_rendering() -> list[Check]:
     """Check that pictures can be rendered without a screen."""
-    advice = "sudo apt-get install -y libegl1 libgl1 libgl1-mesa-dri"
-    return [_child_check("rendering without a screen", ["-c", RENDERING], "EGL works", advice)]
+    return [_child_check("rendering without a screen", ["-c", RENDERING], "EGL works", drawing_remedy())]
 
 
 def check_ros(timeout_s: float = CHILD_TIMEOUT_S) -> list[Check]:

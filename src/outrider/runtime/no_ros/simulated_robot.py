@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 import time
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from outrider.runtime.plans.run_log import RunLog
     from outrider.simulation.simulator import Simulator
 
+log = logging.getLogger(__name__)
+
 START_S = 600.0
 PICTURE_PERIOD_S, IDLE_PERIOD_S, STOP_PERIOD_S = 0.1, 0.1, 0.02
 # The longest time until an aborted motion's momentum is gone.
@@ -46,6 +49,7 @@ MEMORIES = 40
 SHAREABLE = RecordFilter(visibility=Visibility.SHAREABLE)
 STOPPED = "the emergency stop is engaged: a person releases it at the console"
 E_STOPPED = "the emergency stop was engaged"
+ENDED = "the simulated robot has ended by an error, which the log tells: start it anew"
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,8 @@ class _World:
 class SimulatedRobot:
     """Implements `console.robot.RobotPort`. Nobody can drive it by hand: its `limits` are zero.
 
-    It moves in real time. A stop or a cancellation ends a motion within one control period.
+    It moves in real time. A stop or a cancellation ends a motion within one control period. After an
+    unexpected error every goal fails, with that reason.
     """
 
     limits = Velocity()
@@ -87,7 +92,7 @@ class SimulatedRobot:
         self._console: ConsoleServer | None = None
         self._simulator: Simulator | None = None
         self._started = threading.Event()
-        self._error: OutriderError | None = None
+        self._error: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="robot", daemon=True)
         self._thread.start()
         if not self._started.wait(START_S):
@@ -147,13 +152,25 @@ class SimulatedRobot:
         with ExitStack() as stack:
             try:
                 world = self._open(stack)
-            except OutriderError as error:
+            except Exception as error:  # for whoever waits: nobody looks into this thread
                 self._error = error
                 return
             finally:
                 self._started.set()
-            while (goal := self._next(world)) is not None:
-                goal.on_end(self._carry_out(world, goal))
+            try:
+                self._serve(world)
+            except Exception:
+                log.exception("the simulated robot has ended")
+                while (goal := self._goals.get()) is not None:
+                    goal.on_end(GoalEnd(False, ENDED))
+
+    def _serve(self, world: _World) -> None:
+        while (goal := self._next(world)) is not None:
+            end = GoalEnd(False, ENDED)
+            try:
+                end = self._carry_out(world, goal)
+            finally:
+                goal.on_end(end)
 
     def _next(self, world: _World) -> _Goal | None:
         """Returns the next goal. Meanwhile the newest picture is shown."""

@@ -15,13 +15,12 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import IO
 
 from outrider.core.errors import ConfigError, StoreInputError
 from outrider.core.files.given_file import in_home
-from outrider.core.files.private_files import home_folder, open_private, tighten
+from outrider.core.files.private_files import home_folder, tighten
 from outrider.core.files.terminal import make_console, print_rows
-from outrider.core.files.writing import writing_to
+from outrider.core.files.writing import replacing
 from outrider.core.values import Place, Recalled, Record, Visibility
 from outrider.memory.embedding import MiniLmEmbedder
 from outrider.memory.store.ageing import is_possible
@@ -181,25 +180,26 @@ def forget_memory(
 def export_memory(memory: MemoryStore, file: Path | None = None, key_file: str = "") -> None:
     """Write every record as a line of JSON, to standard output without a file.
 
-    A file is private, even one that the shell has made for standard output. Raises ConfigError, also if the
-    file is that of the memory or its key.
+    A file is private, even one that the shell has made for standard output. An existing file stays as it
+    was if not every record can be written. Raises ConfigError, also if the file is that of the memory or
+    its key.
     """
     if file is not None:
         kept = [memory.path.with_name(memory.path.name + suffix) for suffix in ("", *SIDE_FILES)]
         if any(one.exists() and file.exists() and one.samefile(file) for one in (*kept, *_given(key_file))):
             raise ConfigError(f"{file} holds the memory or its key: choose another file to export to")
-        with open_private(file, "w") as lines, writing_to(file):
-            _write_lines(memory, lines)
+        with replacing(file) as written:
+            written.writelines(line.encode() for line in _lines(memory))
         return
     with contextlib.suppress(OSError):  # a captured output has no descriptor
         tighten(sys.stdout.fileno(), "standard output")
-    _write_lines(memory, sys.stdout)
+    sys.stdout.writelines(_lines(memory))
 
 
 def _given(file: str) -> list[Path]:
     return [in_home(file)] if file else []
 
 
-def _write_lines(memory: MemoryStore, lines: IO[str]) -> None:
+def _lines(memory: MemoryStore) -> Iterator[str]:
     for plain in memory.export():
-        lines.write(json.dumps(plain, ensure_ascii=False) + "\n")
+        yield json.dumps(plain, ensure_ascii=False) + "\n"
