@@ -2,10 +2,10 @@
 """Leads a search on when the models find no way out.
 
 The models choose doors as long as they recognise one. If they turn in place for longer than that takes, the
-robot's map leads to the nearest floor that was out of sight so far (like a frontier in Yamauchi, "A
-frontier-based approach for autonomous exploration", CIRA 1997, but by what the camera has seen). If they
-turn back and forth between two things, one step ahead changes the picture. All these steps are actions of
-the table. The pilot and the controller's scan checks keep them safe, not the map.
+robot's map leads to the nearest floor that was out of sight so far. This is like a frontier in Yamauchi, "A
+frontier-based approach for autonomous exploration", CIRA 1997, but by what the camera has seen. If the
+models turn back and forth between two things, one step ahead changes the picture. All these steps are
+actions of the table. The pilot and the controller's scan checks keep them safe, not the map.
 """
 
 from __future__ import annotations

@@ -26,7 +26,8 @@ TURNED = (
 # Bounds of the turn and the shift between two compared scans, and the least number of valid rays.
 TURN_RAD, TURN_STEPS, STEP_M = (math.radians(8.0), math.radians(25.0)), 2.0, 0.08
 LEAST_RAYS = 30
-# Medians in metres: matching scans differ by less than ALIKE_M, others by UNLIKE times more plus UNLIKE_M.
+# Medians in metres: a matching scan differs by less than ALIKE_M, the other candidate by more than UNLIKE
+# times that difference plus UNLIKE_M.
 ALIKE_M, UNLIKE, UNLIKE_M = 0.08, 3.0, 0.06
 VOTES, NEEDED = 12, 4
 # The length and straightness of the path between two compared scans, how much of a motion a scan must show,

@@ -42,11 +42,11 @@ class Go2Command:
     """Commands the sport service, and the obstacle avoidance service if configured. Not thread-safe.
 
     `tick` is called at the rate of the commands. Before the robot stands, and in doubt (a Move or StopMove
-    was refused or not answered), only StopMove is sent, until one is answered. No velocity is sent either
-    while the robot's `condition` has a fault. A damped robot gets no command to stand up: a person may have
-    damped it because something went wrong. With `avoidance` velocities go through the robot's own obstacle
-    avoidance. `close` restores its state from before `start`. If another program took it, it is taken back
-    once that program is quiet.
+    was refused or not answered), no velocity is sent, only StopMove until one is answered. No velocity is
+    sent either while the robot's `condition` has a fault. A damped robot gets no command to stand up: a
+    person may have damped it because something went wrong. With `avoidance` velocities go through the
+    robot's own obstacle avoidance. `close` restores its state from before `start`. If another program took
+    it, it is taken back once that program is quiet.
     """
 
     make_executor = None

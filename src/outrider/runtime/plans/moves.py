@@ -35,9 +35,9 @@ Cancelling = Callable[[], bool]
 class Moves:
     """One method for each kind of step. Raises MemoryStoreError and Cancelled; other failures are results.
 
-    `leading` is true while the robot moves by itself, which needs no link: turns and moves of a given size,
-    paths to places that a person named, paths around walls to things it has seen, and paths to unseen
-    floor.
+    `leading` is true while the robot moves by itself, which needs no link. These are turns and moves of a
+    given size, and paths by its map: to places that a person named, around walls to things it has seen, and
+    to unseen floor.
     """
 
     robot: RobotSide
