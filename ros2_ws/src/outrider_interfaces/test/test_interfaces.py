@@ -1,4 +1,4 @@
-"""Every interface was generated, can be imported, and holds what a node puts into it."""
+"""Tests that every interface is generated, can be imported and keeps its values."""
 
 from __future__ import annotations
 
