@@ -90,14 +90,15 @@ class News(NamedTuple):
 
 @dataclass
 class _Verifier:
-    """The state of one verifier. `model`: its name by its last Pong; `serves`: the checksum of the model that
-    it has read this text's prompt with, as text. `held`: how many tokens of the text it has verified or been
-    sent; `is_opening`: it has been sent the prompt and has not answered; `refused`: it has refused this text.
+    """One verifier. `model`: its name by its last Pong, on this connection where it `is_named`; `serves`: the
+    checksum of the model that has read this text's prompt, as text. `held`: how many tokens of the text it
+    has verified or been sent; `is_opening`: it has been sent the prompt and not answered; `refused`: it.
     """
 
     is_up: bool = False
     generation: int = 0
     model: str = ""
+    is_named: bool = False
     serves: str = ""
     leads: bool = False
     held: int = 0
@@ -170,21 +171,23 @@ class Hedge:
         return News(frame if is_current else None, [])
 
     def watch(self, up: Sequence[bool], generations: Sequence[int], now_s: float) -> list[Directed]:
-        """Return what to send at this moment: to a verifier that is back, or to one more where those that
-        lead cannot be reached or are late. `up`, `generations`: of the links, as `FrameLink` has them.
+        """Return what to send now: to a verifier that is back, or to one more where those that lead cannot be
+        reached or are late. `up`, `generations`: of the links, as `FrameLink` has them.
         """
         frames: list[Directed] = []
         for number, verifier in enumerate(self._verifiers):
             is_back = up[number] and generations[number] != verifier.generation
             verifier.is_up = up[number]
             if is_back:
-                verifier.generation, verifier.is_opening = generations[number], False
+                verifier.generation = generations[number]
+                verifier.is_opening = verifier.is_named = False
                 frames += self._reopened(number)
+                if self._open is not None:
+                    frames.append(Directed(number, Ping(self._open.session, self._open.epoch)))
         if self._open is None:
             return []
-        if self._is_late(now_s) or not any(one.is_up and not one.refused for one in self._leading()):
-            frames += self._hedged()
-        return frames
+        serves = any(one.is_up and not one.refused for one in self._leading())
+        return frames if serves and not self._is_late(now_s) else frames + self._hedged()
 
     def due_s(self) -> float | None:
         """Return when those that lead are late, where another could be asked."""
@@ -229,9 +232,7 @@ class Hedge:
         self._drafts, self._early = [], {}
         self._is_opened = False
         self._asked_s = now_s
-        frames = [
-            Directed(number, Ping(frame.session, frame.epoch)) for number in range(len(self._verifiers))
-        ]
+        frames = [Directed(n, Ping(frame.session, frame.epoch)) for n in range(len(self._verifiers))]
         for number, verifier in enumerate(self._verifiers):
             verifier.is_opening = verifier.refused = False
             frames += self._reopened(number)
@@ -275,9 +276,8 @@ class Hedge:
             verifier.is_opening = False
             return self._reopened(number)
         where = opened.session, opened.epoch, verifier.held, self._text.digest_at(verifier.held)
-        caught_up = [Draft(*where, pack_runs([Run(0, tail)] if tail else []))]
-        if self._drafts and not tail:
-            caught_up = []
+        runs = [Run(0, tail)] if tail else []
+        caught_up = [] if self._drafts and not tail else [Draft(*where, pack_runs(runs))]
         verifier.is_opening = False
         return [Directed(number, frame) for frame in (*caught_up, *self._drafts)]
 
@@ -340,10 +340,10 @@ class Hedge:
         return News(None if self._leading() else frame, frames)
 
     def _on_pong(self, number: int, frame: Pong) -> News:
-        """Note the model of a verifier. Those of different models are refused: they cannot write one text."""
+        """Note the model of a verifier. Different ones of those up are refused: they write no one text."""
         verifier, opened = self._verifiers[number], self._open
-        verifier.model = frame.model
-        names = [one.model for one in self._verifiers if one.model]
+        verifier.model, verifier.is_named = frame.model, True
+        names = [one.model for one in self._verifiers if one.is_named and one.is_up]
         if opened is None or len(set(names)) < 2:
             return News(frame, [])
         message = f"the verifiers serve {' and '.join(map(repr, names))}: start both with one model"
