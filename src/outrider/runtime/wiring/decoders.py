@@ -66,7 +66,8 @@ def connect_decoder(
 
     `emulation` is the network that is emulated on the way there, if any: see `emulation_of`.
     `second_endpoint`: of another verifier with the same target and keys, which is asked where the first is
-    late or gone. Raises ConfigError for a malformed endpoint, key file or link.
+    late or gone. A process that is forked later needs a decoder of its own. Raises ConfigError for a
+    malformed endpoint, key file or link.
     """
     _check_draft(draft, config)
     tokenizer = tokenizer or (draft.tokenizer if draft is not None else None)
