@@ -634,6 +634,65 @@ def test_a_connection_that_leads_nowhere_is_made_anew():
                 front.accept()[0].close()
 
 
+def test_a_link_that_is_dropped_unclosed_closes_its_sockets(endpoint):
+    """In a cycle of references, as of an exception that was kept, the collector frees it in any order."""
+    dropped = """
+import gc, os, sys
+from outrider.wire.client import DealerLink
+gc.disable()
+cycle = [DealerLink(sys.argv[1])]
+cycle.append(cycle)
+num_open = len(os.listdir("/proc/self/fd"))
+del cycle
+gc.collect()
+print(num_open - len(os.listdir("/proc/self/fd")) > 4)
+"""
+    assert _run(dropped, endpoint) == ["True"]
+
+
+def test_a_fork_of_a_links_process_is_told_to_connect_anew(endpoint):
+    forked = """
+import os, sys
+from outrider.core.errors import LinkError
+from outrider.core.frames import Ping
+from outrider.wire.client import DealerLink
+link = DealerLink(sys.argv[1])
+while not link.send(Ping(0, 0)):
+    link.receive(0.01)
+if child := os.fork():
+    os.waitpid(child, 0)
+    while link.receive(0.01) is None:
+        pass
+    print(link.state.value)
+else:
+    print(link.state.value, link.send(Ping(0, 0)))
+    try:
+        link.receive(0.01)
+    except LinkError as error:
+        print(error)
+link.close()
+"""
+    with serving(endpoint):
+        told = _run(forked, endpoint)
+    assert told == [
+        "lost 0",
+        "this link was opened before a fork: connect anew in this process",
+        "connected",
+    ]
+
+
+def _run(program: str, *given: str) -> list[str]:
+    """What a program prints in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", program, *given],
+        capture_output=True,
+        text=True,
+        timeout=NEWS_MS / 250,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
 class _Oversized(socketserver.BaseRequestHandler):
     """Completes libzmq's handshake, and then begins a frame that is larger than any may be."""
 

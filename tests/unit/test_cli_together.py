@@ -23,7 +23,11 @@ ALONE = {
     "--endpoint": {"replay run.mcap": ["--key-file k.key"]},
     "--at": {"memory add keys": ["--home here"]},
     "--near": {"memory search keys": ["--home here", "--radius 2"]},
-    "--corpus": {"verifier": ["--answer-model models/draft"]},
+    "--corpus": {
+        "verifier": ["--answer-model models/draft"],
+        "verifier --corpus=": ["--answer-model models/draft"],  # empty: none
+    },
+    "--draft-model": {"verifier": ["--draft-device cpu"], "verifier --draft-model=": ["--draft-device cpu"]},
     "--live": {"bench weights": ["--run ."]},
 }
 """Options that need another one: by that, by command."""

@@ -280,7 +280,7 @@ def _is_asked(context: typer.Context, wanted: str) -> bool:
     option, _, value = wanted.partition(" ")
     if value:
         return str(context.params[_name(context, option)]) == value
-    return _was_given(context, option)
+    return _was_given(context, option) and context.params[_name(context, option)] != ""  # empty: none
 
 
 def _name(context: typer.Context, option: str) -> str:

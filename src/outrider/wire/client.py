@@ -9,13 +9,14 @@ import os
 import socket
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 import zmq
 from zmq.utils.monitor import parse_monitor_message
 
-from outrider.core.errors import ConfigError, ProtocolError
+from outrider.core.errors import ConfigError, LinkError, ProtocolError
 from outrider.core.frames import MAX_FRAME_BYTES, CloudFrame, EdgeFrame
 from outrider.core.ports import FrameLink
 from outrider.core.values import LinkState
@@ -36,6 +37,7 @@ _QUEUED_REPLIES = 16_384
 while its inbox is full.
 """
 _WAKE_BYTES = 4096
+_FORKED = "this link was opened before a fork: connect anew in this process"
 _log = logging.getLogger(__name__)
 _READABLE, _WRITABLE = int(zmq.POLLIN), int(zmq.POLLOUT)
 _WATCHED_EVENTS = (
@@ -54,7 +56,8 @@ class DealerLink(FrameLink):
     """A FrameLink to a verifier. Use `send`, `receive` and `close` from one thread; the rest is
     thread-safe.
 
-    `fault`: why the last message was not a frame of this protocol version; empty if it was.
+    `fault`: why the last message was not a frame of this protocol version; empty if it was. In a process
+    forked since, it sends nothing, and `receive` raises LinkError.
     """
 
     def __init__(self, endpoint: str, keys: ClientKeys | None = None) -> None:
@@ -69,8 +72,11 @@ class DealerLink(FrameLink):
         configure_dealer(self._socket, endpoint, keys)
         self._watch = ConnectionWatch(self._socket)
         self._waker, self._woken = socket.socketpair()
+        ends = (self._waker, self._woken)
+        self._closing = weakref.finalize(self, _end, self._watch, ends, self._socket, self._context)
+        self._closing.atexit = False  # a thread may still be using it then
         self._poller = zmq.Poller()
-        for end in (self._waker, self._woken):
+        for end in ends:
             end.setblocking(False)
         for source in (self._socket, self._woken):
             self._poller.register(source, zmq.POLLIN)
@@ -97,6 +103,8 @@ class DealerLink(FrameLink):
 
     def send(self, frame: EdgeFrame) -> int:
         payload = encode(frame)
+        if not self._watch.is_own:
+            return 0
         self._keep_trying()
         try:
             self._socket.send(payload, zmq.DONTWAIT)
@@ -110,6 +118,8 @@ class DealerLink(FrameLink):
 
         Skips malformed frames; the first of a series is logged.
         """
+        if not self._watch.is_own:
+            raise LinkError(_FORKED)
         if timeout_s > 0.0:
             self._wait(timeout_s)
         self._keep_trying()
@@ -153,12 +163,28 @@ class DealerLink(FrameLink):
             self._waker.send(b"!")
 
     def close(self) -> None:
-        """Close the sockets. A second call has no effect."""
-        if self._watch.close():
-            self._waker.close()
-            self._woken.close()
-            self._socket.close(linger=_LINGER_MS)
-            self._context.term()
+        """Close the sockets. A second call has no effect. A link that is dropped unclosed is closed then."""
+        self._closing()
+
+
+def _end(
+    watch: ConnectionWatch,
+    ends: tuple[socket.socket, socket.socket],
+    dealer: zmq.Socket[Any],
+    context: zmq.Context[zmq.Socket[bytes]],
+) -> None:
+    """Close a link's sockets before their context.
+
+    The garbage collector closes them in no particular order, and would wait for ever in a context that still
+    has open sockets.
+    """
+    if not watch.is_own:
+        return
+    watch.close()
+    for end in ends:
+        end.close()
+    dealer.close(linger=_LINGER_MS)
+    context.term()
 
 
 class ConnectionWatch:
@@ -168,6 +194,7 @@ class ConnectionWatch:
         self._socket = socket
         self._clock = clock
         self._monitor = socket.get_monitor_socket(_WATCHED_EVENTS)
+        self._pid = os.getpid()
         self._lock = threading.Lock()
         self._state = LinkState.CONNECTING
         self._generation = 0
@@ -175,10 +202,15 @@ class ConnectionWatch:
         """When the connection ended; None while it is up, and while libzmq reconnects."""
 
     @property
+    def is_own(self) -> bool:
+        """Whether this process opened the socket. One that was forked since would wait for it for ever."""
+        return os.getpid() == self._pid
+
+    @property
     def state(self) -> LinkState:
-        """The state of the connection."""
+        """The state of the connection; LOST in a process forked since."""
         self._read()
-        return self._state
+        return self._state if self.is_own else LinkState.LOST
 
     @property
     def generation(self) -> int:
@@ -205,6 +237,8 @@ class ConnectionWatch:
             return True
 
     def _read(self) -> None:
+        if not self.is_own:
+            return
         with self._lock:
             while not self._monitor.closed and int(self._monitor.getsockopt(zmq.EVENTS)) & _READABLE:
                 self._on_event(parse_monitor_message(self._monitor.recv_multipart())["event"])

@@ -6,6 +6,9 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+import socket
+import stat
+from pathlib import Path
 
 from outrider.core.errors import ConfigError
 
@@ -15,12 +18,14 @@ _TCP = re.compile(
 _IPC = "ipc://"
 _MOST_PATH_BYTES = 107
 """The longest ipc:// path that libzmq accepts."""
+_PROBE_S = 1.0
 
 
 def check_endpoint(endpoint: str, to_bind: bool = False) -> None:
     """Raise ConfigError unless libzmq accepts the endpoint and it reads tcp://HOST:PORT or ipc://PATH.
 
-    The wildcard * for all addresses is allowed only to bind, not to connect.
+    The wildcard * for all addresses is allowed only to bind, not to connect. To bind, an ipc:// path must be
+    free.
     """
     match = _TCP.fullmatch(endpoint)
     if match is not None and 1 <= int(match["port"]) <= 65535:
@@ -40,6 +45,27 @@ def check_endpoint(endpoint: str, to_bind: bool = False) -> None:
             f"endpoint {endpoint!r} has a path of more than {_MOST_PATH_BYTES} bytes, "
             "for which the system has no room: give a shorter one"
         )
+    if to_bind and not path.startswith("@"):
+        _check_path_free(endpoint, Path(path))
+
+
+def _check_path_free(endpoint: str, path: Path) -> None:
+    """Raises ConfigError for what libzmq would remove: a file, or a socket at which somebody listens."""
+    try:
+        is_socket = stat.S_ISSOCK(path.lstat().st_mode)
+    except OSError:  # nothing is there, or binding says why not
+        return
+    if not is_socket:
+        raise ConfigError(f"endpoint {endpoint!r} is the path of something that is no socket: give another")
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(_PROBE_S)
+        try:
+            probe.connect(str(path))
+        except (ConnectionRefusedError, FileNotFoundError):  # left by one that was killed
+            return
+        except OSError:
+            pass
+    raise ConfigError(f"{endpoint} is in use: stop what listens there, or choose another path")
 
 
 def is_ipv6(endpoint: str) -> bool:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 
 import pytest
 from edge_machine import PROMPT, ROOT, TOKENIZER, draft, drafted, edge, grow, hint, prefill, verdict
 from support.toy_models import ToyModel, ToySettings
 from support.toys import JPEG, own_text, request
 
-from outrider.core.errors import Cancelled, ConfigError, OutriderError, ProtocolError
+from outrider.core.errors import Cancelled, ConfigError, LinkError, OutriderError, ProtocolError
 from outrider.core.frames import (
     MAX_JPEG_BYTES,
     MAX_NEW_TOKENS,
@@ -160,7 +161,8 @@ def test_sd_drafts_whole_chunks_and_is_silent_until_the_verdict():
         (Prompt("x" * (MAX_PROMPT_CHARS + 1), JPEG), 20, "16385 characters: 16384 are the most"),
         (Prompt("find", b"x" * (MAX_JPEG_BYTES + 1)), 20, "the picture has 1048577 bytes"),
         (Prompt("find \ud800", JPEG), 20, "the prompt is no text"),
-        (PROMPT, 0, "max_new_tokens=0 must lie between 1 and 4096"),
+        (PROMPT, 0, "max_new_tokens=0 must be a whole number between 1 and 4096"),
+        (PROMPT, 20.0, "max_new_tokens=20.0 must be a whole number"),
         (PROMPT, MAX_NEW_TOKENS + 1, "max_new_tokens=4097"),
     ],
 )
@@ -177,8 +179,8 @@ def test_a_second_text_meanwhile_is_refused_and_changes_nothing_of_the_first():
     target, refused = ToyModel(ToySettings(seed=3)), []
 
     def ask_too(_: object) -> None:
-        other = executor.submit(decoder.decode, request("another text"))
-        refused.append(str(other.exception()))
+        for other in (partial(decoder.decode, request("another text")), decoder.forget):
+            refused.append(str(executor.submit(other).exception()))
 
     link = LocalLink(VerifierService(target))
     decoder = LinkedDecoder(link, target, target.tokenizer, DecodingConfig("sd"), 1, "here")
@@ -209,5 +211,14 @@ def test_closing_ends_the_text_and_then_the_link_once(thread):
         decoder.decode(request(), close)
     decoder.close()
     assert closed == [threading.current_thread()]
-    with pytest.raises(OutriderError, match="is closed"):
-        decoder.decode(request())
+    for late in (partial(decoder.decode, request()), decoder.forget):
+        with pytest.raises(OutriderError, match="is closed"):
+            late()
+
+
+def test_a_deadline_that_is_no_number_ends_a_text_at_once():
+    target = ToyModel(ToySettings(seed=3))
+    link = LocalLink(VerifierService(target))
+    decoder = LinkedDecoder(link, target, target.tokenizer, DecodingConfig("sd"), 1, "here")
+    with closing(decoder), pytest.raises(LinkError, match="within nan s"):
+        decoder.decode(request(deadline_s=float("nan")))

@@ -21,6 +21,7 @@ from outrider.core.frames import (
     EdgeFrame,
     Open,
     Opened,
+    Ping,
     Pong,
     Refused,
     Rules,
@@ -339,10 +340,29 @@ def test_a_verifier_that_is_back_is_given_the_text_so_far() -> None:
     hedge, _ = opened_hedge()
     hedge.receive(0, Verdict(1, 1, 0, ROOT, (5, 6), 0, 1, 0), 0.1)
     hedge.watch([True, False], [1, 1], 0.12)
-    (_, opening), (_, waits_then) = hedge.watch([True, True], [1, 2], 0.15)
+    (_, opening), (_, waits_then), (_, asked) = hedge.watch([True, True], [1, 2], 0.15)
+    assert isinstance(asked, Ping)
     assert isinstance(opening, Open) and opening.tokens == (5, 6) and opening.digest == after(5, 6)
     assert waits_then == StandBy(1, 1)
     assert opening.model == checksum_text(ROOT), "it may have been started again with another model"
+
+
+def test_verifiers_that_were_both_started_with_another_model_are_not_compared_with_what_was() -> None:
+    hedge, _ = opened_hedge()
+    back = hedge.watch([True, True], [2, 2], 0.1)
+    assert [number for number, frame in back if isinstance(frame, Ping)] == [0, 1]
+    for number in (0, 1):
+        assert isinstance(hedge.receive(number, Pong(1, 1, "newer", 100, 1, 8), 0.2).forward, Pong)
+    assert isinstance(hedge.receive(1, Pong(1, 1, "target", 100, 1, 8), 0.3).forward, Refused)
+
+
+@pytest.mark.parametrize(("live", "up"), [(0, [True, False]), (1, [False, True])])
+def test_a_verifier_that_is_gone_keeps_no_other_from_serving_another_model(live: int, up: list[bool]) -> None:
+    hedge, _ = opened_hedge()
+    hedge.watch(up, [1, 1], 0.1)
+    hedge.watch(up, [1 + one for one in up], 0.2)
+    assert any(isinstance(frame, Open) for number, frame in hedge.send(OPENING, 0.3) if number == live)
+    assert isinstance(hedge.receive(live, Pong(1, 1, "newer", 100, 1, 8), 0.4).forward, Pong)
 
 
 @pytest.mark.parametrize("pongs", [[], ["another"]], ids=["none", "of another model"])

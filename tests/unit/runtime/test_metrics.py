@@ -116,6 +116,13 @@ def test_a_port_that_is_taken_is_named_before_the_model_is_loaded(endpoint: str)
     assert isinstance(result.exception, ConfigError) and f"metrics_port={port}" in str(result.exception)
 
 
+def test_the_endpoints_own_port_is_refused_before_the_model_is_loaded(endpoint: str) -> None:
+    port = endpoint.rpartition(":")[2]
+    asked = ["verifier", "--endpoint", endpoint, "--metrics-port", port]
+    result = CliRunner().invoke(cli.app, asked)
+    assert isinstance(result.exception, ConfigError) and f"is the port of {endpoint}" in str(result.exception)
+
+
 @pytest.mark.lengthy
 def test_a_verifier_without_its_page_does_not_say_that_it_is_ready(
     endpoint: str, signals: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

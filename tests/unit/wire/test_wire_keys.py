@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 
@@ -19,6 +21,7 @@ from outrider.wire.keys import (
     load_server_keys,
     revoke_robots,
 )
+from outrider.wire.server import RouterServer
 
 
 def test_keys_are_made_for_their_owner_only(tmp_path):
@@ -153,6 +156,29 @@ def test_a_path_is_as_long_as_a_sockets_may_be(letter, to_bind):
     check_endpoint("ipc://" + letter * most, to_bind)
     with pytest.raises(ConfigError, match="107 bytes"):
         check_endpoint("ipc://" + letter * (most + 1), to_bind)
+
+
+def test_nothing_is_bound_in_the_place_of_a_file(tmp_path):
+    """libzmq would remove it."""
+    file = tmp_path / "notes"
+    file.write_text("precious")
+    for bind in (
+        lambda: check_endpoint(f"ipc://{file}", to_bind=True),
+        lambda: RouterServer(f"ipc://{file}"),
+    ):
+        with pytest.raises(ConfigError, match="no socket"):
+            bind()
+    assert file.read_text() == "precious"
+    check_endpoint(f"ipc://{file}")
+
+
+def test_nothing_is_bound_in_the_place_of_what_listens(tmp_path):
+    endpoint = f"ipc://{tmp_path}/verifier"
+    with closing(RouterServer(endpoint)), pytest.raises(ConfigError, match="in use"):
+        RouterServer(endpoint)
+    with socket.socket(socket.AF_UNIX) as killed:
+        killed.bind(f"{tmp_path}/killed")
+    RouterServer(f"ipc://{tmp_path}/killed").close()
 
 
 def test_keys_that_cannot_be_written_are_refused_by_name(tmp_path):

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from outrider.core.errors import Cancelled, ConfigError, LinkError, OutriderError
 from outrider.core.frames import Close
@@ -40,8 +41,8 @@ def never_cancelled() -> bool:
 class LinkedDecoder(TextDecoder):
     """A TextDecoder over a link. `where` names the verifier in messages.
 
-    For one thread, except `link_state`, `wrote_alone`, `strategy`, `use` and `close`. `decode` raises
-    OutriderError while another text is being decoded, and after `close`.
+    For one thread, except `link_state`, `wrote_alone`, `strategy`, `use` and `close`. `decode` and `forget`
+    raise OutriderError while another text is being decoded, and after `close`.
     """
 
     def __init__(
@@ -99,10 +100,16 @@ class LinkedDecoder(TextDecoder):
         on_verified: Callable[[Verified], None] = ignore_verified,
         cancelled: Callable[[], bool] = never_cancelled,
     ) -> Decoded:
+        with self._alone():
+            return self._decode(request, on_verified, cancelled)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Raises OutriderError where a text is being decoded, and once it is closed."""
         if not self._taken.acquire(blocking=False):
             raise OutriderError(CLOSED if self._is_closed else TAKEN)
         try:
-            return self._decode(request, on_verified, cancelled)
+            yield
         finally:
             self._taken.release()
             if self._is_closed:
@@ -137,14 +144,12 @@ class LinkedDecoder(TextDecoder):
         return config
 
     def forget(self) -> None:
-        """Forget the texts so far: their drafts and caches, also at the verifier.
-
-        Do not call it while a text is being decoded.
-        """
-        self._machine.forget()
-        if self._worker is not None:
-            self._worker.forget()
-        self._link.send(Close(self._session, 0))
+        """Forget the texts so far: their drafts and caches, also at the verifier."""
+        with self._alone():
+            self._machine.forget()
+            if self._worker is not None:
+                self._worker.forget()
+            self._link.send(Close(self._session, 0))
 
     def close(self) -> None:
         """Close the decoder, from any thread, repeatedly too. A running text ends with Cancelled first."""
@@ -173,7 +178,7 @@ class LinkedDecoder(TextDecoder):
             raise Cancelled(CLOSED)
         if self._cancelled():
             raise Cancelled(f"cancelled after {len(self._machine.tokens)} verified tokens")
-        if now_s > self._deadline_s:
+        if not now_s <= self._deadline_s:  # also where that is NaN
             raise self._deadline_error()
 
     def _takes_in_news(self, timeout_s: float) -> bool:

@@ -90,14 +90,15 @@ class News(NamedTuple):
 
 @dataclass
 class _Verifier:
-    """The state of one verifier. `model`: its name in its last Pong; `serves`: checksum, as text, of the
-    model that read this text's prompt. `held`: number of tokens of the text that it has verified or been
-    sent; `is_opening`: the prompt was sent but not answered; `refused`: it refused this text.
+    """The state of one verifier. `model`: its name in its last Pong, on this connection if `is_named`;
+    `serves`: checksum, as text, of the model that read this prompt. `held`: number of the text's tokens it
+    has verified or been sent; `is_opening`: its prompt is unanswered; `refused`: it refused this text.
     """
 
     is_up: bool = False
     generation: int = 0
     model: str = ""
+    is_named: bool = False
     serves: str = ""
     leads: bool = False
     held: int = 0
@@ -178,13 +179,15 @@ class Hedge:
             is_back = up[number] and generations[number] != verifier.generation
             verifier.is_up = up[number]
             if is_back:
-                verifier.generation, verifier.is_opening = generations[number], False
+                verifier.generation = generations[number]
+                verifier.is_opening = verifier.is_named = False
                 frames += self._reopened(number)
+                if self._open is not None:
+                    frames.append(Directed(number, Ping(self._open.session, self._open.epoch)))
         if self._open is None:
             return []
-        if self._is_late(now_s) or not any(one.is_up and not one.refused for one in self._leading()):
-            frames += self._hedged()
-        return frames
+        serves = any(one.is_up and not one.refused for one in self._leading())
+        return frames if serves and not self._is_late(now_s) else frames + self._hedged()
 
     def due_s(self) -> float | None:
         """Return when the leading verifiers count as late; None if no other could be asked."""
@@ -229,9 +232,7 @@ class Hedge:
         self._drafts, self._early = [], {}
         self._is_opened = False
         self._asked_s = now_s
-        frames = [
-            Directed(number, Ping(frame.session, frame.epoch)) for number in range(len(self._verifiers))
-        ]
+        frames = [Directed(n, Ping(frame.session, frame.epoch)) for n in range(len(self._verifiers))]
         for number, verifier in enumerate(self._verifiers):
             verifier.is_opening = verifier.refused = False
             frames += self._reopened(number)
@@ -275,9 +276,8 @@ class Hedge:
             verifier.is_opening = False
             return self._reopened(number)
         where = opened.session, opened.epoch, verifier.held, self._text.digest_at(verifier.held)
-        caught_up = [Draft(*where, pack_runs([Run(0, tail)] if tail else []))]
-        if self._drafts and not tail:
-            caught_up = []
+        runs = [Run(0, tail)] if tail else []
+        caught_up = [] if self._drafts and not tail else [Draft(*where, pack_runs(runs))]
         verifier.is_opening = False
         return [Directed(number, frame) for frame in (*caught_up, *self._drafts)]
 
@@ -340,10 +340,10 @@ class Hedge:
         return News(None if self._leading() else frame, frames)
 
     def _on_pong(self, number: int, frame: Pong) -> News:
-        """Record a verifier's model. Different models are refused: they cannot write one text."""
+        """Record a verifier's model. Different models that are up are refused: they cannot write one text."""
         verifier, opened = self._verifiers[number], self._open
-        verifier.model = frame.model
-        names = [one.model for one in self._verifiers if one.model]
+        verifier.model, verifier.is_named = frame.model, True
+        names = [one.model for one in self._verifiers if one.is_named and one.is_up]
         if opened is None or len(set(names)) < 2:
             return News(frame, [])
         message = f"the verifiers serve {' and '.join(map(repr, names))}: start both with one model"

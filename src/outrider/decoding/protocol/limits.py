@@ -55,8 +55,10 @@ class CloudLimits:
 
 def check_request(prompt: Prompt, max_new_tokens: int) -> None:
     """Raise ConfigError for a request that no frame may hold: it is reported here, not left unanswered."""
-    if not 1 <= max_new_tokens <= MAX_NEW_TOKENS:
-        raise ConfigError(f"max_new_tokens={max_new_tokens} must lie between 1 and {MAX_NEW_TOKENS}")
+    if not isinstance(max_new_tokens, int) or not 1 <= max_new_tokens <= MAX_NEW_TOKENS:
+        raise ConfigError(
+            f"max_new_tokens={max_new_tokens} must be a whole number between 1 and {MAX_NEW_TOKENS}"
+        )
     if len(prompt.text) > MAX_PROMPT_CHARS:
         raise ConfigError(f"the prompt has {len(prompt.text)} characters: {MAX_PROMPT_CHARS} are the most")
     if len(prompt.jpeg) > MAX_JPEG_BYTES:

@@ -9,6 +9,7 @@ from typing import Any
 
 from outrider.console.access import load_token
 from outrider.console.server import ConsoleSettings, check_certificate, listen
+from outrider.core.errors import ConfigError
 from outrider.runtime.common.ports import check_endpoint_free
 from outrider.runtime.wiring.console_relay import robot_end
 from outrider.runtime.wiring.metrics import check_port
@@ -18,6 +19,8 @@ from outrider.wire.keys import load_server_keys
 
 SERVED = ("host", "port", "login", "token_file", "tls_cert", "tls_key")
 """The parameters of the console node that say where to serve."""
+_ALSO_THE_PAGES = ("127.0.0.1", "localhost", "*", "0.0.0.0")
+"""Hosts of an endpoint whose port conflicts with the same port of the Prometheus page."""
 
 
 def check_binding(endpoint: str, key_file: Path | None, metrics_port: int = 0) -> None:
@@ -28,6 +31,8 @@ def check_binding(endpoint: str, key_file: Path | None, metrics_port: int = 0) -
     check_endpoint_free(endpoint)
     if metrics_port:
         check_port(metrics_port)
+    if metrics_port and endpoint in {f"tcp://{host}:{metrics_port}" for host in _ALSO_THE_PAGES}:
+        raise ConfigError(f"metrics_port={metrics_port} is the port of {endpoint}: choose another")
 
 
 def settings_of(values: Mapping[str, Any]) -> ConsoleSettings:

@@ -69,7 +69,8 @@ def connect_decoder(
 
     `tokenizer` is required without a draft. `emulation` is the emulated network to the verifier, if any:
     see `emulation_of`. `second_endpoint` is another verifier with the same target and keys, which is used
-    when the first is late or gone. Raises ConfigError for a malformed endpoint, key file or link.
+    when the first is late or gone. After a fork the child needs a decoder of its own. Raises ConfigError for
+    a malformed endpoint, key file or link.
     """
     _check_draft(draft, config)
     tokenizer = tokenizer or (draft.tokenizer if draft is not None else None)
