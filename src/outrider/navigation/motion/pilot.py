@@ -110,7 +110,7 @@ class Pilot:
         return tuple(self._hands)
 
     def start(self, now: Moment) -> None:
-        """Ignore frames from before now, or before the motion clock runs: motions may be partly done."""
+        """Ignore frames from before now, or before the motion clock runs: their motions may be half done."""
         self._started_s = now.motion_s if now.motion_s > 0.0 else None
 
     def on_text(self, text: StepText, now: Moment) -> None:
@@ -268,7 +268,7 @@ class Pilot:
         return 0.0 <= now.motion_s - moment_s < text.frame_age_s
 
     def _previous(self) -> tuple[str, str]:
-        """Session and action of the running motion, or of the last one."""
+        """Returns session and action of the running motion, or of the last one."""
         running = self._running.text if self._running else None
         return (running.session_id, running.action) if running else self._last_action
 

@@ -26,7 +26,8 @@ TURNED = (
 # Turns and steps between two compared scans, and the least number of rays with a measurement in both.
 TURN_RAD, TURN_STEPS, STEP_M = (math.radians(8.0), math.radians(25.0)), 2.0, 0.08
 LEAST_RAYS = 30
-# Medians in metres: matching scans differ by less than ALIKE_M, others by UNLIKE times more plus UNLIKE_M.
+# Medians in metres: matching scans differ by less than ALIKE_M, others by more than UNLIKE times as much
+# plus UNLIKE_M.
 ALIKE_M, UNLIKE, UNLIKE_M = 0.08, 3.0, 0.06
 VOTES, NEEDED = 12, 4
 # The length and straightness of the way between two compared scans, how much of a motion a scan must show,
