@@ -79,7 +79,8 @@ class ClockWatch:
 class Arrivals:
     """Dates the messages of one subscription on the clock of motions.
 
-    Arrival times never decrease, whether messages were handled at once or waited.
+    Arrival times never decrease unless that clock was set back, whether messages were handled at once or
+    waited.
     """
 
     def __init__(self) -> None:

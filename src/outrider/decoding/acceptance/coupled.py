@@ -178,7 +178,7 @@ def two_passes(noisy: Array) -> Array:
 
 def decide_exit(logits: Array, draws: Draws) -> Array:
     """Return float32 (R, 2), from logits (R, S): the shortlist index of an exit's choice,
-    and its probability.
+    and the largest probability of the exit.
     """
     return torch.cat([one.float() for one in _exit_choices(logits, draws)], dim=-1)
 
@@ -196,6 +196,6 @@ def columns_of(table: Array) -> tuple[list[int], list[float]]:
 
 
 def _exit_choices(logits: Array, draws: Draws) -> tuple[Array, Array]:
-    """Return the choices and their probabilities, (R, 1) each."""
+    """Return the choice and the largest probability of each row, (R, 1) each."""
     sure, chosen = logits.float().softmax(-1).topk(1)
     return draws.noisy(logits).argmax(-1, keepdim=True) if draws.drawn else chosen, sure

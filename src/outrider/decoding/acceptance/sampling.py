@@ -75,8 +75,8 @@ def _tempered(wide: Array, best: Array, sampling: Sampling) -> Array:
 def probabilities(logits: Array, sampling: Sampling) -> Array:
     """Return float64 (..., V) from logits (..., V).
 
-    Temperature 0 puts all mass on the likeliest token; ties go to the first.
-    Raises ModelError for logits that are not numbers.
+    Temperature 0 puts all mass on the likeliest token; ties go to the first. Above 0, raises ModelError for
+    logits that are not numbers.
     """
     if sampling.temperature > 0.0:
         weights = scores(logits, sampling).exp_()  # torch's softmax wakes all threads even for short rows

@@ -50,7 +50,7 @@ def drop_idle(holders: MutableMapping[SessionKey, _Holder], idle_s: float, now_s
 
 def make_room(holders: MutableMapping[SessionKey, _Holder], limits: CloudLimits, now_s: float) -> bool:
     """Return whether one more session fits. In a full table, refused sessions are closed first, then the
-    one that has rested longest, if for more than `rest_s`.
+    one that has been idle longest, if for more than `rest_s`.
     """
     if len(holders) >= limits.max_sessions:
         for key in [key for key, holder in holders.items() if holder.refused]:

@@ -61,8 +61,8 @@ class BranchCache:
     def add_choices(self, length: int, digest: int, choices: Choices) -> None:
         """Add the choices of the cloud's own draft after a text; the first goes before all others there.
 
-        The evidence is the draft's confidence in the token. For schemes that need no evidence, only the
-        cloud's drafts have any.
+        The evidence is the draft's confidence for the first choice, 1 minus it for the others. For schemes
+        that need no evidence, only the cloud's drafts have any.
         """
         node = self._nodes[digest] = self._nodes.pop(digest, _Node(length))
         node.of_cloud = True
@@ -88,7 +88,7 @@ class BranchCache:
         chances: Callable[[int, Evidence], float],
     ) -> list[tuple[tuple[int, ...], float]]:
         """Return the `most` likeliest texts after which nothing is drafted yet, likeliest first, with
-        likelihoods. Returns none if the cache is more than half full. `starts`: the texts to begin with,
+        likelihoods. Return none if the cache is more than half full. `starts`: the texts to begin with,
         with digests and likelihoods; `may_grow`: whether a text may be drafted on; `chances`: of a token by
         its rank and evidence, given the text before it.
         """

@@ -241,8 +241,8 @@ class TargetScheduler:
         else:
             ready = session.text.prospect(len(job.draft), longest)
             begun, prospect = bool(job.tokens), ready._replace(next_chance=0.0)
-        # The robot waits for its text's first line; and a policy that never waits for drafts gains nothing
-        # here.
+        # The robot waits for its text's first line, and a policy that never waits for drafts gains nothing
+        # from waiting.
         can_wait = begun and not session.text.policy.never_waits
         can_wait = can_wait and session.left_out < self._limits.most_left_out
         tokens, *chances = prospect

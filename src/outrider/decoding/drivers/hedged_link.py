@@ -43,7 +43,7 @@ class HedgedLink(FrameLink):
     def send(self, frame: EdgeFrame) -> int:
         """Send drafts, and requests for what was missed, to the leading verifiers; other frames to all.
 
-        Returns the number of bytes sent in all.
+        Return the number of bytes sent in all.
         """
         self._watch()
         return self._send(self._hedge.send(frame, self._clock()))

@@ -41,8 +41,8 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class ServiceStats:
-    """Counters since the start. `aborted`: verifications and steps aborted, for a better one or since their
-    text has changed or ended. `smallest_margin`: how near to a tie any verified decision was.
+    """Counters since the start. `aborted`: verifications and steps aborted, for a better one or because
+    their text has changed or ended. `smallest_margin`: how near to a tie any verified decision was.
 
     `batches` of `batched` verifications took the model `compute_s`; of these verifications, `rounds` judged
     a draft. `tokens` became final, including those that robots draw. `waits` frames had to wait for the

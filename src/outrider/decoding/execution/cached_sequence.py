@@ -95,7 +95,7 @@ class CachedSequence:
         self._cached, self._last_row = tuple(tokens[:theirs]), None
 
     def expected(self, count: int) -> Successors:
-        """Returns the `count` likeliest successors of each prompt token, as `ModelSession.expected`."""
+        """Return the `count` likeliest successors of each prompt token, as `ModelSession.expected`."""
         return self._session.expected(count)
 
     def logits(self, tokens: Sequence[int], num_last: int) -> Array:

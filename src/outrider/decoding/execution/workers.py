@@ -234,7 +234,7 @@ class TargetWorker:
     ) -> list[Array | Exception]:
         """Return the rows of each chunk.
 
-        If the batch fails, run each chunk alone, so that only its own errors hit it.
+        If the batch fails, run each chunk alone, so that each fails only by its own errors.
         """
         chunks = [one.chunk for one in asked if one.chunk is not None]
         try:

@@ -220,8 +220,9 @@ class CloudDrafting:
         return (self._of_all or self.odds).rate()
 
     def length_ahead(self, room: int, verify_s: Callable[[int], float]) -> int:
-        """Return how many tokens to draft ahead while the target verifies: the length of most tokens per
-        second, within the time of one verification. `verify_s`: seconds by draft length, 0 for a step.
+        """Return how many tokens to draft ahead while the target verifies: the length with the most
+        tokens per second, within the time of one verification. `verify_s`: seconds by draft length, 0 for a
+        step.
         """
         draft_s, rate = self.draft_s(verify_s(0)), self.rate
         best, most, tokens, alive = 1, 0.0, 1.0, 1.0

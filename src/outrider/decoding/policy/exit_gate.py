@@ -76,7 +76,7 @@ class ExitGate:
         may_try: bool = True,
         used: bool = True,
     ) -> bool:
-        """Record a verdict. Returns whether drafts make the text slower than plain steps would.
+        """Record a verdict. Return whether drafts make the text slower than plain steps would.
 
         `read`: whether the exits of its forward were read; None if other robots' work was in the forward
         too, or if there was none. `times`: None until forwards were timed in both modes. `may_try`: whether

@@ -36,7 +36,7 @@ class ForwardTimes:
         """Number of forwards in a row whose time differs much from the mean of their length."""
 
     def on_forward(self, num_drafted: int, compute_s: float) -> bool:
-        """Record a forward over `num_drafted` draft tokens (0: a step). Returns whether it shows that the
+        """Record a forward over `num_drafted` draft tokens (0: a step). Return whether it shows that the
         machine's speed has changed.
         """
         self._forwards += 1
@@ -132,7 +132,7 @@ class ForwardTimes:
 
     @property
     def begin_again_s(self) -> float:
-        """Return the seconds from an abort to the start of the next forward; 0 if not known."""
+        """The seconds from an abort to the start of the next forward; 0 if not known."""
         return min(self._abort_times_s, default=0.0)
 
 

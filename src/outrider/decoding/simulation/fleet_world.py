@@ -56,8 +56,8 @@ class FleetWorld:
 class RobotRecord:
     """The results of one robot's texts, in seconds of the fleet's clock.
 
-    `commits`: when how many tokens became final. `rounds`: verdicts on drafts. `first_s`: from the start of
-    a text to its first tokens; `finished_s`: to its last.
+    `commits`: times, and how many tokens became final then. `rounds`: verdicts on drafts. `first_s`: from
+    the start of a text to its first tokens; `finished_s`: to its last.
     """
 
     texts: list[tuple[int, ...]] = field(default_factory=list)

@@ -145,7 +145,7 @@ class VirtualVerifier:
         self._uplink, self._downlink = Channel(world.uplink, self._rng), Channel(world.downlink, self._rng)
 
     def send_up(self, frame: EdgeFrame) -> int:
-        """Send a frame to the verifier. Returns its size in bytes, 0 if the link is down."""
+        """Send a frame to the verifier. Return its size in bytes, 0 if the link is down."""
         if not self.is_up:
             return 0
         num_bytes = self._world.frame_bytes(frame)

@@ -292,7 +292,7 @@ def _tell_gain(notes: list[str], model: str, rows: Mapping[str, GainFigures]) ->
 
 
 def _measure_live(notes: list[str], name: str, seed: int) -> dict[str, Any]:
-    """Measure over real sockets and a link with an emulated delay each way; waiting keeps machines' pace."""
+    """Measure over real sockets and a link with emulated delays; waiting keeps the machines' pace."""
 
     def tell(method: str, delay_ms: float, row: LiveAggregation) -> None:
         notes.append(

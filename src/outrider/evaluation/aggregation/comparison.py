@@ -75,7 +75,7 @@ def decode_texts(
 
 
 def synthetic_requests(texts: int, num_tokens: int) -> list[DecodeRequest]:
-    """Returns requests for synthetic texts of one length."""
+    """Return requests for synthetic texts of one length."""
     return [DecodeRequest(Prompt(f"text {index}", _JPEG), num_tokens, DEADLINE_S) for index in range(texts)]
 
 
@@ -95,7 +95,7 @@ def measure(
 
 
 def figures(results: Sequence[tuple[Decoded, float, AggregationStats]], prefill_s: float) -> LatencyFigures:
-    """Returns the means over texts, each given with the seconds to its first token.
+    """Return the means over texts, each given with the seconds to its first token.
 
     `token_ms` leaves out the prefill.
     """

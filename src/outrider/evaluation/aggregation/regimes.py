@@ -60,7 +60,7 @@ class AggregationRegime(Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     @property
     def device_prefill_s(self) -> float:
-        """Returns the prefill time of the device in seconds."""
+        """The prefill time of the device in seconds."""
         return self.device_prefill_ms / 1e3
 
     def link(self, extra_ms: float) -> LinkProfile:

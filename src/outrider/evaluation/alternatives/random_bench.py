@@ -45,7 +45,7 @@ class Spread:
 def bench_random(
     number: int, variant: str | None, texts: int, seed: int, json_file: Path | None = None
 ) -> dict[str, Any]:
-    """Measure all alternatives, each tuned, under random regimes; print the spread, write JSON meanwhile.
+    """Measure all alternatives, each tuned, under random regimes; print the spread, write JSON as it goes.
 
     Raises ConfigError for numbers out of range or an unknown variant.
     """

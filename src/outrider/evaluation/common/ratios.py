@@ -65,7 +65,7 @@ def branch_seconds(draft: LanguageModel, prompt: Prompt, repeats: int) -> float:
 
 
 def cpu_seconds(work: Callable[[], object]) -> float:
-    """Returns the processor seconds that some work takes on this thread."""
+    """Return the processor seconds that some work takes on this thread."""
     began_s = time.thread_time()
     work()
     return time.thread_time() - began_s

@@ -12,7 +12,7 @@ from outrider.core.files.terminal import make_console
 
 
 def results_table(title: str, *headings: str, rows: Iterable[Iterable[str]] = ()) -> Table:
-    """Returns a table: the first column is aligned left, the others right. Long words wrap uncut."""
+    """Return a table: the first column is aligned left, the others right. Long words are wrapped, not cut."""
     table = Table(
         title=title,
         title_justify="left",

@@ -242,7 +242,7 @@ def bench_changes(
     json_file: Path | None = None,
     changes: Mapping[str, Conditions] = CHANGES,
 ) -> dict[str, Any]:
-    """Measure with drafts at both ends and of the robot alone; print a table, write JSON meanwhile.
+    """Measure with drafts at both ends and of the robot alone; print a table, write JSON as it goes.
 
     `ablate`: mechanisms to switch off in turn. `changes`: conditions by name. Raises ConfigError for
     numbers out of range or an unknown mechanism.

@@ -105,12 +105,12 @@ def schedule_bound(regime: Regime) -> float:
 
 
 def synthetic_requests(texts: int, tokens: int = TEXT_TOKENS) -> list[DecodeRequest]:
-    """Returns requests for synthetic texts of `tokens` tokens."""
+    """Return requests for synthetic texts of `tokens` tokens."""
     return [DecodeRequest(Prompt(f"text {index}", _JPEG), tokens, DEADLINE_S) for index in range(texts)]
 
 
 def replayed_requests(frames: int, seed: int) -> list[DecodeRequest]:
-    """Returns requests for the texts of held-out frames."""
+    """Return requests for the texts of held-out frames."""
     return [DecodeRequest(prompt, deadline_s=DEADLINE_S) for prompt in held_out_prompts(frames, seed)]
 
 
@@ -190,7 +190,7 @@ def decode_all(
 def figures_of(
     regime: Regime, strategy: str, texts: Sequence[Decoded], before: Mapping[str, Figures]
 ) -> Figures:
-    """Returns the figures of decoded texts, without an interval.
+    """Return the figures of decoded texts, without an interval.
 
     `before`: the figures of `ar` and `sd` on the same texts, unless this is one of them.
     """

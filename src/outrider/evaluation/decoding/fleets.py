@@ -141,7 +141,7 @@ def row_of(records: Sequence[RobotRecord], cloud: CloudRecord) -> ServingRow:
 
 
 def tokens_until(record: RobotRecord, end_s: float) -> int:
-    """Returns how many tokens of a robot were final by a time in seconds."""
+    """Return how many tokens of a robot were final by a time in seconds."""
     return sum(count for at_s, count in record.commits if at_s <= end_s)
 
 

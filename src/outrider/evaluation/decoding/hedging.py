@@ -186,7 +186,7 @@ def measure_kills(regime: Regime, texts: int, seed: int, kills: int) -> HedgedFi
 
 
 def bench_hedging(texts: int = 1000, seed: int = 0, json_file: Path | None = None) -> dict[str, Any]:
-    """Measure under each of REGIMES and BURSTS, and through kills; print a table, write JSON meanwhile.
+    """Measure under each of REGIMES and BURSTS, and through kills; print a table, write JSON as it goes.
 
     Raises ConfigError for numbers out of range.
     """

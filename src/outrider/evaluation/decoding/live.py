@@ -78,7 +78,7 @@ class Stopwatch:
 
     @property
     def tokens_per_s(self) -> float:
-        """Returns tokens per second over all texts; 0 before the first text has ended."""
+        """Tokens per second over all texts; 0 before the first text has ended."""
         return self.tokens / self.elapsed_s if self.elapsed_s > 0.0 else 0.0
 
 

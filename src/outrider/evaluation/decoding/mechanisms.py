@@ -165,7 +165,7 @@ def spread_change(before: Sequence[float], after: Sequence[float]) -> tuple[floa
 def speeds_over_ar(
     conditions: Mapping[str, Condition], ar: Mapping[str, float], tuning: AdaptiveTuning
 ) -> dict[str, float]:
-    """Returns the speed over `ar` under each condition with a tuning."""
+    """Return the speed over `ar` under each condition with a tuning."""
     return {name: measure(STRATEGY, tuning) / ar[name] for name, measure in conditions.items()}
 
 
@@ -175,7 +175,7 @@ def bench_ablation(
     json_file: Path | None = None,
     alternatives: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Measure each mechanism switched off under every condition; print tables, write JSON meanwhile.
+    """Measure each mechanism switched off under every condition; print tables, write JSON as it goes.
 
     `alternatives`: strategies, the best of which is compared too. Raises ConfigError for an unknown
     mechanism.
@@ -207,7 +207,7 @@ def rounded(figures: Any) -> Any:
 
 
 def ablations_table(found: Mapping[str, Ablation]) -> Table:
-    """Returns a table of how the speed changes without each mechanism."""
+    """Return a table of how the speed changes without each mechanism."""
     table = results_table("change in speed without", "mechanism", *ABLATION_COLUMNS)
     for name, one in found.items():
         figures = [getattr(one, field) for field in ABLATION_COLUMNS.values()]

@@ -143,7 +143,7 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def step_s(self) -> float:
-        """Returns the time of a forward of the target in seconds."""
+        """The time of a forward of the target in seconds."""
         return self.step_ms / 1e3
 
     def verify_s(self, heard: bool = True) -> float:
@@ -152,7 +152,7 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def round_trip_s(self) -> float:
-        """Returns the mean round trip in seconds, jitter included."""
+        """The mean round trip in seconds, jitter included."""
         uplink, downlink = self.directions()
         return uplink.delay_s + downlink.delay_s + (uplink.jitter_s + downlink.jitter_s) / 2.0
 
@@ -263,7 +263,7 @@ def exits_apart(regime: Regime) -> Regime:
 
 
 def with_full_heads(regime: Regime) -> Regime:
-    """Return the regime with a whole output layer at every exit, at the cost of the target's sizes."""
+    """Return the regime with whole output layers at all exits, at the cost that the target's sizes imply."""
     share = TARGETS[regime.models.target].full_head_share
     return msgspec.structs.replace(regime, exit_layer_share=share)
 

@@ -54,13 +54,13 @@ class Stage(Protocol):
         """Restart everything that ended, and make the robot move. Raises OutriderError if it does not."""
 
     def told(self, process: str) -> tuple[list[Sample], bool]:
-        """Return the base's commands, as seen without a process; True if they are timed by its clock."""
+        """Returns the base's commands, as seen without a process; True if they are timed by its clock."""
 
     def held_up_s(self, since_s: float) -> float:
-        """Return the longest time since `since_s` (system clock) for which the stage did not receive."""
+        """Returns the longest time since `since_s` (system clock) for which the stage did not receive."""
 
     def ask(self, node: str, transitions: Sequence[int]) -> list[bool]:
-        """Return a node's answers to lifecycle requests."""
+        """Returns a node's answers to lifecycle requests."""
 
     def pids(self) -> dict[str, int]:
         """Returns the process id of each process by its name."""
@@ -89,7 +89,7 @@ def is_alive(pid: int) -> bool:
 
 
 def ask_node(node: Any, executor: Any, name: str, transitions: Sequence[int]) -> list[bool]:
-    """Return a node's answers to lifecycle requests. Raises OutriderError if it does not answer."""
+    """Returns a node's answers to lifecycle requests. Raises OutriderError if it does not answer."""
     service = node.create_client(ChangeState, f"{name}/change_state")
     try:
         wait_for(service.service_is_ready, START_S, f"the lifecycle of {name}")
@@ -166,7 +166,7 @@ class RobotStage(Scene):
         return list(self.observer.told), True
 
     def held_up_s(self, since_s: float) -> float:
-        """Return the longest time since `since_s` in which the observer did not receive."""
+        """Returns the longest time since `since_s` in which the observer did not receive."""
         return self.observer.spinner.held_up_s(since_s)
 
     def ask(self, node: str, transitions: Sequence[int]) -> list[bool]:

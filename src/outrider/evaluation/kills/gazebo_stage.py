@@ -130,7 +130,7 @@ class GazeboStage:
         return list(self._told), False
 
     def held_up_s(self, since_s: float) -> float:
-        """Return the longest time since `since_s` in which this process did not receive."""
+        """Returns the longest time since `since_s` in which this process did not receive."""
         return self._spinner.held_up_s(since_s)
 
     def ask(self, node: str, transitions: Sequence[int]) -> list[bool]:

@@ -98,7 +98,7 @@ def evaluate_hedged_kills(
     json_file: Path | None,
     motion: str = MOTIONS[0],
 ) -> dict[str, Any]:
-    """Drive goals until `kills` kills are done; print, and write JSON meanwhile.
+    """Drive goals until `kills` kills are done; print, and write JSON as it goes.
 
     `failed` counts what is not as it must be. Goals kept in the folder `run` are not driven again. Raises
     OutriderError if the processes cannot be run, ConfigError for an unknown motion or kept goals of another

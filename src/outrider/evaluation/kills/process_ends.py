@@ -93,7 +93,7 @@ def _row(end: End, trials: Sequence[Trial]) -> dict[str, Any]:
 
 
 def ends_table(rows: dict[str, dict[str, Any]]) -> Table:
-    """Returns the table of every kind of end."""
+    """Return the table of every kind of end."""
     columns = ("trials", "median s", "worst s", "bound", "outlived", "failed")
     keys = ("trials", "median_to_zero_s", "worst_to_zero_s", "bound", "outlived", "failed")
     cells = (
@@ -133,7 +133,7 @@ def write_trials(file: Path, trials: Sequence[Trial]) -> None:
 
 
 def read_trials(file: Path) -> list[Trial]:
-    """Returns the trials that `write_trials` wrote."""
+    """Return the trials that `write_trials` wrote."""
     content = json.loads(file.read_text())
     return [Trial(**{**trial, "outlived": tuple(trial["outlived"])}) for trial in content]
 

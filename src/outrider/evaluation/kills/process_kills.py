@@ -168,7 +168,7 @@ def write_result(path: Path, runs: Sequence[Run], kills: Sequence[Kill]) -> None
 
 
 def read_result(path: Path) -> tuple[list[Run], list[Kill]]:
-    """Returns the runs and kills that `write_result` wrote."""
+    """Return the runs and kills that `write_result` wrote."""
     content = json.loads(path.read_text())
     runs = [Run(**{**run, "kills": tuple(Kill(**kill) for kill in run["kills"])}) for run in content["runs"]]
     return runs, [Kill(**kill) for kill in content["kills"]]

@@ -34,7 +34,7 @@ class Widths:
 
     @property
     def shape(self) -> TextShape:
-        """Returns the shape of the text model."""
+        """The shape of the text model."""
         return TextShape(self.num_layers, self.num_heads, self.num_kv_heads, 128)
 
 

@@ -226,7 +226,7 @@ def measure_trees(texts: TextSet) -> dict[tuple[str, ...], DraftingFigures]:
 
 
 def figures_of(total: Yield) -> DraftingFigures:
-    """Returns the means of what was drafted and verified."""
+    """Return the means of what was drafted and verified."""
     return DraftingFigures(
         total.acceptance_length,
         total.drafted / total.verifications,

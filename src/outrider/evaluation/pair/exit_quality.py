@@ -53,7 +53,7 @@ def share(flags: Sequence[bool]) -> float:
 def auc(hints: Sequence[tuple[float, bool]]) -> float:
     """Return the probability that a right hint has more confidence than a wrong one.
 
-    A tie counts half. Returns nan without both kinds.
+    A tie counts half. Return nan without both kinds.
     """
     right = [confidence for confidence, stands in hints if stands]
     wrong = [confidence for confidence, stands in hints if not stands]

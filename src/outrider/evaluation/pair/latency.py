@@ -55,8 +55,7 @@ class LatencyRow:
 def measure_compute(pair: Pair, prompts: Sequence[Prompt], num_draft_tokens: int) -> ComputeProfile:
     """Return the times of this machine's models, in processor time of this thread.
 
-    Other programs hardly lengthen it. Prefills are of prompts not seen
-    before.
+    Other programs hardly lengthen it. Prefills are of prompts not seen before.
     """
     branch_s = branch_seconds(pair.draft, prompts[0], REPEATS)
     target, draft = pair.target.open_session(), pair.draft.open_session()

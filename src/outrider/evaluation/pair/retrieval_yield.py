@@ -22,9 +22,9 @@ MODEL = "model"
 
 @dataclass
 class Yield:
-    """Sums over verifications. Processor seconds: `draft_s`, for each, of retrieving its draft.
+    """Sums over verifications, and processor seconds.
 
-    `learning_s`: of storing prompts and verified tokens.
+    `draft_s`: of retrieving each verification's draft. `learning_s`: of storing prompts and verified tokens.
     """
 
     verifications: int = 0

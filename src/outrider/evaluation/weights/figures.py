@@ -142,7 +142,7 @@ class PairFigures:
         )
 
     def bound(self, one_way_s: float) -> float:
-        """Returns the speedup over `ar` of the best schedule that aborts verifications, over this delay."""
+        """Returns the speedup over `ar` of the best schedule that finishes verifications, over this delay."""
         conditions = self.conditions(one_way_s)
         return best_tokens_per_s(conditions, PADDED_ROWS - 1) * conditions.step_s
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`outrider eval weights`: whether published models over real sockets write the target's own texts."""
+"""`outrider eval weights`: checks that published models over real sockets write the target's own texts."""
 
 from __future__ import annotations
 

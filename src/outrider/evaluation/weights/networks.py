@@ -22,7 +22,10 @@ def networks() -> dict[str, Network]:
 
 
 def chosen_networks(names: Collection[str]) -> dict[str, Network]:
-    """Returns COLOCATED and the networks of these names, or all without names. Raises ConfigError."""
+    """Returns COLOCATED and the networks of these names, or all without names.
+
+    Raises ConfigError for an unknown name.
+    """
     known = networks()
     unknown = [name for name in names if name not in known]
     if unknown:

@@ -110,7 +110,7 @@ class Pilot:
         return tuple(self._hands)
 
     def start(self, now: Moment) -> None:
-        """Ignore frames from before now, or before the motion clock runs: motions may be partly done."""
+        """Ignore frames from before now, or before the motion clock runs: their motions may be half done."""
         self._started_s = now.motion_s if now.motion_s > 0.0 else None
 
     def on_text(self, text: StepText, now: Moment) -> None:

@@ -23,14 +23,14 @@ TURNED = (
     "the scan is turned: it moves another way than the robot goes; give the lidar's yaw in tf, or check "
     "odometry, then give the goal again"
 )
-# Bounds of the turn and the shift between two compared scans, and the least number of valid rays.
+# Turns and steps between two compared scans, and the least number of rays with a measurement in both.
 TURN_RAD, TURN_STEPS, STEP_M = (math.radians(8.0), math.radians(25.0)), 2.0, 0.08
 LEAST_RAYS = 30
-# Medians in metres: a matching scan differs by less than ALIKE_M, the other candidate by more than UNLIKE
-# times that difference plus UNLIKE_M.
+# Medians in metres: matching scans differ by less than ALIKE_M, others by more than UNLIKE times as much
+# plus UNLIKE_M.
 ALIKE_M, UNLIKE, UNLIKE_M = 0.08, 3.0, 0.06
 VOTES, NEEDED = 12, 4
-# The length and straightness of the path between two compared scans, how much of a motion a scan must show,
+# The length and straightness of the way between two compared scans, how much of a motion a scan must show,
 # and the number of votes against its yaw.
 WAY_M, STRAIGHT_RAD, UNMOVED_M, WAYS_NEEDED = (0.2, 1.0), math.radians(15.0), 0.02, 3
 # The yaws that are compared with tf's, and the most points that are compared.
@@ -40,7 +40,7 @@ YAWS_RAD, MOST_POINTS = np.radians(np.arange(0.0, 360.0, 15.0)), 720
 class MirroredScan:
     """Compares scans before and after a turn on the spot, and counts votes for and against the scan.
 
-    A turn votes only if the one before had the same sense, since a late scan shows the earlier turn.
+    A turn votes only if the one before had the same sense: a late scan shows what was before it.
     """
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ def _difference_m(before: RangeScan, now: RangeScan, steps: int) -> float:
 
 
 class TurnedScan:
-    """Compares scans before and after a straight path, and votes for or against the lidar's yaw in tf."""
+    """Compares scans before and after a straight way, and votes for or against the lidar's yaw in tf."""
 
     def __init__(self) -> None:
         self._then: tuple[RangeScan, Pose2D] | None = None

@@ -176,7 +176,7 @@ def sample_fault(sample: OdometrySample) -> str:
 
 
 def _tilt_fault(quaternion: tuple[float, float, float, float]) -> str:
-    """Returns how far the body is tilted, as with an optical frame or a wrong order, or an empty text."""
+    """Returns how far the body is tilted, as with an optical frame or swapped numbers, or an empty text."""
     x, y, _, _ = quaternion
     tilt_rad = math.acos(max(-1.0, min(1.0, 1.0 - 2.0 * (x * x + y * y))))
     if tilt_rad <= MAX_TILT_RAD:

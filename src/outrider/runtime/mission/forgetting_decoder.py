@@ -50,5 +50,5 @@ class MindfulDecoder:
             self._num_forgotten = num_forgotten
 
     def close(self) -> None:
-        """Closes the other decoder."""
+        """Close the other decoder."""
         self._decoder.close()

@@ -108,7 +108,7 @@ class GoalRun:
         return self._failed_motions > 0
 
     def run(self) -> GoalResult:
-        """Block until the goal has ended, and return its result. Unexpected errors propagate after a stop."""
+        """Block until the goal ends. Expected errors become its result; others propagate after a stop."""
         error, message, steps = GoalError.NONE, "", 0
         navigator: Navigator | None = None
         try:

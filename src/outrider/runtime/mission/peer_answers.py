@@ -60,7 +60,7 @@ class PeerAnswers:
         return slots.fill(" ".join(text.split()))
 
     def close(self) -> None:
-        """Closes the connection to the cloud."""
+        """Close the connection to the cloud."""
         self._decoder.close()
 
     def _contexts(self, question: Prompt) -> tuple[Context, ...]:
