@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from outrider.core.errors import ConfigError
-from outrider.runtime.datasets.training_runs import make_exits, make_model, make_reader, make_tokenizer
+from outrider.runtime.datasets.training_runs import (
+    make_answers,
+    make_exits,
+    make_model,
+    make_reader,
+    make_tokenizer,
+    run_folder,
+)
 from outrider.training.beside.exits import ExitsConfig
 from outrider.training.imitation import TrainingConfig
 
@@ -59,3 +66,19 @@ def test_exits_are_not_trained(data: Path, tiny_model_folder: Path, tmp_path: Pa
         pytest.skip("root may write everywhere")
     with pytest.raises(ConfigError, match=r"cannot write .*target"):
         make_exits(ExitsConfig(), data, target)
+
+
+def test_two_trainings_do_not_share_a_folder(data: Path, tiny_model_folder: Path, tmp_path: Path) -> None:
+    run, models = tmp_path / "run", tmp_path / "models"
+    shutil.copytree(tiny_model_folder / "tokenizer", models / "tokenizer")
+    with run_folder(run):
+        (run / "checkpoint").write_bytes(DAMAGED)
+        with pytest.raises(ConfigError, match=r"another command trains in .*run: wait"):
+            make_reader(run, models, 1, 0)
+        with pytest.raises(ConfigError, match=r"another command trains in .*run: wait"):
+            make_model(TrainingConfig("draft"), data, run, models, 1)
+        with pytest.raises(ConfigError, match=r"another command trains in .*run: wait"):
+            make_answers(run, tiny_model_folder / "target", 1, "fp32", "cpu")
+        assert (run / "checkpoint").read_bytes() == DAMAGED
+    with run_folder(run):
+        pass

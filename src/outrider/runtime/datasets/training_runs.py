@@ -6,11 +6,14 @@ It first checks that it can write there, so that hours of work are not lost to a
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from outrider.core.errors import ConfigError
+from outrider.core.files.private_files import open_private
 from outrider.core.files.terminal import tracked
-from outrider.core.files.writing import make_folder, replace_file
+from outrider.core.files.writing import make_folder, replace_file, try_lock
 from outrider.core.language.grammar import COMMANDS, FIND_PHRASINGS
 from outrider.core.language.prompt import PROMPT_PREFIX, PROMPT_SUFFIX
 from outrider.core.language.words.phrasebook import phrasebook
@@ -49,6 +52,21 @@ from outrider.voice.stop_spotter import StopNetwork
 TOKENIZER_SHARDS = 6
 STOP_SHARDS_A_CHOOSING_ONE = 4
 EXIT_MAX_LENGTH = 2048
+LOCK = "in-use"
+
+
+@contextlib.contextmanager
+def run_folder(folder: Path) -> Iterator[None]:
+    """Create the folder of a run, and hold it: two trainings would overwrite each other's checkpoints.
+
+    Raises ConfigError if another command holds it, or nothing can be written there.
+    """
+    make_folder(folder)
+    with open_private(folder / LOCK, "ab") as file:
+        if not try_lock(file.fileno()):
+            told = f"another command trains in {folder}: wait until it has ended, or choose another folder"
+            raise ConfigError(told)
+        yield
 
 
 def make_tokenizer(data: Path, folder: Path) -> int:
@@ -74,9 +92,9 @@ def make_model(
     tokenizer = models / "tokenizer"
     check_tokenizer(models, data)
     shard_paths(data)
-    make_folder(run)
     make_folder(models / config.role)
-    checkpoint = train(config, tokenizer, data, run, processes, start)
+    with run_folder(run):
+        checkpoint = train(config, tokenizer, data, run, processes, start)
     card = export(config.role, checkpoint, tokenizer, models / config.role, vocabulary())
     remove_outdated(models / config.role)
     return card
@@ -88,10 +106,10 @@ def make_reader(run: Path, models: Path, steps: int, seed: int) -> dict[str, obj
     Returns its figures.
     """
     folder = models / "reader"
-    make_folder(run)
-    make_folder(folder)
-    for _ in tracked(train_reader(folder, run, steps, seed), "reader", total=steps):
-        pass
+    with run_folder(run):
+        make_folder(folder)
+        for _ in tracked(train_reader(folder, run, steps, seed), "reader", total=steps):
+            pass
     return read_card(folder).figures
 
 
@@ -127,14 +145,14 @@ def make_stops(
 def make_answers(folder: Path, target: Path, tokens: int, precision: Precision, device: str) -> None:
     """Let a language model answer all training questions, as data for `make_exits`. Existing answers stay."""
     check_checkpoint(target)
-    make_folder(folder)
-    questions = training_questions()
-    model = load_model(
-        target, precision=precision, max_length=EXIT_MAX_LENGTH, sessions=TOGETHER, device=device
-    )
-    written = write_answers(folder, model, questions, tokens)
-    for _ in tracked(written, "answers", total=-(-len(questions) // TOGETHER)):
-        pass
+    with run_folder(folder):
+        questions = training_questions()
+        model = load_model(
+            target, precision=precision, max_length=EXIT_MAX_LENGTH, sessions=TOGETHER, device=device
+        )
+        written = write_answers(folder, model, questions, tokens)
+        for _ in tracked(written, "answers", total=-(-len(questions) // TOGETHER)):
+            pass
 
 
 def make_exits(
