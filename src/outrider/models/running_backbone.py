@@ -16,7 +16,7 @@ from outrider.models.backbone.text_stack import RmsNorm, TextStack
 from outrider.models.session import QwenModel
 
 COMMON_TOKENS = 8192
-"""How many tokens count as common: in byte-level BPE the lowest ids are the earliest merges."""
+"""The tokens of most texts: in byte-level BPE the lowest ids are the earliest, most frequent merges."""
 
 
 class LastNorm:

@@ -60,7 +60,7 @@ def try_lock(descriptor: int) -> bool:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Replace a private file, whole or not at all, even on a full disk or after a kill. Raises ConfigError.
+    """Write a private file, whole or not at all, even on a full disk or after a kill. Raises ConfigError.
 
     What cannot be replaced is written in place: a device, or a file in a read-only folder.
     """
@@ -203,7 +203,7 @@ def checked_file(file: Path | None) -> Path | None:
 
 
 def checked_replaced(file: Path | None) -> Path | None:
-    """Do `checked_file` for `replace_file`; also refuse a link to a file, and the file of standard output."""
+    """Like `checked_file`, for `replace_file`; also refuses links to files and the standard output's file."""
     if checked_file(file) is None or file is None:
         return None
     if file.is_file() and _is_standard_output(file):
@@ -237,7 +237,7 @@ def _is_file(path: Path) -> bool:
 
 
 def checked_animation(file: Path | None) -> Path | None:
-    """Do `checked_file` for the file of an animation."""
+    """Like `checked_file`, for the file of an animation."""
     if file is not None and file.suffix != ANIMATION_SUFFIX:
         raise ConfigError(f"the animation {file} must end in {ANIMATION_SUFFIX}: name another file")
     return checked_file(file)

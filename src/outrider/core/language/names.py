@@ -287,7 +287,7 @@ class Names:
     def holds_a_stop(self, said: str) -> bool:
         """Return whether a stop phrase of several words makes words no name: "sofa stand still rex".
 
-        After an article it may begin a name, unless all words before it are qualities: "the red light".
+        After an article, and at most qualities, it may begin a name instead: "the red light".
         """
         bare = self.book.without_article(said)
         whole = of_all("whole_stops")

@@ -37,8 +37,9 @@ RIDGE = 1e-6
 
 @dataclass(frozen=True)
 class HeadWeights:
-    """The result of training; see `next_state`. token_ids (S,) int64, ascending:
-    the shortlist that it writes.
+    """The result of training; see `next_state`.
+
+    token_ids (S,) int64, ascending: the shortlist of tokens that the head can draft.
 
     keep (hidden,), mix (2 * hidden, 2 * rank), out (rank, hidden).
     """

@@ -3,8 +3,8 @@
 row and column.
 
 Text tokens count up on all axes at once. An image's tokens share the time of its start and spread over rows
-and columns. The text after it continues from the image's longer side, so positions are lower than the
-length.
+and columns. The text after it continues from the image's longer side, so later positions are lower
+than the number of tokens before them.
 """
 
 from __future__ import annotations

@@ -169,8 +169,9 @@ class GraphLauncher:
 
     @staticmethod
     def _warm_up(step: Segments) -> None:
-        """Run the step before its capture: libraries allocate, and functions compile,
-        on their first calls.
+        """Run the step before its capture, which must not contain what first calls do.
+
+        On their first calls libraries allocate memory, and functions are compiled.
         """
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())

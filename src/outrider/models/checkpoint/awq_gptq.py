@@ -238,8 +238,8 @@ def unpack_words(words: Tensor, bits: int, columns: Sequence[int]) -> Tensor:
 def _zeros(stored: Tensor, layout: StoredFormat) -> Tensor | None:
     """Return the zeros (out, groups) int8, centred like the values; None if all are 0.
 
-    A symmetric checkpoint's zeros are known, however its writer has counted them. In others a stored 0
-    minus 1 has wrapped around.
+    A symmetric checkpoint's zeros are known, however its writer has counted them. In others a zero of
+    0 is stored minus 1, wrapped around.
     """
     half = 2 ** (layout.bits - 1)
     if layout.symmetric and bool(((stored == half) | (stored == half - 1)).all()):
@@ -249,7 +249,10 @@ def _zeros(stored: Tensor, layout: StoredFormat) -> Tensor | None:
 
 
 def _order(groups: Tensor | None, inputs: int, size: int) -> Tensor | None:
-    """Return the inputs sorted by group; None if they are sorted already."""
+    """Return the order that sorts the inputs by group; None if they are sorted already.
+
+    Raises ValueError for invalid groups.
+    """
     if groups is None:
         return None
     if groups.is_floating_point():

@@ -45,7 +45,7 @@ SHARED_SIZES = (("hidden_size", "num_attention_heads"), ("num_attention_heads", 
 
 
 def check_checkpoint(folder: Path) -> None:
-    """Raise ConfigError without a folder, ModelError with a file that is missing, corrupt or unsupported."""
+    """Raise ConfigError without a folder; ModelError names a file that is missing, corrupt or unsupported."""
     if gguf_of(folder) is None and not folder.is_dir():
         raise ConfigError(
             f"{folder} is no folder: give a model folder with {CONFIG_FILE} and {WEIGHTS_FILE}, or a GGUF"

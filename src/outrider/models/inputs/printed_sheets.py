@@ -44,7 +44,7 @@ LINE_PX, LETTER_PX = 5, 13
 and where print meets a sheet's edge.
 """
 MOST_CUT = 0.1
-"""A piece cut off by the picture's edge counts as print below this share of a sheet's pixels."""
+"""A gap at the picture's edge counts as part of a sheet up to this share of the sheet's pixels."""
 INK, MOST_INK = 0.8, 0.7
 """The most brightness of print and of its median, as shares of the paper's."""
 LINE_STROKES, LEAST_LINE_INK = 4, 0.03

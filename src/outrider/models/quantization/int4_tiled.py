@@ -57,7 +57,7 @@ class TiledInt4Matrix:
         return product if addend is None else product + addend
 
     def columns(self, indices: Tensor) -> Tensor:
-        """Return the weight's columns (in, len(indices)) in float32."""
+        """Returns the weight's columns (in, len(indices)) in float32."""
         found = self.tiles.columns(indices)
         return found if self.order is None else found[self.order.argsort()]
 

@@ -47,14 +47,14 @@ class QwenTokenizer:
         self.image_id: int | None = vocabulary.get(IMAGE_TOKEN)
 
     def encode(self, text: str) -> list[int]:
-        """Returns the token ids of a text; special tokens in it are parsed."""
+        """Return the token ids of a text; special tokens in it are parsed."""
         return list(self._backend.encode(text, add_special_tokens=False).ids)
 
     def encode_prompt(self, text: str) -> list[int]:
         """Return the ids of a prompt, in which only the control tokens of a prompt's form are markup.
 
-        Any other control token, however it is spelled, comes from a person, a document or a sign: it
-        becomes words.
+        Any other control token, however it is spelled, is text of a person, a document or a sign, and is
+        encoded as words.
         """
         ids: list[int] = []
         for part in self._markup.split(text):
@@ -64,7 +64,7 @@ class QwenTokenizer:
         return ids
 
     def id_of(self, token: str) -> int | None:
-        """Returns the id of a token; None for one that the vocabulary does not have."""
+        """Return the id of a token; None for one that the vocabulary does not have."""
         found: int | None = self._backend.token_to_id(token)
         return found
 

@@ -45,7 +45,7 @@ def unveiled(sentence: str) -> str:
 
 
 def undrawn(sentence: str) -> str:
-    """Return a sentence with repeated letters reduced to one: "waaait" becomes "wait"."""
+    """Return a sentence with letters repeated three times or more reduced to one: "waaait" is "wait"."""
     return _LONG_DRAWN.sub(r"\1", sentence)
 
 

@@ -38,7 +38,7 @@ _CUT_AT_BEGIN, _CUT_AT_END = re.compile(r"^\S{1,20}\s"), re.compile(r"\s\S{1,20}
 
 
 def read_phrases() -> None:
-    """Read the phrases of all languages, so that no stop waits for it: as a plan, and as a non-plan."""
+    """Load the phrases of all languages now, so that no stop waits for them: for plans and other texts."""
     for said in ("turn left", "-"):
         says_to_stop(said)
 

@@ -41,8 +41,9 @@ class Thing:
 
     @classmethod
     def of(cls, words: str) -> Thing:
-        """Return the thing that any words name: the last word is its kind,
-        those without size or side its colour.
+        """Return the thing that any words name.
+
+        The last word is its kind. Other words than a size and a side are its colour.
         """
         *before, kind = words.split()
         size = next((word for word in before if word in SIZES), "")
