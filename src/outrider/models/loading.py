@@ -272,9 +272,7 @@ def install_exits(
 def install_head(
     folder: Path, weights: HeadWeights, figures: dict[str, Any], text: TextStack | None = None
 ) -> None:
-    """Write a draft head into the folder of its target, and its figures into the card,
-    like `install_exits`.
-    """
+    """Write a draft head into its target's folder, and its figures into the card, like `install_exits`."""
     write_head(folder, weights, text or _whole_text(folder))
     write_figures(folder, "head", figures)
 

@@ -137,9 +137,7 @@ def _run(segments: Sequence[Segment], num_rows: int, group: int, dtype: torch.dt
 
 
 def _causal_mask(last_visible: Tensor, span: int, group: int, dtype: torch.dtype) -> Tensor:
-    """Return the additive mask (count, 1, group * window, span) for the last visible
-    slots (count, window).
-    """
+    """Return the additive mask (count, 1, group * window, span) for last visible slots (count, window)."""
     mask = torch.zeros(*last_visible.shape, span, dtype=dtype)
     mask.masked_fill_(torch.arange(span) > last_visible.unsqueeze(-1), -torch.inf)
     return mask.repeat(1, group, 1).unsqueeze(1)

@@ -123,9 +123,7 @@ class SegmentedStep:
         return self.logits
 
     def segments(self) -> Iterator[Callable[[], None]]:
-        """Yield what is captured, in order; each segment leaves its results in tensors
-        that the next one reads.
-        """
+        """Yield the segments to capture, in order; each leaves its results in tensors for the next."""
         self.exit_rows = []
         for layer in range(len(self._text.layers)):
             yield partial(self._attend, layer)
@@ -169,9 +167,7 @@ class SegmentedStep:
 def project_folded(
     layer: LayerWeights, hidden: Tensor, rotation: tuple[Tensor, Tensor], shape: TextShape, num_sequences: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Project hidden rows (R, width): queries, folded for attention,
-    and keys and values (R, kv_heads, dim).
-    """
+    """Return folded queries, and keys and values (R, kv_heads, dim), of hidden rows (R, width)."""
     queries, keys, values = project(layer.input_norm(hidden), layer, rotation, shape)
     return fold(queries, num_sequences, shape.num_kv_heads), keys, values
 

@@ -95,9 +95,7 @@ class DraftHead:
 
 
 def _solver(head: Tensor) -> Tensor:
-    """Return (S, hidden): maps logits over S tokens to the state (hidden,) that gave
-    them by `head` (hidden, S).
-    """
+    """Return the matrix (S, hidden) from logits over S tokens to their state, by `head` (hidden, S)."""
     wide = head.double()
     squares = wide @ wide.T
     squares.diagonal().add_(RIDGE * squares.diagonal().max())

@@ -24,9 +24,7 @@ other threads, such as a prompt of another model, may go on (`thread_local`).
 """
 
 Heard = Callable[[int, Tensor], Reading | None]
-"""Called with an exit's index and its logits (rows of the step, S) on a device,
-for which it must not wait.
-"""
+"""Called with an exit's index and its logits (rows of the step, S) on a device; must not wait for it."""
 
 
 class Segments(Protocol):

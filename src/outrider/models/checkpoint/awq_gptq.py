@@ -107,9 +107,7 @@ def read_format(config_file: Path) -> StoredFormat | None:
 
 
 def _form(given: dict[str, Any], method: str) -> str:
-    """Return the layout's name: AWQ's `version`,
-    GPTQ's `checkpoint_format` or the flag of old Marlin files.
-    """
+    """Return the layout: AWQ's `version`, GPTQ's `checkpoint_format`, or the flag of old Marlin files."""
     if method == "awq":
         return str(given.get("version") or given.get("format") or "gemm").lower()
     if given.get("is_marlin_format"):
@@ -118,9 +116,7 @@ def _form(given: dict[str, Any], method: str) -> str:
 
 
 def _changes_nothing(dynamic: Any) -> bool:
-    """Return whether GPTQModel's rules per layer only exclude layers ("-:pattern"),
-    which the files show anyway.
-    """
+    """Return whether GPTQModel's rules only exclude layers ("-:pattern"), which the files show anyway."""
     rules = dynamic or {}
     return isinstance(rules, dict) and all(
         name.startswith("-:") or not rule for name, rule in rules.items() if isinstance(name, str)

@@ -169,9 +169,7 @@ def _check_sizes(where: str, sizes: dict[str, Any]) -> None:
 def check_text_config(
     folder: Path, config: Any, vocab_size: int, precision: Precision = "fp32", on_gpu: bool = False
 ) -> None:
-    """Raise ModelError for what the runtime's forward pass cannot compute,
-    or a tokenizer too large for it.
-    """
+    """Raise ModelError for what the forward pass cannot compute, or a tokenizer that is too large."""
     in_groups = precision == "int4" or (precision == "int8" and on_gpu)
     widths = config.hidden_size, config.intermediate_size, text_shape(config).attention_width
     if in_groups and any(width % INT4_GROUP for width in widths):

@@ -212,15 +212,12 @@ def build_vision_encoder(
 
 
 def _aligned(weight: Tensor) -> Tensor:
-    """Return a weight at an aligned address: a mapped one may have any,
-    and a product's last bits depend on it.
-    """
+    """Return an aligned weight: mapped ones may be anywhere, and a product's last bits depend on that."""
     return weight if weight.data_ptr() % ALIGNMENT_BYTES == 0 else weight.clone()
 
 
 def _patches_as_matrix(convolution: Any) -> torch.nn.Linear:
-    """Return the patch embedding as a matrix product (stride = kernel),
-    which is faster than a 3D convolution.
+    """Return the patch embedding as a matrix product (stride = kernel): a 3D convolution is slower.
 
     A still fills all frames of a patch's time span, so their weights are added up.
     """

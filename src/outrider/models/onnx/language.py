@@ -100,9 +100,7 @@ class GraphLanguage:
         return Rows(hidden.numpy(), cos.numpy(), sin.numpy(), slots, strands)
 
     def _find_profile(self, path: Path, prefill_rows: int) -> Profile:
-        """Return the profile, measured once per provider and number of threads,
-        or each time if it cannot be saved.
-        """
+        """Return the profile, measured once per provider and thread count; each time if not saved."""
         try:
             known = {name: tuple(times) for name, times in json.loads(path.read_text()).items()}
             if any(len(times) != self.blocks.count for times in known.values()):

@@ -69,16 +69,12 @@ class QwenTokenizer:
         return found
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        """Return the text of ids; an incomplete last character is held back,
-        so that a growing text only extends.
-        """
+        """Return the text of ids without an incomplete last character: a growing text only extends."""
         return self._backend.decode(list(token_ids), skip_special_tokens=True).rstrip(INCOMPLETE_CHARACTER)
 
     @cached_property
     def _markup(self) -> re.Pattern[str]:
-        """An expression for a prompt's markup, with the blanks that belong to a token
-        according to its file.
-        """
+        """An expression for a prompt's markup, including the blanks that the file makes part of a token."""
         added = {one.content: one for one in self._backend.get_added_tokens_decoder().values()}
         return re.compile(f"({'|'.join(_spelled(name, added.get(name)) for name in MARKUP)})")
 

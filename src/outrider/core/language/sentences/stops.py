@@ -242,8 +242,7 @@ def _leads_on(book: Phrasebook, before: Sequence[str]) -> bool:
 
 
 def _stops(book: Phrasebook, text: str) -> Iterator[bool]:
-    """Yield for each stop word or phrase of a text whether it counts, or a negation just before it denies
-    it.
+    """Yield for each stop word or phrase of a text whether it counts, or is denied by a negation before it.
 
     A negation of something else denies nothing. A phrase of one word that is not a stop word, such as
     "stay", counts between punctuation signs and at the start of a clause: "cancel there is a kid".

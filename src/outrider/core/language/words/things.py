@@ -57,7 +57,5 @@ def seen_as(words: str) -> str:
 
 
 def may_be(seen: str, wanted: str) -> bool:
-    """Return whether a thing seen may be the wanted one: a "red chair" may be any "chair",
-    or the "left" one.
-    """
+    """Return whether a thing seen may be the wanted one: a "red chair" may be "chair" or "left chair"."""
     return f" {seen}".endswith(f" {seen_as(wanted)}")
