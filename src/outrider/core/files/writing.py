@@ -60,7 +60,7 @@ def try_lock(descriptor: int) -> bool:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a private file, whole or not at all, even on a full disk or after a kill. Raises ConfigError.
+    """Replace a private file, whole or not at all, even on a full disk or after a kill. Raises ConfigError.
 
     What cannot be replaced is written in place: a device, or a file in a read-only folder.
     """

@@ -73,10 +73,9 @@ def run_node(
     args: list[str] | None = None,
     make_executor: Callable[[], Any] = SingleThreadedExecutor,
 ) -> int:
-    """Run a node until it is asked to end; see `Ending`. Returns the exit status.
+    """Run a node until it is asked to end; see `Ending`. Returns 0, 1 if it broke, 2 if it could not start.
 
-    It is 0, BROKEN after a failed thread or the end of the parent process, or COULD_NOT_START, with the
-    reason on stderr. Signals are handled here, not by ROS, which would close the context before
+    The reason is on stderr then. Signals are handled here, not by ROS, which would close the context before
     the robot has been told to stop. A signal during the loading of a model takes effect at once.
     """
     ending, status = Ending(), BROKEN
