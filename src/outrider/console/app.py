@@ -222,7 +222,7 @@ class Console:
             sending.cancel()
 
     async def _hello(self, channel: Channel) -> m.Hello:
-        """Return the hello. Stops may come before it: a relay sends them ahead of other messages."""
+        """Returns the hello. Stops may come before it: a relay sends them ahead of other messages."""
         somebody = _somebody()
         while not isinstance(message := m.read(await channel.text()), m.Hello):
             if not m.is_stop(message):
@@ -240,7 +240,7 @@ class Console:
             self._answers.receive(viewer, message)
 
     def _stop(self, viewer: Viewer) -> None:
-        """Cancel as if the page had sent it: speech recognition has recognized a stop there."""
+        """Cancels as if the page had asked for it: its speech was recognised as a stop."""
         with contextlib.suppress(ProtocolError):  # for too many messages, raised after the stop
             self._hub.receive(viewer, m.Cancel())
 
@@ -287,7 +287,7 @@ async def _refuse(status: int, reason: str, scope: Scope, receive: Receive, send
 
 
 async def _send_all(channel: Channel, viewer: Viewer) -> None:
-    """Send a viewer its mailbox. While `send` waits for a full link, the mailbox drops old pictures."""
+    """Sends a viewer its mailbox. While `send` waits for a full link, the mailbox drops old pictures."""
     with contextlib.suppress(WebSocketDisconnect, RuntimeError):
         while (frame := await viewer.mailbox.next()) is not None:
             await channel.send(frame)
@@ -295,7 +295,7 @@ async def _send_all(channel: Channel, viewer: Viewer) -> None:
 
 
 def _somebody() -> Viewer:
-    """Return a viewer for a page that has not said hello: it may only stop, and does not join."""
+    """Returns a viewer for a page that has not said hello: it may only stop, and does not join."""
     return Viewer("somebody", "")
 
 
@@ -309,7 +309,7 @@ def is_own_page(connection: HTTPConnection) -> bool:
 
 
 async def _body(request: Request) -> bytes:
-    """Return the posted body; empty if it is longer than MAX_LOGIN_BYTES."""
+    """Returns the posted body; empty if it is longer than MAX_LOGIN_BYTES."""
     body = b""
     async for chunk in request.stream():
         body += chunk

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All viewers of one robot: who drives, and what everybody sees. Lives on one event loop; has no socket."""
+"""All viewers of one robot: who drives, and what everybody sees. Lives on one event loop; needs no socket."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Hub:
 
     - emergency stop and cancel: everybody, always;
     - drive, command, switch, release the emergency stop: the driver, a person who has taken the seat;
-    - command: also an agent. It takes a free seat, until a person takes it; its command ends with it.
+    - command: an agent too. It takes a free seat until a person does; its command ends when it leaves.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Hub:
 
     @property
     def num_viewers(self) -> int:
-        """Returns the number of connected viewers."""
+        """The number of connected viewers."""
         return len(self._viewers)
 
     async def run(self) -> None:

@@ -29,7 +29,7 @@ class Seat:
         self._heard_s = 0.0
 
     def take(self, viewer: str, now_s: float, yields: bool = False) -> bool:
-        """Take the seat if it is free or its driver yields; return whether the viewer has it now."""
+        """Take the seat if it is free, or a person takes it from an agent; return whether it is theirs."""
         self.check(now_s)
         if not self.driver or (self.yields and not yields):
             self.driver, self.yields, self._heard_s = viewer, yields, now_s

@@ -301,7 +301,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def check_certificate(settings: ConsoleSettings) -> None:
-    """Raise ConfigError for a certificate that cannot be used with its key."""
+    """Raises ConfigError for a certificate that cannot be used with its key."""
     if bool(settings.tls_cert) != bool(settings.tls_key):
         raise ConfigError("tls_cert and tls_key belong together: give both files, or none")
     if not settings.tls_cert:

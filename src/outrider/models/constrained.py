@@ -96,13 +96,13 @@ class ConstrainedModel:
         return self._model.shares_prompts
 
     def open_session(self) -> ConstrainedSession:
-        """Returns a new session with an empty cache."""
+        """Return a new session with an empty cache."""
         return ConstrainedSession(self, self._model.open_session())
 
     def forward_together(
         self, chunks: Sequence[Chunk], read: ExitReader | None = None, pause: Pause | None = None
     ) -> list[Tensor]:
-        """Runs the chunks in one pass of the inner model; returns their constrained logits."""
+        """Run the chunks in one pass of the inner model; return their constrained logits."""
         sessions = [_own(chunk.session) for chunk in chunks]
         inner = [
             Chunk(session.inner, chunk.token_ids) for session, chunk in zip(sessions, chunks, strict=True)
@@ -127,21 +127,21 @@ class ConstrainedSession:
 
     @property
     def length(self) -> int:
-        """Returns the number of tokens in the cache."""
+        """The number of tokens in the cache."""
         return self.inner.length
 
     def prefill(self, prompt: Prompt) -> Tensor:
-        """Replaces the cache by the prompt; returns the constrained logits (V,) of the first new token."""
+        """Replace the cache by the prompt; return the constrained logits (V,) of the first new token."""
         return finish(self.prefill_parts(prompt))
 
     def prefill_parts(self, prompt: Prompt) -> Generator[None, None, Tensor]:
-        """Runs `prefill` in the parts of the inner session."""
+        """Run `prefill` in the parts of the inner session."""
         row = yield from self.inner.prefill_parts(prompt)
         self._prompt_length, self._text, self._free_from = self.inner.length, [], math.inf
         return self._constrained(row, 0)
 
     def expected(self, count: int) -> Successors:
-        """Returns the `count` likeliest successors of each prompt token, by the inner model."""
+        """Return the `count` likeliest successors of each prompt token, by the inner model."""
         return self.inner.expected(count)
 
     def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Tensor:

@@ -72,14 +72,14 @@ def load_model(
 
     `precision` is that of the language half's weights; below fp32 the vision tower and the cache are bf16.
     On a GPU, int8 and int4 are packed for its 4-bit product. For a checkpoint quantized by AWQ or GPTQ,
-    int4 keeps its integers and its unquantized weights; any other precision uses dequantized weights.
+    int4 keeps 4-bit integers and unquantized weights; otherwise integers are dequantized first.
 
     `max_length` bounds a prompt and its text, image tokens included, and so the picture size that a
     folder's processor asks for. Caches are allocated for up to `sessions` sessions at a time, within which
     batches run best. `role` only names the model in logs. Early exits are read if the folder has them. The
     tokenizer is in `tokenizer_folder`, in the folder itself, or in `tokenizer/` next to it.
 
-    Raises ModelError, which names the faulty file, and OutOfMemoryError if weights and caches do not fit.
+    Raises ModelError naming a missing, corrupt or wrong file, OutOfMemoryError if it does not fit.
     """
     folder = Path(folder)
     place, card, tokenizer, how = _checked(
@@ -170,7 +170,7 @@ def _check_options(threads: int, precision: Precision, max_length: int) -> None:
 def session_bytes(
     widths: StepWidths, max_length: int, precision: Precision, sessions: int, on_gpu: bool
 ) -> SessionBytes:
-    """Return the memory for sessions: their caches, and on a GPU the buffers of its steps."""
+    """Return the memory for sessions: their caches, and on a GPU the buffers for steps and for choices."""
     cache, block_size = plan_caches(widths.shape, max_length, sessions, on_gpu)
     blocks, dtype = -(-sessions // block_size), whole_dtype(precision)
     num_bytes = blocks * block_size * cache.num_bytes(dtype)
@@ -272,9 +272,7 @@ def install_exits(
 def install_head(
     folder: Path, weights: HeadWeights, figures: dict[str, Any], text: TextStack | None = None
 ) -> None:
-    """Write a draft head into the folder of its target, and its figures into the card,
-    like `install_exits`.
-    """
+    """Write a draft head into its target's folder, and its figures into the card, like `install_exits`."""
     write_head(folder, weights, text or _whole_text(folder))
     write_figures(folder, "head", figures)
 

@@ -16,7 +16,7 @@ from outrider.models.backbone.text_stack import RmsNorm, TextStack
 from outrider.models.session import QwenModel
 
 COMMON_TOKENS = 8192
-"""How many tokens count as common: in byte-level BPE the lowest ids are the earliest merges."""
+"""The tokens of most texts: in byte-level BPE the lowest ids are the earliest, most frequent merges."""
 
 
 class LastNorm:
@@ -65,9 +65,7 @@ class RunningBackbone:
         return {"input_ids": [self._model.tokenizer.encode(text) for text in texts]}
 
     def states(self, examples: Sequence[Example], layers: tuple[int, ...]) -> Tensor:
-        """Return outputs (E + 1, K, width) of `layers` and the last layer at all K
-        answer tokens, on the host.
-        """
+        """Return outputs (E + 1, K, width) of `layers` and the last one at K answer tokens, on the host."""
         queries = [
             (prompt, self._model.tokenizer.encode(answer)) for prompt, answer in self._queries(examples)
         ]

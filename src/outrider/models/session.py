@@ -87,7 +87,7 @@ class QwenModel:
 
     @property
     def exits(self) -> ExitInfo | None:
-        """Returns the early exits; None for a model without exit heads."""
+        """The early exits; None for a model without exit heads."""
         return None if self.exit_heads is None else self.exit_heads.info
 
     def with_exits(self, indices: Sequence[int]) -> QwenModel:
@@ -97,7 +97,7 @@ class QwenModel:
         return QwenModel(self.name, self.tokenizer, self.text, self.vision, self.max_length, self.card, heads)
 
     def open_session(self) -> QwenSession:
-        """Returns a new session with an empty cache. Raises OutOfMemoryError."""
+        """Return a new session with an empty cache. Raises OutOfMemoryError."""
         return QwenSession(self, self._pool.take())
 
     @torch.inference_mode()
@@ -140,20 +140,20 @@ class QwenSession:
 
     @property
     def model(self) -> QwenModel:
-        """Returns the model of the session."""
+        """The model of the session."""
         return self._model
 
     @property
     def length(self) -> int:
-        """Returns the number of tokens in the cache."""
+        """The number of tokens in the cache."""
         return self._length
 
     def prefill(self, prompt: Prompt) -> Tensor:
-        """Replaces the cache by the prompt; returns the logits (V,) of the first new token."""
+        """Replace the cache by the prompt; return the logits (V,) of the first new token."""
         return finish(self.prefill_parts(prompt))
 
     def prefill_parts(self, prompt: Prompt) -> Generator[None, None, Tensor]:
-        """Do `prefill` in parts.
+        """Run `prefill` in parts.
 
         Raises OutOfMemoryError, FrameError or ConfigError; the cache is empty then.
         """
@@ -189,8 +189,9 @@ class QwenSession:
 
     @torch.inference_mode()
     def expected(self, count: int) -> Successors:
-        """Multiply the prompt's rows after the image by the LM head;
-        that costs as much as in a forward pass.
+        """Return the `count` likeliest successors of each token after the image; none before a prefill.
+
+        It costs one product with the LM head, as in a forward pass.
         """
         if self._prompt_hidden is None:
             return Successors()
@@ -223,13 +224,13 @@ class QwenSession:
         return Appended(chunk.token_ids, self._cache, self._length, self._rope_delta)
 
     def grow(self, count: int) -> None:
-        """Count `count` tokens that the batch has put into the cache."""
+        """Add `count`, the tokens that a batch has put into the cache, to the length."""
         self._length += count
 
     def truncate(self, length: int) -> None:
         """Drop everything beyond `length` tokens.
 
-        Raises ValueError beyond the content or within the image.
+        Raises ValueError for a length above the current one, or one that cuts into the prompt's image.
         """
         if not self._shortest <= length <= self._length:
             raise ValueError(f"cannot truncate {self._length} tokens to {length}; at least {self._shortest}")

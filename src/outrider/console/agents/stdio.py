@@ -134,7 +134,7 @@ class _Pipe:
             stop.add_done_callback(tell)
 
     def _tell(self, call: Any, code: int, reason: str) -> None:
-        """Log and send an error, unless it is for a notification above the rate or the queue is full."""
+        """Log an error, and send it unless it is for a notification above the rate or the queue is full."""
         _log.error(REFUSED, reason)
         error = {"code": code, "message": reason}
         if call is not None or code != TOO_MANY:

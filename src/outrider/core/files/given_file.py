@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that a person names: anything but a file, which may never end, is refused at once."""
+"""Opens files that a person names, and refuses at once anything else, such as a pipe that never ends."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _KINDS = {
 
 
 def in_home(path: str | Path) -> Path:
-    """The path, with the home folder in place of a `~` or `~user` that it begins with.
+    """Return the path with the home folder in place of a leading `~` or `~user`.
 
-    Shells do this only for a word of its own: not after `--key-file=` or `key_file:=`, and not in a file.
-    Raises ConfigError where there is no such home folder.
+    Shells do this only at the start of a word: not after `--key-file=` or `key_file:=`, and not in a file.
+    Raises ConfigError if there is no such home folder.
     """
     try:
         return Path(path).expanduser()

@@ -86,13 +86,13 @@ def print_rows(console: Console, headings: Sequence[str], rows: Sequence[Sequenc
 
 
 def printable(text: str) -> str:
-    """Return a foreign text without characters that would control a terminal."""
+    """Return a text from outside without characters that would control a terminal."""
     return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
 
 
 @contextmanager
 def loading(what: str) -> Iterator[None]:
-    """Say on stderr that something is being loaded, and while that lasts say so again."""
+    """Say on stderr that something is being loaded, and repeat it from time to time while that lasts."""
     print(f"loading {what}", file=sys.stderr, flush=True)
     with Pulse(f"loading {what}", with_bar=False):
         yield

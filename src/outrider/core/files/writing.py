@@ -215,7 +215,7 @@ def checked_file(file: Path | None) -> Path | None:
 
 
 def checked_replaced(file: Path | None) -> Path | None:
-    """Do `checked_file` for `replace_file`; also refuse a link to a file, and the file of standard output."""
+    """Like `checked_file`, for `replace_file`; also refuses links to files and the standard output's file."""
     if checked_file(file) is None or file is None:
         return None
     if file.is_file() and _is_standard_output(file):
@@ -248,7 +248,7 @@ def _is_same(output: Path, given: str | Path) -> bool:
 
 
 def checked_animation(file: Path | None) -> Path | None:
-    """Do `checked_file` for the file of an animation."""
+    """Like `checked_file`, for the file of an animation."""
     if file is not None and file.suffix != ANIMATION_SUFFIX:
         raise ConfigError(f"the animation {file} must end in {ANIMATION_SUFFIX}: name another file")
     return checked_file(file)

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads one clause of a sentence as a step of a plan,
-with the phrases of one language and a model's words.
-"""
+"""Reads one clause of a sentence as a step of a plan, with a language's phrases and a model's words."""
 
 from __future__ import annotations
 
@@ -119,9 +117,7 @@ class Clauses(Motions):
         return self.book.without(self.book.polite_after, words, True)
 
     def _fitting(self, text: str) -> list[PhraseGroup]:
-        """Return the groups with a phrase that fits a clause's text; cached,
-        because it is read several times.
-        """
+        """Return the groups with a phrase that fits a clause's text; cached for repeated readings."""
         if text not in self._groups:
             self._groups[text] = [group for group in self.book.groups if group.fits(text)]
         return self._groups[text]
@@ -194,17 +190,13 @@ class Clauses(Motions):
         return p.Where(name, f"where is the {name}?") if said.previous.tells else self.forget(slots, said)
 
     def alone(self, slots: Slots, said: Said) -> p.Step | None:
-        """Find a thing that the models know, named with an article or "to" but no verb: "a chair",
-        "to the cup".
-        """
+        """Find a thing that the models know, with an article or "to" but no verb: "a chair", "to the cup"."""
         words = slots["thing"]
         is_told = self.book.without_article(words) != words or words != said.text
         return self._to_find(words, said, room=False) if is_told and self.names.names_known(words) else None
 
     def _to_find(self, words: str, said: Said, room: bool) -> p.Step | None:
-        """Return the step to find a thing that the models or memory know,
-        or that a general model may know.
-        """
+        """Return the step to find a thing that the models, the memory or a general model may know."""
         wrong = self.names.why_no_name(words, "" if room else said.text)
         if wrong:
             return self._refuse_all(wrong)
@@ -273,9 +265,7 @@ class Clauses(Motions):
         return p.Correct(**filled) if tells else None  # type: ignore[arg-type]
 
     def side(self, slots: Slots, said: Said) -> p.Step | None:
-        """Return a correction of the object's side: a side of objects if models know it,
-        else beside the last.
-        """
+        """Return a correction to an object on a side, or beside the last one if no model knows sides."""
         side = self.book.key_of("sides", slots["side"])
         known = self.vocabulary is not None and self.vocabulary.fills(side, ("side",))
         return p.Correct(side=side) if known else p.Correct(beside=side)

@@ -263,7 +263,7 @@ def example(sentence: str, vocabulary: Vocabulary) -> str:
 
 
 def _first_known(words: Sequence[str], strange: Sequence[str], choices: Sequence[str]) -> str:
-    """Return the first word among the choices, else the choice that a misspelt word is nearest to."""
+    """Return the first word among the choices, else the nearest one with an unknown word's first letter."""
     slips = (near for word in strange if (near := closest(word, choices))[:1] == word[:1])
     return next(filter(None, (*(word for word in words if word in choices), *slips)), "")
 

@@ -102,17 +102,14 @@ class Names:
     vocabulary: Vocabulary | None
 
     def in_room(self, said: str) -> str:
-        """Return the words of the thing that names a room; empty if there is none,
-        or the models find no rooms.
-        """
+        """Return the words of the thing that names a room; empty if none does or the models find none."""
         if self.vocabulary is not None and not self.vocabulary.rooms:
             return ""
         matches = (pattern.fullmatch(said) for pattern in self.book.rooms)
         return next((match["thing"] for match in matches if match), "")
 
     def name_of(self, said: str) -> str:
-        """Return a thing's name, in English as far as its words are known; empty if the words are not a
-        name.
+        """Return a thing's name, in English where its words are known; empty if the words are not a name.
 
         In an English sentence, the name of a thing that no model knows is left as it was said.
         """
@@ -131,9 +128,7 @@ class Names:
         return space.join(named)
 
     def _named(self, slots: Sequence[tuple[str, str]]) -> str:
-        """Return a thing's name if its words, with their slots,
-        are in an order of the language; else empty.
-        """
+        """Return a thing's name if its words' slots are in an order of the language; else empty."""
         said = [slot for slot, _ in slots]
         ordered = any(said == [slot for slot in order if slot in said] for order in self.book.orders)
         return Thing(**dict(slots)).phrase if ordered and "kind" in said else ""
@@ -176,8 +171,7 @@ class Names:
         return f'is to drive into "{kinds[0]}": say to drive to it' if kinds and any(into) else ""
 
     def contradiction(self, said: str) -> tuple[str, str] | None:
-        """Return two words that exclude each other: "left" and "right", "small" and "large",
-        two colours in a row.
+        """Return two words that exclude each other: "left" and "right", "small" and "large", two colours.
 
         Words of two things do not contradict each other if another word is between them: "the left chair by
         the right door".
@@ -266,9 +260,7 @@ class Names:
         return all(one.word in vague or not one.word[0].isalnum() for one in self.book.tokens(text))
 
     def slip(self, words: Iterable[str]) -> tuple[str, str] | None:
-        """Return a word that is a misspelt pronoun, or a thing's name with two letters swapped,
-        and the right one.
-        """
+        """Return a misspelt pronoun, or a thing's name with two letters swapped, and the right word."""
         known = self.book.lexicon | self.book.unmended | self.book.words("pronouns")
         things = sorted({*self.book.translations, *_english_things()} - known)
         pronouns = sorted(one for one in self.book.words("pronouns") if len(one) >= _LEAST_MISSPELT)
@@ -287,7 +279,7 @@ class Names:
     def holds_a_stop(self, said: str) -> bool:
         """Return whether a stop phrase of several words makes words no name: "sofa stand still rex".
 
-        After an article it may begin a name, unless all words before it are qualities: "the red light".
+        After an article, and at most qualities, it may begin a name instead: "the red light".
         """
         bare = self.book.without_article(said)
         whole = of_all("whole_stops")

@@ -245,9 +245,7 @@ class Forget(Step):
 
 @dataclass(frozen=True)
 class Correct(Step):
-    """Find another thing than the last: another of its kind, one with other properties,
-    or one `beside` it.
-    """
+    """Find a thing other than the last: of its kind, with other properties, or `beside` it."""
 
     other: bool = False
     kind: str = ""

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The prompt that both models get in each step: system, frame, instruction, search state, memory, last
-steps.
+"""The prompt of both models in each step: system, frame, instruction, memory, last steps, turning.
 
 Its form is defined only here: training data and the running robot render it with the same function.
 """

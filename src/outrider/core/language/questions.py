@@ -86,9 +86,7 @@ class Slots:
         return self._words[number - 1] if 1 <= number <= len(self._words) else "something"
 
     def _private_runs(self, document: str) -> Sequence[tuple[int, int]]:
-        """Return (start, end) from the first to the last private word of each run
-        without a word of the question.
-        """
+        """Return (start, end) from first to last private word of each run without a word of the question."""
         runs: list[tuple[int, int]] = []
         is_open = False
         for word in _WORD.finditer(document):

@@ -191,7 +191,7 @@ class Reading:
     def _forbids(self, openers: str) -> bool:
         """Return whether a correction's openers end in one that forbids what follows: "i said no chair".
 
-        Not if it repeats the negation before it, precedes a comma, or is the first and no word for "not".
+        Not before a comma. A negation that is no word for "not" forbids only after a different opener.
         """
         *before, (last, paused) = [(one["said"], one["pause"]) for one in self.book.opener.finditer(openers)]
         if paused:
@@ -283,7 +283,7 @@ class Reading:
         return held or word in PUNCTUATION or any(word in words for words in slots)
 
     def _mended(self, kept: Collection[str]) -> Iterator[tuple[str, Plan]]:
-        """Yield plans within few typing errors; none for a sentence that says what not to do."""
+        """Yield plans within a few typing errors; none for a sentence that says what not to do."""
         for text in () if self._denies() else self.mended_texts():
             reading = Reading(self.book, text, self.vocabulary, self.knows)
             plan = reading.plan()
@@ -318,7 +318,7 @@ class Reading:
         return set(own - other), set(other - own)
 
     def mended_texts(self) -> Iterator[str]:
-        """Yield the sentence with all unknown words corrected, or one other way; see `mended_texts`."""
+        """Yield the sentence with its unknown words corrected in several ways; see `mended_texts`."""
         words = [token.word for token in self.tokens]
         more = tuple(self._vocabulary_words())
         return mended_texts(self.book, words, self._is_strange, more, self._nearest())

@@ -33,11 +33,11 @@ class Segment:
     window: int
 
     def places(self) -> list[int]:
-        """Return the token that each row of the window asks for."""
+        """Return the index of the token whose query fills each row of the window."""
         return [min(place, self.count - 1) for place in range(self.window)]
 
     def continues(self, other: Segment) -> bool:
-        """Return whether this segment is the other's neighbour in a run."""
+        """Return whether this segment directly follows the other in a run."""
         beside = other.cache.block is self.cache.block and other.cache.index + 1 == self.cache.index
         return beside and (other.span, other.window) == (self.span, self.window)
 
@@ -72,8 +72,9 @@ class Run:
                 slots.index_copy_(0, self.slots, new[self.rows].to(slots.dtype))
 
     def attend(self, layer: int, queries: Tensor) -> Tensor:
-        """Return attention for the run's rows (R, num_heads * head_dim),
-        of queries (M, num_heads, head_dim).
+        """Return attention (R, num_heads * head_dim) for the run's rows of all queries.
+
+        queries: (M, num_heads, head_dim).
         """
         own = slice(self.first, self.first + self.count)
         keys = self.block.keys[layer][own, : self.span].transpose(1, 2)
@@ -136,9 +137,7 @@ def _run(segments: Sequence[Segment], num_rows: int, group: int, dtype: torch.dt
 
 
 def _causal_mask(last_visible: Tensor, span: int, group: int, dtype: torch.dtype) -> Tensor:
-    """Return the additive mask (count, 1, group * window, span) for the last visible
-    slots (count, window).
-    """
+    """Return the additive mask (count, 1, group * window, span) for last visible slots (count, window)."""
     mask = torch.zeros(*last_visible.shape, span, dtype=dtype)
     mask.masked_fill_(torch.arange(span) > last_visible.unsqueeze(-1), -torch.inf)
     return mask.repeat(1, group, 1).unsqueeze(1)

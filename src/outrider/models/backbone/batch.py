@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs chunks of several sessions in one forward pass: all rows together, attention on each one's own
-cache.
+"""Runs chunks of several sessions in one forward pass: rows together, attention on each one's cache.
 
 Products and norms run over the rows of all sessions at once, which is where a small batch on one machine
 gains. Rows are packed and padded to whole multiples of DECODE_ROWS; attention always runs DECODE_ROWS

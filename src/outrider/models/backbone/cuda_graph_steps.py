@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forward passes of a block's sequences over static buffers,
-cut into segments that a GPU replays as CUDA graphs.
+"""Forward passes of a block's sequences over static buffers, in segments that a GPU replays as CUDA graphs.
 
 A step is a forward pass of all sequences of a block, with STEP_ROWS rows for each, whether or not it has
 tokens in this step: reading the weights takes longer than these rows. All steps of a block and a span have
 one shape, so a row has the same bits whatever its neighbours do. The inputs are a few numbers in one
 buffer: a step costs the host one copy, and one launch per segment. Hints are given during the step. While
-the host reads an exit, the device runs the next segments. As few of them are queued as keep it busy,
-because they run on even if the hint aborts the step. On a CPU the same segments run one after the other.
+the host reads an exit, the device runs the next segments. Only as many are queued as keep it
+busy, because queued segments run on even if the step is aborted. On a CPU the same segments run one after
+the other.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class SegmentedStep:
 
     @torch.inference_mode()
     def run(self, given: Mapping[int, StepTokens], heard: Heard | None, pause: Pause | None = None) -> Tensor:
-        """Run a step; return logits (rows of the step, V), which the next step overwrites."""
+        """Run a step; return logits (rows of the step, V) on the device, which the next step overwrites."""
         on_gpu, numbers = self._inputs.is_cuda, step_numbers(given, self._num_sequences, self._num_slots)
         # Streams, events and captures use the thread's current device, not that of the tensors.
         with torch.cuda.device(self._inputs.device) if on_gpu else nullcontext():
@@ -123,9 +123,7 @@ class SegmentedStep:
         return self.logits
 
     def segments(self) -> Iterator[Callable[[], None]]:
-        """Yield what is captured, in order; each segment leaves its results in tensors
-        that the next one reads.
-        """
+        """Yield the segments to capture, in order; each leaves its results in tensors for the next."""
         self.exit_rows = []
         for layer in range(len(self._text.layers)):
             yield partial(self._attend, layer)
@@ -169,9 +167,7 @@ class SegmentedStep:
 def project_folded(
     layer: LayerWeights, hidden: Tensor, rotation: tuple[Tensor, Tensor], shape: TextShape, num_sequences: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Project hidden rows (R, width): queries, folded for attention,
-    and keys and values (R, kv_heads, dim).
-    """
+    """Return folded queries, and keys and values (R, kv_heads, dim), of hidden rows (R, width)."""
     queries, keys, values = project(layer.input_norm(hidden), layer, rotation, shape)
     return fold(queries, num_sequences, shape.num_kv_heads), keys, values
 
@@ -183,7 +179,7 @@ def join(layer: LayerWeights, hidden: Tensor, mixed: Tensor) -> Tensor:
 
 
 class Fused:
-    """A function compiled by torch.compile, which fuses what is between a layer's products into one kernel.
+    """A function compiled by torch.compile: one kernel for all operations between a layer's products.
 
     One compilation serves all layers. If it fails, the plain function runs from then on.
     """

@@ -37,8 +37,9 @@ RIDGE = 1e-6
 
 @dataclass(frozen=True)
 class HeadWeights:
-    """The result of training; see `next_state`. token_ids (S,) int64, ascending:
-    the shortlist that it writes.
+    """The result of training; see `next_state`.
+
+    token_ids (S,) int64, ascending: the shortlist of tokens that the head can draft.
 
     keep (hidden,), mix (2 * hidden, 2 * rank), out (rank, hidden).
     """
@@ -94,9 +95,7 @@ class DraftHead:
 
 
 def _solver(head: Tensor) -> Tensor:
-    """Return (S, hidden): maps logits over S tokens to the state (hidden,) that gave
-    them by `head` (hidden, S).
-    """
+    """Return the matrix (S, hidden) from logits over S tokens to their state, by `head` (hidden, S)."""
     wide = head.double()
     squares = wide @ wide.T
     squares.diagonal().add_(RIDGE * squares.diagonal().max())

@@ -69,8 +69,7 @@ class ExitHeads:
         return self.info.layers.index(layer) if layer in self.info.layers else None
 
     def logits(self, index: int, unit: Tensor) -> Tensor:
-        """Return logits (M, S) of exit `index` from its layer's output (M, hidden),
-        normalised to a length of about 1.
+        """Return logits (M, S) of exit `index` from its layer's output (M, hidden), at a length of about 1.
 
         The next layer's norm computes that output anyway, so an exit is one small product.
         """

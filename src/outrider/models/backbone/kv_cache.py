@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The static key/value cache: it has room for whole sequences,
-so a rollback is a length and shapes are fixed.
-"""
+"""The static key/value cache has room for whole sequences, so a rollback only sets a length; shapes stay."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Multimodal rotary positions (M-RoPE) of Qwen2-VL and its successors: three per token, for time,
-row and column.
+"""Multimodal rotary positions (M-RoPE) of Qwen2-VL and later: time, row and column for each token.
 
 Text tokens count up on all axes at once. An image's tokens share the time of its start and spread over rows
-and columns. The text after it continues from the image's longer side, so positions are lower than the
-length.
+and columns. The text after it continues from the image's longer side, so later positions are lower
+than the number of tokens before them.
 """
 
 from __future__ import annotations
@@ -29,9 +28,7 @@ def image_positions(start: int, rows: int, columns: int) -> Tensor:
 
 
 def prompt_positions(num_before: int, rows: int, columns: int, num_after: int) -> Tensor:
-    """Return positions (3, L) of a prompt: text,
-    an image of rows x columns merged tokens (or 0 x 0), text.
-    """
+    """Return positions (3, L) of text, an image of rows x columns merged tokens (or 0 x 0), and text."""
     after = num_before + max(rows, columns)
     parts = [
         text_positions(0, num_before),

@@ -24,9 +24,7 @@ other threads, such as a prompt of another model, may go on (`thread_local`).
 """
 
 Heard = Callable[[int, Tensor], Reading | None]
-"""Called with an exit's index and its logits (rows of the step, S) on a device,
-for which it must not wait.
-"""
+"""Called with an exit's index and its logits (rows of the step, S) on a device; must not wait for it."""
 
 
 class Segments(Protocol):
@@ -169,8 +167,9 @@ class GraphLauncher:
 
     @staticmethod
     def _warm_up(step: Segments) -> None:
-        """Run the step before its capture: libraries allocate, and functions compile,
-        on their first calls.
+        """Run the step before its capture, which must not contain what first calls do.
+
+        On their first calls libraries allocate memory, and functions are compiled.
         """
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())

@@ -65,9 +65,7 @@ def _encode_qwen2_5(tower: Any, patches: Tensor, rows: int, columns: int) -> Enc
 
 
 def _encode_qwen3(tower: Any, patches: Tensor, rows: int, columns: int) -> Encoding:
-    """Encode with learned positions, interpolated to the still's grid,
-    and separately merged deep features.
-    """
+    """Encode with learned positions, interpolated to the still's grid, and with deep features."""
     hidden = tower.patch_embed(patches)
     indices, weights = _interpolation(tower.num_grid_per_side, rows, columns, tower.spatial_merge_size)
     places = tower.pos_embed(indices.to(hidden.device)) * weights.to(hidden.device).unsqueeze(-1)

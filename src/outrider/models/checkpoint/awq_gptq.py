@@ -107,9 +107,7 @@ def read_format(config_file: Path) -> StoredFormat | None:
 
 
 def _form(given: dict[str, Any], method: str) -> str:
-    """Return the layout's name: AWQ's `version`,
-    GPTQ's `checkpoint_format` or the flag of old Marlin files.
-    """
+    """Return the layout: AWQ's `version`, GPTQ's `checkpoint_format`, or the flag of old Marlin files."""
     if method == "awq":
         return str(given.get("version") or given.get("format") or "gemm").lower()
     if given.get("is_marlin_format"):
@@ -118,9 +116,7 @@ def _form(given: dict[str, Any], method: str) -> str:
 
 
 def _changes_nothing(dynamic: Any) -> bool:
-    """Return whether GPTQModel's rules per layer only exclude layers ("-:pattern"),
-    which the files show anyway.
-    """
+    """Return whether GPTQModel's rules only exclude layers ("-:pattern"), which the files show anyway."""
     rules = dynamic or {}
     return isinstance(rules, dict) and all(
         name.startswith("-:") or not rule for name, rule in rules.items() if isinstance(name, str)
@@ -238,8 +234,8 @@ def unpack_words(words: Tensor, bits: int, columns: Sequence[int]) -> Tensor:
 def _zeros(stored: Tensor, layout: StoredFormat) -> Tensor | None:
     """Return the zeros (out, groups) int8, centred like the values; None if all are 0.
 
-    A symmetric checkpoint's zeros are known, however its writer has counted them. In others a stored 0
-    minus 1 has wrapped around.
+    A symmetric checkpoint's zeros are known, however its writer has counted them. In others a zero of
+    0 is stored minus 1, wrapped around.
     """
     half = 2 ** (layout.bits - 1)
     if layout.symmetric and bool(((stored == half) | (stored == half - 1)).all()):
@@ -249,7 +245,10 @@ def _zeros(stored: Tensor, layout: StoredFormat) -> Tensor | None:
 
 
 def _order(groups: Tensor | None, inputs: int, size: int) -> Tensor | None:
-    """Return the inputs sorted by group; None if they are sorted already."""
+    """Return the order that sorts the inputs by group; None if they are sorted already.
+
+    Raises ValueError for invalid groups.
+    """
     if groups is None:
         return None
     if groups.is_floating_point():

@@ -45,7 +45,7 @@ SHARED_SIZES = (("hidden_size", "num_attention_heads"), ("num_attention_heads", 
 
 
 def check_checkpoint(folder: Path) -> None:
-    """Raise ConfigError without a folder, ModelError with a file that is missing, corrupt or unsupported."""
+    """Raise ConfigError without a folder; ModelError names a file that is missing, corrupt or unsupported."""
     if gguf_of(folder) is None and not folder.is_dir():
         raise ConfigError(
             f"{folder} is no folder: give a model folder with {CONFIG_FILE} and {WEIGHTS_FILE}, or a GGUF"
@@ -169,9 +169,7 @@ def _check_sizes(where: str, sizes: dict[str, Any]) -> None:
 def check_text_config(
     folder: Path, config: Any, vocab_size: int, precision: Precision = "fp32", on_gpu: bool = False
 ) -> None:
-    """Raise ModelError for what the runtime's forward pass cannot compute,
-    or a tokenizer too large for it.
-    """
+    """Raise ModelError for what the forward pass cannot compute, or a tokenizer that is too large."""
     in_groups = precision == "int4" or (precision == "int8" and on_gpu)
     widths = config.hidden_size, config.intermediate_size, text_shape(config).attention_width
     if in_groups and any(width % INT4_GROUP for width in widths):

@@ -33,7 +33,7 @@ from outrider.models.gguf.file import gguf_of, is_gguf, open_gguf
 
 TOKENIZER_FILE = "tokenizer.json"
 TOKENIZER_PARTS = ("vocab.json", "merges.txt")
-"""The files of older checkpoints in its place."""
+"""Older checkpoints have these files in its place."""
 _SAMPLES, _SAMPLE_BYTES = 1024, 64
 _GENERATION_FILE = "generation_config.json"
 _PICTURES_FILES = ("preprocessor_config.json", "processor_config.json")
@@ -59,7 +59,7 @@ def weights_mark(folder: Path, precision: Precision) -> str:
     """Return eight hexadecimal digits that differ for other weights, or the same ones in another precision.
 
     They come from samples throughout the files and, except in GGUF files, the first numbers of each tensor.
-    So they take milliseconds; training changes more than a few numbers of a tensor.
+    So this takes milliseconds. Training changes more than a few numbers of a tensor.
     """
     digest = blake2b(precision.encode(), digest_size=4)
     for path in weight_files(folder):
@@ -80,7 +80,7 @@ def _tensor_places(file: BinaryIO) -> list[int]:
 
 
 def check_weight_files(folder: Path) -> None:
-    """Raise ModelError with a file that is missing, corrupt, or from another save than the rest."""
+    """Raise ModelError that names a file which is missing, corrupt, or from another save than the rest."""
     files = weight_files(folder)
     for path in files:
         if not path.exists():
@@ -139,8 +139,9 @@ def _weight_map(index: Path) -> dict[str, str]:
 
 
 def _total_size(index: Path) -> int | None:
-    """Return the total bytes of all shards by the index;
-    None if it does not say or the weights are quantized.
+    """Return the total bytes of all shards by the index; None if it does not say.
+
+    None for quantized weights too, because quantizers count differently.
     """
     config = index.parent / CONFIG_FILE
     if config.exists() and "quantization_config" in read_json(config):

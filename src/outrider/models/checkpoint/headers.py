@@ -44,7 +44,7 @@ class WeightHeader:
 
     @property
     def total_bytes(self) -> int:
-        """Returns the size of the weight in the file, in bytes."""
+        """The size of the weight in the file, in bytes."""
         return math.prod(self.shape) * self.num_bytes
 
 
@@ -63,7 +63,7 @@ def _safetensors_headers(path: Path) -> Iterator[WeightHeader]:
 
 
 def _gguf_headers(path: Path) -> Iterator[WeightHeader]:
-    """Yield each weight with the type that it is read as, not that in the file."""
+    """Yield each weight with the bytes per number that it is read with, not those in the file."""
     file = open_gguf(path)
     for one in file.tensors.values():
         yield WeightHeader(one.name, one.shape, own_dtype(file).itemsize, one.kind)
@@ -103,7 +103,7 @@ def check_no_more_layers(config_file: Path, files: Sequence[Path], config: Any) 
 
 
 def check_fit(config_file: Path, files: Sequence[Path], wanted: Mapping[str, Shape]) -> None:
-    """Raise ModelError with the first weight whose shape is not the configured one, or one that is missing.
+    """Raise ModelError that names the first weight with a wrong shape, else a missing one.
 
     Names are compared without the prefixes that differ between versions of transformers.
     """

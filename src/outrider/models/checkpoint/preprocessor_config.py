@@ -20,7 +20,7 @@ from outrider.models.inputs.images import Preprocessing, SizeRule, smart_resize
 PREPROCESSOR_FILE = "preprocessor_config.json"
 PROCESSOR_FILE, NESTED = "processor_config.json", "image_processor"
 TEXT_TOKENS = 512
-"""The part of max_length that a picture leaves to the text, at most half of it."""
+"""Tokens of max_length that a picture leaves to the text, but at most half of max_length."""
 
 
 def read_preprocessing(folder: Path, config: Any, max_length: int) -> Preprocessing | None:
@@ -36,7 +36,7 @@ def _asked_for(folder: Path, config: Any, max_length: int) -> Preprocessing | No
     """Return what the folder's file asks for, its largest picture bounded by the room in `max_length`.
 
     None for a text model. A folder without either file, like the shipped ones, gets the settings of its
-    architecture's published files; what a file leaves out gets the default of its processor, which are
+    architecture's published files; what a file leaves out gets the defaults of its processor, which are
     Qwen2-VL's. Raises ModelError for values that are impossible or do not match the weights, ConfigError
     for too little room.
     """

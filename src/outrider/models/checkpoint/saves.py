@@ -33,7 +33,10 @@ def difference_of_saves(
 
 
 def _difference_of_types(headers: Mapping[str, Sequence[WeightHeader]]) -> str | None:
-    """Return a part that has different types in different files; in one save all layers have the same."""
+    """Return a part whose type differs between files; None if there is none.
+
+    In one save all layers have the same type. A part is skipped if one file has several types for it.
+    """
     types: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for file, held in headers.items():
         for one in held:

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns a checkpoint folder into the runtime's weights: validate, read with transformers, fuse,
-drop the rest.
-"""
+"""Turns a checkpoint folder into the runtime's weights: validates, reads with transformers, and fuses."""
 
 from __future__ import annotations
 
@@ -214,15 +212,12 @@ def build_vision_encoder(
 
 
 def _aligned(weight: Tensor) -> Tensor:
-    """Return a weight at an aligned address: a mapped one may have any,
-    and a product's last bits depend on it.
-    """
+    """Return an aligned weight: mapped ones may be anywhere, and a product's last bits depend on that."""
     return weight if weight.data_ptr() % ALIGNMENT_BYTES == 0 else weight.clone()
 
 
 def _patches_as_matrix(convolution: Any) -> torch.nn.Linear:
-    """Return the patch embedding as a matrix product (stride = kernel),
-    which is faster than a 3D convolution.
+    """Return the patch embedding as a matrix product (stride = kernel): a 3D convolution is slower.
 
     A still fills all frames of a patch's time span, so their weights are added up.
     """
@@ -264,7 +259,7 @@ class LayerForm:
     eps: float
 
     def norm(self, weight: Tensor) -> RmsNorm:
-        """Returns the norm with a weight (hidden,) and the checkpoint's epsilon."""
+        """Return the norm with a weight (hidden,) and the checkpoint's epsilon."""
         return RmsNorm.of(weight.detach().float(), self.eps)
 
 
@@ -306,7 +301,7 @@ def _head_norm(part: PartOf, form: LayerForm) -> RmsNorm:
 
 
 def _unbiased(part: PartOf, name: str) -> Any:
-    """Return a projection without a bias; some quantizers write zeros. Raises ModelError for a real bias."""
+    """Return a projection without a bias, or with zeros of a quantizer. Raises ModelError for a real bias."""
     projection = part(name)
     if isinstance(projection, StoredPart) and projection.bias is not None and projection.bias.any():
         raise ModelError(f"{name} has a bias, which its architecture has not: choose another checkpoint")

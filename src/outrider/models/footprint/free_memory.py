@@ -34,8 +34,7 @@ def available_on(device: torch.device | None) -> float:
 
 
 def available_bytes(root: Path = Path("/")) -> float:
-    """Return the memory of this machine that this process can still get,
-    within its container's or service's limits.
+    """Return the machine's memory that this process can get, within its container's or service's limits.
 
     Infinite if Linux does not report it.
     """

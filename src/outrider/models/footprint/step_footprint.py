@@ -36,9 +36,7 @@ class StepWidths:
 
 
 def steps_bytes(widths: StepWidths, dtype: torch.dtype, num_slots: int, block_size: int, blocks: int) -> int:
-    """Return the buffers of all steps for `blocks` blocks of caches,
-    and the memory that libraries keep for them.
-    """
+    """Return the bytes of all steps' buffers for `blocks` cache blocks, and of what libraries keep."""
     of_block = (buffer_bytes(widths, dtype, span, block_size) + PIECE_BYTES for span in step_spans(num_slots))
     return WORKSPACE_BYTES + blocks * sum(of_block)
 

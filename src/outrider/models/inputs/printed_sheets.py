@@ -44,7 +44,7 @@ LINE_PX, LETTER_PX = 5, 13
 and where print meets a sheet's edge.
 """
 MOST_CUT = 0.1
-"""A piece cut off by the picture's edge counts as print below this share of a sheet's pixels."""
+"""A gap at the picture's edge counts as part of a sheet up to this share of the sheet's pixels."""
 INK, MOST_INK = 0.8, 0.7
 """The most brightness of print and of its median, as shares of the paper's."""
 LINE_STROKES, LEAST_LINE_INK = 4, 0.03
@@ -84,9 +84,7 @@ def without_sheets(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def sheets_in(rgb: NDArray[np.uint8]) -> list[Mask]:
-    """Return a mask for each printed sheet in a picture, uint8 (H, W, 3) RGB,
-    without what is in front of it.
-    """
+    """Return a mask per printed sheet of a picture, uint8 (H, W, 3) RGB, without what is in front."""
     view = _View.of(rgb)
     beside = cv2.dilate(view.strokes, _square(5)) & view.pale & (1 - view.strokes)
     sheets: list[Mask] = []
@@ -231,9 +229,7 @@ def _with_holes(piece: Mask) -> Mask:
 
 
 def _is_print(ink: NDArray[np.bool_], sheet: Mask) -> bool:
-    """Return whether a sheet's strokes are many side by side, or some and dense,
-    or in lines below each other.
-    """
+    """Return whether a sheet's strokes are many side by side, or fewer and dense, or in lines."""
     across, down = (
         (np.diff(ink.astype(np.int8), axis=axis, prepend=0) == 1).sum(axis=axis) for axis in (1, 0)
     )

@@ -12,8 +12,7 @@ _APART_BYTES = 1 << 20
 
 
 def map_weights_apart() -> None:
-    """Map allocations above _APART_BYTES separately from now on, so that freeing returns them to the
-    system.
+    """Map allocations above _APART_BYTES separately from now on; freed ones return to the system.
 
     By default glibc soon takes all below 32 MB from heaps that it keeps. Freed weights leave holes there
     that only some of the next graph's fit, so memory grows with each switch, by up to a third. As a cost, a

@@ -136,7 +136,7 @@ class GraphBlocks:
 
     @property
     def count(self) -> int:
-        """Returns the number of blocks."""
+        """The number of blocks."""
         return len(self._blocks)
 
     def settle(self, phase: Phase) -> None:

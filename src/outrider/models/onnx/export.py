@@ -89,8 +89,8 @@ class GraphBuilder:
         return self._packed(rows, matrix) if self._packs else self._dequantized(rows, matrix)
 
     def norm(self, rows: str, norm: RmsNorm) -> str:
-        # In two steps: QNN lacks ReduceSumSquare, and would run a part of each layer on the CPU.
         """Add a norm of rows."""
+        # In two steps: QNN lacks ReduceSumSquare, and would run a part of each layer on the CPU.
         squared = self.node("Mul", [rows, rows])
         squares = self.node("ReduceSum", [squared, self.constant(np.array([-1]))], keepdims=1)
         floored = self.node("Add", [squares, self.tensor(norm.floor**2)])

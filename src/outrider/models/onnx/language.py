@@ -60,7 +60,7 @@ class GraphLanguage:
         self.blocks.settle("prefill")
 
     def open_cache(self) -> GraphCache:
-        """Returns an empty cache of keys and values."""
+        """Return an empty cache of keys and values."""
         shape = self._shape
         size = (shape.num_layers, shape.num_kv_heads, self.num_slots, shape.head_dim)
         return GraphCache(np.zeros(size, dtype=np.float32), np.zeros(size, dtype=np.float32))
@@ -84,7 +84,7 @@ class GraphLanguage:
         return torch.from_numpy(self.blocks.decode(rows, cache, pause))
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Returns the logits (M, V) of hidden rows (M, hidden)."""
+        """Return the logits (M, V) of hidden rows (M, hidden)."""
         return torch.from_numpy(self.blocks.logits(hidden.numpy()))
 
     def first_rows(self, hidden: Tensor, positions: Tensor) -> Rows:
@@ -100,9 +100,7 @@ class GraphLanguage:
         return Rows(hidden.numpy(), cos.numpy(), sin.numpy(), slots, strands)
 
     def _find_profile(self, path: Path, prefill_rows: int) -> Profile:
-        """Return the profile, measured once per provider and number of threads,
-        or each time if it cannot be saved.
-        """
+        """Return the profile, measured once per provider and thread count; each time if not saved."""
         try:
             known = {name: tuple(times) for name, times in json.loads(path.read_text()).items()}
             if any(len(times) != self.blocks.count for times in known.values()):

@@ -45,7 +45,10 @@ class Prompted:
     sessions: WeakSet[GraphSession] = field(default_factory=WeakSet)
 
     def make_room(self, num_tokens: int) -> None:
-        """Free slots of no session. Raises OutOfMemoryError if what sessions hold leaves too few."""
+        """Make room for `num_tokens`: if it is short, free the slots that no session uses.
+
+        Raises OutOfMemoryError if that leaves too few.
+        """
         if self.tree.num_free < num_tokens:
             self.tree.keep_only([self.rest, *(session.path for session in self.sessions)])
         if self.tree.num_free < num_tokens:
@@ -90,7 +93,7 @@ class GraphModel:
         self.prompted: WeakValueDictionary[Prompt, Prompted] = WeakValueDictionary()
 
     def open_session(self) -> GraphSession:
-        """Returns a new session with an empty cache."""
+        """Return a new session with an empty cache."""
         return GraphSession(self)
 
     @torch.inference_mode()
@@ -160,7 +163,7 @@ class GraphSession:
 
     @property
     def model(self) -> GraphModel:
-        """Returns the model of the session."""
+        """The model of the session."""
         return self._model
 
     @property
@@ -172,11 +175,11 @@ class GraphSession:
 
     @property
     def length(self) -> int:
-        """Returns the number of tokens in the cache."""
+        """The number of tokens in the cache."""
         return 0 if self._after is None else self._after.image_end + len(self.path)
 
     def prefill(self, prompt: Prompt) -> Tensor:
-        """Replaces the cache by the prompt; returns the logits (V,) of the first new token."""
+        """Replace the cache by the prompt; return the logits (V,) of the first new token."""
         return finish(self.prefill_parts(prompt))
 
     @torch.inference_mode()
@@ -197,7 +200,7 @@ class GraphSession:
 
     @torch.inference_mode()
     def expected(self, count: int) -> Successors:
-        """Returns the `count` likeliest successors of each prompt token; none before a prefill."""
+        """Return the `count` likeliest successors of each token after the image; none before a prefill."""
         if self._after is None:
             return Successors()
         best = self._model.language.logits(self._after.hidden).softmax(-1).topk(count)
@@ -210,7 +213,7 @@ class GraphSession:
     def truncate(self, length: int) -> None:
         """Drop everything beyond `length` tokens.
 
-        Raises ValueError beyond the content or within the image.
+        Raises ValueError for a length above the current one, or one that cuts into the prompt's image.
         """
         shortest = self.length - len(self.path)
         if not shortest <= length <= self.length:

@@ -34,9 +34,9 @@ class Provider:
 
 
 _ENGINES = {"trt_engine_cache_enable": "1", "trt_engine_cache_path": "{folder}/engines"}
-"""TensorRT takes minutes to build an engine of a graph, and graphs are opened again for each prompt."""
+"""Engines are cached: TensorRT builds one for minutes, and graphs are opened again for each prompt."""
 _WHOLE_WEIGHTS = {"session.disable_quant_qdq": "1"}
-"""QNN would leave weights of 4 and 8 bits to the CPU, which would dequantize them in every run."""
+"""QNN leaves 4- and 8-bit weights to the CPU. With this they are dequantized once, not in every run."""
 _FLOAT32 = {"device_type": "CPU", "precision": "FP32", "num_of_threads": "{threads}"}
 _PROVIDERS = {
     "cpu": Provider("CPUExecutionProvider", "onnxruntime", True),

@@ -25,7 +25,7 @@ class Profile:
 
     @property
     def num_blocks(self) -> int:
-        """Returns the number of blocks."""
+        """The number of blocks."""
         return len(self.load_decode)
 
 
@@ -100,7 +100,7 @@ def _greedy(profile: Profile, first_step: int, total: int) -> Iterator[Load]:
 
 
 def _hidden(profile: Profile, waiting: Sequence[int], block: int, step: int, total: int) -> Load | None:
-    """Return the fewest steps from `step` on that hide the load; None if one of them needs the block."""
+    """Return the fewest steps from `step` on that hide a load; None if they need the block or are too few."""
     left_s = profile.load_decode[block]
     for last in range(step, total):
         computed = last % profile.num_blocks

@@ -27,7 +27,7 @@ class SlotTree:
 
     @property
     def num_free(self) -> int:
-        """Returns the number of free slots."""
+        """The number of free slots."""
         return len(self._free)
 
     def extend(self, path: Sequence[Node], token_ids: Iterable[int]) -> list[Node]:

@@ -57,7 +57,7 @@ class TiledInt4Matrix:
         return product if addend is None else product + addend
 
     def columns(self, indices: Tensor) -> Tensor:
-        """Return the weight's columns (in, len(indices)) in float32."""
+        """Returns the weight's columns (in, len(indices)) in float32."""
         found = self.tiles.columns(indices)
         return found if self.order is None else found[self.order.argsort()]
 
@@ -68,11 +68,10 @@ class TiledInt4Matrix:
 
 @dataclass(frozen=True)
 class TiledInt8Matrix:
-    """Eight bits per weight on a GPU, as two 4-bit digits in one 4-bit product; `scales` (outputs,)
-    float32.
+    """Eight bits per weight on a GPU, as two 4-bit digits in one 4-bit product.
 
-    With number + 128 = 16 * high + low, the number is (16 * (high - 8) + 8) + (low - 8). Both parts are
-    centred on 0, and bfloat16 represents them exactly.
+    `scales`: (outputs,) float32. With number + 128 = 16 * high + low, the number is (16 * (high - 8) + 8) +
+    (low - 8). Both parts are centred on 0, and bfloat16 represents them exactly.
     """
 
     tiles: Tiles

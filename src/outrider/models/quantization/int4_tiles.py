@@ -120,7 +120,5 @@ def parts_of(
 
 
 def widest_group(inputs: int) -> int:
-    """Return the largest group for scales shared by all inputs,
-    which must be a multiple of the smallest group.
-    """
+    """Return the largest group of GROUPS that divides `inputs`, for scales that all inputs share."""
     return next(one for one in GROUPS if inputs % one == 0)

@@ -55,8 +55,7 @@ class IntegerWeight:
 
 
 def round_to_integers(weight: Tensor, bits: int, numbers_at_once: int = NUMBERS_AT_ONCE) -> IntegerWeight:
-    """Round a weight (out, in) to the nearest integers, with scales that just fit the largest of each
-    group.
+    """Round a weight (out, in) to the nearest integers, with scales that fit each group's largest.
 
     Weights of 4 bits share a scale in groups of INT4_GROUP along `in`, which must be a multiple of it.
     About `numbers_at_once` weights are rounded at a time.

@@ -32,13 +32,13 @@ class Matrix(Protocol):
         """Returns (inputs, outputs) of the weight."""
 
     def times(self, rows: Tensor, addend: Tensor | None = None) -> Tensor:
-        """Return rows (M, in) @ weight + addend, (M, out); addend is (M, out) or (out,)."""
+        """Returns rows (M, in) @ weight + addend, (M, out); addend is (M, out) or (out,)."""
 
     def columns(self, indices: Tensor) -> Tensor:
-        """Return the weights (in, len(indices)) of some outputs, in float32."""
+        """Returns the weights (in, len(indices)) of some outputs, in float32."""
 
     def to(self, device: torch.device) -> Matrix:
-        """Return the matrix on a device. Raises ConfigError if it is packed for another kind of device."""
+        """Returns the matrix on a device. Raises ConfigError if it is packed for another kind of device."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class DenseMatrix:
 
 @dataclass(frozen=True)
 class ExactMatrix:
-    """Integers multiplied in float32: slow, but equal to exported graphs of the same integers."""
+    """Integers multiplied in float32: slow, but it computes what exported graphs of the same integers do."""
 
     weight: IntegerWeight
 
@@ -89,7 +89,7 @@ class ExactMatrix:
         return self.weight.dequantized()[indices].t()
 
     def to(self, device: torch.device) -> ExactMatrix:
-        """Raise ConfigError: the matrix cannot move to another device."""
+        """Raises ConfigError: the matrix cannot move to another device."""
         raise only_here(device)
 
 
@@ -115,7 +115,7 @@ class Int8Matrix:
         return (self._values[indices] * self._scales[indices, None].float()).t()
 
     def to(self, device: torch.device) -> Int8Matrix:
-        """Raise ConfigError: the matrix is packed for its device."""
+        """Raises ConfigError: the matrix is packed for its device."""
         raise only_here(device)
 
 
@@ -151,8 +151,9 @@ class Int4Matrix:
         return product if addend is None else product + addend
 
     def columns(self, indices: Tensor) -> Tensor:
-        """Return the weight's columns (in, len(indices)), block by block,
-        because a whole head takes gigabytes.
+        """Returns the weight's columns (in, len(indices)) in float32.
+
+        They are computed block by block, because a whole head takes gigabytes.
         """
         one_hot = self._narrow(torch.eye(self._num_inputs, dtype=torch.float32))
         found = torch.empty(self._num_inputs, len(indices), dtype=torch.float32)
@@ -171,12 +172,12 @@ class Int4Matrix:
         return rows.bfloat16() if self._order is None else rows.bfloat16().index_select(1, self._order)
 
     def to(self, device: torch.device) -> Int4Matrix:
-        """Raise ConfigError: the matrix is packed for its device."""
+        """Raises ConfigError: the matrix is packed for its device."""
         raise only_here(device)
 
 
 def _packed(values: Tensor) -> Tensor:
-    """Pack some of a matrix's outputs (out, in) for the 4-bit kernel."""
+    """Packs some of a matrix's outputs (out, in) for the 4-bit kernel."""
     spare = (0, 0, 0, -len(values) % _INT4_COLUMNS)
     return torch._convert_weight_to_int4pack_for_cpu(F.pad(values.int() + 8, spare, value=8), 1)
 
@@ -236,7 +237,7 @@ class ForeignMatrix:
 
 
 def only_here(device: torch.device) -> ConfigError:
-    """Return the error for a packed matrix that is to move to another kind of device."""
+    """Returns the error for a packed matrix that is to move to another kind of device."""
     return ConfigError(
         f"device={device}: int8 and int4 are multiplied on a CPU or an NVIDIA GPU, packed for one; "
         "use precision=bf16, which an AWQ or GPTQ checkpoint may have too, or a checkpoint that torchao has "
@@ -245,6 +246,6 @@ def only_here(device: torch.device) -> ConfigError:
 
 
 def _dtype_of(projection: Any) -> torch.dtype:
-    """Return the row type of a quantized projection: that of its bias or its scales."""
+    """Returns the row type of a quantized projection: that of its bias or its scales."""
     tensors = [*projection.parameters(), *projection.buffers()]
     return next((one.dtype for one in tensors if one.is_floating_point()), torch.float32)

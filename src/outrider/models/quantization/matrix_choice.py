@@ -30,7 +30,7 @@ Packer = Callable[["Tensor | IntegerWeight", Precision], Matrix]
 
 
 def pack_exactly(weight: Tensor | IntegerWeight, precision: Precision) -> Matrix:
-    """Do `pack` for float32 arithmetic."""
+    """Prepare a weight like `pack`, but for float32 arithmetic."""
     weight = _as_packed(weight, precision)
     if isinstance(weight, IntegerWeight):
         return ExactMatrix(weight)
@@ -52,9 +52,9 @@ PACKED: dict[str, dict[int, Callable[[IntegerWeight, torch.device], Matrix]]] = 
 def pack(weight: Tensor | IntegerWeight, precision: Precision, place: torch.device | None = None) -> Matrix:
     """Prepare a Linear's weight (out, in) for products. int4 needs `in` to be a multiple of INT4_GROUP.
 
-    A checkpoint's integers are kept at int4, and dequantized at any other precision. Integers are packed
-    for `place`, on a GPU in its memory, or by default for the weight's device; unpacked weights are not
-    moved.
+    A checkpoint's 4-bit integers are kept at int4. All others are dequantized, and rounded anew if the
+    precision is one of integers. Integers are packed for `place`, on a GPU in its memory, or by default for
+    the weight's device. Unpacked weights are not moved.
     """
     weight = _as_packed(weight, precision)
     if isinstance(weight, IntegerWeight):
@@ -71,7 +71,7 @@ def pack(weight: Tensor | IntegerWeight, precision: Precision, place: torch.devi
 
 
 def _as_packed(weight: Tensor | IntegerWeight, precision: Precision) -> Tensor | IntegerWeight:
-    """Return integers if the precision is one of integers, else numbers."""
+    """Return an integer weight for an integer precision, else a floating-point one."""
     if isinstance(weight, IntegerWeight):
         if weight.bits == 4 and precision == "int4":
             return weight

@@ -63,7 +63,7 @@ class PromptLayout:
 
 
 def lay_out(model: PromptReader, prompt: Prompt) -> PromptLayout:
-    """Do `lay_out_parts` in one part."""
+    """Lay out a prompt like `lay_out_parts`, without pauses."""
     return finish(lay_out_parts(model, prompt))
 
 

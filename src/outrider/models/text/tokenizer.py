@@ -47,14 +47,14 @@ class QwenTokenizer:
         self.image_id: int | None = vocabulary.get(IMAGE_TOKEN)
 
     def encode(self, text: str) -> list[int]:
-        """Returns the token ids of a text; special tokens in it are parsed."""
+        """Return the token ids of a text; special tokens in it are parsed."""
         return list(self._backend.encode(text, add_special_tokens=False).ids)
 
     def encode_prompt(self, text: str) -> list[int]:
         """Return the ids of a prompt, in which only the control tokens of a prompt's form are markup.
 
-        Any other control token, however it is spelled, comes from a person, a document or a sign: it
-        becomes words.
+        Any other control token, however it is spelled, is text of a person, a document or a sign, and is
+        encoded as words.
         """
         ids: list[int] = []
         for part in self._markup.split(text):
@@ -64,21 +64,17 @@ class QwenTokenizer:
         return ids
 
     def id_of(self, token: str) -> int | None:
-        """Returns the id of a token; None for one that the vocabulary does not have."""
+        """Return the id of a token; None for one that the vocabulary does not have."""
         found: int | None = self._backend.token_to_id(token)
         return found
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        """Return the text of ids; an incomplete last character is held back,
-        so that a growing text only extends.
-        """
+        """Return the text of ids without an incomplete last character: a growing text only extends."""
         return self._backend.decode(list(token_ids), skip_special_tokens=True).rstrip(INCOMPLETE_CHARACTER)
 
     @cached_property
     def _markup(self) -> re.Pattern[str]:
-        """An expression for a prompt's markup, with the blanks that belong to a token
-        according to its file.
-        """
+        """An expression for a prompt's markup, including the blanks that the file makes part of a token."""
         added = {one.content: one for one in self._backend.get_added_tokens_decoder().values()}
         return re.compile(f"({'|'.join(_spelled(name, added.get(name)) for name in MARKUP)})")
 

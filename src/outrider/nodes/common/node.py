@@ -200,7 +200,7 @@ class OutriderNode(AnsweringNode):
         return timer
 
     def living_timer(self, period_s: float, callback: Callable[[], None]) -> list[Any]:
-        """Returns active timers for heartbeats; on a simulated clock they tick in its time too."""
+        """Returns active timers for heartbeats: in real time, and on a simulated clock if there is one."""
         timers = [self.active_timer(period_s, callback)]
         if self.is_simulated:
             timers.append(self.active_timer(period_s, callback, clock=self.get_clock()))

@@ -227,7 +227,7 @@ def decode_picture(data: bytes, is_jpeg: bool) -> Picture:
 
 
 def _check_png(data: bytes) -> None:
-    """Raise FrameError for a PNG that is truncated, or claims sides that a few bytes cannot fill."""
+    """Raises FrameError for a PNG that is truncated, or claims sides that a few bytes cannot fill."""
     width, height = int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
     if _PNG_END not in data:
         raise FrameError(

@@ -52,8 +52,8 @@ class Ending:
     """Sets `asked` when this process should end. Make one, in the main thread.
 
     The causes are a signal, an uncaught exception in a thread, and the end of the process that it belongs
-    to. Exceptions that no thread can raise (`sys.unraisablehook`: destructors, callbacks from C) are
-    printed by Python and end nothing: they send no command to the robot.
+    to. Exceptions that Python cannot propagate (`sys.unraisablehook`: destructors, callbacks from C) are
+    printed by Python and end nothing: no command to the robot comes from such code.
     """
 
     def __init__(self) -> None:

@@ -73,7 +73,7 @@ def run_node(
     args: list[str] | None = None,
     make_executor: Callable[[], Any] = SingleThreadedExecutor,
 ) -> int:
-    """Run a node until it is asked to end; see `Ending`. Returns 0, or 2 if it could not start.
+    """Run a node until it is asked to end; see `Ending`. Returns 0, 1 if it broke, 2 if it could not start.
 
     The reason is on stderr then. Signals are handled here, not by ROS, which would close the context before
     the stop has been sent to the robot. A signal during the loading of a model takes effect at once.

@@ -53,7 +53,7 @@ class TopicWatch:
         """Watch a publisher or subscription.
 
         `topic` is its name before remappings, which `fault` uses. With `alone` a subscription may have one
-        publisher only. With `of_others` none may be in this node, which is checked at once.
+        publisher only. With `of_others` no publisher may be in this node, which is checked at once.
         """
         is_publisher = hasattr(entity, "publish")
         type_name = type_of(entity.msg_type)

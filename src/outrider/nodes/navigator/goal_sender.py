@@ -32,7 +32,7 @@ class Unsent:
 
 @dataclass(eq=False)
 class Sent:
-    """A command that was sent to the navigator. `seen_s` is when there last was one."""
+    """A command that was sent to the navigator. `seen_s` is when the navigator was last seen."""
 
     on_end: Callable[[GoalEnd], None]
     seen_s: float

@@ -98,9 +98,9 @@ class MissionNode(Node):
         self.create_subscription(Image, "camera/image_raw", self._on_image, qos.LATEST_SENSOR)
 
     def run(self, view: LiveView, stopping: threading.Event) -> int:
-        """Returns 0 if the goal was reached, 1 if not, STOPPED if asked to end. Raises LinkError.
+        """Returns 0 if the goal was reached, 1 if not, STOPPED if asked to end.
 
-        It always leaves a report. `film` makes the video afterwards.
+        Raises LinkError if no navigator answers. It always leaves a report; `film` makes the video later.
         """
         view.say(f"told to: {self._values['instruction']} (waiting for the nodes)")
         try:

@@ -251,8 +251,8 @@ class RosRobotSide:
                 self._feedback(self._feedback_of(update, self._link_state().value))
 
     def begin_goal(self, feedback: Callable[[Any], None]) -> None:
-        # The camera's faults may have been corrected.
         """Drop the last goal's reports and camera checks. `feedback` is called with each text."""
+        # The camera's faults may have been corrected.
         self._mirror, self._repeat_watch = MirrorCheck(), RepeatWatch()
         with self._changed:
             self._ends.clear()

@@ -82,7 +82,7 @@ def picture_of(rgb: np.ndarray[Any, Any], max_width: int, quality: int) -> bytes
 def sights_of(text: str, pose: Pose2D) -> m.Sights:
     """Returns the things that a text reports, seen from a pose.
 
-    The goal is the first if it approaches one.
+    The goal is the first of them if the text is in the approach phase.
     """
     things = [(thing.what, place_of(thing, pose, "")) for thing in things_seen(text)]
     seen = tuple(m.Thing(what, round(place.x, 2), round(place.y, 2)) for what, place in things)

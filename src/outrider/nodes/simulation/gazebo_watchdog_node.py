@@ -19,7 +19,7 @@ SILENCE_S = 0.15
 
 
 class GazeboWatchdogNode(OutriderNode):
-    """Repeats a stop on gazebo/cmd_vel while no other velocity comes there.
+    """Repeats a stop on gazebo/cmd_vel while no velocity but zero comes there.
 
     VelocityControl has no timeout in any release: it holds the last velocity. While the robot stands, these
     stops are the same as those of the node `gazebo`.

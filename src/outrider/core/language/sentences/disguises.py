@@ -35,9 +35,7 @@ _EMERGENCY = re.compile(
 
 
 def unveiled(sentence: str) -> str:
-    """Return a sentence with its stop words spelt normally: "st0p", "stooop", "s t o p",
-    "stopstop" are "stop".
-    """
+    """Return a sentence with its stop words spelt normally: "st0p", "s t o p", "stopstop" become "stop"."""
     sentence = sentence.translate(_SIGNS | _SMALL_CAPITALS)
     sentence = _EMERGENCY.sub(" nothalt ", _SCRIPTS_MEET.sub(" ", sentence))
     sentence = _SPELT.sub(lambda spelt: _as_meant(spelt[0], re.sub(r"[\W_]", "", spelt[0])), sentence)
@@ -45,7 +43,7 @@ def unveiled(sentence: str) -> str:
 
 
 def undrawn(sentence: str) -> str:
-    """Return a sentence with repeated letters reduced to one: "waaait" becomes "wait"."""
+    """Return a sentence with letters repeated three times or more reduced to one: "waaait" is "wait"."""
     return _LONG_DRAWN.sub(r"\1", sentence)
 
 

@@ -67,7 +67,7 @@ def _is_key_missed(book: Phrasebook, word: str) -> bool:
 
 
 def _is_slip(book: Phrasebook, word: str) -> bool:
-    """Return whether a word is a stop word with a letter added, lost, or out of order, or a shifted hand."""
+    """Return whether a word is a stop word with a letter more or less, out of order, or with keys shifted."""
     keys = _KEYBOARDS.get(book.language, _QWERTY)
     right, left = set(itertools.pairwise(keys)), set(itertools.pairwise(keys[::-1]))
     return any(

@@ -38,7 +38,7 @@ _CUT_AT_BEGIN, _CUT_AT_END = re.compile(r"^\S{1,20}\s"), re.compile(r"\s\S{1,20}
 
 
 def read_phrases() -> None:
-    """Read the phrases of all languages, so that no stop waits for it: as a plan, and as a non-plan."""
+    """Load the phrases of all languages now, so that no stop waits for them: for plans and other texts."""
     for said in ("turn left", "-"):
         says_to_stop(said)
 
@@ -242,8 +242,7 @@ def _leads_on(book: Phrasebook, before: Sequence[str]) -> bool:
 
 
 def _stops(book: Phrasebook, text: str) -> Iterator[bool]:
-    """Yield for each stop word or phrase of a text whether it counts, or a negation just before it denies
-    it.
+    """Yield for each stop word or phrase of a text whether it counts, or is denied by a negation before it.
 
     A negation of something else denies nothing. A phrase of one word that is not a stop word, such as
     "stay", counts between punctuation signs and at the start of a clause: "cancel there is a kid".

@@ -38,9 +38,7 @@ class Token:
 
 
 def written_digits(decimal_sign: str) -> str:
-    """Return an expression for a number in digits within a sentence: also ".5",
-    but not a full stop and more.
-    """
+    """Return an expression for a number in digits in a sentence: also ".5", but no full stop and more."""
     return rf"(?:{_LEADING_SIGNS[decimal_sign]})?{_DIGITS}"
 
 

@@ -29,7 +29,9 @@ def mended_texts(
     more: tuple[str, ...],
     nearest: Sequence[str],
 ) -> Iterator[str]:
-    """Yield a sentence with all unknown words corrected, or one other way; nothing if it is too long.
+    """Yield a sentence with all unknown words corrected, then with the second choice for each.
+
+    Yields nothing if the sentence is too long.
 
     A word that the language or the model knows is kept. `more`: the model's words; `nearest`: the nearest
     trained sentence, tried last.

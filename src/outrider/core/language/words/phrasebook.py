@@ -71,9 +71,7 @@ class Phrasebook:
         return self._words[use]
 
     def spoken(self, use: str) -> tuple[str, ...]:
-        """Return the entries of a list or table of words, such as the units of length,
-        in the file's order.
-        """
+        """Return the entries of a list or table of words, such as units of length, in the file's order."""
         held = self._data[use]
         nested = isinstance(held, Mapping) and all(isinstance(words, list) for words in held.values())
         entries = [word for words in held.values() for word in words] if nested else list(held)
@@ -314,9 +312,7 @@ class Phrasebook:
 
     @cached_property
     def _number_word(self) -> str:
-        """An expression for one word of a number; with "dix sept" next to "dix" and
-        "sept" it would be ambiguous.
-        """
+        """An expression for one word of a number; "dix sept" next to "dix" and "sept" would be ambiguous."""
         return self._any({word for entry in self.numerals.words for word in self._spelt(entry)})
 
     def _amount(self, units: Iterable[str]) -> str:

@@ -55,8 +55,7 @@ def called(book: Phrasebook) -> frozenset[str]:
 
 
 def without_calls(book: Phrasebook, words: Sequence[str], kept: AbstractSet[str] = frozenset()) -> list[str]:
-    """Return words without meaningless ones at their ends, and without one unknown one there, such as a
-    name.
+    """Return words without meaningless ones at their ends, and one unknown one there, such as a name.
 
     Words in `kept` are kept: the "no" of "no rex".
     """

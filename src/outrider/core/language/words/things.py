@@ -41,8 +41,9 @@ class Thing:
 
     @classmethod
     def of(cls, words: str) -> Thing:
-        """Return the thing that any words name: the last word is its kind,
-        those without size or side its colour.
+        """Return the thing that any words name.
+
+        The last word is its kind. Other words than a size and a side are its colour.
         """
         *before, kind = words.split()
         size = next((word for word in before if word in SIZES), "")
@@ -56,7 +57,5 @@ def seen_as(words: str) -> str:
 
 
 def may_be(seen: str, wanted: str) -> bool:
-    """Return whether a thing seen may be the wanted one: a "red chair" may be any "chair",
-    or the "left" one.
-    """
+    """Return whether a thing seen may be the wanted one: a "red chair" may be "chair" or "left chair"."""
     return f" {seen}".endswith(f" {seen_as(wanted)}")
