@@ -56,7 +56,7 @@ class Results(Mapping[str, Any]):
         return self.index[name]["command"]
 
     def digest(self, *names: str) -> str:
-        """Returns the SHA-256 of the results' files, so that a picture can say what it was drawn from."""
+        """Returns the SHA-256 of the results' files, so that a picture can name its source."""
         total = hashlib.sha256()
         for name in names:
             total.update(self.path(name).read_bytes())
