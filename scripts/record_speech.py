@@ -23,7 +23,10 @@ from outrider.simulation.homes.vocabulary import vocabulary
 
 
 def texts(stops: int, others: int, is_held_out: bool, rng: random.Random) -> Iterator[str]:
-    """Yields texts with a word that stops, at their end where they are for training, then texts without."""
+    """Yields texts with a stop word, then texts without one.
+
+    Training texts end with their stop word. Held-out texts are those of `outrider eval voice`.
+    """
     known, words = vocabulary(), phrasebook("en").spoken("spotted_stops")
     for number in range(stops):
         word = words[number % len(words)]
@@ -34,7 +37,7 @@ def texts(stops: int, others: int, is_held_out: bool, rng: random.Random) -> Ite
 
 
 def record(voice: Path, command: str, said: Iterator[str]) -> None:
-    """Write a file of each text; `command` holds {text} and {file}."""
+    """Writes a recording of each text. `command` is the synthesizer's, with {text} and {file}."""
     voice.mkdir(parents=True, exist_ok=True)
     for number, text in enumerate(said):
         name = text.replace("/", " ").replace(".", "")
@@ -44,7 +47,7 @@ def record(voice: Path, command: str, said: Iterator[str]) -> None:
 
 
 def main() -> None:
-    """Read the command line and record."""
+    """Reads the command line and records."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the reference pages of the documentation from the code; a hook of mkdocs, so no copy can grow old.
+"""Generates the reference pages of the documentation from the code. A hook of mkdocs: no copy is stored.
 
 `pages()` returns every page by its path under docs/: the command line, nodes, launch arguments, topics and
 messages, frames on the wire, and the configuration of links and regimes.
@@ -49,19 +49,19 @@ WAYS = {
     "service": ("service", 0, 1),
     "ActionServer": ("action", 1, 2),
 }
-"""What names a topic, a service or an action: how it uses it, and which arguments are its type and name."""
+"""Calls that name a topic, service or action: its use, and the argument indices of its type and its name."""
 Known = dict[str, ast.expr]
 GENERATED = "<!-- Written by scripts/reference.py from the code. -->\n\n"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table; bars and line breaks in a cell are escaped."""
+    """Returns a Markdown table. Bars in a cell are escaped; line breaks become blanks."""
     lines = [head, ["---"] * len(head), *rows]
     return "".join("| " + " | ".join(_cell(cell) for cell in line) + " |\n" for line in lines)
 
 
 def code_block(text: str, language: str) -> str:
-    """A fenced block of code."""
+    """Returns a fenced block of code."""
     return f"```{language}\n{text.strip()}\n```\n"
 
 
@@ -70,12 +70,12 @@ def _cell(text: str) -> str:
 
 
 def _literal(text: str) -> str:
-    """Text that Markdown and HTML leave as it is."""
+    """Returns text with the characters escaped that Markdown or HTML would interpret."""
     return text.replace("<", "&lt;").replace("*", "\\*")
 
 
 def api_page() -> str:
-    """The public names of the package: each with its signature and what it is for."""
+    """Returns the page of the package's public names, each with its signature and docstring."""
     lines = ["# Python\n", "What `import outrider` offers; all else may change without notice.\n"]
     for name in sorted(set(outrider.__all__) - {"__version__"}, key=str.lower):
         thing = getattr(outrider, name)
@@ -86,7 +86,7 @@ def api_page() -> str:
 
 
 def cli_page() -> str:
-    """The command line: each command with its arguments and options."""
+    """Returns the page of the command line: each command with its arguments and options."""
     root = typer.main.get_command(app)
     return "# Command line\n\n" + "\n".join(_command(root, "outrider"))
 
@@ -113,7 +113,7 @@ def _option(parameter: Any) -> tuple[str, str, str]:
 
 
 def nodes_page() -> str:
-    """The nodes and their parameters."""
+    """Returns the page of the nodes and their parameters."""
     parts = [
         "# Nodes and parameters\n\nA *live* parameter takes effect when it is set; a *read-only* one never "
         "changes; the others are read when the node is configured. Topics that a parameter names, and those "
@@ -133,7 +133,7 @@ def nodes_page() -> str:
 
 
 def _source(name: str) -> ast.Module:
-    """The parsed module, found but not imported: the nodes need ROS."""
+    """Returns a parsed module. It is not imported, because the nodes need ROS."""
     found = importlib.util.find_spec(name)
     assert found is not None and found.origin is not None, name
     return ast.parse(Path(found.origin).read_text())
@@ -156,12 +156,12 @@ def _values(parameter: Parameter) -> str:
 
 
 def _number(value: float) -> str:
-    """A bound with all its digits."""
+    """Returns a bound as text: a whole number with all its digits."""
     return str(int(value)) if value == int(value) else f"{value:g}"
 
 
 def _topics(modules: Iterable[str]) -> str:
-    """What a node's modules publish and read under a name that the code has, with the message's type."""
+    """Returns the topics that modules publish and subscribe to by name in the code, with message types."""
     found: dict[str, set[str]] = {"publisher": set(), "subscription": set()}
     for way, topic, message in (one for name in modules for one in _named_topics(name)):
         found.setdefault(way, set()).add(f"`{topic}` ({message.removesuffix('Msg')})")
@@ -171,7 +171,7 @@ def _topics(modules: Iterable[str]) -> str:
 
 
 def _named_topics(name: str) -> list[tuple[str, str, str]]:
-    """Each topic, service and action of a module whose name the code has: its use, its name and its type."""
+    """Returns the use, name and type of each topic, service and action that a module's code names."""
     module = _source(name)
     imports = [one for one in module.body if isinstance(one, ast.ImportFrom)]
     known = {
@@ -185,7 +185,7 @@ def _named_topics(name: str) -> list[tuple[str, str, str]]:
 
 
 def _constants(module: ast.Module) -> Known:
-    """What a module calls by a name of its own."""
+    """Returns the values that a module assigns to names."""
     found: Known = {}
     for one in ast.walk(module):
         if isinstance(one, ast.Assign):
@@ -203,7 +203,7 @@ def _bound(target: ast.expr, value: ast.expr) -> Known:
 
 
 def _uses(node: ast.AST, known: Known) -> Iterator[tuple[str, str, str]]:
-    """The uses within a piece of code, once for each turn of a loop over tuples."""
+    """Yields the uses in a piece of code; for a loop over a tuple, once for each item."""
     loop: Any = node if isinstance(node, ast.For) else getattr(node, "generators", [None])[0]
     turns = _resolved(loop.iter, known) if loop else None
     if isinstance(turns, ast.Tuple):
@@ -226,7 +226,7 @@ def _use(call: ast.Call, known: Known) -> Iterator[tuple[str, str, str]]:
 
 
 def _name_of(call: ast.Call, known: Known) -> str:
-    """What is called, or what the `partial` is made of that is called."""
+    """Returns the name of the called function; for a `partial`, of the function that it wraps."""
     function = _resolved(call.func, known)
     if isinstance(function, ast.Call) and function.args and getattr(function.func, "id", "") == "partial":
         function = function.args[0]
@@ -241,7 +241,7 @@ def _resolved(value: ast.expr, known: Known) -> ast.expr:
 
 
 def _text(value: ast.expr, known: Known) -> str:
-    """The text that an expression stands for; empty where the code alone does not say it."""
+    """Returns the text of an expression; empty if it is not known from the code alone."""
     value = _resolved(value, known)
     if isinstance(value, ast.Constant):
         return str(value.value)
@@ -263,7 +263,7 @@ def _type(value: ast.expr, known: Known) -> str:
 
 
 def _modules(name: str) -> set[str]:
-    """A node's module and those of `outrider.nodes` that it is made of, other nodes left out."""
+    """Returns a node's module and the modules of `outrider.nodes` that it imports, without other nodes."""
     found, waiting = {name}, [name]
     while waiting:
         imports = (one for one in ast.walk(_source(waiting.pop())) if isinstance(one, ast.ImportFrom))
@@ -274,7 +274,7 @@ def _modules(name: str) -> set[str]:
 
 
 def topics_page() -> str:
-    """The topics and services of all nodes: type, who publishes or offers them, and who reads them."""
+    """Returns the page of all topics, services and actions: type, publishers or servers, and subscribers."""
     uses: dict[tuple[str, str], dict[str, set[str]]] = {}
     for spec in NODES.values():
         named = (one for module in _modules(spec.module) for one in _named_topics(module))
@@ -301,7 +301,7 @@ def topics_page() -> str:
 
 
 def launch_page() -> str:
-    """The launch files, their nodes and arguments."""
+    """Returns the page of the launch files, with their nodes and arguments."""
     parts = [
         "# Launch arguments\n\nEvery launch file also takes `namespace:=`, `params_file:=` and `remap:=`; "
         "`--show-args` lists all of them.\n"
@@ -321,7 +321,7 @@ def launch_page() -> str:
 
 
 def interfaces_page() -> str:
-    """The messages, services and actions of outrider_interfaces, as ROS reads them."""
+    """Returns the page of outrider_interfaces: the definition files of messages, services and actions."""
     parts = ["# Messages, services and actions\n\nThe package `outrider_interfaces`.\n"]
     for kind in ("msg", "srv", "action"):
         for file in sorted((INTERFACES / kind).glob(f"*.{kind}")):
@@ -330,7 +330,7 @@ def interfaces_page() -> str:
 
 
 def frames_page() -> str:
-    """The frames on the wire, by who sends them."""
+    """Returns the page of the wire frames, by sender."""
     parts = [
         f"# Frames on the wire\n\nProtocol version {frames.PROTOCOL_VERSION}; a frame has at most "
         f"{frames.MAX_FRAME_BYTES} bytes. {_paragraph(frames)}\n"
@@ -356,7 +356,7 @@ def _paragraph(thing: Any) -> str:
 
 
 def yaml_page(title: str, file: Path) -> str:
-    """The entries of a file of data and the comment at its head."""
+    """Returns the page of a YAML file: the comments at the start of a line, then each entry."""
     text = file.read_text()
     head = [line.lstrip("# ") for line in text.splitlines() if line.startswith("#")]
     entries = yaml.safe_load(text)
@@ -381,16 +381,16 @@ PAGES: dict[str, Callable[[], str]] = {
         "Regimes of DRAGON", ROOT / "benchmarks" / "aggregation.yaml"
     ),
 }
-"""What writes each page, by its path under docs/."""
+"""The function that writes each page, by the page's path under docs/."""
 
 
 def pages() -> dict[str, str]:
-    """Every reference page in Markdown, by its path under docs/."""
+    """Returns every reference page in Markdown, by its path under docs/."""
     return {path: GENERATED + write() for path, write in PAGES.items()}
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Called by mkdocs: adds the generated pages to those it found under docs/."""
+    """Adds the generated pages to the files under docs/. mkdocs calls this hook."""
     from mkdocs.structure.files import File
 
     for path, text in pages().items():

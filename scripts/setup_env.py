@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Set Outrider up in this checkout: `make setup`.
+"""Sets Outrider up in this checkout: `make setup`.
 
-Standard library only, so that any Python 3.10 to 3.14 can run it. OUTRIDER_VENV names the environment's
-folder, ROS_DISTRO the distribution: an installed one, or one with wheels.
+It uses only the standard library, so that any Python from 3.10 to 3.14 can run it. OUTRIDER_VENV names the
+folder of the environment. ROS_DISTRO names the distribution: an installed one, or one with wheels.
 
-Four steps, each remembered by a digest of what it depends on, so that a second run starts in under a second:
-system libraries, the virtual environment, Python packages (with ROS 2 wheels where no ROS 2 is installed),
-and message packages, built with colcon into the environment, which thereby is one complete ROS prefix.
+There are four steps: system libraries, the virtual environment, Python packages (with ROS 2 wheels if no
+ROS 2 is installed), and message packages, which colcon builds into the environment. The environment then is
+one complete ROS prefix. Each step stores a digest of its inputs: a second run takes under a second.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ VENV = ROOT / os.environ.get("OUTRIDER_VENV", ".venv")
 VENV_PYTHON = VENV / "bin" / "python"
 STAMPS = VENV / ".outrider_stamps"
 LOG_DIR = ROOT / "out" / "setup"
-# What ends a word or a string to CMake, or to the shell and the Python that ROS 2's scripts for it call.
+# Characters that end a word or a string in CMake, or in the shell and Python code of ROS 2's CMake scripts.
 UNREAD = "'\"\\;:$`()[]&|<>*?"
 LINE_PERIOD_S = 10.0
 ROS_DISTROS = ("jazzy", "humble", "kilted", "lyrical")
-# Distributions with wheels, the first by default, and what the build of messages needs of one alone.
+# Distributions with wheels; the first is the default. The values: packages that only its message build needs.
 WHEELS_OF = {"jazzy": ("python-cmake-module",), "kilted": ("ament-cmake-ros-core",)}
 TORCH = "torch==2.13.0"
-# An old pip (22.0 in Ubuntu 22.04) searches for versions that fit together for half an hour.
+# An old pip (22.0 in Ubuntu 22.04) takes half an hour to find compatible versions.
 BUILD_TOOLS = ("pip>=25", "setuptools>=70.1,<80", "wheel", "empy<4", "colcon-common-extensions")
 ROS_PACKAGES = (
     "rclpy",
@@ -64,12 +64,12 @@ INTERFACE_PACKAGES = (
 
 
 class SetupError(Exception):
-    """The message says what is missing and the command that brings it."""
+    """The setup cannot continue. The message says what is wrong and how to fix it."""
 
 
 @dataclass(frozen=True)
 class SystemNeed:
-    """Something only the system's package manager can bring, and how to see whether it is there."""
+    """A dependency that only the system's package manager can install, and a check for it."""
 
     what: str
     debian_package: str
@@ -77,7 +77,7 @@ class SystemNeed:
 
 
 def has_dri_driver() -> bool:
-    """Mesa's software renderer, under its old or its new file name."""
+    """Returns whether Mesa's software renderer is installed, under its old or its new file name."""
     patterns = ("lib/*/dri/swrast_dri.so", "lib64/dri/swrast_dri.so", "lib/*/libgallium-*.so")
     return any(any(Path("/usr").glob(pattern)) for pattern in patterns)
 
@@ -107,7 +107,10 @@ def system_needs() -> tuple[SystemNeed, ...]:
 
 
 def installed_ros() -> Path | None:
-    """The ROS 2 installation to use, or None for wheels: also where a distribution that has some is named."""
+    """Returns the installed ROS 2 to use, or None for wheels.
+
+    A ROS_DISTRO with wheels is used from /opt/ros if installed there, and otherwise from wheels.
+    """
     wanted = os.environ.get("ROS_DISTRO", "")
     names = (wanted,) if wanted in WHEELS_OF else (wanted, *ROS_DISTROS)
     candidates = [Path("/opt/ros") / name for name in names if name]
@@ -115,14 +118,14 @@ def installed_ros() -> Path | None:
 
 
 def ros_wheels() -> list[str]:
-    """The wheels of the distribution asked for, or of the default one."""
+    """Returns the wheels of the distribution that ROS_DISTRO names, or of the default one."""
     wanted = os.environ.get("ROS_DISTRO", "")
     distro = wanted if wanted in WHEELS_OF else next(iter(WHEELS_OF))
     return [f"ros-{distro}-{name}" for name in (*ROS_PACKAGES, *WHEELS_OF[distro])]
 
 
 def check_python_of_ros(ros: Path) -> None:
-    """The packages of an installed ROS 2 are compiled for one version of Python, the system's."""
+    """Raises SetupError unless an installed ROS 2 is compiled for this version of Python."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     if not any((ros / folder / version).is_dir() for folder in ("lib", "local/lib")):
         raise SetupError(
@@ -131,7 +134,7 @@ def check_python_of_ros(ros: Path) -> None:
 
 
 def ros_environment(ros: Path | None) -> dict[str, str]:
-    """What the build must see: an installed ROS 2 as its setup.bash sets it, else this environment alone."""
+    """Returns the build's environment variables: those of ROS 2's setup.bash, or this environment's alone."""
     clean = {
         key: value for key, value in os.environ.items() if not key.startswith(("AMENT_", "CMAKE_", "COLCON_"))
     }
@@ -153,7 +156,7 @@ def ros_environment(ros: Path | None) -> dict[str, str]:
 
 
 def digest(*parts: str | Path) -> str:
-    """One digest of strings and of the contents of files and folders."""
+    """Returns one digest of strings and of the contents of files and folders."""
     total = hashlib.sha256()
     for part in parts:
         files = (
@@ -172,9 +175,9 @@ def run_logged(
     env: dict[str, str] | None = None,
     line_period_s: float = LINE_PERIOD_S,
 ) -> None:
-    """Run with a line at once and every `line_period_s` seconds.
+    """Runs a command. Prints a line at once, and then every `line_period_s` seconds.
 
-    On failure show the end of the log and its place.
+    Raises SetupError with the end of the log and its path if the command fails.
     """
     print(f"      {name} ...", flush=True)
     LOG_DIR.mkdir(parents=True, exist_ok=True)
@@ -190,7 +193,7 @@ def run_logged(
 
 
 def _wait_with_lines(name: str, process: subprocess.Popen[bytes], line_period_s: float) -> int:
-    """The exit status of a process; prints how long it has run, every so many seconds."""
+    """Returns the exit status of a process. Prints its running time every `line_period_s` seconds."""
     began_s = time.monotonic()
     try:
         while True:
@@ -199,7 +202,7 @@ def _wait_with_lines(name: str, process: subprocess.Popen[bytes], line_period_s:
             except subprocess.TimeoutExpired:
                 print(f"      {name}: after {time.monotonic() - began_s:.0f} s", flush=True)
     finally:
-        process.kill()  # one that is interrupted; nothing where it has ended
+        process.kill()  # after an interrupt; does nothing if the process has ended
 
 
 def install_system_packages() -> None:
@@ -222,7 +225,7 @@ def create_venv(ros: Path | None) -> None:
 
 
 def install_packages(ros: Path | None) -> None:
-    """Everything pip brings. The message code of an installed ROS 2 was compiled against NumPy 1."""
+    """Installs all Python packages. The messages of an installed ROS 2 are compiled against NumPy 1."""
     pip = [VENV_PYTHON, "-m", "pip", "--disable-pip-version-check", "install"]
     environment = ros_environment(ros)
     run_logged("pip_build_tools", [*pip, *BUILD_TOOLS], environment)
@@ -231,7 +234,7 @@ def install_packages(ros: Path | None) -> None:
 
 
 def rewrite_cmake_exports() -> None:
-    """Point the wheels' CMake exports from the machine that built them to this Python."""
+    """Rewrites the paths in the wheels' CMake exports: from the build machine's Python to this one."""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     built_in = f"/opt/python/cp{version.replace('.', '')}-cp{version.replace('.', '')}"
     replacements = {
@@ -247,7 +250,7 @@ def rewrite_cmake_exports() -> None:
 
 
 def packages_to_build(ros: Path | None) -> list[str]:
-    """Our interfaces, and each stand-in whose real package is not installed."""
+    """Returns the paths of our interfaces and of each stand-in whose real package is not installed."""
     prefixes = [Path(p) for p in ros_environment(ros)["AMENT_PREFIX_PATH"].split(os.pathsep)] if ros else []
     found = {
         name
@@ -273,7 +276,7 @@ def build_interfaces(ros: Path | None) -> None:
 
 
 def run_step(number: int, name: str, key: str, action: Callable[[], None]) -> dict[str, float]:
-    """Do a step unless its stamp says that it was done for the same inputs; its seconds by its name."""
+    """Runs a step unless its stamp records the same inputs. Returns its seconds by its name, or nothing."""
     stamp = STAMPS / name.replace(" ", "_")
     if stamp.is_file() and stamp.read_text() == key:
         return {}
@@ -288,7 +291,7 @@ def run_step(number: int, name: str, key: str, action: Callable[[], None]) -> di
 
 
 def write_report(steps_s: Mapping[str, float]) -> None:
-    """Write what the steps took and how large the environment is to out/setup/report.json."""
+    """Writes the steps' times and the size of the environment to out/setup/report.json."""
     num_bytes = sum(path.lstat().st_size for path in VENV.rglob("*"))
     report = {"steps_s": dict(steps_s), "total_s": sum(steps_s.values()), "environment_bytes": num_bytes}
     LOG_DIR.mkdir(parents=True, exist_ok=True)
@@ -297,7 +300,7 @@ def write_report(steps_s: Mapping[str, float]) -> None:
 
 
 def check_place(place: Path) -> None:
-    """Raises SetupError for a path that the build of messages does not read: CMake scripts of ROS 2."""
+    """Raises SetupError for a path that ROS 2's CMake scripts cannot read when they build messages."""
     unread = sorted({sign for sign in str(place) if not sign.isascii() or sign in UNREAD})
     if unread:
         raise SetupError(

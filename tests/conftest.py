@@ -1,4 +1,4 @@
-"""Fixtures for every part. This file also puts `tests/` on the import path, for `support`."""
+"""Fixtures for all tests. This file also puts `tests/` on the import path, for `support`."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Workers that run beside each other have a core each: before anything loads the libraries that ask.
+# Parallel workers get one core each. Set this before anything imports a library that reads it.
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# Not the memories and the journal of whoever runs the tests.
+# Keep the tests away from the user's own memories and journal.
 _OWN = tempfile.mkdtemp(prefix="outrider-tests-")
 atexit.register(shutil.rmtree, _OWN, ignore_errors=True)
 os.environ["OUTRIDER_MEMORY"] = f"{_OWN}/memory.db"
 os.environ["OUTRIDER_JOURNAL"] = f"{_OWN}/robot.journal"
 
-# What `nohup` has ignored, programs under test would ignore too; what is caught, they have as usual.
+# Programs under test would inherit an ignored SIGHUP from `nohup`. A handler is not inherited.
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda *_: None)
 
-# Tables as where they are piped, whatever the terminal that the tests run in.
+# Format tables as for a pipe, regardless of the terminal.
 os.environ.pop("COLUMNS", None)
 
-# The same examples everywhere, and no verdict that hangs on how busy the machine is.
+# Use the same examples everywhere; no test may fail because the machine is busy.
 settings.register_profile(
     "outrider", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -39,13 +39,13 @@ settings.load_profile("outrider")
 
 
 def pytest_collection_finish() -> None:
-    """What has been imported and collected stays to the end: no collection of garbage looks at it again."""
+    """Excludes all that is imported and collected from garbage collection: it lives until the end."""
     gc.freeze()
 
 
 @pytest.fixture(scope="session")
 def tiny_model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`target/`, `draft/` and `tokenizer/` with tiny random weights; not to be written to."""
+    """Returns a folder with `target/`, `draft/` and `tokenizer/` of tiny random models. Read-only."""
     import torch
     from support.tiny_models import build_tiny_pair
 
@@ -55,7 +55,7 @@ def tiny_model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def endpoint() -> str:
-    """Where nobody listens yet."""
+    """Returns an endpoint with a free port."""
     from outrider.runtime.common.ports import free_port
 
     return f"tcp://127.0.0.1:{free_port()}"
@@ -63,7 +63,7 @@ def endpoint() -> str:
 
 @pytest.fixture
 def signals() -> Iterator[None]:
-    """Puts back what `serve` sets."""
+    """Restores the signal handlers that `serve` replaces."""
     numbers = (signal.SIGINT, signal.SIGTERM)
     handlers = [signal.getsignal(number) for number in numbers]
     yield

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes every measured figure of README.md and docs/ from benchmarks/results/, and draws the pictures.
 
-`make figures` calls this. A figure stands between `<!--fig:NAME-->` and `<!--/fig-->`. NAME is either
-RESULT:PATH:FORMAT, one value of a result (with `code` or `parameter` for RESULT, of a setting of the program,
-see `value_text`), or the name of a table or number of FIGURES. benchmarks/results.yaml names the command
-that writes each result.
+`make figures` calls this. A figure is the text between `<!--fig:NAME-->` and `<!--/fig-->`. NAME is either
+RESULT:PATH:FORMAT, for one value of a result, or the name of a table or number in FIGURES. With `code` or
+`parameter` as RESULT, the value is a setting of the program (see `value_text`). benchmarks/results.yaml names
+the command that writes each result.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PICTURE_FOLDER = ROOT / "docs" / "pictures"
 
 
 def figure_text(results: Results, name: str) -> str:
-    """Returns what stands between the marks of a figure. Raises KeyError for a name that nothing has."""
+    """Returns the text of a figure by its name. Raises KeyError for an unknown name."""
     if ":" in name:
         result, path, form = name.split(":", 2)
         return value_text(results, result, path, form)
@@ -42,12 +42,12 @@ def figure_text(results: Results, name: str) -> str:
 
 
 def rendered(results: Results, text: str) -> str:
-    """Returns a document with every marked figure as the results have it."""
+    """Returns a document with every marked figure replaced by the current result."""
     return MARKED.sub(lambda mark: f"<!--fig:{mark[1]}-->{figure_text(results, mark[1])}<!--/fig-->", text)
 
 
 def documents() -> list[Path]:
-    """Returns the documents in which figures may stand."""
+    """Returns the documents that may contain figures."""
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which results were measured with another engine or pair than those of this checkout."""
+"""Finds the results that were measured with another engine or pair than those of this checkout."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ UNKNOWN = "an engine and a pair that they do not name"
 
 
 def outdated(results: Results, now: Mapping[str, str]) -> dict[str, list[str]]:
-    """Returns the results that were not made with `now`, of `made_with`, by what they were made with.
+    """Returns the names of the results that differ from `now`, grouped by what they were made with.
 
-    Cards of models, which come with their weights, are left out, and what `make` does.
+    `now` is the return value of `made_with`. Cards of models and results of `make` commands are excluded.
     """
     found: dict[str, list[str]] = defaultdict(list)
     for name, entry in results.index.items():

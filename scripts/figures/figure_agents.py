@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of hostile calls of agents."""
+"""The table of hostile calls by agents."""
 
 from __future__ import annotations
 

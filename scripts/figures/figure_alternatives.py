@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of `outrider` beside the best alternatives: drafts beside the target, each strategy tuned."""
+"""Tables that compare `outrider` with its best alternatives: co-located drafts, and each strategy tuned."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HEADS = (
 
 
 def alternatives(shipped: bool) -> Callable[[Results], str]:
-    """Returns what writes the table of the shipped pair's texts, or of synthetic ones."""
+    """Returns a function that writes the table for the shipped pair's texts, or for synthetic ones."""
 
     def table(results: Results) -> str:
         conditions = results["alternatives"]["conditions"].items()
@@ -51,8 +51,8 @@ def _row(name: str, one: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def at_both_ends(kind: str, rival: str) -> Callable[[Results], str]:
-    """Returns what writes in how many cases, each cost in each condition, `outrider` with drafts at both ends
-    reaches 0.98 of a rival.
+    """Returns a function that counts the cases in which `outrider` with drafts at both ends reaches 0.98 of a
+    rival's speed. A case is one cost in one condition.
     """
 
     def cases(results: Results) -> str:
@@ -68,14 +68,14 @@ def at_both_ends(kind: str, rival: str) -> Callable[[Results], str]:
 
 
 def beside_the_target(results: Results) -> str:
-    """Returns in how many conditions `outrider` is faster than the same draft beside the target."""
+    """Returns in how many conditions `outrider` is faster than the same draft model in the cloud."""
     every = [one["strategies"] for one in results["alternatives"]["conditions"].values()]
     faster = (row["outrider"]["speedup_vs_ar"] > row["csd sizes"]["speedup_vs_ar"] for row in every)
     return f"{sum(faster)} of {len(every)}"
 
 
 def random_conditions(results: Results) -> str:
-    """Returns the table of gains over others in random conditions."""
+    """Returns the table of gains over other strategies in random conditions."""
     rows = [
         (other, f"{one['median']:.2f}", f"{one['tenth_percentile']:.2f}")
         for other, one in results["alternatives-random"]["outrider_over"].items()
@@ -90,7 +90,7 @@ def both_ends_level(results: Results) -> str:
 
 
 def both_ends_bare(results: Results) -> str:
-    """Returns the median of what drafts at both ends have over `csd` where the target has no exits."""
+    """Returns the median speed of drafts at both ends over `csd`, for a target without exits."""
     return f"{median(_both_ends(results, ' without exits')):.2f}"
 
 
@@ -100,7 +100,7 @@ def _both_ends(results: Results, exits: str) -> list[float]:
 
 
 def variants(results: Results) -> str:
-    """Returns the table of the speed over `ar` where other costs are charged."""
+    """Returns the table of the speed over `ar` with other costs."""
     links = ("wifi6", "lte", "fsd-go2-cheap-exits")
     plain = results["alternatives"]["conditions"]
     rows = [("as above", *(_ours(plain[link]) for link in links))]
@@ -115,7 +115,7 @@ def _ours(one: Mapping[str, Any]) -> str:
 
 
 def draft_costs(results: Results) -> str:
-    """Returns what a token of the draft in the cloud costs, in the order of the table's figures."""
+    """Returns the costs of a draft token in the cloud, in the order of the table's figures."""
     return f"what sizes imply, {' and '.join(COSTS[1:])}"
 
 

@@ -16,7 +16,7 @@ Rows = list[tuple[str, ...]]
 
 
 def speeds(part: str) -> Callable[[Results], str]:
-    """Returns what writes the table of all conditions of a part, `replayed` or `regimes`."""
+    """Returns a function that writes the table of all conditions of a part, `replayed` or `regimes`."""
 
     def table(results: Results) -> str:
         rows = [(f"`{name}`", *_speeds(row)) for name, row in results["decoding"][part].items()]
@@ -27,7 +27,7 @@ def speeds(part: str) -> Callable[[Results], str]:
 
 
 def live(results: Results) -> str:
-    """Returns the table of speeds over `ar` in real time, each with that on the clock."""
+    """Returns the table of speeds over `ar`, each in real time and on the virtual clock."""
     rows = []
     for name, row in results["live"]["regimes"].items():
         alone = row["ar"]
@@ -45,7 +45,7 @@ def live(results: Results) -> str:
 
 
 def hedging(results: Results) -> str:
-    """Returns the table of what a second verifier brings."""
+    """Returns the table of the gains from a second verifier."""
     rows = [
         (
             f"`{one['link']}`",
@@ -84,8 +84,8 @@ def all_conditions(results: Results) -> list[Mapping[str, Any]]:
 
 
 def gains(results: Results) -> list[float]:
-    """Returns in each condition the speed of `outrider` over that of the best other strategy that drafts on
-    the robot, which has its best draft length there.
+    """Returns, for each condition, the speed of `outrider` over that of the best other strategy that drafts
+    on the robot. That strategy uses its best draft length in the condition.
     """
     rows = results["alternatives"]["conditions"].values()
     speeds = ({name: one["speedup_vs_ar"] for name, one in row["strategies"].items()} for row in rows)
@@ -116,8 +116,8 @@ def bound_span(results: Results) -> str:
 
 
 def lte_best_other(results: Results) -> str:
-    """Returns the speed over `ar` on LTE, with the shipped pair, of the best other strategy that drafts on
-    the robot, with its best draft length.
+    """Returns the best other strategy's speed over `ar` on LTE with the shipped pair. Only strategies that
+    draft on the robot count, each with its best draft length.
     """
     row = results["alternatives"]["conditions"]["lte, shipped pair"]
     return f"{row['strategies'][row['best_paper']]['speedup_vs_ar']:.2f}"
@@ -136,7 +136,7 @@ def lte_intervals(results: Results) -> str:
 
 
 def bytes_a_token(results: Results) -> str:
-    """Returns the most bytes a token that `outrider` sends up and gets down with the shipped pair."""
+    """Returns the most bytes per token that `outrider` sends up and receives, with the shipped pair."""
     rows = [row["outrider"] for row in results["decoding"]["replayed"].values()]
     ways = (max(row[f"bytes_{way}_per_token"] for row in rows) for way in ("up", "down"))
     return " up and ".join(f"{value:.1f}" for value in ways) + " down"
@@ -170,7 +170,7 @@ def _finish(row: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _far(results: Results) -> list[Mapping[str, Any]]:
-    """The rows of SHOWN at the longest delay."""
+    """Returns the entries of the strategies in SHOWN at the longest delay."""
     rows = results["latency"]["rows"]
     farthest = max(row["one_way_s"] for row in rows)
     return [row for row in rows if row["one_way_s"] == farthest and row["strategy"] in SHOWN]
@@ -187,7 +187,7 @@ def far_intervals(results: Results) -> str:
 
 
 def differences(results: Results) -> str:
-    """Returns on how many frames a text of the pair differs from the target's own."""
+    """Returns the number of frames on which a text of the pair differs from the target's own."""
     return str(_differing(results))
 
 
@@ -201,7 +201,7 @@ def _differing(results: Results) -> int:
 
 
 def lossless_strategies(results: Results) -> str:
-    """Returns by which strategies texts were compared with the target's own."""
+    """Returns the strategies whose texts were compared with the target's own."""
     return " and ".join(f"`{name}`" for name in results["lossless"].get("strategies", ["sd"]))
 
 
@@ -221,7 +221,7 @@ def exits(results: Results) -> str:
 
 
 def head(results: Results) -> str:
-    """Returns the table of what drafts beside the target bring a robot that has no draft model."""
+    """Returns the table of gains from drafts in the cloud, for a robot without a draft model."""
     rows = [
         (
             f"`{name}`" if name == "ar" else name,
@@ -236,7 +236,7 @@ def head(results: Results) -> str:
 
 
 def drafting(results: Results, forms: Sequence[str]) -> str:
-    """Returns a table of tokens a verification by where the drafts come from."""
+    """Returns a table of tokens per verification, by the source of the drafts."""
     texts = results["drafting"]["texts"]
     rows = []
     for name, figures in texts.items():
@@ -254,7 +254,7 @@ def drafting_chains(results: Results) -> str:
 
 
 def drafting_trees(results: Results) -> str:
-    """Returns the table of drafts in branches, beside chains as long."""
+    """Returns the table of drafts in branches, compared with chains of the same length."""
     return drafting(
         results, ("suffix+long", "suffix+tree", "suffix+calibration+tree", "suffix+calibration+reuse+tree")
     )

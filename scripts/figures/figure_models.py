@@ -27,7 +27,7 @@ def models(results: Results) -> str:
 
 
 def models_on_gpu(results: Results) -> str:
-    """Returns the table of what was measured on a GPU, from the first ratio that names it."""
+    """Returns the table of the ratios measured on a GPU: the first that names cuda, and all after it."""
     ratios = results["models-cuda"]["ratios"]
     first = next(place for place, one in enumerate(ratios) if "on cuda" in one["what"])
     rows = [
@@ -43,7 +43,7 @@ def models_on_gpu(results: Results) -> str:
 
 
 def fleets(results: Results) -> str:
-    """Returns the table of the tokens a second of whole fleets, by how they are served."""
+    """Returns the table of tokens per second of whole fleets, by the way they are served."""
     found = results["fleets"]
     over_best = {
         f"both over best, {share.replace('%', ' %')}": ratios for share, ratios in found["over_best"].items()
@@ -60,7 +60,7 @@ def fleets(results: Results) -> str:
 
 
 def serving(results: Results) -> str:
-    """Returns the table of eight robots over one."""
+    """Returns the table of the figures of eight robots, divided by those of one."""
     rows = []
     for name, some in results["serving"]["rows"].items():
         alone, all_of_them = some[0], some[-1]
@@ -94,7 +94,7 @@ def published(results: Results) -> str:
 
 
 def best_fleets(results: Results) -> dict[str, dict[int, float]]:
-    """Returns tokens/s by strategy and number of robots, the best way to make up batches in each fleet."""
+    """Returns tokens/s by strategy and number of robots, with the best way to form batches in each fleet."""
     fleets = results["serving"]["published"]
     return {
         name: {ways[0]["robots"]: max(one["tokens_per_s"] for one in ways) for ways in fleets[name]}
@@ -103,7 +103,7 @@ def best_fleets(results: Results) -> dict[str, dict[int, float]]:
 
 
 def cost(results: Results) -> str:
-    """Returns the table of what a million requests would cost at the measured passes a token."""
+    """Returns the table of the cost of a million requests, at the measured passes per token."""
     strategies = ("ar", "sd", "picospec", "outrider", "csd")
     passes = results["serving"]["passes_per_token"]
     passes = {"csd": passes["sd"], **passes}
@@ -158,7 +158,7 @@ def dragon_pair(results: Results) -> str:
 
 
 def dragon_gain(results: Results) -> str:
-    """Returns the table of answers by whose documents are at hand."""
+    """Returns the table of answers, by the side whose documents are used."""
     aggregation = results["aggregation"]
     rows = [
         (who, *(_gain(one) for one in aggregation[key].values()))

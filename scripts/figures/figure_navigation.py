@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables and numbers of navigation: what the models find, how long it takes, and in which looks."""
+"""Tables and numbers of navigation: objects found, times and steps, and results in homes of other looks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def motion(results: Results) -> str:
 
 
 def looks(results: Results) -> str:
-    """Returns the table of what the target finds in homes of other looks."""
+    """Returns the table of objects that the target model finds in homes of other looks."""
     rows = []
     for look, one in results["target"]["figures"]["looks"].items():
         away = one["episodes"] // 4
@@ -63,7 +63,7 @@ def looks(results: Results) -> str:
 
 
 def plans(results: Results) -> str:
-    """Returns the table of plans of several finds beside their finds alone."""
+    """Returns the table that compares plans of several finds with the same finds one at a time."""
     one = results["plans"]
     rows = [
         (words, *(share_text(round(one[name] * one[of]), one[of]) for name in names))
@@ -85,7 +85,7 @@ PICTURE_SETS = {
 
 
 def gazebo_frames(results: Results) -> str:
-    """Returns the table of the target's answers to pictures of Gazebo, beside the expert's."""
+    """Returns the table that compares the target model's answers to Gazebo's images with the expert's."""
     rows = []
     for name, meaning in PICTURE_SETS.items():
         one = results["gazebo-frames"]["sets"][name]
@@ -97,7 +97,7 @@ def gazebo_frames(results: Results) -> str:
 
 
 def navigation(results: Results) -> str:
-    """Returns the table of objects found, by who answers and by where the object was."""
+    """Returns the table of objects found, by the answering models and the object's placement."""
     rows = []
     for result, name in WHO.items():
         runs = results[result]["runs"]
@@ -128,7 +128,7 @@ def _other_room(results: Results) -> tuple[int, int]:
 
 
 def _share(counts: Callable[[Results], tuple[int, int]]) -> Callable[[Results], str]:
-    """Figure, number of trials and interval as three cells."""
+    """Returns a function that writes a share, its number of trials and its interval as three cells."""
 
     def cells(results: Results) -> str:
         hits, trials = counts(results)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws the pictures of the documentation from benchmarks/results/, each with the digest of what it shows."""
+"""Draws the documentation's pictures from benchmarks/results/. Each holds the digest of its results."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OTHERS = "hand and text"
 
 @dataclass(frozen=True)
 class Picture:
-    """What draws on a figure of a size in inches, and the results that it reads."""
+    """A function that draws on a figure, the figure's size in inches, and the results that it reads."""
 
     fill: Callable[[Any, Results], None]
     size: tuple[float, float]
@@ -65,7 +65,7 @@ def draw(results: Results, name: str, path: Path) -> bool:
 
 
 def fill_strategies(figure: Any, results: Results) -> None:
-    """Draws bars of the speed over `ar` in six conditions, of the shipped pair and of synthetic texts."""
+    """Draws bars of the speed over `ar` in six conditions, for the shipped pair and for synthetic texts."""
     decoding = results["decoding"]
     panels = figure.subplots(1, 2, sharex=True, sharey=True)
     titles = {"replayed": "texts of the shipped pair", "regimes": "synthetic texts at the papers' acceptance"}
@@ -99,7 +99,7 @@ def _bars(axes: Any, place: int, strategy: str, rows: Sequence[Mapping[str, Any]
 
 
 def fill_round_trips(figure: Any, results: Results) -> None:
-    """Draws the speed over `ar` of every strategy as the round trip alone changes."""
+    """Draws the speed over `ar` of every strategy over the round trip."""
     (sweep,) = results["round-trips"]["round_trips"].values()
     axes = figure.subplots()
     for strategy, speeds in sweep["speedup_vs_ar"].items():
@@ -127,7 +127,7 @@ def family(fault: str) -> str:
 
 
 def fill_stops(figure: Any, results: Results) -> None:
-    """Draws the time from each fault, and each kill -9, until the base stood."""
+    """Draws the time from each fault, and from each kill -9, until the base stopped."""
     rows: dict[str, list[float]] = {name: [] for name in (*FAMILIES, OTHERS)}
     for name in ("safety-0", "safety-1"):
         for trial in results[name]["trials"]:
@@ -137,12 +137,12 @@ def fill_stops(figure: Any, results: Results) -> None:
 
 
 def _strip(axes: Any, rows: Mapping[str, Sequence[float]]) -> None:
-    """One line of dots a kind, spread a little so that equal ones are seen."""
+    """Draws one line of dots for each kind. They are spread a little, so that equal values stay visible."""
     rng = np.random.default_rng(0)
     for place, seconds in enumerate(rows.values()):
         spread = place + rng.uniform(-0.28, 0.28, len(seconds))
         axes.plot(np.multiply(seconds, 1e3), spread, ".", markersize=6, color="#1f77b4", mec="white", mew=0.4)
-    axes.axvline(LIMIT_S * 1e3, color="#d62728", linewidth=1.6, zorder=1)  # behind the dots on it
+    axes.axvline(LIMIT_S * 1e3, color="#d62728", linewidth=1.6, zorder=1)  # behind the dots
     axes.axvspan(LIMIT_S * 1e3, 325, color="#d62728", alpha=0.08, linewidth=0)
     axes.text(LIMIT_S * 1e3 - 4, -0.75, "limit 300 ms", color="#d62728", ha="right", va="center")
     axes.set_yticks(range(len(rows)), [f"{name} ({len(seconds)})" for name, seconds in rows.items()])
@@ -153,7 +153,7 @@ def _strip(axes: Any, rows: Mapping[str, Sequence[float]]) -> None:
 
 
 def fill_navigation(figure: Any, results: Results) -> None:
-    """Draws the share of objects found by where they were, with intervals."""
+    """Draws the share of objects found by their placement, with intervals."""
     runs = results["navigation"]["runs"]
     axes = figure.subplots()
     for place, placement in enumerate(PLACEMENTS):
@@ -170,13 +170,13 @@ def fill_navigation(figure: Any, results: Results) -> None:
         axes.text(0.02, place, f"{sum(found)} of {len(found)}", color="white", va="center")
     axes.set_yticks(range(len(PLACEMENTS)), list(PLACEMENTS.values()))
     axes.invert_yaxis()
-    axes.set_xlim(0.0, 1.015)  # an interval that ends at 1 is seen
+    axes.set_xlim(0.0, 1.015)  # so that an interval that ends at 1 is visible
     axes.set_xlabel("share of homes in which the object was found")
     axes.grid(axis="x", alpha=0.3)
 
 
 def fill_serving(figure: Any, results: Results) -> None:
-    """Draws tokens a second of all robots over how many there are, with the server of FSD's Table 9."""
+    """Draws the tokens per second of all robots over their number, with the server of FSD's Table 9."""
     axes = figure.subplots()
     for name, curve in best_fleets(results).items():
         style = "--" if name == "sd, filled" else "-"
@@ -190,7 +190,7 @@ def fill_serving(figure: Any, results: Results) -> None:
 
 
 def fill_latency(figure: Any, results: Results) -> None:
-    """Draws how long until the action is verified and until the text is whole, over the one-way delay."""
+    """Draws the time until the action is verified and until the text is complete, over the one-way delay."""
     rows = results["latency"]["rows"]
     delays = sorted({row["one_way_s"] for row in rows})
     panels = figure.subplots(1, 2)

@@ -22,7 +22,7 @@ INDEX = ROOT / "benchmarks" / "results.yaml"
 
 
 class Results(Mapping[str, Any]):
-    """Reads each result once; a name is that of its file without `.json`."""
+    """The results by name, each read once. A name is that of the file without `.json`."""
 
     def __init__(self, folder: Path = FOLDER, index: Path = INDEX) -> None:
         self._folder, self._index = folder, index
@@ -30,7 +30,7 @@ class Results(Mapping[str, Any]):
 
     @cached_property
     def index(self) -> dict[str, dict[str, str]]:
-        """The command that writes each result, and on what clock it was measured."""
+        """The entries of results.yaml: each result's command and clock."""
         return dict(yaml.safe_load(self._index.read_text()))
 
     def __getitem__(self, name: str) -> Any:
@@ -56,7 +56,7 @@ class Results(Mapping[str, Any]):
         return self.index[name]["command"]
 
     def digest(self, *names: str) -> str:
-        """Returns the SHA-256 of the results' files, so that a picture can say what it was drawn from."""
+        """Returns the SHA-256 of the results' files, so that a picture can name its source."""
         total = hashlib.sha256()
         for name in names:
             total.update(self.path(name).read_bytes())
@@ -66,8 +66,8 @@ class Results(Mapping[str, Any]):
 def value_text(results: Results, result: str, path: str, form: str) -> str:
     """Returns one value of a result, or a setting of `SETTINGS`, as text.
 
-    `path`: keys with dots between, or `command`. `form`: a format specification or one of FORMS. Raises
-    KeyError for what is not there.
+    `path`: keys joined by dots, or `command`. `form`: a format specification, or a name in FORMS. Raises
+    KeyError for a key that does not exist.
     """
     if result in SETTINGS:
         return formatted(SETTINGS[result](path), form)
@@ -91,7 +91,7 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "GB": lambda num_bytes: f"{num_bytes / 1e9:.1f} GB",
     "count": lambda items: str(len(items)),
 }
-"""Forms beside Python's format specifications, by what they are given."""
+"""Named forms, in addition to Python's format specifications. Argument names give the expected unit."""
 
 
 def formatted(value: Any, form: str) -> str:

@@ -13,7 +13,7 @@ SAFETY = ("safety-0", "safety-1")
 
 
 def signs(results: Results) -> str:
-    """Returns the table of homes without signs and with them."""
+    """Returns the table that compares homes without signs and with signs."""
     one = results["signs"]
     sides, homes = (one["without"], one["with"]), one["homes"]
     names = {
@@ -58,7 +58,7 @@ def voice(results: Results) -> str:
 
 
 def sentences(results: Results) -> str:
-    """Returns the table of sentences written down before the grammar, by half and language."""
+    """Returns the table of sentences that were written before the grammar, by half and language."""
     rows = [
         (
             f"`{half}`, {language}",
@@ -72,7 +72,7 @@ def sentences(results: Results) -> str:
 
 
 def recorded_voices(results: Results) -> str:
-    """Returns the table of stops that recorded voices say, by noise."""
+    """Returns the table of spoken stops in recorded voices, by noise."""
     rows = [
         (
             one["voice"],
@@ -100,22 +100,22 @@ def injections(results: Results) -> str:
 
 
 def missed(results: Results) -> str:
-    """Returns after how many faults the robot stood late or went too far."""
+    """Returns the number of faults after which the robot stopped late or went too far."""
     return str(sum(results[name]["missed"] for name in SAFETY))
 
 
 def slowest_stand(results: Results) -> str:
-    """Returns the longest time from a fault to a stand in seconds."""
+    """Returns the longest time in seconds from a fault until the robot stopped."""
     return f"{max(results[name]['worst_to_zero_s'] for name in SAFETY):.2f} s"
 
 
 def missed_interval(results: Results) -> str:
-    """Returns the interval of the share of faults after which the robot stood late."""
+    """Returns the interval of the share of faults after which the robot stopped late or went too far."""
     return span(wilson_interval(int(missed(results)), _trials(results)), ".3f")
 
 
 def safety(results: Results) -> str:
-    """Returns the table of injected faults by the way in which the base is commanded."""
+    """Returns the table of injected faults, by the base's command interface."""
     rows = []
     for base in results[SAFETY[0]]["bases"]:
         some = [results[name]["bases"][base] for name in SAFETY]
@@ -170,9 +170,9 @@ def hedged_kills(results: Results) -> str:
 
 
 def records_lost(results: Results) -> str:
-    """Returns the README's cells of records that were lost: figure, number and interval.
+    """Returns the README's cells for lost records: the figure, the number of kills and the interval.
 
-    The interval is of the share of kills that lose some: only what was written last is in danger of each.
+    The interval is that of the share of kills that lose records: a kill can lose only the last write.
     """
     lost, kills = results["memory"]["lost_records"], results["memory"]["kills"]
     return f"{lost} | {kills} kills | {span(wilson_interval(min(lost, kills), kills), '.3f')}"
@@ -206,7 +206,7 @@ def memory(results: Results) -> str:
 
 
 def console(results: Results) -> str:
-    """Returns the table of what viewers of the console cost."""
+    """Returns the table of the console's costs for its viewers."""
     one = results["console"]
     stop = f"{one['e_stop_ms']:.0f} / {one['e_stop_worst_ms']:.0f} ms"
     silence = f"{one['silence_ms']:.0f} / {one['silence_worst_ms']:.0f} ms"
@@ -221,7 +221,7 @@ def console(results: Results) -> str:
 
 
 def relay(results: Results) -> str:
-    """Returns the table of what a relay adds to the console."""
+    """Returns the table of the delays that a relay adds to the console."""
     one = results["relay"]
     timed = {
         "ping_ms": "a ping and its answer",
@@ -237,7 +237,7 @@ def relay(results: Results) -> str:
 
 
 def idle(results: Results) -> str:
-    """Returns the table of what each node takes of a core while no goal runs."""
+    """Returns the table of each node's share of a core while no goal runs."""
     one = results["idle"]
     limits = one["limits"]
     rows = [

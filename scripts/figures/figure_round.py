@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws one text as a timeline by two strategies: the robot, the link and the cloud."""
+"""Draws one text as a timeline for two strategies: the robot, the link and the cloud."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Event = Mapping[str, Any]
 
 
 def draw_round(figure: Any, results: Results) -> None:
-    """Draws the same text by both strategies of PANELS on one axis of time."""
+    """Draws the same text for both strategies of PANELS on one time axis."""
     (runs,) = results["round-trips"]["timelines"].values()
     panels = figure.subplots(len(PANELS), 1, sharex=True)
     for axes, (strategy, title) in zip(panels, PANELS.items(), strict=True):
@@ -32,7 +32,7 @@ def draw_round(figure: Any, results: Results) -> None:
 
 
 def draw_run(axes: Any, events: Sequence[Event], title: str) -> None:
-    """Draws one text, and below it how many of its tokens are final."""
+    """Draws one text, and below it the number of its tokens that are final."""
     total = 0
     for event in events:
         draw_event(axes, event)
@@ -56,7 +56,7 @@ def draw_event(axes: Any, event: Event) -> None:
 
 
 def colour(event: Event) -> str:
-    """Returns the colour of work."""
+    """Returns the colour of a bar by the kind of work."""
     if event["kind"] == "draft":
         return DRAFT if event["tokens"] == 1 else BRANCHES
     return VERIFY if event["kind"] == "verify" else STEP
@@ -76,7 +76,7 @@ def draw_frame(axes: Any, event: Event) -> None:
 
 
 def legend_handles() -> Sequence[Any]:
-    """Returns what the colours and lines stand for."""
+    """Returns the legend's entries for the colours and lines."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings and limits of the program, by name, so that the documents state them as the code has them."""
+"""Reads settings and limits of the program by name, so that the documents agree with the code."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from outrider.runtime.node_graph.node_specs import NODES
 
 
 def parameter(path: str) -> Any:
-    """Returns the default of a node's parameter. `path`: NODE.PARAMETER. Raises KeyError for no such one."""
+    """Returns the default of a node's parameter. `path`: NODE.PARAMETER. Raises KeyError if there is none."""
     node, _, name = path.partition(".")
     return {one.name: one.default for one in NODES[node].parameters}[name]
 
 
 def constant(path: str) -> Any:
-    """Returns a constant, a class's field or an item of it. `path`: MODULE.NAME..., without `outrider.`.
+    """Returns a constant, or a field or item of one. `path`: MODULE.NAME..., without `outrider.`.
 
-    A name is an attribute's, and called where it ends in `()`; a number is an item's index. Raises KeyError.
+    A name is an attribute, which is called if it ends in `()`. A number is an item's index. Raises KeyError.
     """
     module, names = _module(path.split("."))
     value = module
@@ -32,7 +32,7 @@ def constant(path: str) -> Any:
 
 
 def _module(names: list[str]) -> tuple[Any, list[str]]:
-    """The module that the first names lead to, and the names that remain."""
+    """Returns the module that the first names form, and the names that remain."""
     for count in range(len(names) - 1, 0, -1):
         try:
             return import_module(".".join(("outrider", *names[:count]))), names[count:]

@@ -12,14 +12,14 @@ SPEED_HEADS = ("network", "strategy", "over `ar`", "95 %", "over co-located")
 
 
 def positions(results: Results) -> str:
-    """Returns the table of how often the draft at each position is accepted."""
+    """Returns the table of the acceptance rate at each position of a draft."""
     shares = results["weights"]["acceptance"]["by_position"]
     heads = ("draft token", *(str(place) for place in range(1, len(shares) + 1)))
     return markdown_table(heads, [("accepted where those before are", *(f"{one:.2f}" for one in shares))])
 
 
 def exits(results: Results) -> str:
-    """Returns the table of what early exits predict."""
+    """Returns the table of how well early exits predict the target model."""
     layers = results["weights"]["regime"]["layers"]["target"]
     rows = [
         (f"{one['layer']} of {layers}", f"{one['agreement']:.2f}", f"{one['hint_agreement']:.2f}")
@@ -42,7 +42,7 @@ def speeds(results: Results) -> str:
 
 
 def drawn(results: Results) -> str:
-    """Returns the table of strategies for texts that are drawn, and of how many are not those of `ar`."""
+    """Returns the table of strategies for sampled texts, with the number that differ from those of `ar`."""
     rows = [
         (*_speed(row), f"{row['different']} of {row['texts']}")
         for row in results["weights-t1"]["rows"]
@@ -61,7 +61,7 @@ def live(results: Results) -> str:
 
 
 def integers(results: Results) -> str:
-    """Returns the table of strategies with both models in integers."""
+    """Returns the table of strategies with both models quantized to integers."""
     rows = [
         (f"`{bits}`", *_speed(row), f"{row['tokens_per_round']:.2f}")
         for bits in ("int8", "int4")
@@ -72,14 +72,14 @@ def integers(results: Results) -> str:
 
 
 def _speed(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """The cells below SPEED_HEADS."""
+    """Returns the cells for SPEED_HEADS."""
     speed, beside = row["speedup_vs_ar"], row["over_colocated"]
     names = (f"`{row[key]}`" for key in ("network", "strategy"))
     return (*names, f"{speed:.2f}", span(row["speedup_interval"]), f"{beside:.2f}")
 
 
 def bounds(results: Results) -> str:
-    """Returns the most that any schedule can reach over `ar`, by delay."""
+    """Returns the highest speed over `ar` that any schedule can reach, by delay."""
     found = results["weights"]["bounds_vs_ar"]
     return ", ".join(f"{bound:.2f} at {delay} one way" for delay, bound in found.items())
 
@@ -114,7 +114,7 @@ def precisions(results: Results) -> str:
 
 
 def answers(results: Results) -> str:
-    """Returns the table of answers by whose documents they were written from."""
+    """Returns the table of answers, by the side whose documents they use."""
     rows = [
         (
             one["documents"],
@@ -127,7 +127,7 @@ def answers(results: Results) -> str:
 
 
 def answer_times(results: Results) -> str:
-    """Returns the table of how fast the peers answer, by delay."""
+    """Returns the table of the peers' speed, by delay."""
     rows = [
         (
             f"{one['one_way_ms']} ms",

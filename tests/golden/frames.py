@@ -1,7 +1,7 @@
-"""Golden frames: what goes over the wire, byte for byte.
+"""Golden frames: the bytes on the wire.
 
-`frames.json` holds the frames of a session of each strategy, recorded on the virtual clock, and one frame of
-every kind, made by hand. Record them again only for a change of the protocol or of behaviour:
+`frames.json` holds the frames of a session of each strategy, recorded on the virtual clock, and handmade
+frames of every kind. Record them again only after a change of the protocol or of behaviour:
 
     python -m tests.golden.regenerate
 """
@@ -87,7 +87,7 @@ def sent(frame: Frame) -> Sent:
 
 
 def record_all() -> dict[str, list[Sent]]:
-    """The frames of each strategy, greedy and sampled, and those made by hand."""
+    """Returns the frames of each strategy, greedy and sampled, and the handmade frames."""
     sessions = {
         f"{strategy} at {temperature:g}": record(DecodingConfig(strategy, temperature=temperature))
         for strategy in STRATEGIES
@@ -97,7 +97,7 @@ def record_all() -> dict[str, list[Sent]]:
 
 
 def record(config: DecodingConfig) -> list[Sent]:
-    """One text of one session, its frames in the order in which they are sent."""
+    """Returns the frames of one text in one session, in the order in which they are sent."""
     seen: list[Sent] = []
 
     def noted_bytes(frame: Frame) -> int:
@@ -114,7 +114,7 @@ def record(config: DecodingConfig) -> list[Sent]:
 
 
 def read() -> dict[str, list[Sent]]:
-    """The recorded frames by session."""
+    """Returns the recorded frames by session."""
     stored = json.loads(FILE.read_text())
     return {name: [Sent(*line.split(" ")) for line in lines] for name, lines in stored.items()}
 

@@ -1,9 +1,9 @@
-"""Records golden schedules and frames again and prints what changed. From the root of the repository:
+"""Records golden schedules and frames again and prints the changes. From the root of the repository:
 
     python -m tests.golden.regenerate            record
-    python -m tests.golden.regenerate --check    write nothing; fails where anything changed
+    python -m tests.golden.regenerate --check    write nothing; fail if anything changed
 
-Record only after a change that is meant to change behaviour or the protocol, and commit the files with it.
+Record only after an intended change of behaviour or of the protocol, and commit the files with it.
 """
 
 from __future__ import annotations

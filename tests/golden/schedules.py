@@ -1,21 +1,21 @@
-"""Golden schedules: what every strategy does under every condition, on the virtual clock.
+"""Golden schedules: the events of every strategy under every condition, on the virtual clock.
 
-The virtual clock is deterministic, so a change that is meant to change no behaviour leaves every schedule as
-it is recorded in `schedules.json`. After one that is meant to change behaviour, record them again from the
-root of the repository and commit the result with it:
+The virtual clock is deterministic. A change that should not affect behaviour must therefore leave every
+schedule as recorded in `schedules.json`. After an intended change of behaviour, record them again from the
+root of the repository, and commit the result with the change:
 
     python -m tests.golden.regenerate
 
 A schedule's hash is a SHA-256 over its events, rounded to 1 ns and sorted, its texts, its target passes and
-its bytes up and down. The figures beside it only help to read a difference.
+its bytes up and down. The other figures only help to read a difference.
 
 The hash is the same on other processors, Pythons and versions of torch:
 
-- Times on the clock come of additions, multiplications and divisions of doubles, which IEEE 754 fixes.
-- Exponentials, logarithms and sums differ in their last bits. They only enter comparisons, and none is that
-  close: disturbed at random by 1e-12 of their values, they change no schedule.
-- The confidences of exits are rounded to four digits where they are made (`decoding.confidence`). Of the toy
-  and synthetic models none lies near the middle between two such numbers.
+- Times on the clock result from additions, multiplications and divisions of doubles, which IEEE 754 fixes.
+- Exponentials, logarithms and sums differ in their last bits. They are only used in comparisons, and no
+  comparison is that close: random changes by 1e-12 of their values change no schedule.
+- The confidences of exits are rounded to four digits when they are computed (`decoding.confidence`). No
+  confidence of the toy and synthetic models is close to the middle between two such numbers.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ EXTRA_DELAY_MS = 100.0
 SEED = 0
 
 Schedule = dict[str, Any]
-"""One strategy under one condition: the hash, and figures for the reader of a difference."""
+"""One strategy under one condition: the hash, and figures that help to read a difference."""
 Schedules = dict[str, Schedule]
-"""By strategy, or whatever a condition compares."""
+"""Schedules by strategy, or by whatever a condition compares."""
 
 
 def conditions() -> dict[str, Callable[[], Schedules]]:
-    """What records each condition, by its name."""
+    """Returns the function that records each condition, by the condition's name."""
     regimes = {f"regime {name}": partial(record_regime, one) for name, one in load_regimes().items()}
     rough = {f"rough {name}": partial(record_rough, world) for name, world in rough_worlds().items()}
     fleets = {f"fleet {name}": partial(record_fleets, case) for name, case in fleet_cases().items()}
@@ -84,7 +84,7 @@ def conditions() -> dict[str, Callable[[], Schedules]]:
 
 
 def record_regime(regime: Regime) -> Schedules:
-    """Every strategy under one of the conditions of `outrider bench decoding`."""
+    """Records every strategy under one condition of `outrider bench decoding`."""
     pair, requests = synthetic_models(regime, SEED), synthetic_requests(TEXTS, TOKENS)
     schedules = {}
     for strategy in STRATEGIES:
@@ -95,7 +95,7 @@ def record_regime(regime: Regime) -> Schedules:
 
 
 def rough_worlds() -> dict[str, VirtualWorld]:
-    """Links that lose, reorder and break, and a verifier that is started again."""
+    """Returns worlds whose links lose and reorder frames or break, and whose verifier restarts."""
     compute = ComputeProfile(verify_exit_s=0.001, step_exit_s=0.001, verify_token_s=0.0005)
     jittery = LinkProfile(delay_s=0.02, jitter_s=0.03, ordered=False)
     lossy = LinkProfile(0.05, 0.1, loss=0.2, retransmit_s=0.1, bytes_per_s=4000.0)
@@ -108,7 +108,7 @@ def rough_worlds() -> dict[str, VirtualWorld]:
 
 
 def record_rough(world: VirtualWorld) -> Schedules:
-    """Every strategy, greedy and sampled, alone while the link is down where it can be."""
+    """Records every strategy, greedy and sampled. If it drafts, it goes on alone while the link is down."""
     schedules = {}
     for strategy, plan in STRATEGIES.items():
         for temperature in (0.0, 0.8):
@@ -140,14 +140,14 @@ CONFIGURED = {
 
 
 def record_configured() -> Schedules:
-    """What only a configuration switches on."""
+    """Records features that only a configuration enables."""
     link = LinkProfile(delay_s=0.03, jitter_s=0.01)
     world = VirtualWorld(frame_bytes, ComputeProfile(), link, link, seed=SEED)
     return {name: decode_toys(config, world) for name, config in CONFIGURED.items()}
 
 
 def decode_toys(config: DecodingConfig, world: VirtualWorld) -> Schedule:
-    """Texts of a pair whose rows are those of small models: nothing in them is certain."""
+    """Records texts of a toy pair, whose distributions are as uncertain as those of small models."""
     target, draft = toy_pair()
     events: list[TimelineEvent] = []
     decoder = VirtualDecoder(target, draft, config, world, events.append)
@@ -163,7 +163,7 @@ def toy_pair() -> tuple[ToyModel, ToyModel]:
 
 
 def frame_bytes(frame: Frame) -> int:
-    """As the codec makes it."""
+    """Returns the size of a frame on the wire, as the codec encodes it."""
     return wire_bytes(encode(frame))
 
 
@@ -175,7 +175,7 @@ class FleetCase(NamedTuple):
 
 
 def fleet_cases() -> dict[str, FleetCase]:
-    """A slow verifier over jittery links; FSD's published one; the same, waiting for batches to fill."""
+    """Returns a slow verifier over jittery links, and FSD's published server, also with filled batches."""
     compute = ComputeProfile(draft_prefill_s=0.004, draft_token_s=0.00776, draft_branch_s=0.0002)
     slow = BatchCost(base_s=0.02, session_s=0.004, token_s=0.001, part_s=0.01)
     jittery = LinkProfile(delay_s=0.02, jitter_s=0.02)
@@ -189,14 +189,14 @@ def fleet_cases() -> dict[str, FleetCase]:
 
 
 def record_fleets(case: FleetCase) -> Schedules:
-    """Fleets of one strategy each, and a mixed one."""
+    """Records a fleet of each strategy, and a mixed one."""
     alike = {name: record_fleet(case.world, [name] * case.robots) for name in STRATEGIES}
     mixed = list(islice(cycle(STRATEGIES), case.robots))
     return {**alike, "mixed": record_fleet(case.world, mixed)}
 
 
 def record_fleet(world: FleetWorld, strategies: Sequence[str]) -> Schedule:
-    """Robots with one text each, started one after another."""
+    """Records a fleet whose robots decode one text each, started one after another."""
     target, draft = synthetic_pair(SyntheticSettings(SEED, 0.7, 0.5, (0.4, 0.7, 0.9)))
     fleet = Fleet(target, world)
     records = []
@@ -224,7 +224,7 @@ def account_of_cloud(record: CloudRecord) -> list[Any]:
 
 
 def record_peers(regime: Any, place: str) -> Schedules:
-    """Every method of DRAGON's evaluation under one of its conditions."""
+    """Records every method of DRAGON's evaluation under one of its conditions."""
     return {method: record_method(regime, place, method) for method in comparison.METHODS}
 
 
@@ -253,7 +253,7 @@ def counts(stats: AggregationStats) -> list[Any]:
 
 
 def schedule_of(events: Iterable[TimelineEvent], texts: Sequence[Decoded]) -> Schedule:
-    """Events of one instant have no order of their own."""
+    """Returns the schedule of events and texts. Events are sorted: those of one instant have no order."""
     lines = sorted(map(line_of, events))
     return {"schedule": hash_of([lines, [account_of(text) for text in texts]]), **figures(texts)}
 
@@ -279,7 +279,7 @@ def figures(texts: Sequence[Decoded]) -> Schedule:
 
 
 def hash_of(recorded: Any) -> str:
-    """Of nested sequences of numbers and strings; each float is a time in seconds."""
+    """Returns the SHA-256 of nested sequences of numbers and strings. Each float is a time in seconds."""
     return sha256(json.dumps(in_nanoseconds(recorded), separators=(",", ":")).encode()).hexdigest()
 
 
@@ -294,12 +294,12 @@ def nanoseconds(time_s: float) -> int:
 
 
 def read() -> dict[str, Schedules]:
-    """The recorded schedules, by condition and strategy."""
+    """Returns the recorded schedules, by condition and strategy."""
     return json.loads(FILE.read_text())
 
 
 def write(recorded: Mapping[str, Schedules]) -> None:
-    """One schedule a line, so that a difference shows which ones changed."""
+    """Writes one schedule per line, so that a diff shows which schedules changed."""
     blocks = []
     for condition, schedules in recorded.items():
         lines = [f"  {json.dumps(name)}: {json.dumps(schedule)}" for name, schedule in schedules.items()]
@@ -308,7 +308,7 @@ def write(recorded: Mapping[str, Schedules]) -> None:
 
 
 def differences(before: Schedules, now: Schedules) -> list[str]:
-    """A line for each schedule that changed: its name, and the figures that changed with it."""
+    """Returns a line for each changed schedule: its name, and the figures that changed."""
     lines = [f"{name}: removed" for name in before if name not in now]
     for name, schedule in now.items():
         old = before.get(name)

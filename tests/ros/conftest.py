@@ -1,4 +1,4 @@
-"""Nodes in threads of this process, on a DDS domain of this session's own, local to the machine."""
+"""Runs nodes in threads of this process, on a DDS domain of this session alone, local to the machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from outrider.runtime.processes.ros_env import discovery_port, free_domain
 
 
 def own_domain() -> int:
-    """A free domain that no other worker of this session takes."""
+    """Returns a free domain that no other worker of this session uses."""
     number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     while (domain := free_domain()) % workers != number:
@@ -26,18 +26,18 @@ def own_domain() -> int:
 
 
 def held(domain: int) -> socket.socket:
-    """Keeps a domain from being free for others, also while no node of this process is there."""
+    """Returns a socket that reserves a domain, even while this process has no node."""
     holder = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     holder.bind(("127.0.0.1", discovery_port(domain)))
     return holder
 
 
-# Not on a domain where another session of tests, or a demo, is running already: their topics would mix.
+# Do not share a domain with another test session or a demo: their topics would mix.
 DOMAIN = own_domain()
 HOLDER = held(DOMAIN)
 os.environ["ROS_DOMAIN_ID"] = str(DOMAIN)
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
-# Processes started here end by SIGHUP, also where the tests themselves run under nohup.
+# Processes started here must end on SIGHUP, even if the tests run under nohup.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 rclpy = pytest.importorskip("rclpy")
@@ -52,7 +52,7 @@ WAIT_S = 20.0
 
 
 def wait_until(condition: Callable[[], Any], what: str, timeout_s: float = WAIT_S) -> Any:
-    """The condition's first true value; the test fails where it stays false."""
+    """Returns the condition's first true value. The test fails if it stays false until the timeout."""
     deadline_s = time.monotonic() + timeout_s
     while time.monotonic() < deadline_s:
         value = condition()
@@ -63,7 +63,7 @@ def wait_until(condition: Callable[[], Any], what: str, timeout_s: float = WAIT_
 
 
 class NodeThread:
-    """A node that is made, started, spun and destroyed in one thread of its own, as its process would."""
+    """Creates, starts, spins and destroys a node in a thread of its own, as the node's process would."""
 
     def __init__(self, make_node: Callable[[], Any], start: bool = True, threads: int = 1) -> None:
         self.node: Any = None
@@ -93,7 +93,7 @@ class NodeThread:
 
     def stop(self) -> None:
         if self._thread.is_alive():
-            # Something to do ends the executor's wait for something to do.
+            # A task wakes the executor.
             self._executor.create_task(self._stopping.set)
         self._stopping.set()
         self._thread.join(WAIT_S)
@@ -102,24 +102,24 @@ class NodeThread:
 
 @pytest.fixture(scope="session")
 def light_collections() -> None:
-    """What was imported and done before is looked through once, not at the end of each test."""
+    """Collects garbage once and freezes the rest, so that the collection after each test is fast."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture
 def ros(light_collections: None) -> Iterator[None]:
-    """An initialised rclpy."""
+    """Initialises rclpy for the test."""
     rclpy.init()
     yield
     rclpy.shutdown()
-    # Now, while nobody else appears: a participant that leaves then can wait for ever (see leave_ros).
+    # Collect now: a participant that leaves while another one appears can wait for ever (see leave_ros).
     gc.collect()
 
 
 @pytest.fixture
 def run_node(ros: None) -> Iterator[Callable[..., NodeThread]]:
-    """Starts nodes that are stopped at the end of the test."""
+    """Returns a function that starts nodes; they are stopped at the end of the test."""
     running: list[NodeThread] = []
 
     def run(make_node: Callable[[], Any], start: bool = True, threads: int = 1) -> NodeThread:
@@ -149,19 +149,19 @@ class Client:
             spin_once(self._executor, 0.02)
 
     def do(self, call: Callable[[], Any]) -> Any:
-        """The value of a call made by this client's own thread, to which an action's client belongs."""
+        """Returns the value of a call by this client's thread, to which action clients belong."""
         task = self._executor.create_task(call)
         wait_until(task.done, "the client's thread")
         return task.result()
 
     def listen(self, message: type, topic: str, qos: Any) -> list[Any]:
-        """The messages of a topic, growing."""
+        """Subscribes to a topic. Returns a list that grows with each message."""
         received: list[Any] = []
         self.node.create_subscription(message, topic, received.append, qos)
         return received
 
     def publisher(self, message: type, topic: str, qos: Any, wait: bool = True) -> Any:
-        """This client's publisher of a topic, once somebody listens."""
+        """Returns this client's publisher of a topic. With `wait`, waits for a subscriber first."""
         if topic not in self._publishers:
             self._publishers[topic] = self.node.create_publisher(message, topic, qos)
         publisher = self._publishers[topic]
@@ -170,15 +170,15 @@ class Client:
         return publisher
 
     def publish(self, message: Any, topic: str, qos: Any, wait: bool = True) -> None:
-        """Publish once somebody listens."""
+        """Publishes a message. With `wait`, waits for a subscriber first."""
         self.publisher(type(message), topic, qos, wait).publish(message)
 
     def close(self) -> None:
         self._stopping.set()
         self._thread.join(WAIT_S)
-        # It may hold in mid-look what it looked at: publishers that the next test would see.
+        # Otherwise an interrupted executor may keep publishers alive, which the next test would see.
         self._executor.shutdown()
-        # An action's client outlives its node where nobody destroys it, and is seen by the next test.
+        # An action client outlives its node unless it is destroyed; the next test would see it.
         for waitable in list(self.node.waitables):
             if isinstance(waitable, ActionClient):
                 waitable.destroy()

@@ -1,4 +1,4 @@
-"""Agents at a console, by the SDK's own client."""
+"""Agents that call a console through the SDK's own client."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COMMAND = [sys.executable, "-m", "outrider", "mcp"]
 
 @asynccontextmanager
 async def over_a_pipe(*options: str, errors: Path | None = None) -> AsyncIterator[ClientSession]:
-    """A session with `outrider mcp` as a process of its own."""
+    """Opens a session with `outrider mcp` in a process of its own."""
     parameters = StdioServerParameters(
         command=COMMAND[0], args=[*COMMAND[1:], *options], env=dict(os.environ)
     )
@@ -28,7 +28,7 @@ async def over_a_pipe(*options: str, errors: Path | None = None) -> AsyncIterato
 
 
 async def call(session: ClientSession, tool: str, **arguments: Any) -> tuple[bool, str]:
-    """Whether a call was taken, and its text."""
+    """Calls a tool. Returns whether the call succeeded, and its text."""
     result = await session.call_tool(tool, arguments)
     text = "".join(part.text for part in result.content if isinstance(part, TextContent))
     return not result.isError, text

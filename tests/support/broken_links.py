@@ -1,4 +1,4 @@
-"""A link that breaks without a word: what is open stays open, and leads nowhere."""
+"""A link that breaks silently: open connections stay open but pass no data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 
 
 class BreakingLink:
-    """Hands on the connections to a port of this machine, at its own `port`, in threads of its own."""
+    """Forwards connections at its own `port` to another port of this machine, in threads of its own."""
 
     def __init__(self, to: int) -> None:
         self._to, self._broken, self._forged = to, threading.Event(), ""
@@ -18,22 +18,22 @@ class BreakingLink:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def break_(self) -> None:
-        """Nothing more passes on what is open now, either way; new connections pass."""
+        """Silences the open connections in both directions. New connections work."""
         self._broken.set()
         self._broken = threading.Event()
 
     def forge(self, way: str) -> None:
-        """A bit of what passes next, `up` to the port or `down` from it, is another; then all ends."""
+        """Flips a bit of the next data in one direction (`up` to the port, `down` from it), then ends all."""
         self._forged = way
 
     def end(self) -> None:
-        """All connections end, as a broken link's do in time; new ones pass."""
+        """Ends all connections, as those of a broken link end in time. New connections work."""
         while self._open:
             with contextlib.suppress(OSError):
                 self._open.pop().shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Nobody is let in any more."""
+        """Stops listening, and ends all connections."""
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()

@@ -1,4 +1,4 @@
-"""A headless Chromium, where there is one."""
+"""A headless Chromium for tests, if one is installed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touc
 
 @contextlib.contextmanager
 def open_browser(*options: str) -> Iterator[Any]:
-    """`options` are Chromium's. Skips the test where Playwright or Chromium is missing."""
+    """Opens a browser with Chromium's `options`. Skips the test if Playwright or Chromium is missing."""
     playwright = pytest.importorskip("playwright.sync_api")
     program = next(filter(None, map(shutil.which, CHROMIUM)), None)
     if program is None:
@@ -30,39 +30,39 @@ def open_browser(*options: str) -> Iterator[Any]:
 
 
 def take_seat(page: Any) -> None:
-    """By the button beside the keys to drive with."""
+    """Takes the driver's seat with the button next to the driving keys."""
     page.click("#seat")
     page.wait_for_selector(SEATED)
 
 
 def release_stop(page: Any) -> None:
-    """By a click; where a stop was still on its way, by another, which the page then asks for."""
+    """Releases the emergency stop by a click, and by more if a stop was still on its way."""
     page.click("#banner button")
     has_released(page)
 
 
 def has_released(page: Any) -> None:
-    """Waits for what was asked for by a click, and asks again where it was refused."""
+    """Waits until the stop is released; clicks again if the release was refused."""
     from playwright.sync_api import TimeoutError as NotYetError
 
     for _ in range(10):
         with contextlib.suppress(NotYetError):
             page.wait_for_selector("body:not(.stopped)", timeout=2000)
             return
-        with contextlib.suppress(NotYetError):  # it may be released meanwhile
+        with contextlib.suppress(NotYetError):  # the stop may be released by now
             page.click("#banner button", timeout=2000)
     raise AssertionError("the stop was not released")
 
 
 class Fingers:
-    """Several at once on a phone's screen, which Playwright itself has not."""
+    """Several fingers at once on a phone's screen, which Playwright does not support."""
 
     def __init__(self, page: Any) -> None:
         self._page, self._points = page, list[dict[str, float]]()
         self._session = page.context.new_cdp_session(page)
 
     def down(self, selector: str) -> None:
-        """One more finger, on the middle of an element."""
+        """Puts one more finger on the middle of an element."""
         element = self._page.locator(selector)
         element.evaluate("element => element.scrollIntoView({block: 'center'})")
         box = element.bounding_box()
@@ -71,7 +71,7 @@ class Fingers:
         self._send("touchStart", self._points)
 
     def lift(self) -> None:
-        """All of them."""
+        """Lifts all fingers."""
         self._points.clear()
         self._send("touchEnd", [])
 

@@ -1,6 +1,6 @@
-"""CUDA graphs on the CPU: what runs while a graph is captured is noted, and replayed into the same tensors.
+"""CUDA graphs on the CPU: a capture records the operations that run, a replay writes into the same tensors.
 
-As on a GPU, nothing of Python runs again in a replay, and a capture that needs a number on the host fails.
+As on a GPU, a replay runs no Python code again, and a capture fails if it needs a number on the host.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Capture(TorchDispatchMode):
 
 
 class Event:
-    """Stands in for an event: on a CPU everything is in order, and done at once."""
+    """Stands in for torch.cuda.Event: on a CPU, all work is in order and complete at once."""
 
     def record(self) -> None: ...
 
@@ -55,7 +55,7 @@ class Event:
 
 
 class Stream:
-    """Stands in for a stream."""
+    """Stands in for torch.cuda.Stream."""
 
     def wait_event(self, event: Event) -> None: ...
 
@@ -69,7 +69,7 @@ def _captured(graph: Graph, pool: object, capture_error_mode: str) -> Iterator[N
 
 
 def stand_in_for_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What `GraphLauncher` uses of torch.cuda, without a GPU."""
+    """Replaces the parts of torch.cuda that `GraphLauncher` uses."""
     for name, thing in {
         "CUDAGraph": Graph,
         "graph": _captured,

@@ -1,4 +1,4 @@
-"""The coupled choice, one row at a time: what all rows of a batch together must come to as well."""
+"""The coupled choice, one position at a time: batched code must make the same choices."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from outrider.decoding.protocol.sampling_rules import Sampling
 
 
 def choose(logits: Array, sampling: Sampling, position: int) -> int:
-    """The coupled choice at a position from logits (V,): argmax(log P + noise), distributed as P.
+    """Returns the coupled choice at a position from logits (V,): argmax(log P + noise), distributed as P.
 
-    Target and draft share the noise of (seed, position), so they choose alike with probability at least
-    (1 - TV) / (1 + TV) (Daliri, Musco, Suresh, arXiv 2408.07978). Of equals the lowest id is chosen.
+    Target and draft share the noise of (seed, position). They make the same choice with probability at least
+    (1 - TV) / (1 + TV) (Daliri, Musco, Suresh, arXiv 2408.07978). Ties go to the lowest id.
     """
     if sampling.temperature == 0.0:
         return int(logits.argmax())
@@ -23,6 +23,6 @@ def choose(logits: Array, sampling: Sampling, position: int) -> int:
 
 
 def judge_choices(logits: Array, draft: Sequence[int], sampling: Sampling, position: int) -> Outcome:
-    """What becomes of a draft by logits (len(draft) + 1, V). Raises ModelError for what are no numbers."""
+    """Verifies a draft with logits (len(draft) + 1, V). Raises ModelError for logits that are not numbers."""
     draws = [Draw(sampling, position + offset) for offset in range(len(logits))]
     return judge_decided(decide(logits, draws_on(logits.device, draws, logits.shape[-1])), draft)

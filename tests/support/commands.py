@@ -1,4 +1,4 @@
-"""The command line, built once."""
+"""The command line, built once for all tests."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ from outrider.cli import app
 
 @cache
 def command_line() -> Any:
-    """The group of all commands, not to be changed."""
+    """Returns the group of all commands. Do not modify it."""
     return typer.main.get_command(app)

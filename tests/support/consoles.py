@@ -1,4 +1,4 @@
-"""A console's robot without a robot, and a page without a browser."""
+"""A fake robot for a console, and a page without a browser."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LIMITS = Velocity(0.5, 0.2, 1.0)
 
 
 def wait_until(condition: Callable[[], Any], what: str, wait_s: float = WAIT_S) -> Any:
-    """The condition's first true value; the test fails where it stays false."""
+    """Returns the condition's first true value. The test fails if it stays false for `wait_s`."""
     deadline_s = time.monotonic() + wait_s
     while time.monotonic() < deadline_s:
         value = condition()
@@ -35,7 +35,7 @@ def wait_until(condition: Callable[[], Any], what: str, wait_s: float = WAIT_S) 
 
 @dataclass
 class FakeRobot:
-    """Implements `console.robot.RobotPort`: writes down what it is told."""
+    """Implements `console.robot.RobotPort`: records all calls."""
 
     limits: Velocity = LIMITS
     hears: bool = True
@@ -63,7 +63,7 @@ class FakeRobot:
 
 
 class StandingRobot(FakeRobot):
-    """Ends its goal when it is told to, as robots do."""
+    """Ends its goals when they are cancelled, as robots do."""
 
     def cancel_goal(self) -> None:
         super().cancel_goal()
@@ -72,13 +72,13 @@ class StandingRobot(FakeRobot):
 
 
 class Served(Protocol):
-    """A console of this process, or one that is known to be somewhere."""
+    """A console by its port: in this process, or elsewhere on this machine."""
 
     port: int
 
 
 class Page:
-    """What the page's script does, one message at a time."""
+    """Stands in for the page's script, one message at a time."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Page:
         path: str = "",
         wait_s: float = WAIT_S,
     ) -> None:
-        """`path`: where the console lies, at a relay. Each message is waited for `wait_s` seconds."""
+        """Connects. `path`: the console's path at a relay. `wait_s`: the timeout for each message."""
         self.wait_s = wait_s
         address = f"127.0.0.1:{server.port}"
         headers = {"Cookie": cookie} if cookie else {}
@@ -111,18 +111,18 @@ class Page:
         self.socket.send(json.dumps(message))
 
     def seated(self) -> Page:
-        """Take the driver's seat, and have it."""
+        """Takes the driver's seat and waits until it is taken."""
         self.send(do="take")
         self.read("state", driver=self.name)
         self._pinged_s = time.monotonic()
         return self
 
     def read(self, kind: str, **fields: Any) -> dict[str, Any]:
-        """The next message of a kind with these values; what comes before it is skipped."""
+        """Returns the next message of a kind with these values; skips the messages before it."""
         return self.read_all(kind, **fields)[-1]
 
     def read_all(self, kind: str, **fields: Any) -> list[dict[str, Any]]:
-        """All messages up to the next one of a kind with these values; a driver gives signs of life."""
+        """Returns all messages up to the next of a kind with these values. A driver sends pings meanwhile."""
         messages: list[dict[str, Any]] = []
         deadline_s = time.monotonic() + self.wait_s
         while time.monotonic() < deadline_s:
@@ -139,32 +139,32 @@ class Page:
         raise AssertionError(f"no {kind} with {fields}")
 
     def read_picture(self) -> tuple[int, bytes]:
-        """The next picture with its number; it is not acknowledged."""
+        """Returns the next picture with its number, without acknowledging it."""
         while True:
             content = self.socket.recv(timeout=self.wait_s)
             if isinstance(content, bytes):
                 return picture_number(content), content[4:]
 
     def catch_up(self) -> None:
-        """Read all that the console has told so far; a page that was left alone would act on old news."""
+        """Reads all messages that the console has sent so far, so that the page acts on the newest state."""
         asked_ms = 1000.0 * time.monotonic()
         self.send(do="ping", sent_ms=asked_ms)
         self.read("pong", sent_ms=asked_ms)
 
     def drive(self, forward: float = 0.0, left: float = 0.0, turn: float = 0.0) -> None:
-        """By the newest state."""
+        """Sends a drive command with the beat of the newest state."""
         self.catch_up()
         self.read("state")
         self.send(do="drive", forward=forward, left=left, turn=turn, beat=self.beat)
 
     def release_e_stop(self) -> None:
-        """By the newest state, which says that the stop is engaged."""
+        """Releases the stop with the beat of the newest state, in which it is engaged."""
         self.catch_up()
         self.read("state", e_stop=True)
         self.send(do="e_stop", engaged=False, beat=self.beat)
 
     def closed(self) -> int:
-        """The code that the console closes this page's connection with."""
+        """Returns the code with which the console closes this page's connection."""
         while True:
             try:
                 self.socket.recv(timeout=self.wait_s)
@@ -174,10 +174,10 @@ class Page:
                 return code
 
     def vanish(self) -> None:
-        """As a browser that crashes: no close is said."""
+        """Drops the connection without a close frame, like a browser that crashes."""
         with contextlib.suppress(OSError):
             self.socket.socket.shutdown(socket.SHUT_RDWR)
 
 
 OpenPage = Callable[..., Page]
-"""Of the fixture `open_page`."""
+"""The type of the fixture `open_page`."""

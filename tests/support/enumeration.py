@@ -1,4 +1,4 @@
-"""Exact distributions of programs that decide by a `Chance`: every branch is run and weighed."""
+"""Exact distributions of programs that decide by a `Chance`: every branch runs and is weighted."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Result = TypeVar("Result", bound=Hashable)
 
 
 class OnePath:
-    """A Chance that follows given branches and then always the first possible one.
+    """A Chance that follows the given branches, and then always the first possible one.
 
-    As with counter-based randomness, a decision that comes up again is the same again; two different
-    decisions must not share their bits.
+    As with counter-based randomness, a repeated decision has the same result. Two different decisions must
+    not share their bits.
     """
 
     def __init__(self, branches: list[int]) -> None:
@@ -49,7 +49,7 @@ class OnePath:
 
 
 def outcomes(program: Callable[[OnePath], Result]) -> dict[Result, float]:
-    """What a program returns, and with which probability."""
+    """Returns the probability of each result of a program."""
     found: dict[Result, float] = defaultdict(float)
     pending: list[list[int]] = [[]]
     while pending:
@@ -64,7 +64,7 @@ def outcomes(program: Callable[[OnePath], Result]) -> dict[Result, float]:
 def texts(
     step: Callable[[tuple[int, ...], OnePath], tuple[int, ...]], length: int
 ) -> dict[tuple[int, ...], float]:
-    """The distribution of the first `length` tokens when `step` extends a text, round by round."""
+    """Returns the distribution of the first `length` tokens if `step` extends a text round by round."""
     done: dict[tuple[int, ...], float] = defaultdict(float)
     begun: dict[tuple[int, ...], float] = {(): 1.0}
     while begun:

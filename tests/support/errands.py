@@ -1,4 +1,4 @@
-"""A simulated robot that is told things, with a decoder that hears every prompt."""
+"""A simulated robot that carries out sentences, with a decoder that records every prompt."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOW_S = 1_700_000_000.0
 
 @dataclass
 class Listener:
-    """Implements TextDecoder: hears every prompt, says what it was given, then stops."""
+    """Implements TextDecoder: records every prompt, returns the texts of its script, then stops."""
 
     script: list[str] = field(default_factory=list)
     on_prompt: Callable[[int], object] = lambda number: None
@@ -43,7 +43,7 @@ class Listener:
 
 @dataclass
 class World:
-    """A robot with a memory in a home whose silver lamp is in another room."""
+    """A robot with a memory, in a home whose silver lamp is in another room."""
 
     home: Home
     side: SimulatedSide

@@ -1,4 +1,4 @@
-"""Floors with rectangular blocks, as a planar scan sees them."""
+"""Floors with rectangular blocks, and their planar scans."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STEP_M = 0.02
 
 @dataclass(frozen=True)
 class Floor:
-    """Blocks are (x0, y0, x1, y1)."""
+    """A floor with blocks (x0, y0, x1, y1)."""
 
     blocks: list[tuple[float, float, float, float]]
 
@@ -24,7 +24,7 @@ class Floor:
         return RangeScan(ranges, -math.pi, step, 0.0)
 
     def free_m(self, pose: Pose2D) -> float:
-        """How far the nearest block is from a point."""
+        """Returns the distance of the nearest block from a point."""
         gaps = [
             math.hypot(max(x0 - pose.x, 0.0, pose.x - x1), max(y0 - pose.y, 0.0, pose.y - y1))
             for x0, y0, x1, y1 in self.blocks
@@ -32,7 +32,7 @@ class Floor:
         return min(gaps, default=math.inf)
 
     def _range(self, pose: Pose2D, heading: float) -> float:
-        """March along a ray by the distance that is free all around."""
+        """Returns a ray's range. Each step along the ray is as long as the distance to the nearest block."""
         reached = 0.0
         while reached < RANGE_M:
             x, y = pose.x + reached * math.cos(heading), pose.y + reached * math.sin(heading)

@@ -1,7 +1,7 @@
-"""A GPU's 4-bit product on the CPU: torch's two operations for it, what their kernels ask for and compute.
+"""A GPU's 4-bit product on the CPU: torch's two operations, with the checks and results of their kernels.
 
-A word of a tile holds eight levels of one output, four each of two tiles along the inputs; which of its bits
-are which is between the two operations.
+A word of a tile holds eight levels of one output: four from each of two tiles along the inputs. The
+order of the bits in a word matters only to these two operations.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ _SHIFTS = torch.arange(0, 32, 4)
 
 
 def convert(pairs: Tensor, abreast: int) -> Tensor:
-    """_convert_weight_to_int4pack: bytes (outputs, inputs / 2), the first of two levels in the high bits."""
+    """Stands in for _convert_weight_to_int4pack.
+
+    `pairs`: bytes (outputs, inputs / 2) of two levels each, the first in the high bits.
+    """
     assert pairs.dtype == torch.uint8 and pairs.dim() == 2 and pairs.is_contiguous() and abreast in (2, 4, 8)
     outputs, inputs = pairs.shape[0], 2 * pairs.shape[1]
     assert outputs % 8 == 0 and inputs % (16 * abreast) == 0
@@ -27,7 +30,7 @@ def convert(pairs: Tensor, abreast: int) -> Tensor:
 
 
 def multiply(rows: Tensor, packed: Tensor, group: int, scales_and_zeros: Tensor) -> Tensor:
-    """_weight_int4pack_mm."""
+    """Stands in for _weight_int4pack_mm."""
     assert rows.dtype == scales_and_zeros.dtype == torch.bfloat16 and packed.dtype == torch.int32
     assert rows.is_contiguous() and packed.is_contiguous() and scales_and_zeros.is_contiguous()
     outputs, inputs, abreast = 8 * packed.shape[0], rows.shape[1], 2 * packed.shape[3]

@@ -1,4 +1,4 @@
-"""A toy target's draft head: its state is which text it stands for, told by the target's own rows."""
+"""A draft head for a toy target. Its state is a text's digest, which it finds by the target's logits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from outrider.decoding.protocol.prefix_digest import extend_digest
 
 
 class HeadedToy(ToyModel):
-    """A toy model that remembers after which text it gave a row."""
+    """A toy model that records the text's digest for each of its logit vectors."""
 
     def __init__(self, settings: ToySettings) -> None:
         super().__init__(settings)
@@ -23,14 +23,14 @@ class HeadedToy(ToyModel):
 
 
 class ToyHead:
-    """Implements `core.ports.DraftHead`: writes what a toy draft would, after the text of a row."""
+    """Implements `core.ports.DraftHead`: drafts like a toy draft model, after the text of a logit vector."""
 
     name = "the toy's head"
 
     def __init__(self, target: HeadedToy, draft: ToyModel) -> None:
         self._target, self._draft = target, draft
         self.steps: list[int] = []
-        """How many states went on in each step."""
+        """The number of states that each step advanced."""
 
     def begin(self, row: Array) -> Array:
         return torch.tensor([self._target.texts[row.numpy().tobytes()]])
@@ -47,6 +47,6 @@ class ToyHead:
 def toy_with_head(
     seed: int, agreement: float, eos_bias: float = -1.0, exits: tuple[float, ...] = ()
 ) -> tuple[HeadedToy, ToyHead]:
-    """A target, and a head that predicts like it with the given chance per position."""
+    """Returns a target, and a head that agrees with it with probability `agreement` at each position."""
     target = HeadedToy(ToySettings(seed=seed, eos_bias=eos_bias, exit_agreement=exits))
     return target, ToyHead(target, ToyModel(ToySettings(seed=seed, eos_bias=eos_bias, agreement=agreement)))

@@ -1,4 +1,4 @@
-"""The memory that operations of torch hold, counted where they run."""
+"""Counts the memory that torch operations hold."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 
 class Held(TorchDispatchMode):
-    """Counts the bytes of what operations make, as long as it is held, but not of what was there before."""
+    """Counts the bytes of tensors that operations create, while they are alive. `before` is not counted."""
 
     def __init__(self, *before: torch.Tensor) -> None:
         super().__init__()

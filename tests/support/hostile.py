@@ -1,4 +1,4 @@
-"""Hostile payloads: every frame type, found by looking at the schemas, and every way to damage one."""
+"""Hostile payloads: frames of every type, generated from the schemas, and every way to damage one."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ HOSTILE_VALUES: tuple[Any, ...] = (
     {"tokens": 1},
     {1: {2: {3: 4}}},
 )
-# Array, map, string and bytes headers that announce up to 4 GiB, deep nests, reserved and extension types.
+# Array, map, string and bytes headers that announce up to 4 GiB, deep nesting, reserved and extension types.
 HOSTILE_BYTES: tuple[bytes, ...] = (
     b"\xdd\xff\xff\xff\xff",
     b"\xdf\xff\xff\xff\xff",
@@ -57,7 +57,7 @@ HOSTILE_BYTES: tuple[bytes, ...] = (
     b"\xcf" + b"\xff" * 8,
     b"\xd3\x80" + b"\x00" * 7,
     b"\x00" * 64,
-    # Varints too long, padded, and without end.
+    # Varints: too long, padded, and unterminated.
     b"\xff" * 5 + b"\x01",
     b"\x81\x80\x00",
     b"\x80" * 20_000,
@@ -67,7 +67,7 @@ _UNWRITABLE = (TypeError, ValueError, OverflowError, AttributeError, LookupError
 
 
 def valid_value(kind: Any, rng: random.Random) -> Any:
-    """Any value that a schema allows; small ones more often, so that frames meet each other's sessions."""
+    """Returns a value that a schema allows. Small ones are more frequent, so that frames share sessions."""
     if isinstance(kind, inspect.IntType):
         low = kind.ge if kind.ge is not None else 0
         high = kind.le if kind.le is not None else (kind.lt or (1 << 32)) - 1
@@ -98,13 +98,13 @@ def valid_value(kind: Any, rng: random.Random) -> Any:
 
 
 def valid_frame(rng: random.Random) -> Frame:
-    """A frame of a random type with random fields."""
+    """Returns a frame of a random type with random fields."""
     frame: Frame = valid_value(rng.choice(FRAME_TYPES), rng)
     return frame
 
 
 def wrong_field(frame: Frame, rng: random.Random) -> bytes | None:
-    """A frame with one field of any value, encoded as the codec would; None where it cannot be."""
+    """Returns an encoded frame with a hostile value in one field, or None if it cannot be encoded."""
     name = rng.choice(frame.__struct_fields__)
     value = rng.choice(HOSTILE_VALUES)
     old = getattr(frame, name)
@@ -117,14 +117,14 @@ def wrong_field(frame: Frame, rng: random.Random) -> bytes | None:
 
 
 def other_field(frame: Frame, rng: random.Random) -> bytes:
-    """A frame with one field of another allowed value: what only the protocol can refuse."""
+    """Returns an encoded frame with another allowed value in one field: only the protocol can refuse it."""
     kind = next(kind for kind in FRAME_TYPES if kind.cls is type(frame))
     field = rng.choice(kind.fields)
     return encode(msgspec.structs.replace(frame, **{field.name: valid_value(field.type, rng)}))
 
 
 def damaged(payload: bytes, other: bytes, rng: random.Random) -> bytes:
-    """Bytes flipped, cut, doubled, spliced, or with hostile ones among them."""
+    """Returns a damaged payload: cut, extended, spliced, with hostile bytes inside, or with flipped bits."""
     kind = rng.randrange(6)
     at = rng.randrange(len(payload) + 1)
     if kind == 0:
@@ -143,7 +143,10 @@ def damaged(payload: bytes, other: bytes, rng: random.Random) -> bytes:
 
 
 def hostile_payloads(rng: random.Random, recorded: Sequence[Frame]) -> Iterator[bytes]:
-    """Without end: damaged bytes, wrong fields, and well-formed lies about `recorded`, which may grow."""
+    """Yields payloads without end: damaged bytes, wrong fields, and valid but false variants of frames.
+
+    `recorded` may grow meanwhile.
+    """
     pool = [encode(valid_frame(rng)) for _ in range(500)]
     while True:
         heard = rng.choice(recorded) if recorded and rng.random() < 0.7 else valid_frame(rng)

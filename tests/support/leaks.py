@@ -1,4 +1,4 @@
-"""A tap on a TCP connection, and a search for what must not have passed it."""
+"""A tap on a TCP connection, and a search for secrets in the captured bytes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VECTOR_BYTES = 8
 
 
 class Tap:
-    """Relays connections to another local port and keeps every byte of both ways."""
+    """Relays connections to another local port and keeps every byte of both directions."""
 
     def __init__(self, upstream_port: int) -> None:
         self.captured = bytearray()
@@ -54,7 +54,7 @@ class Tap:
         try:
             server = socket.create_connection(("127.0.0.1", self._upstream_port))
         except OSError:
-            client.close()  # not up yet: the client tries again
+            client.close()  # the server is not up yet: the client tries again
             return
         self._peers |= {client: server, server: client}
         for endpoint in (client, server):
@@ -82,9 +82,9 @@ def leaks(
     tokenizer: Tokenizer,
     embedder: Embedder,
 ) -> list[str]:
-    """What of the secrets is found in captured bytes, in any form that they have on the robot.
+    """Returns the parts of secrets in captured bytes: text, words, token runs and embeddings.
 
-    `public` texts are known to everybody: words and token runs of theirs are no secret.
+    Words and token runs of `public` texts are not secret.
     """
     plain = captured.lower()
     known_words = set(_words(public))
@@ -120,5 +120,5 @@ def _token_runs(tokenizer: Tokenizer, text: str) -> set[tuple[int, ...]]:
 
 
 def packed_ids(run: tuple[int, ...]) -> bytes:
-    """The ids as they stand in a msgpack array, without its header."""
+    """Returns the ids as in a msgpack array, without its header."""
     return b"".join(msgspec.msgpack.encode(token) for token in run)

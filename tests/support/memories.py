@@ -23,7 +23,7 @@ sys.stdin.readline()
 
 
 class WordEmbedder:
-    """Implements `Embedder`: a text is the sum of its words' random vectors."""
+    """Implements `Embedder`: a text's embedding is the normalised sum of its words' random vectors."""
 
     name = "words"
     size = 384
@@ -37,14 +37,14 @@ class WordEmbedder:
 
 @lru_cache(4096)
 def vector_of(word: str, size: int) -> np.ndarray[Any, Any]:
-    """A word's random vector, not to be changed: texts repeat their words."""
+    """Returns a word's random vector. It is cached: do not modify it."""
     seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "little")
     return np.random.default_rng(seed).standard_normal(size).astype(np.float32)
 
 
 @contextmanager
 def another_reader(path: Path) -> Iterator[None]:
-    """A process that reads the store as it is now for as long as the block runs."""
+    """Runs a process that keeps a read transaction on the store open during the block."""
     command = [sys.executable, "-c", READER, str(path)]
     reader = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert reader.stdout is not None

@@ -1,4 +1,4 @@
-"""What two peers must write: the aggregation rules applied token by token, with nothing drafted ahead."""
+"""The reference text of two peers: the aggregation rules token by token, without drafts ahead."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def joint_text(
     asked: DecodeRequest,
     share: int = FULL_SHARE // 2,
 ) -> tuple[int, ...]:
-    """VDRAG: both distributions at every position, joined before either side goes on."""
+    """Returns VDRAG's text: both distributions are joined at every position before either side goes on."""
     rules = config.rules_for(asked.prompt)
     sampling, chance = document_sampling(rules), CounterChance(rules.seed)
     sessions = [model.open_session() for model in (device, cloud)]
@@ -50,12 +50,12 @@ def peer_world(
     downlink: LinkProfile = LinkProfile(0.03, 0.006),
     **others: object,
 ) -> PeerWorld:
-    """A world whose frames are as large as the codec makes them."""
+    """Returns a world whose frames have their encoded size."""
     return PeerWorld(lambda frame: wire_bytes(encode(frame)), device, cloud, uplink, downlink, **others)
 
 
 def peers(
     models: tuple[LanguageModel, LanguageModel], config: AggregationConfig, world: PeerWorld | None = None
 ) -> VirtualPeers:
-    """Device and cloud on a virtual clock, each with the plain question."""
+    """Returns device and cloud on a virtual clock, each with the question alone."""
     return VirtualPeers(*models, config, world or peer_world())

@@ -1,4 +1,4 @@
-"""Folders with the published checkpoints' own settings and widths, fewer layers and random weights."""
+"""Builds folders with the published checkpoints' settings and widths, but fewer layers and random weights."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from outrider.models.checkpoint.architectures import ARCHITECTURES
 from outrider.models.checkpoint.configuration import read_config
 
 VOCABULARY = 151_665
-"""That the published tokenizers know; the checkpoints have rows for more."""
+"""The vocabulary size of the published tokenizers. The checkpoints have more rows."""
 
 
 @dataclass(frozen=True)
 class Published:
-    """What tells one checkpoint's `config.json` from another's."""
+    """The settings that differ between the checkpoints' `config.json` files."""
 
     architecture: str
     hidden: int
@@ -53,9 +53,9 @@ SPECIAL_IDS = {
 
 
 def published_config(one: Published, layers: int, vision_layers: int, vocab_rows: int) -> dict[str, Any]:
-    """As its `config.json` is written, but for its depth, its vocabulary and the ids of special tokens.
+    """Returns the published `config.json`, except for depth, vocabulary and the ids of special tokens.
 
-    Of Qwen2.5-VL's vision layers the last alone reads the whole picture, as every eighth does.
+    In Qwen2.5-VL, only the last vision layer attends to the whole image; in the checkpoints, every eighth.
     """
     if one.architecture == "qwen3_vl":
         return _newest_config(one, layers, vision_layers, vocab_rows)
@@ -95,7 +95,7 @@ def published_config(one: Published, layers: int, vision_layers: int, vocab_rows
 
 
 def _newest_config(one: Published, layers: int, vision_layers: int, vocab_rows: int) -> dict[str, Any]:
-    """Qwen3-VL's, in parts. Features of the first vision layers are added to the first decoder layers."""
+    """Returns Qwen3-VL's settings. Each vision layer's features are added to a decoder layer."""
     wide = one.hidden == 4096
     text = {
         "model_type": "qwen3_vl_text",
@@ -142,7 +142,7 @@ def _newest_config(one: Published, layers: int, vision_layers: int, vocab_rows: 
 def build_published(
     folder: Path, name: str, *, layers: int = 2, vision_layers: int = 2, whole_vocabulary: bool = False
 ) -> Path:
-    """Write `folder`, weights in bfloat16 under their published names, and `tokenizer/` beside it."""
+    """Writes `folder`, with bfloat16 weights under their published names, and `tokenizer/` next to it."""
     tokenizer = build_tokenizer(folder.parent / "tokenizer")
     one, count = PUBLISHED[name], tokenizer.get_vocab_size()
     if whole_vocabulary:
@@ -158,7 +158,7 @@ def build_published(
 
 
 def _fill(path: Path, count: int) -> None:
-    """With tokens that no text has, up to as many as the published tokenizers know."""
+    """Adds unused tokens to a tokenizer, up to the published vocabulary size."""
     content = json.loads(path.read_text())
     content["model"]["vocab"] |= {f"spare-{index}": index for index in range(count, VOCABULARY)}
     path.write_text(json.dumps(content))
@@ -169,7 +169,7 @@ def _special_ids(tokenizer: tokenizers.Tokenizer) -> dict[str, int]:
 
 
 def _random_weights(modules: torch.nn.Module, one: Published) -> dict[str, torch.Tensor]:
-    """Older checkpoints name their two halves without the model's prefix."""
+    """Returns seeded weights. Older checkpoints name their two halves without the model's prefix."""
     prefixes = () if one.architecture == "qwen3_vl" else ("model.language_model.", "model.visual.")
     seeded = torch.Generator().manual_seed(0)
     weights = {}

@@ -1,4 +1,4 @@
-"""An agent in this process that sends what it likes, and answers what it likes."""
+"""An agent in this process that can send and answer arbitrary messages."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def request(number: object, method: str, params: object) -> dict[str, Any]:
 
 
 class RawAgent:
-    """Sends messages in any order, and keeps the answers. `on_ping`: what it sends when it is asked whether
-    it is there, nothing as given here.
+    """Sends messages in any order and keeps the answers. `on_ping` returns the messages to send after a ping
+    of the server; by default, none.
     """
 
     def __init__(self, streams: Any) -> None:
@@ -69,7 +69,7 @@ class RawAgent:
 
 @asynccontextmanager
 async def raw_agent(of: FastMCP) -> AsyncIterator[RawAgent]:
-    """One at a server, which has greeted it."""
+    """Opens an agent at a server and initialises the session."""
     server = of._mcp_server
     async with (
         create_client_server_memory_streams() as (client, (incoming, outgoing)),

@@ -1,4 +1,4 @@
-"""A relay of this process, and robots that dial it."""
+"""A relay in this process, and robots that connect to it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from outrider.wire.tunnel import RelayTunnel, RobotTunnel
 
 @dataclass
 class DialledRobot:
-    """A robot with a console of its own, whose end of the relay is `end`."""
+    """A robot with its own console. `end` is its end of the relay."""
 
     robot: FakeRobot
     end: RobotEnd
@@ -33,7 +33,7 @@ class DialledRobot:
 
 @dataclass
 class Relays:
-    """Keys and addresses of a relay that may be started again."""
+    """Keys and addresses of a relay, which may be restarted."""
 
     keys: Path
     settings: dict[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""One round of each stochastic scheme, both sides of it."""
+"""One round of each stochastic scheme, with both of its sides."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from outrider.decoding.acceptance import packing, rejection, sparse
 from outrider.decoding.acceptance.counter_rng import Chance, Purpose
 
 Rows = Callable[[tuple[int, ...]], Array]
-"""A model: from a text to the gridded distribution of its next token."""
+"""A model: maps a text to the quantized distribution of its next token."""
 
 
 @dataclass(frozen=True)
@@ -23,9 +23,10 @@ class Pair:
 
 @dataclass(frozen=True)
 class Round:
-    """How a round goes. `num_head`, `num_draws` and `refills`, after which P comes whole, are of `sparse`.
+    """The settings of a round. `num_head`, `num_draws` and `refills` belong to `sparse`.
 
-    With `packed` everything that would cross the wire is packed and unpacked on its way.
+    After `refills` sparse residues, P is sent whole. With `packed`, all that would cross the wire is packed
+    and unpacked.
     """
 
     scheme: str
@@ -37,7 +38,7 @@ class Round:
     packed: bool = False
 
     def extend(self, pair: Pair, text: tuple[int, ...], chance: Chance) -> tuple[int, ...]:
-        """The tokens that a round adds to a text."""
+        """Returns the tokens that a round adds to a text."""
         draft, rows = _draft(pair, text, chance, self.num_draft_tokens)
         target_probs = torch.stack([pair.target(text + draft[:count]) for count in range(len(draft) + 1)])
         outcome = self._judge(target_probs, torch.stack(rows), draft, len(text), chance)

@@ -1,4 +1,4 @@
-"""Hypothesis strategies of the decoding tests: links, outages, computers and worlds of the virtual clock."""
+"""Hypothesis strategies of the decoding tests: links, outages, compute times and virtual worlds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents over HTTP, beside their console, in a process that may open few files. Prints both ports."""
+"""Serves agents over HTTP, with their console, in a process with few file descriptors. Prints both ports."""
 
 from __future__ import annotations
 

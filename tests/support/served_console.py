@@ -1,4 +1,4 @@
-"""A console in a process of its own that may open few files. Prints its port, then a line for each stop."""
+"""Serves a console in a process with few file descriptors. Prints its port, then a line for each stop."""
 
 from __future__ import annotations
 

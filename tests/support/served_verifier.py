@@ -14,7 +14,7 @@ from outrider.wire.server import RouterServer
 
 @contextmanager
 def serving(service: VerifierService) -> Iterator[str]:
-    """The endpoint of a service in a thread of this process."""
+    """Serves in a thread of this process and yields the endpoint."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         endpoint = f"tcp://127.0.0.1:{probe.getsockname()[1]}"

@@ -1,4 +1,4 @@
-"""A simulated robot as a goal's loop sees it, in one thread: what is told moves it at once."""
+"""A simulated robot for the goal loop, in one thread: an update's motion is carried out at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from outrider.simulation.simulator import Simulator
 
 
 class SimulatedSide:
-    """Implements `robot_side.RobotSide`; maps the floor, and lets an observer read along, as the nodes do."""
+    """Implements `robot_side.RobotSide`. It maps the floor and shows texts to an observer."""
 
     def __init__(self, simulator: Simulator, observer: Observer | None = None) -> None:
         self.simulator = simulator
@@ -57,16 +57,16 @@ class SimulatedSide:
         return MotionEnd(update.session_id, update.step, update.action, Ending.DONE)
 
     def tell_prompt(self, update: StepUpdate, request: DecodeRequest) -> None:
-        """Nobody reads them here."""
+        """Does nothing: the simulation has no subscriber for prompts."""
 
     def tell_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
-        """Nobody reads them here."""
+        """Does nothing: the simulation has no subscriber for rounds."""
 
     def motion_end(self, session_id: str, step: int, timeout_s: float) -> MotionEnd | None:
         return self._ends.get((session_id, step))
 
     def pause(self, duration_s: float) -> None:
-        """The simulated clock only moves by driving."""
+        """Does nothing: the simulated clock only advances when the robot drives."""
 
     def distance_to(self, x: float, y: float) -> float:
         return self.simulator.truth().distance_to(x, y)

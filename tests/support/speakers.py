@@ -1,4 +1,4 @@
-"""A speech engine that writes down what it is given, and hears what the test says."""
+"""A fake speech engine that records its samples and returns the sentence that the test sets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ STOP_SOUND = b"st"
 
 @dataclass
 class FakeUtterance:
-    """Implements `core.hearing.Utterance`: the sound `STOP_SOUND` is a stop."""
+    """Implements `core.hearing.Utterance`. Samples that contain `STOP_SOUND` are a stop."""
 
     engine: FakeEngine
     heard: bytes = b""

@@ -1,4 +1,4 @@
-"""Recordings written message by message, as the recorder writes them."""
+"""Writes recordings message by message, in the recorder's format."""
 
 from __future__ import annotations
 

@@ -18,11 +18,11 @@ PROMPT = "<|im_start|>user\nmove forward<|im_end|>\n<|im_start|>assistant\n"
 KINDS = ("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0")
 K_KINDS = ("Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K")
 _SCALES = {"Q2_K": (80, 82), "Q3_K": (108,), "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,)}
-"""Where the half-precision scales lie in a block of a K type."""
+"""Byte offsets of the half-precision scales in a block of each K type."""
 
 
 def random_text_modules(vocab_size: int, seed: int = 0, **settings: Any) -> Qwen2ForCausalLM:
-    """Weights wide enough that greedy texts differ from prompt to prompt."""
+    """Returns a model with random weights, spread enough that greedy texts differ from prompt to prompt."""
     sizes = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2}
     heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": vocab_size}
     torch.manual_seed(seed)
@@ -35,7 +35,7 @@ def random_text_modules(vocab_size: int, seed: int = 0, **settings: Any) -> Qwen
 
 
 def build_text_model(folder: Path, seed: int = 0, **settings: Any) -> Path:
-    """Write `folder`, and `tokenizer/` beside it; give `folder` back."""
+    """Writes `folder`, and `tokenizer/` next to it; returns `folder`."""
     tokenizer = build_tokenizer(folder.parent / "tokenizer")
     eos = {"bos_token_id": None, "eos_token_id": tokenizer.token_to_id("<|im_end|>")}
     random_text_modules(tokenizer.get_vocab_size() + 5, seed, **eos, **settings).save_pretrained(folder)
@@ -50,7 +50,7 @@ def write_gguf(
     tokenizer: bool = True,
     **settings: Any,
 ) -> Qwen2ForCausalLM:
-    """Write a model's GGUF file, its matrices of one ggml type; give the modules that it was made of."""
+    """Writes a model's GGUF file with matrices of one ggml type; returns the modules that it holds."""
     words = build_tokenizer(path.parent / "words")
     modules = random_text_modules(words.get_vocab_size() + 5, **settings)
     writer = gguf.GGUFWriter(path, architecture)
@@ -104,7 +104,7 @@ def _write_tensor(writer: gguf.GGUFWriter, name: str, weight: Any, kind: str) ->
 
 
 def random_blocks(shape: tuple[int, int], kind: str) -> Any:
-    """Bytes of a K type, which the package does not quantize to: any but for their scales."""
+    """Returns blocks of a K type, which `gguf` cannot quantize to: random bytes, with sensible scales."""
     block, block_bytes = gguf.GGML_QUANT_SIZES[GGMLQuantizationType[kind]]
     seeded = np.random.default_rng(sum(shape))
     blocks = seeded.integers(0, 256, (shape[0] * shape[1] // block, block_bytes), np.uint8)

@@ -47,9 +47,9 @@ SENTENCES = [
 
 @dataclass(frozen=True)
 class TinySize:
-    """Sizes of a random model; `spare_rows` are vocabulary rows past the tokenizer's end.
+    """Sizes of a random model. `spare_rows`: vocabulary rows beyond the tokenizer's.
 
-    `head_dim`: of version 3, whose heads need not share the hidden width.
+    `head_dim`: only for version 3, where it does not depend on the hidden width.
     """
 
     hidden: int = 32
@@ -68,7 +68,7 @@ DRAFT_SIZE = TinySize(hidden=16, layers=1, heads=2, kv_heads=1, vision=8, vision
 
 
 def build_tokenizer(folder: Path) -> tokenizers.Tokenizer:
-    """Train a byte-level BPE on a few sentences and save it as `tokenizer.json`."""
+    """Trains a byte-level BPE on a few sentences, saves it as `tokenizer.json` and returns it."""
     tokenizer = tokenizers.Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -130,7 +130,7 @@ def _vision(size: TinySize) -> dict[str, object]:
 
 
 def _newer_vision(size: TinySize) -> dict[str, object]:
-    """Windows of 2 x 2 merged patches in all layers but the last."""
+    """Returns settings with windows of 2 x 2 merged patches in all layers but the last."""
     return {
         "depth": size.vision_layers,
         "hidden_size": size.vision,
@@ -143,7 +143,7 @@ def _newer_vision(size: TinySize) -> dict[str, object]:
 
 
 def _newest_vision(size: TinySize) -> dict[str, object]:
-    """A grid of 6 x 6 learned positions; of all layers but the last, features for the decoder's layers."""
+    """Returns settings with 6 x 6 learned positions. All layers but the last feed decoder layers."""
     return {
         "depth": size.vision_layers,
         "hidden_size": size.vision,
@@ -163,7 +163,7 @@ VERSIONS = {
 
 
 def random_modules(size: TinySize, tokenizer: tokenizers.Tokenizer, seed: int) -> torch.nn.Module:
-    """Weights wide enough that greedy texts differ from prompt to prompt instead of repeating one token."""
+    """Returns a model with random weights, spread enough that greedy texts do not repeat one token."""
     torch.manual_seed(seed)
     modules = VERSIONS[size.version][1](tiny_config(size, tokenizer)).eval()
     with torch.no_grad():
@@ -178,7 +178,7 @@ def random_modules(size: TinySize, tokenizer: tokenizers.Tokenizer, seed: int) -
 
 
 def build_tiny_model(folder: Path, size: TinySize = TARGET_SIZE, seed: int = 0) -> Path:
-    """Write `folder` (config, weights, card) and `tokenizer/` beside it; give `folder` back."""
+    """Writes `folder` (config, weights, card) and `tokenizer/` next to it; returns `folder`."""
     tokenizer = build_tokenizer(folder.parent / "tokenizer")
     random_modules(size, tokenizer, seed).save_pretrained(folder)
     card = {"slots": {"colour": ["silver"], "kind": ["bottle"]}, "figures": {"seed": seed}}
@@ -187,14 +187,14 @@ def build_tiny_model(folder: Path, size: TinySize = TARGET_SIZE, seed: int = 0) 
 
 
 def build_tiny_pair(folder: Path, seed: int = 0) -> Path:
-    """Write `folder/target`, `folder/draft` and `folder/tokenizer`; give `folder` back."""
+    """Writes `folder/target`, `folder/draft` and `folder/tokenizer`; returns `folder`."""
     build_tiny_model(folder / "target", TARGET_SIZE, seed)
     build_tiny_model(folder / "draft", DRAFT_SIZE, seed + 1)
     return folder
 
 
 def random_adapters(layers: tuple[int, ...], hidden: int, token_ids: torch.Tensor) -> ExitAdapters:
-    """Seeded adapters of rank 3."""
+    """Returns seeded adapters of rank 3."""
     seeded = torch.Generator().manual_seed(5)
     down = torch.randn(len(layers), hidden, 3, generator=seeded)
     up = torch.randn(len(layers), 3, hidden, generator=seeded) / hidden
@@ -202,7 +202,7 @@ def random_adapters(layers: tuple[int, ...], hidden: int, token_ids: torch.Tenso
 
 
 def random_head(text: TextStack) -> HeadWeights:
-    """A seeded draft head of rank 4, which writes all tokens but the last."""
+    """Returns a seeded draft head of rank 4 for all tokens but the last."""
     seeded, (hidden, vocab_size) = torch.Generator().manual_seed(6), text.head.shape
     mix = torch.randn(2 * hidden, 8, generator=seeded) / hidden**0.5
     out = torch.randn(4, hidden, generator=seeded)
@@ -210,7 +210,7 @@ def random_head(text: TextStack) -> HeadWeights:
 
 
 def add_exits(folder: Path, layers: tuple[int, ...], token_ids: torch.Tensor) -> ExitAdapters:
-    """Write random exits into a tiny model's folder; give what was written, to the precision of the file."""
+    """Writes random exits into a tiny model's folder; returns them, rounded to the file's precision."""
     text = load_model(folder).text
     adapters = random_adapters(layers, text.head.shape[0], token_ids)
     write_exits(folder, adapters, text)
@@ -219,7 +219,7 @@ def add_exits(folder: Path, layers: tuple[int, ...], token_ids: torch.Tensor) ->
 
 
 def random_jpeg(seed: int, width: int = MODEL_IMAGE_WIDTH, height: int = MODEL_IMAGE_HEIGHT) -> bytes:
-    """A frame of coloured blocks, the model's size unless told otherwise."""
+    """Returns a camera frame of coloured blocks as JPEG, by default in the model's size."""
     blocks = np.random.default_rng(seed).integers(0, 256, (5, 9, 3), dtype=np.uint8)
     pixels = cv2.resize(blocks, (width, height), interpolation=cv2.INTER_NEAREST)
     return cv2.imencode(".jpg", pixels, [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])[1].tobytes()

@@ -1,4 +1,4 @@
-"""Toy models that implement the real ports: logits are a seeded hash of the text, and misuse is an error."""
+"""Toy models that implement the real ports. Logits are a seeded hash of the text; misuse is an error."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ WRONG_EXIT_SPREAD = 0.5
 
 @dataclass(frozen=True)
 class ToySettings:
-    """`agreement`: the chance that the toy predicts like the toy target of the same seed, per position.
-    `eos_bias` raises the end token's logit. `exit_agreement`: the chance of each early exit, the first
-    layer's first, to choose what the toy itself chooses; none given, no exits. They choose among a seeded
-    shortlist of `shortlist_size` tokens, the whole vocabulary where it is None.
+    """Settings of a toy. `agreement`: the probability per position of the target's logits (same seed).
+
+    `eos_bias` is added to the end token's logit. `exit_agreement`: for each early exit, from the first layer
+    on, the probability that it chooses the toy's own token; empty for no exits. Exits choose from a seeded
+    shortlist of `shortlist_size` tokens, or from the whole vocabulary if that is None.
     """
 
     seed: int = 0
@@ -57,14 +58,14 @@ class ToyModel(UnbatchedModel):
         return ToySession(self)
 
     def row(self, digest: int) -> Array:
-        """Logits (V,) after the text with this digest; remembered, so not to be written to."""
+        """Returns the logits (V,) after the text with this digest. They are cached: do not modify them."""
         return _row(self.settings, digest)
 
     def exit_row(self, exit_index: int, digest: int) -> Array:
-        """An exit's logits (S,): the toy's own where it agrees, else others of half the spread.
+        """Returns an exit's logits (S,): the toy's own if the exit agrees, else others with half the spread.
 
-        So an exit that agrees does so under any noise added to both, and is surer of itself on average.
-        A text on which an exit agrees is one on which every exit with a higher chance agrees too.
+        An exit that agrees therefore agrees under any noise added to both, and is more confident on average.
+        If an exit agrees on a text, every exit with a higher probability agrees as well.
         """
         assert self.exits is not None
         own, shortlist = self.row(digest), self.exits.token_ids
@@ -87,7 +88,7 @@ def _row(settings: ToySettings, digest: int) -> Array:
 
 
 class ToySession(ListSession):
-    """The cache is the list of digests."""
+    """A session whose cache is the list of digests."""
 
     def __init__(self, model: ToyModel) -> None:
         super().__init__()
@@ -96,7 +97,7 @@ class ToySession(ListSession):
     def prefill(self, prompt: Prompt) -> Array:
         """Replaces the cache by the prompt; returns the logits (V,) of the first new token.
 
-        Raises FrameError for what is no JPEG, RoomError for a prompt that does not fit.
+        Raises FrameError if the image is not a JPEG, and RoomError if the prompt does not fit.
         """
         if not prompt.jpeg.startswith(b"\xff\xd8"):
             raise FrameError("the frame is no JPEG: send the camera's JPEG bytes unchanged")
@@ -123,21 +124,21 @@ class ToySession(ListSession):
         return torch.stack([self._model.row(digest) for digest in digests[1:]])
 
     def copy_from(self, other: ModelSession, start: int, length: int) -> None:
-        """Takes over the first `length` tokens of another session; see `core.ports.SharingSession`."""
+        """Copies the first `length` tokens of another session; see `core.ports.SharingSession`."""
         assert isinstance(other, ToySession) and other._model is self._model
         if self._cache[:start] != other._cache[:start] or length > other.length:
             raise AssertionError("the other session does not hold that")
         self._cache = other._cache[:length]
 
     def truncate(self, length: int) -> None:
-        """Forgets everything past `length` tokens."""
+        """Removes all tokens after the first `length`."""
         if not self._model.settings.prompt_length <= length <= self.length:
             raise AssertionError(f"truncate({length}) outside the text: the cache holds {self.length}")
         del self._cache[length:]
 
 
 def _exit_info(settings: ToySettings) -> ExitInfo | None:
-    """One exit after each layer but the last."""
+    """Returns the early exits, one after each layer but the last; None if there are none."""
     num_exits = len(settings.exit_agreement)
     if num_exits == 0:
         return None

@@ -1,4 +1,4 @@
-"""Shared by the decoding tests: toy pairs, prompts, and the text a target alone would write."""
+"""Toy pairs, prompts and the target's own text, for the decoding tests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXIT_AGREEMENT = (0.3, 0.6, 0.9)
 
 
 def toy_pair(seed: int, agreement: float, eos_bias: float = -1.0) -> tuple[ToyModel, ToyModel]:
-    """A target with early exits, and a draft that predicts like it with the given chance per position."""
+    """Returns a target with early exits, and a draft that agrees with it at the given rate per position."""
     target = ToyModel(ToySettings(seed=seed, eos_bias=eos_bias, exit_agreement=EXIT_AGREEMENT))
     draft = ToyModel(ToySettings(seed=seed, eos_bias=eos_bias, agreement=agreement, prompt_length=5))
     return target, draft
@@ -29,7 +29,7 @@ def request(
 
 
 def own_text(model: ToyModel, asked: DecodeRequest, sampling: Sampling | None = None) -> tuple[int, ...]:
-    """Plain decoding with a session of its own: what every strategy must reproduce. Greedy by default."""
+    """Returns the text of plain decoding, which every strategy must reproduce. Greedy by default."""
     sampling = sampling or Sampling()
     session = model.open_session()
     tokens = [choose(session.prefill(asked.prompt), sampling, 0)]
@@ -39,5 +39,5 @@ def own_text(model: ToyModel, asked: DecodeRequest, sampling: Sampling | None = 
 
 
 def greedy_token_after(model: ToyModel, asked: DecodeRequest, tokens: tuple[int, ...]) -> int:
-    """What a model would write next."""
+    """Returns the token that a model would greedily write next."""
     return int(model.row(extend_digest(prompt_digest(asked.prompt), tokens)).argmax())

@@ -1,4 +1,4 @@
-"""Training data of a few random frames, and a random target to train something beside."""
+"""Training data of a few random frames, and the backbone of a random target."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def robot() -> FakeRobot:
 
 @pytest.fixture
 def limits() -> ConsoleLimits:
-    """Those of `server`; a test has others by its parameters."""
+    """Returns the limits of `server`. A test can override them by parametrization."""
     return ConsoleLimits()
 
 
@@ -48,7 +48,7 @@ def server(robot: FakeRobot, limits: ConsoleLimits) -> Iterator[ConsoleServer]:
 
 @pytest.fixture
 def open_page(server: ConsoleServer) -> Iterator[OpenPage]:
-    """Opens pages of the server; all are closed in the end."""
+    """Returns a function that opens pages of the server. All are closed at the end of the test."""
     pages: list[Page] = []
 
     def open_(**options: str) -> Page:

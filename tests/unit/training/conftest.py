@@ -27,7 +27,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def target(tmp_path: Path) -> Path:
-    """A random model of two layers with its tokenizer beside it."""
+    """Returns the folder of a random model of two layers, with its tokenizer in the same parent folder."""
     torch.manual_seed(0)
     actions = [f"{action}\n" for action in ACTION_TEXTS]
     texts = [query.user_text + query.answer for query in example(0).queries]

@@ -1,4 +1,4 @@
-// The newest picture, what is known to be on it, and the action. A click says where on the picture it was.
+// Shows the newest camera image, with boxes of known objects and the action. A click reports its point in the image.
 
 import { color, fit } from "./canvas.js";
 import { Pointing } from "./pointing.js";
@@ -17,7 +17,7 @@ export class Camera {
     new ResizeObserver(() => this.draw()).observe(canvas);
   }
 
-  // Where pictures come faster than they can be decoded, those in between are left out.
+  // Images that arrive while one is being decoded are skipped, except the newest.
   async show(blob, number) {
     this.next = [blob, number];
     if (this.busy) return;
@@ -34,13 +34,13 @@ export class Camera {
         this.watch();
         this.draw();
       } catch {
-        // A picture that does not decode is left out.
+        // Skip an image that cannot be decoded.
       }
     }
     this.busy = false;
   }
 
-  // A picture that stands still must not look like a live one.
+  // Mark an old image: it must not look live.
   watch() {
     const silentMs = performance.now() - this.shownMs;
     const silent = silentMs > SILENT_MS;
@@ -49,7 +49,7 @@ export class Camera {
     if (this.bitmap && silent) this.empty.textContent = words("camera.old", { s: Math.round(silentMs / 1000) });
   }
 
-  // They are told of before their picture comes, and hold until the next ones.
+  // Boxes arrive before their image, and apply until the next boxes.
   setBoxes(message) {
     this.boxes.push(message);
   }
@@ -59,7 +59,7 @@ export class Camera {
     return this.boxes[0].boxes;
   }
 
-  // The picture covers the canvas: what is beyond one of its sides is cut off.
+  // The image covers the whole canvas; what does not fit is cropped.
   frame(width, height) {
     const scale = Math.max(width / this.bitmap.width, height / this.bitmap.height);
     const w = this.bitmap.width * scale, h = this.bitmap.height * scale;
@@ -90,7 +90,7 @@ export class Camera {
   }
 }
 
-// Dashed, for it is an estimate: of a place that was said in words, and of a usual size.
+// Dashed, because the box is an estimate: the position comes from words, and the size is a typical one.
 function drawBox(context, [x, y, w, h], { what, left, top, right, bottom }) {
   const u = x + left * w, v = y + top * h;
   context.save();

@@ -1,4 +1,4 @@
-// A canvas at the resolution of the screen, cleared; sizes are CSS pixels.
+// Fits a canvas to the screen's resolution and clears it. Sizes are in CSS pixels.
 export function fit(canvas) {
   const ratio = window.devicePixelRatio || 1;
   const width = canvas.clientWidth, height = canvas.clientHeight;

@@ -1,10 +1,10 @@
-// One small chart: the newest values as a line over a filled area, from zero up.
+// A small chart: the newest values as a line over a filled area, starting at zero.
 
 import { color, fit } from "./canvas.js";
 
 
 export class Chart {
-  // `kept` values are shown, `top` is the upper end of the scale (0: the largest of them).
+  // `kept`: the number of values to show. `top`: the upper end of the scale (0: fit the largest value).
   constructor(canvas, label, { name, format, kept, top = 0 }) {
     Object.assign(this, { canvas, label, name, format, kept, top, values: [] });
     new ResizeObserver(() => this.draw()).observe(canvas);

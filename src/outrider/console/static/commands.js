@@ -1,4 +1,4 @@
-// Commands in words: a box with a history, a few for one click, and what came of them.
+// Commands in words: an input box with a history, buttons for frequent commands, and the results.
 
 import { keep, recallTexts } from "./storage.js";
 import { list, words } from "./words.js";
@@ -23,7 +23,7 @@ export class Commands {
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       if (this.say(input.value.trim())) input.value = "";
-      // The keyboard on the screen hides the robot.
+      // Close the on-screen keyboard, which hides the robot.
       if (matchMedia("(pointer: coarse)").matches) input.blur();
     });
     input.addEventListener("keydown", (event) => this.onKey(event));
@@ -40,7 +40,7 @@ export class Commands {
     }
   }
 
-  // Whether it has gone out; if not, the person is told why.
+  // Returns whether the command was sent; if not, shows the reason.
   say(said) {
     if (!said) return true;
     this.remember(said);
@@ -55,14 +55,14 @@ export class Commands {
     return !why;
   }
 
-  // What the console does not answer is told, and its words are put back, unless others stand there by now.
+  // Sends a message. If the console does not answer, reports that, and restores the words if the box is empty.
   async deliver(message) {
     if (await this.link.deliver(message)) return;
     if (message.text && !this.input.value) this.input.value = message.text;
     this.showUnsent(words(message.do === "e_stop" ? "stop.unreleased" : "command.unanswered"));
   }
 
-  // It stays said while the connection comes and goes.
+  // The reason stays visible even if the connection is lost or restored.
   showUnsent(why) {
     this.isUnsent = true;
     this.show("bad", why);
@@ -95,7 +95,7 @@ export class Commands {
     this.offer(message?.match(/did you mean "(.+)"\?$/)?.[1] ?? "");
   }
 
-  // A misspelt order is carried out only once a person has said yes to it.
+  // Offers a corrected command. A misspelt command runs only after a person confirms it.
   offer(said) {
     this.meant.hidden = !said;
     this.meant.dataset.said = said;
@@ -107,7 +107,7 @@ export class Commands {
     this.show(stands ? "good" : "running", words(`halt.${stands ? "stands" : "asked"}`));
   }
 
-  // The newest first, whatever came in which order.
+  // Lists past commands, newest first.
   setPast(ended) {
     this.ended = ended;
     this.past.replaceChildren(...ended.map(pastCommand).reverse());
@@ -132,7 +132,7 @@ export class Commands {
     }));
   }
 
-  // Without news nothing is known of a command that ran.
+  // Without a connection, the state of a running command is unknown.
   lost() {
     this.cancel.classList.remove("running");
     if (this.running && !this.isLost && !this.isUnsent) this.show("bad", words("goal.unknown", { said: this.running }));
@@ -147,7 +147,7 @@ export class Commands {
     this.isLost = false;
   }
 
-  // It has ended while nobody here was told.
+  // The command ended while the page was disconnected.
   showMissed() {
     const last = this.ended.at(-1);
     if (last?.instruction === this.running) this.showGoal(last);

@@ -1,5 +1,5 @@
-// Press and hold: commands go out while something is held, and one that takes the hand off when it is not. Keys drive
-// while the pad has the focus, and nowhere else: other parts of the page have a use of their own for keys.
+// Press and hold: velocity commands are sent while a key or button is held, and a zero velocity on release. Keys
+// drive only while the pad has the focus: other parts of the page use the keys themselves.
 
 const PERIOD_MS = 50;
 const KEYS = {
@@ -16,12 +16,12 @@ export class Drive {
     pad.addEventListener("keydown", (event) => this.onKey(event));
     pad.addEventListener("focusout", ({ relatedTarget }) => pad.contains(relatedTarget) || this.releaseAll());
     document.addEventListener("keyup", (event) => this.release(event.code));
-    // While it is held, some systems tell no release of the other keys.
+    // Some systems report no release of other keys while the Meta key is held.
     document.addEventListener("keydown", (event) => event.metaKey && this.releaseAll());
-    // A menu takes the release of a held key.
+    // A context menu swallows the release of a held key.
     document.addEventListener("contextmenu", () => this.releaseAll());
     for (const button of pad.querySelectorAll("[data-drive]")) this.watch(button);
-    // A page that nobody looks at must not drive.
+    // A page in the background must not drive.
     window.addEventListener("blur", () => this.releaseAll());
     document.addEventListener("visibilitychange", () => document.hidden && this.releaseAll());
     window.addEventListener("pagehide", () => this.releaseAll());
@@ -50,7 +50,7 @@ export class Drive {
       if (!event.repeat) begin();
     });
     button.addEventListener("keyup", (event) => PRESSES.includes(event.key) && end());
-    // A long touch asks for a menu: there is none here, and the hand stays on.
+    // A long touch would open a context menu: suppress it, and keep driving.
     button.addEventListener("contextmenu", (event) => {
       event.preventDefault();
       event.stopPropagation();

@@ -1,11 +1,11 @@
-// The websocket: strict messages out, events and pictures in, and a new connection whenever one is lost.
+// The websocket: sends messages, receives events and camera images, and reconnects after a loss.
 
 import { keep, recall } from "./storage.js";
 
 const RETRY_MS = [300, 600, 1200, 2500];
 const PING_MS = 1000;
 const SILENT_MS = 2000;
-// After so long without a word a connection is given up for a new one.
+// A connection that is silent for this long is replaced by a new one.
 const REDIAL_MS = 6000;
 const REPLACED = 4001;
 const AWAY = 4002;
@@ -13,12 +13,12 @@ const FULL = 1013;
 const UNREADABLE = 1008;
 const UNAVAILABLE = 503;
 const SECRET = "outrider.viewer";
-// Signs that make what stands after them, or around them, read in another order than it is written.
+// Unicode characters that change the direction in which text is displayed.
 const REORDERING = /[\u061C\u200E\u200F\u202A-\u202E\u2066-\u2069]/g;
 
 export class Link {
-  // `on` has: event(message), picture(blob, number), delay(ms), and state("open" | "lost" | "away" | "full" | "silent",
-  // the console's reason where it has closed the connection).
+  // `on` has event(message), picture(blob, number), delay(ms) and state(name, reason). The names are "open", "lost",
+  // "away", "full" and "silent"; the reason is the console's if it refused the connection.
   constructor(on) {
     this.on = on;
     this.beat = 0;
@@ -36,7 +36,7 @@ export class Link {
     return this.socket.readyState === WebSocket.OPEN;
   }
 
-  // Heard from just now: only then may a held key move the robot.
+  // Whether a message arrived recently. Only then may a held key move the robot.
   get isFresh() {
     return this.isOpen && performance.now() - this.heardMs < SILENT_MS;
   }
@@ -47,7 +47,8 @@ export class Link {
     const socket = new WebSocket(address);
     socket.binaryType = "arraybuffer";
     this.dialledMs = performance.now();
-    // A console without room takes a stop, and no hello. Its answer to the hello, and to any ping, says that it has.
+    // Send a pending cancel before the hello: a full console accepts a cancel, but no hello. The answer to the hello,
+    // or to any later ping, confirms the cancel.
     socket.onopen = () => {
       if (this.isCancelOwed && this.send({ do: "cancel" })) this.cancelMs = 0;
       this.send({ do: "hello", resume: this.secret });
@@ -92,28 +93,29 @@ export class Link {
     this.ping();
   }
 
-  // Each ping is a number of its own, by which it is known what came before it.
+  // Sends a ping with a unique number. Its answer confirms all messages that were sent before it.
   ping() {
     this.pingMs = Math.max(performance.now(), this.pingMs + 0.01);
     this.send({ do: "ping", sent_ms: this.pingMs });
     return this.pingMs;
   }
 
-  // The console answers in order: with a ping it has whatever went out before that.
+  // Handles a pong. The console works in order: it has all messages that were sent before the ping.
   answered(sentMs) {
     this.on.delay(performance.now() - sentMs);
     if (this.cancelMs <= sentMs) this.isCancelOwed = false;
     this.unanswered = this.unanswered.filter(({ pingMs, resolve }) => sentMs < pingMs || resolve(true));
   }
 
-  // The console has the cancel that went ahead of the hello; the page was not here to be told so.
+  // The console has the cancel that was sent before the hello, when it could not report back. Report it here.
   helloAnswered() {
     if (!this.isCancelOwed || this.cancelMs !== 0) return;
     this.isCancelOwed = false;
     this.on.event({ is: "halt", stands: false });
   }
 
-  // Whether the console has it, which shows by its answer: a socket that looks open may lead nowhere.
+  // Sends a message and resolves to whether the console got it. Only the answer to a ping proves that: a socket that
+  // looks open may be dead.
   async deliver(message) {
     const { isFresh } = this;
     if (!this.send(message)) return false;
@@ -134,7 +136,7 @@ export class Link {
     }
   }
 
-  // No end of a connection comes over a link that is broken.
+  // Replaces the connection. A broken link delivers no close event, so do not wait for one.
   giveUp() {
     const { socket } = this;
     socket.onopen = socket.onmessage = socket.onclose = null;
@@ -146,7 +148,7 @@ export class Link {
     if (code === FULL) this.helloAnswered();
     this.unanswered.forEach(({ resolve }) => resolve(false));
     this.unanswered = [];
-    // Another tab, which was opened from this one, goes on as this viewer: this one comes back as a new one.
+    // Another tab, opened from this one, has taken over this viewer: reconnect as a new viewer.
     if (code === REPLACED) this.secret = "";
     const isRefused = code === FULL || code === UNREADABLE;
     this.on.state({ [AWAY]: "away", [FULL]: "full" }[code] ?? "lost", isRefused ? reason : "");
@@ -157,8 +159,8 @@ export class Link {
     else this.connect();
   }
 
-  // A session that has ended, or a console without room, looks like any refused connection; the page itself says
-  // which it is.
+  // Resolves to whether the session has ended. A refused connection does not show whether that is the reason or the
+  // console is full; a request for the page does.
   async mustLogIn() {
     try {
       const { status, url } = await fetch(".", { method: "HEAD", signal: AbortSignal.timeout(SILENT_MS) });
@@ -169,12 +171,12 @@ export class Link {
     }
   }
 
-  // The message that releases the emergency stop; the console refuses it where its news are older than the stop.
+  // The message that releases the emergency stop. The console refuses it if `beat` is older than the stop.
   get release() {
     return { do: "e_stop", engaged: false, beat: this.beat };
   }
 
-  // Whether the console has it; until it has, it goes out by each new connection.
+  // Cancels the goal and resolves to whether the console got it. Until then, each new connection sends it again.
   async cancel() {
     this.isCancelOwed = true;
     const delivery = this.deliver({ do: "cancel" });
@@ -182,7 +184,8 @@ export class Link {
     return delivery;
   }
 
-  // Whether it has gone out on a connection that works; `stopHeard`, whether the robot's news have told of it since.
+  // Sends an emergency stop. Returns whether it was sent on a working connection. `stopHeard` is set once a state
+  // reports that the stop is engaged.
   sendStop() {
     this.stopHeard = false;
     return this.send({ do: "e_stop", engaged: true }) && this.isFresh;

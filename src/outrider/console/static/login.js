@@ -1,3 +1,3 @@
-// Says that the token was wrong.
+// Shows the message for a wrong token.
 
 document.getElementById("wrong").hidden = location.search !== "?wrong";

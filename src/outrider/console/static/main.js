@@ -1,4 +1,4 @@
-// Joins the parts of the page: what the console tells goes to them, what the person does goes back.
+// Connects the parts of the page: passes the console's messages to them, and the person's actions to the console.
 
 import "./stop.js";
 import { Camera } from "./camera.js";
@@ -124,7 +124,7 @@ function onEvent(message) {
   handlers[message.is]?.(message);
 }
 
-// What the page has been told holds only as long as news come.
+// Without a connection the last state is no longer valid: release the controls and clear it.
 function onLink(name, reason) {
   const isOpen = name === "open";
   pill("page-link", words(`page.${name}`), isOpen ? "good" : "bad");
@@ -155,7 +155,7 @@ function showState() {
   showBanner();
 }
 
-// Without odometry nothing is known.
+// Returns the state of motion. Without odometry it is unknown.
 function motionNow() {
   const { e_stop: stopped, moving, stands } = state;
   return stopped ? "stopped" : moving ? "moving" : stands ? "standing" : "unknown";
@@ -170,7 +170,7 @@ function showBanner() {
   banner.lastElementChild.hidden = !stopped;
 }
 
-// Over the last few verifications: a single one is all or nothing.
+// Shows the acceptance rate over the last few verifications: the rate of a single one varies too much.
 function showAcceptance(round) {
   drafts.push(round);
   if (drafts.length > ACCEPTANCE_OVER) drafts.shift();
@@ -190,7 +190,7 @@ function pill(id, text, kind = "") {
   element.className = `pill ${kind}`;
 }
 
-// One that is said again stays, and is not announced again.
+// Shows a notice. A repeated one stays visible; screen readers do not announce it again.
 function toast(level, text) {
   let line = $("toasts").firstElementChild;
   if (line?.textContent !== text) {

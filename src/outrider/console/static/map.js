@@ -1,4 +1,4 @@
-// The floor from above: x, the way the robot looked at first, is up; y is left. A click says which point it was at.
+// The floor from above. x, the robot's initial direction, points up; y points left. A click reports its point.
 
 import { color, fit } from "./canvas.js";
 import { Pointing } from "./pointing.js";
@@ -8,7 +8,7 @@ const MARGIN_M = 0.7;
 const FIELD_OF_VIEW = 1.27;
 
 export class FloorMap {
-  // `onPoint(place)`: x and y of where the person has pointed; null while the robot's own place is not known.
+  // `onPoint(place)`: x and y of the point that a person chose; null while the robot's pose is unknown.
   constructor(canvas, onPoint) {
     this.canvas = canvas;
     this.clear();
@@ -57,7 +57,7 @@ export class FloorMap {
     this.later();
   }
 
-  // Where the person has pointed; null once that has ended.
+  // Sets the point that a person chose; null once its goal has ended.
   setTarget(point) {
     this.target = point;
     this.later();
@@ -75,7 +75,7 @@ export class FloorMap {
     });
   }
 
-  // Pixels a metre, and the point in the middle.
+  // Returns the pixels per metre, and the point in the middle.
   scene(width, height) {
     const [x0, y0, x1, y1] = this.bounds;
     const scale = Math.min(width / (y1 - y0 + 2 * MARGIN_M), height / (x1 - x0 + 2 * MARGIN_M));
@@ -136,7 +136,7 @@ export class FloorMap {
     this.label(context, what, u + 9, v + 4);
   }
 
-  // Where labels would lie over one another, the first stands.
+  // Draws a label, unless it would overlap an earlier one.
   label(context, text, u, v) {
     context.font = "11px system-ui, sans-serif";
     const right = u + context.measureText(text).width;

@@ -1,11 +1,11 @@
-// A place on a canvas, pointed at by a click or, while the canvas has the focus, by the arrow keys and Enter.
+// Selects a point on a canvas by a click or, while the canvas has the focus, by the arrow keys and Enter.
 
 const STEP = 0.04;
 const STEPS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 const ARM = 9;
 
 export class Pointing {
-  // `onPoint(u, v)`: where, in CSS pixels. `redraw`: the cross has moved.
+  // `onPoint(u, v)` gets the point in CSS pixels. `redraw` is called when the cross has moved.
   constructor(canvas, onPoint, redraw) {
     Object.assign(this, { canvas, onPoint, redraw, shares: null });
     canvas.addEventListener("click", ({ offsetX, offsetY }) => onPoint(offsetX, offsetY));
@@ -36,7 +36,7 @@ export class Pointing {
     return [this.shares[0] * this.canvas.clientWidth, this.shares[1] * this.canvas.clientHeight];
   }
 
-  // Dark below light: it is seen on any picture.
+  // A light cross on a dark one is visible on any image.
   draw(context) {
     if (!this.shares) return;
     const [u, v] = this.place;

@@ -1,4 +1,4 @@
-// In the audio thread: the microphone's sound in pieces of 40 ms, as samples of 16 bits.
+// Runs in the audio thread: cuts the microphone's sound into pieces of 40 ms of 16-bit samples.
 
 const PIECE = 640;
 

@@ -1,4 +1,4 @@
-// The robots of this relay, each a link to its console, and whether it is connected, as far as the relay says it.
+// Lists the robots of this relay. Each has a link to its console and its connection state, as the relay reports it.
 
 import { words } from "./words.js";
 
@@ -35,7 +35,7 @@ async function ask() {
     robots = await answer.json();
     show(true);
   } catch {
-    // An old answer says nothing of now.
+    // An old answer is no longer valid.
     for (const name of Object.keys(robots)) robots[name] = null;
     show(false);
   }

@@ -1,4 +1,5 @@
-// The driver's seat: who has it, a button to take it or give it back, and one for who asks without it.
+// The driver's seat: shows the driver, with a button to take or leave the seat. A person who gives a command without
+// the seat gets a second button, which takes the seat and repeats the command.
 
 import { words } from "./words.js";
 
@@ -10,7 +11,7 @@ export class Seat {
     [this.why, this.take] = unseated.children;
     button.addEventListener("click", () => this.onButton());
     this.take.addEventListener("click", () => this.takeAndAsk());
-    // The Enter that sent the command may still be held.
+    // Ignore key repeats: the Enter that sent the command may still be held.
     this.take.addEventListener("keydown", (event) => event.repeat && event.preventDefault());
   }
 
@@ -23,7 +24,7 @@ export class Seat {
     this.link.send({ do: this.isMine ? "leave" : "take" });
   }
 
-  // `state` is empty while nothing is known.
+  // `state` is empty while the page has no current state.
   show(state) {
     this.state = state;
     const { driver, driver_yields: yields } = state;
@@ -34,14 +35,15 @@ export class Seat {
     this.goToPad();
   }
 
-  // Whoever has just taken the seat can drive by the keys at once.
+  // Moves the focus to the pad after this page has taken the seat, so that the keys drive at once.
   goToPad() {
     if (!this.isWanted || !this.isMine) return;
     this.isWanted = false;
     if ([this.button, document.body].includes(document.activeElement)) this.pad.focus({ preventScroll: true });
   }
 
-  // What was asked for was not done. One press takes the seat and asks again; a key is held again instead.
+  // Offers the seat after a refused request. The button takes the seat and repeats the request, except for driving:
+  // the person presses the key again.
   ask(asked, onTake) {
     Object.assign(this, { asked, onTake });
     const { driver } = this.state;
@@ -50,7 +52,7 @@ export class Seat {
     this.take.textContent = words(said ? "drive.take.and" : "drive.take", { said });
     this.unseated.hidden = false;
     this.before ??= document.activeElement;
-    // Enter presses it, unless the next words are being typed.
+    // Focus the button, so that Enter presses it, unless the person is typing the next words.
     if (asked.do !== "drive" && !this.before.value) this.take.focus();
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.hide(), SHOWN_MS);

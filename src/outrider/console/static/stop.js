@@ -1,11 +1,11 @@
-// The emergency stop, by itself: it needs no other script, no text and no storage. Until it is here, the button's own
-// form stops. What it says stands in the page already, hidden.
+// The emergency stop. It needs no other script, text file or storage. Until this script has loaded, the button's form
+// sends the stop. Its messages are already in the page, hidden.
 
 (() => {
   const HEARD_MS = 300;
   const ANSWER_MS = 2000;
   const RETRY_MS = 500;
-  // `link`, once the page has one: its `sendStop()` and `stopHeard`.
+  // `shared.link` is set once the page has a connection; this script uses its `sendStop()` and `stopHeard`.
   const shared = (window.outrider ??= {});
   if (shared.engage) return;
 
@@ -40,8 +40,8 @@
     if (element) element.hidden = !isShown;
   }
 
-  // Until it is heard, by this way or by a connection that has come back. What was on its way before the newest press
-  // is no answer to it: somebody may have released the stop in between.
+  // Posts the stop until a request succeeds or the robot's state reports the stop. A request that was sent before the
+  // newest press does not count: somebody may have released the stop in between.
   async function post() {
     posting = true;
     show("stop-heard", false);
@@ -57,8 +57,8 @@
     show("stop-heard", !isHeard());
   }
 
-  // By both ways, unless the robot's own news soon say that it is engaged: a socket that looks open may lead
-  // nowhere, here or behind a relay.
+  // Sends the stop over the socket. Posts it as well unless the robot's state soon reports the stop: a socket that
+  // looks open may be dead, here or behind a relay.
   shared.engage = async () => {
     presses += 1;
     if (sentBySocket()) await pause(HEARD_MS);

@@ -1,4 +1,4 @@
-// What the browser keeps for this page, where it keeps anything: it may be told to keep nothing, and be full.
+// The browser's storage for this page. It may be disabled or full: then nothing is stored.
 
 export function recall(storage, name) {
   try {
@@ -12,11 +12,11 @@ export function keep(storage, name, value) {
   try {
     window[storage].setItem(name, value);
   } catch {
-    // It then holds as long as the page is open.
+    // The value is then valid only while the page is open.
   }
 }
 
-// A list of texts, whatever another program has written there.
+// Returns a stored list of texts; an empty one if the stored value is not a list.
 export function recallTexts(storage, name) {
   try {
     const kept = JSON.parse(recall(storage, name));

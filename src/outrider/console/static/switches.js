@@ -1,9 +1,9 @@
-// The emulated link, by its name or by its round trip from a LAN's to a satellite's, and the decoding strategy.
+// Selects the emulated link, by its name or by its round trip (from a LAN's to a satellite's), and the strategy.
 
 import { words } from "./words.js";
 
 export class Switches {
-  // `parts`: link, slider, value, strategy, emulated (what is hidden where no link is emulated).
+  // `parts`: link, slider, value, strategy, and emulated (hidden if no link is emulated).
   constructor(link, box, parts) {
     Object.assign(this, { box, ...parts });
     this.limits = [1, 600];
@@ -14,14 +14,14 @@ export class Switches {
     this.strategy.addEventListener("change", () => ask({ strategy: this.strategy.value }));
   }
 
-  // The slider's places are equally far apart in the logarithm.
+  // The slider's scale is logarithmic.
   get roundTrip() {
     const [least, most] = this.limits;
     const ms = least * (most / least) ** (this.slider.valueAsNumber / this.slider.max);
     return Math.min(most, Math.max(least, Number(ms.toPrecision(2))));
   }
 
-  // What is in force, whatever the person has just chosen.
+  // Shows the settings in force, which may differ from the person's latest choice.
   show(told) {
     this.told = told;
     this.box.hidden = !told.strategy;
@@ -35,7 +35,7 @@ export class Switches {
     this.say(told.rtt_ms);
   }
 
-  // A request that could not be sent leaves what is in force.
+  // Shows the settings in force again after a request that could not be sent.
   restore() {
     if (this.told) this.show(this.told);
   }
@@ -46,7 +46,7 @@ export class Switches {
   }
 }
 
-// One that is in force without being offered, such as a link of a person's own file, is shown too.
+// Fills a list. A name in force that is not among the choices is shown too, such as a link from a person's own file.
 function choose(select, names, name) {
   const all = names.includes(name) ? names : [name, ...names];
   if (all.join() !== [...select.options].map((option) => option.value).join()) {

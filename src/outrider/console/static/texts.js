@@ -1,4 +1,4 @@
-// The texts of the steps, newest first; each token in the colour of what became of it.
+// The texts of the steps, newest first. The colour of a token shows its fate.
 
 import { words } from "./words.js";
 
@@ -25,7 +25,7 @@ export class Texts {
 
   onTokens(message) {
     const step = this.step(message.session, message.step);
-    // After a gap the plain text says it.
+    // After a gap in the tokens, show the plain text.
     if (message.first !== step.confirmed) step.broken = true;
     step.ahead = [];
     message.pieces.forEach((piece, i) => {
@@ -84,8 +84,8 @@ export class Texts {
 
 const lines = (text) => text.split("\n").map((line, i, all) => [i < all.length - 1 ? `${line}\n` : line, "p"]);
 
-// The first line, which moves the robot, stands out. What was rejected has a line of its own below each part;
-// of what was rejected in one place the first is enough.
+// Highlights the first line, which moves the robot. Rejected tokens have a line of their own below each part; of those
+// rejected in a row, only the first few are shown.
 function paint(body, tokens) {
   const parts = [part("action-line"), part("rest")];
   let now = 0, rejected = 0;

@@ -1,12 +1,12 @@
-// Push to talk: while the button is held the microphone goes to the console; what was heard comes back into the
-// box, to be corrected and sent. Answers are spoken on the console's side, where that is asked for; this page plays
-// the sound. The browser's own voices are not used: some of them send the text away.
+// Push to talk: while the button is held, the page sends the microphone's sound to the console. The recognised text
+// appears in the box, where a person can correct and send it. If enabled, the console synthesizes speech for answers
+// and this page plays it. The browser's own voices are not used: some of them send the text to a server.
 
 import { keep, recall } from "./storage.js";
 import { words } from "./words.js";
 
 const RATE = 16000;
-// The browser's own processing is made for calls: it cuts and distorts the first words that are said.
+// The browser's own processing is made for calls: it cuts off and distorts the first words.
 const MICROPHONE = { channelCount: 1, echoCancellation: false, autoGainControl: false, noiseSuppression: false };
 const SPEAKS = "outrider.speaks";
 const LONGEST = 300;
@@ -50,12 +50,12 @@ export class Voice {
     }
   }
 
-  // A press may end, and the next begin, while the person is still asked for the microphone.
+  // Whether this press is still held. It may end, and another begin, while the browser asks for the microphone.
   isHeld(press) {
     return this.held && this.press === press;
   }
 
-  // What one press has opened is closed with it, whenever it comes.
+  // Opens the microphone for a press. If the press has ended meanwhile, closes it again.
   async open(press) {
     if (!navigator.mediaDevices) throw new Error(words("talk.insecure"));
     const stream = await navigator.mediaDevices.getUserMedia({ audio: MICROPHONE });
@@ -106,7 +106,7 @@ export class Voice {
     if (this.isAwaited) this.show("running", words("talk.recognising"));
   }
 
-  // Of what it has heard of a connection that has ended the console heeds a stop, and no more.
+  // The connection is lost. Of the sound that it has received, the console still obeys a stop, and ignores the rest.
   lost() {
     if (!this.listening && !this.isAwaited) return;
     this.end();
@@ -114,7 +114,7 @@ export class Voice {
     this.show("bad", words("talk.lost"));
   }
 
-  // What is heard of one press ends no other.
+  // Shows recognised text. The text of one press does not end another.
   onHeard({ text, note, is_whole: isWhole, press }) {
     if (isWhole && press === this.press) this.end();
     if (isWhole && press === this.said) this.isAwaited = false;
@@ -123,7 +123,7 @@ export class Voice {
     this.show(note && note !== "stopped" ? "bad" : "good", note || words("talk.heard"));
   }
 
-  // At the end of what the person has typed; in place of what was heard before, where that stands unchanged.
+  // Appends recognised text to typed text; replaces earlier recognised text that is unchanged.
   write(text) {
     const typed = this.input.value.trim();
     this.input.value = typed && typed !== this.heard ? `${typed} ${text}` : text;

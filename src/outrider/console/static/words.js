@@ -1,9 +1,9 @@
-// What the page says while it runs, from en.json. What it says from the beginning, the console has put into it.
+// The texts of the running page, from en.json. The console has already inserted the page's initial texts.
 
 const ALL = await (await fetch(new URL("en.json", import.meta.url))).json();
 
-// The text of a name, with `values` in the places {so}; a name without a text says itself.
+// Returns the text of a name, with `values` in place of {keys}. A name without a text is its own text.
 export const words = (name, values = {}) => (ALL[name] ?? name).replaceAll(/\{(\w+)\}/g, (_, key) => values[key]);
 
-// The texts of a name that has several.
+// Returns the texts of a name that has several.
 export const list = (name) => ALL[name];
