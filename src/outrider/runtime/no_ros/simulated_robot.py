@@ -73,7 +73,7 @@ class _World:
 
 
 class SimulatedRobot:
-    """Implements `console.robot.RobotPort`. Nobody can drive it by hand: its `limits` are zero.
+    """Implements `console.robot.RobotPort`. It cannot be driven by hand: its `limits` are zero.
 
     It moves in real time. A stop or a cancellation ends a motion within one control period. After an
     unexpected error every goal fails, with that reason.
@@ -132,13 +132,13 @@ class SimulatedRobot:
         return True
 
     def send_goal(self, instruction: str, on_end: Callable[[GoalEnd], None]) -> None:
-        """Run a goal after those before it. It is refused if the emergency stop is engaged now."""
+        """Queue a goal. It is refused if the emergency stop is engaged now."""
         with self._lock:
             self._newest += 1
             self._goals.put(_Goal(instruction, on_end, self._newest, self._stopped))
 
     def cancel_goal(self) -> None:
-        """End the running goal and the waiting ones."""
+        """End the running goal and the queued ones."""
         with self._lock:
             self._ended_before = self._newest
 
@@ -313,10 +313,10 @@ class _Watch:
             self._looked_s = time.monotonic()
 
     def say(self, line: str) -> None:
-        """Does nothing: the page shows the same by itself."""
+        """Does nothing: the page already shows these lines' content."""
 
     def show_plan(self, progress: Progress) -> None:
-        """Show how far the plan is."""
+        """Show the plan and its current step."""
         running = progress.current < len(progress.steps)
         self._plan = m.Plan(progress.steps, progress.current, running, progress.targets)
         if self.console is not None:
