@@ -116,7 +116,7 @@ def _explore(view: View, target: Wanted, context: PromptContext, searched: tuple
 def _least_free_m(context: PromptContext) -> float:
     """Returns the free distance ahead that allows roaming without a door in view.
 
-    It is finite if the robot already roams, or has turned all around to look for a way out.
+    It is finite if the robot already roams, or has turned all around two or three times.
     """
     if _walks(context, "roam"):
         return ROAM_ON_M

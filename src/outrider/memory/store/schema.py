@@ -106,7 +106,8 @@ def open_store(path: Path, key_file: Path | None, embedder: Embedder) -> apsw.Co
         raise StoreInputError(f"{str(path)!r} is no name in UTF-8: give another file") from None
     with translated(path):
         make_private_folder(path.parent)
-        # A key is mixed with random bytes of the file: if two processes made both, one could not read it.
+        # One process creates a store: its key is combined with random bytes of the file, so of two that each
+        # created the file and the key, one could not read it.
         with alone_in(path.parent) if _is_new(path) else contextlib.nullcontext():
             return _opened(path, key_file, embedder)
 
@@ -134,8 +135,9 @@ def _opened(path: Path, key_file: Path | None, embedder: Embedder) -> apsw.Conne
 
 
 def close_store(connection: apsw.Connection) -> None:
-    """Close it, and say nothing of what sqlite-vec, which meets damage, holds open in it: what was read or
-    written has been told of, and the rest ends with the process.
+    """Close the connection. Ignores statements that sqlite-vec keeps open after it has met damage.
+
+    The damage was reported when it was met, and the statements end with the process.
     """
     with contextlib.suppress(apsw.BusyError):
         connection.close()
