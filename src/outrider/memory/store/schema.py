@@ -35,9 +35,9 @@ CACHE_KIB = 65_536
 WRONG_FILE = (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError, apsw.NotADBError)
 """SQLite's errors that another path or key resolves."""
 
-# `told` and `shareable` are 0 or 1. x, y and home are the place. Without one x and y are NULL here and
+# `told` and `shareable` are 0 or 1. x, y and home are the place. Without a place x and y are NULL here and
 # NOWHERE in `codes`, whose columns hold no NULL. `words` are the text's in the form of `language.words`.
-# `turn` counts records as they are made or renewed, and `lived_s` is `store.ageing`'s time then: neither
+# `turn` numbers the making or renewal of records, and `lived_s` is `store.ageing`'s time of it: neither
 # depends on stamps. A passage is a part of a text with its embedding (float16). A code is an embedding's
 # signs, one bit each. `unerased` is EVICTED or FORGOTTEN while bytes of deleted records may be in the file,
 # else 0.

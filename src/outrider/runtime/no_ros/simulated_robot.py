@@ -109,7 +109,7 @@ class SimulatedRobot:
     def truth(self) -> tuple[Pose2D, Velocity]:
         """Returns the robot's true pose and velocity.
 
-        Call it in the robot's thread, from a console method.
+        Call it in the robot's thread, which calls the console's methods.
         """
         assert self._simulator is not None, "it shows nothing before it has started"
         return self._simulator.truth(), self._simulator.odometry().velocity
@@ -152,7 +152,7 @@ class SimulatedRobot:
         with ExitStack() as stack:
             try:
                 world = self._open(stack)
-            except Exception as error:  # for whoever waits: nobody looks into this thread
+            except Exception as error:  # the constructor raises it: an error in this thread has no caller
                 self._error = error
                 return
             finally:
@@ -173,7 +173,7 @@ class SimulatedRobot:
                 goal.on_end(end)
 
     def _next(self, world: _World) -> _Goal | None:
-        """Returns the next goal. Meanwhile the newest picture is shown."""
+        """Returns the next goal. Shows the newest picture while it waits."""
         watch = _Watch(self._console, world.simulator, lambda: False)
         while True:
             watch.console = self._console

@@ -21,7 +21,7 @@ _PRIVATE_WORDS = {*_PRIVATE.values(), REMEMBERED_PLACE}
 
 @dataclass(frozen=True)
 class Progress:
-    """A plan's steps in words. `current` is the current step's index, or their number once all are done.
+    """A plan's steps in words. `current` is the current step's index; after the last step, their number.
 
     `targets` has, for each step, the thing that the robot stands in front of at its end, or an empty text.
     """
@@ -58,7 +58,7 @@ def tells_private(sentence: str) -> bool:
 
 
 def public_words(step: Step) -> str:
-    """Returns a step in words that contain nothing of what a person has told the robot."""
+    """Returns a step in words without the private content of a person's statements or questions."""
     if isinstance(step, Find) and not step.instruction:
         return REMEMBERED_PLACE
     return _PRIVATE.get(type(step), step.words)
