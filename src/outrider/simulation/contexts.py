@@ -77,7 +77,7 @@ def make_lesson(rng: np.random.Generator, home: Home, pose: Pose2D, view: View) 
 
 
 def make_sightings(rng: np.random.Generator, home: Home, target: Wanted) -> tuple[Sighting, ...]:
-    """Returns what a memory may give for a task: mostly the target's place, also a stale one, and others."""
+    """Returns sightings for a task: mostly the target's place, else a stale one, at times another thing's."""
     spec = _some_spec(rng, home, target)
     lines = [_place_of(rng, home, spec) if rng.random() > FALSE_SHARE else _stale(rng, home, spec)]
     if rng.random() < OTHERS_SHARE:
@@ -103,7 +103,7 @@ def sighting_lines(sightings: tuple[Sighting, ...], pose: Pose2D) -> tuple[str, 
 
 
 def true_sighting(rng: np.random.Generator, home: Home, spec: ObjectSpec) -> Sighting | None:
-    """Returns a thing's place as from an earlier visit; None if the home has no such thing."""
+    """Returns a thing's place with noise, as from an earlier visit; None if the home has no such thing."""
     thing = next((thing for thing in home.objects if thing.spec == spec), None)
     if thing is None:
         return None
@@ -116,7 +116,7 @@ def _place_of(rng: np.random.Generator, home: Home, spec: ObjectSpec) -> Sightin
 
 
 def _stale(rng: np.random.Generator, home: Home, spec: ObjectSpec) -> Sighting:
-    """Returns a place where the thing most likely is not."""
+    """Returns a random place, where the thing most likely is not."""
     room = home.rooms[int(rng.integers(len(home.rooms)))]
     x, y = rng.uniform(room.x0 + 0.6, room.x1 - 0.6), rng.uniform(room.y0 + 0.6, room.y1 - 0.6)
     return Sighting(spec.phrase, float(x), float(y))

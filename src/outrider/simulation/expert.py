@@ -7,8 +7,8 @@ behind a wall), enter (pass through it), roam (move where it is free, once no wa
 arrived; obey and done for plain motion commands. Everything it uses besides the view is in the prompt too,
 so a model can imitate it exactly.
 
-The reason says what is seen and where ("left 20 at 2.3 m": degrees to the nearest five, decimetres), and
-what was ruled out and why.
+The reason names the things in view with their places ("left 20 at 2.3 m": degrees to the nearest five,
+decimetres), and the look-alikes that it rules out, with the cause.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _explore(view: View, target: Wanted, context: PromptContext, searched: tuple
 def _least_free_m(context: PromptContext) -> float:
     """Returns the free distance ahead that allows roaming without a door in view.
 
-    It is finite if the robot already roams, or has turned all around to look for a way out.
+    It is finite if the robot already roams, or has turned all around two or three times.
     """
     if _walks(context, "roam"):
         return ROAM_ON_M

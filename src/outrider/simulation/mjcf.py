@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A home as a MuJoCo model, built with MjSpec. Geom names tell what a pixel belongs to."""
+"""A home as a MuJoCo model, built with MjSpec. A geom's name says which thing its pixels belong to."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def _headlight(link: ET.Element, model: mujoco.MjModel) -> None:
 
 
 def _added_light(model: mujoco.MjModel, diffuse: Sequence[float]) -> list[float]:
-    """Returns what a light at normal incidence adds to the ambient light, linear."""
+    """Returns the linear intensity that a light at normal incidence adds to the ambient light."""
     pairs = zip(model.vis.headlight.ambient, diffuse, strict=True)
     return [linear_of_srgb(ambient + own) - linear_of_srgb(ambient) for ambient, own in pairs]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a verified text reports as seen, and where it is on the floor. Pure functions.
+"""Reads the things that a verified text reports as seen, and places them on the floor. Pure functions.
 
 The texts name things like "silver bottle left 20 at 2.3 m": degrees to a side or ahead, and metres.
 """

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much time has passed for the memories, by a clock that may be wrong for a while. Pure functions.
+"""Counts the time that has passed for the records, by a clock that may be wrong at times. Pure functions.
 
 A robot without a battery for its clock starts in 1970, and may once be years ahead. So a record's age is
 never the difference between two stamps. Time is counted in steps from one reading of the clock to the next.
 A step backwards, or one forwards that is longer than `longest_step_s`, means that the clock was set, and
-counts nothing. Since one wrong step may still be counted, records live longer than their age by that much.
+counts nothing. Since one wrong step may still be counted, records are kept for that much longer than their
+maximum age.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ LEXICAL_WEIGHT = 0.2
 FOREIGN_WEIGHT = 1.0
 """The weight of words that the embedding, which reads English, cannot distinguish; and of numbers."""
 MAX_QUERY_WORDS = 24
-# Words that do not tell what a query is about.
+# Words that do not say what a query is about.
 FILLER_TEXT = """
     a about all am an and any are as at be been can could did do does for from get go had has have he
     her here him his how i if in into is it its leave left let me my no not of on or our out please put
@@ -26,7 +26,7 @@ FILLERS = frozenset(FILLER_TEXT.split())
 
 
 def content_words(text: str) -> tuple[str, ...]:
-    """Returns the words of which a query wants any, in the form of `language.words`, each once."""
+    """Returns the words of a query, any of which may match, in the form of `language.words`, each once."""
     return _telling(search_words(text))[:MAX_QUERY_WORDS]
 
 

@@ -87,7 +87,7 @@ class MemoryReader:
     def sightings(self, what: str, home: str, limit: int = 3) -> list[Sighting]:
         """Returns where a thing was seen in a home, newest last.
 
-        This query never reads what people say, whatever its visibility.
+        This query never returns a person's statement, whatever its visibility.
         """
         seen = self.seen(what, home, limit)
         return [Sighting(r.text, r.place.x, r.place.y) for r in reversed(seen) if r.place is not None]
@@ -154,7 +154,7 @@ class MemoryReader:
     def num_forgotten(self) -> int:
         """Returns how many records this file has ever forgotten, by any process.
 
-        A new number means a loss.
+        If the number has changed, records were deleted.
         """
         with self._reading() as connection:
             value = connection.execute("SELECT value FROM facts WHERE name = 'forgotten'").get

@@ -35,9 +35,9 @@ CACHE_KIB = 65_536
 WRONG_FILE = (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError, apsw.NotADBError)
 """SQLite's errors that another path or key resolves."""
 
-# `told` and `shareable` are 0 or 1. x, y and home are the place. Without one x and y are NULL here and
+# `told` and `shareable` are 0 or 1. x, y and home are the place. Without a place x and y are NULL here and
 # NOWHERE in `codes`, whose columns hold no NULL. `words` are the text's in the form of `language.words`.
-# `turn` counts records as they are made or renewed, and `lived_s` is `store.ageing`'s time then: neither
+# `turn` numbers the making or renewal of records, and `lived_s` is `store.ageing`'s time of it: neither
 # depends on stamps. A passage is a part of a text with its embedding (float16). A code is an embedding's
 # signs, one bit each. `unerased` is EVICTED or FORGOTTEN while bytes of deleted records may be in the file,
 # else 0.
@@ -106,7 +106,8 @@ def open_store(path: Path, key_file: Path | None, embedder: Embedder) -> apsw.Co
         raise StoreInputError(f"{str(path)!r} is no name in UTF-8: give another file") from None
     with translated(path):
         make_private_folder(path.parent)
-        # A key is mixed with random bytes of the file: if two processes made both, one could not read it.
+        # One process creates a store: its key is combined with random bytes of the file, so of two that each
+        # created the file and the key, one could not read it.
         with alone_in(path.parent) if _is_new(path) else contextlib.nullcontext():
             return _opened(path, key_file, embedder)
 
@@ -134,8 +135,9 @@ def _opened(path: Path, key_file: Path | None, embedder: Embedder) -> apsw.Conne
 
 
 def close_store(connection: apsw.Connection) -> None:
-    """Close it, and say nothing of what sqlite-vec, which meets damage, holds open in it: what was read or
-    written has been told of, and the rest ends with the process.
+    """Close the connection. Ignores statements that sqlite-vec keeps open after it has met damage.
+
+    The damage was reported when it was met, and the statements end with the process.
     """
     with contextlib.suppress(apsw.BusyError):
         connection.close()

@@ -57,9 +57,9 @@ class MemoryStore(MemoryReader):
 
     Every method raises MemoryStoreError if the disk, the file or an argument is at fault. A record is on
     the disk once the call that made it has returned. `limits` are enforced at opening and at every new
-    record. Without them this store forgets nothing by itself, and leaves that to a process that has it open
-    with limits. It tries to erase every `erase_period_s` seconds, evicted records every `evicted_erase_s`
-    seconds. `forget` waits up to `forget_wait_ms` for others that read or write the file.
+    record. Without them this store evicts nothing; a process that has it open with limits does. It tries to
+    erase every `erase_period_s` seconds, evicted records every `evicted_erase_s` seconds. `forget` waits up
+    to `forget_wait_ms` for others that read or write the file.
     """
 
     def __init__(

@@ -51,8 +51,8 @@ def load_cloud_drafts(
 ) -> CloudDrafts:
     """Returns the drafter for the target in `folder`.
 
-    `load` loads a model; its `device` and `sessions` are overridden here. Raises ModelError if the target
-    has no head.
+    `load` loads a model. With a `device`, its `device` and `sessions` are overridden. Raises ModelError if
+    the target has no head.
     """
     if not name:
         return NO_DRAFTS

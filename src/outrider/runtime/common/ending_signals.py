@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What requests the end of this process: signals, and the end of the process that it belongs to."""
+"""Handles requests to end this process: signals, and the end of the process that it belongs to."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-# All signals that end a process and can be caught, except its own timers and failed writes.
+# All signals that end a process and can be caught, except those of its own timers and failed writes.
 ENDING_SIGNALS = (
     signal.SIGHUP,
     signal.SIGINT,
@@ -38,10 +38,10 @@ Handler = Callable[[int, FrameType | None], Any]
 
 
 def on_ending_signals(handler: Handler) -> dict[int, Any]:
-    """Handle every ending signal. Returns the handlers before. SIGHUP stays ignored under nohup.
+    """Handle every ending signal. Returns the previous handlers. SIGHUP stays ignored under nohup.
 
-    Output after the terminal has gone is discarded, so that it does not end work that is still to be
-    written.
+    Once the terminal has gone, output is discarded: a failed write must not abort work before its results
+    are saved.
     """
 
     def handle(number: int, frame: FrameType | None) -> None:
@@ -69,7 +69,7 @@ def _leave_lost_terminal() -> None:
 
 @contextlib.contextmanager
 def stopping_on_signals(stopping: threading.Event) -> Iterator[None]:
-    """Inside, an ending signal sets the event. It does nothing outside the main thread."""
+    """Set the event on an ending signal inside the context. Does nothing outside the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -83,9 +83,9 @@ def stopping_on_signals(stopping: threading.Event) -> Iterator[None]:
 
 @contextlib.contextmanager
 def interrupted_by_signals() -> Iterator[None]:
-    """Inside, an ending signal interrupts like Ctrl-C: the code unwinds and closes what it has open.
+    """Raise KeyboardInterrupt on an ending signal inside the context, so that the code closes its resources.
 
-    It does nothing outside the main thread.
+    Does nothing outside the main thread.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

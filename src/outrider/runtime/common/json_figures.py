@@ -14,7 +14,7 @@ REPORT_FILE = "report.json"
 
 
 def write_figures(json_file: Path | None, figures: dict[str, Any]) -> None:
-    """Replace the file as a whole, if there is one. Figures may quote what a person said."""
+    """Write a file as a whole; does nothing for None. Figures may quote a person: a new folder is private."""
     if json_file is not None:
         make_private_folder(json_file.parent)
         replace_file(json_file, (json.dumps(figures, indent=1) + "\n").encode())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What measured figures were made with: the version, the engine's code and the pair's weights.
+"""Identifies the software of measured figures: the version, the engine's code and the pair's weights.
 
 Digests depend on contents alone, so that anybody can check whether a result is from this engine and pair.
 """
@@ -21,7 +21,7 @@ HEAD_FILE = "head.safetensors"
 
 
 def made_with(models: Path | None = None) -> dict[str, str]:
-    """Returns Outrider's version, and digests of `outrider.decoding` and, if there, of the pair's weights."""
+    """Returns Outrider's version, and digests of `outrider.decoding` and of the pair's weights, if any."""
     return {"outrider": outrider.__version__, "engine": engine_digest(), **pair_digest(models)}
 
 

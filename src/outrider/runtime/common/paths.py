@@ -19,7 +19,7 @@ MODEL_CONFIG = "config.json"
 
 
 def models_folder(given: Path | None = None) -> Path:
-    """Returns the folder with target/, draft/ and tokenizer/: given, the checkout's, or installed.
+    """Returns the folder with target/, draft/ and tokenizer/: `given`, or ./models, or the package's.
 
     Raises ConfigError that names the folders searched.
     """
@@ -76,7 +76,7 @@ def has_model(folder: Path) -> bool:
 
 
 def check_tokenizer(models: Path, data: Path) -> None:
-    """Raise ConfigError if a folder of models has no tokenizer yet. It is learned from `data`."""
+    """Raise ConfigError if a folder of models has no tokenizer. The message says to learn it from `data`."""
     folder = models / "tokenizer"
     if not (folder / "tokenizer.json").exists():
         raise ConfigError(f"{folder} holds no tokenizer; run `outrider train tokenizer {data}` first")

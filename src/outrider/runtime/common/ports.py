@@ -27,7 +27,7 @@ def free_port() -> int:
 
 
 def check_endpoint_free(endpoint: str) -> None:
-    """Raise ConfigError if an endpoint cannot be bound, or something already listens at a local one."""
+    """Raise ConfigError if an endpoint is malformed, or something listens at its TCP port already."""
     check_endpoint(endpoint, to_bind=True)
     try:
         address = urlsplit(endpoint)

@@ -18,8 +18,8 @@ NVIDIA_DRIVER, AMD_DRIVER = "libcuda.so.1", Path("/dev/kfd")
 def check_device(device: str, nvidia_driver: str = NVIDIA_DRIVER, amd_driver: Path = AMD_DRIVER) -> None:
     """Raise ConfigError for a GPU that torch could not find here.
 
-    A GPU has a driver if the library `nvidia_driver` can be loaded or the file `amd_driver` exists. If
-    there is one, torch decides later. On a Ray cluster nothing is checked: the devices are other machines'.
+    There is a driver if the library `nvidia_driver` can be loaded or the file `amd_driver` exists; torch
+    checks the device itself later. On a Ray cluster nothing is checked: its devices are other machines'.
     """
     if device == "cpu" or os.environ.get("RAY_ADDRESS"):
         return

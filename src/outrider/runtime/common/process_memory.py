@@ -22,7 +22,7 @@ def proportional_bytes(pid: int) -> int:
 
 
 class PeakMemory:
-    """The most memory that a group held at any measurement, at most one per period."""
+    """The peak memory of a group of processes, over measurements that are at least a period apart."""
 
     def __init__(self, period_s: float = PERIOD_S) -> None:
         """`period_s` is the least time between two measurements, in seconds."""
@@ -49,7 +49,7 @@ def peak_bytes() -> int:
 
 
 def keep_loaded() -> None:
-    """Exclude all present objects from garbage collection. Call it once everything is loaded.
+    """Exclude all existing objects from garbage collection. Call it once everything is loaded.
 
     A full collection stops every thread, with torch and a model loaded for tenths of a second: longer than
     a robot may go without a picture. Garbage among the objects that an earlier call excluded is freed

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a foreign program that ends with the process it belongs to: `python -m` this, then its command.
+"""Runs a foreign program until the process it belongs to ends: `python -m` this module, then its command.
 
-It also ends the program when asked to, even if that hangs at its end and ignores signals, as Gazebo
-Fortress's server does at times. Killing this process instead would leave it running.
+An ending signal ends the program too, even if it hangs at its end and ignores signals, as Gazebo Fortress's
+server does at times. If this process is killed instead, the program keeps running.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ END_S = 5.0
 def main() -> int:
     """Run the program and return its exit status, as a shell does.
 
-    Ending signals go to all of its processes.
+    Ending signals are passed on to all of its processes.
     """
-    # Block signals meanwhile: one that comes before the handler would end only this process.
+    # Block signals until the handler is installed: an earlier one would end only this process.
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
     program = subprocess.Popen(sys.argv[1:], start_new_session=True, preexec_fn=_unblock)
     on_ending_signals(
@@ -34,7 +34,7 @@ def main() -> int:
     _unblock()
     when_parent_ends(lambda: _end(program.pid, signal.SIGTERM))
     status = program.wait()
-    _signal(program.pid, signal.SIGKILL)  # processes that it started and did not end
+    _signal(program.pid, signal.SIGKILL)  # to the processes that the program started and did not end
     return status if status >= 0 else 128 - status
 
 

@@ -53,7 +53,7 @@ def home_examples(seed: int, looks: Sequence[str] = ("plain",)) -> Iterator[Exam
 
 
 class Stage:
-    """A home in one of the looks, which homes use in turn."""
+    """A simulated home in one of `looks`, which its seed selects."""
 
     def __init__(self, home: Home, looks: Sequence[str]) -> None:
         look = draw_look(looks[home.seed % len(looks)], home.seed)
@@ -109,7 +109,7 @@ def take_step(simulator: Simulator, history: SearchHistory, action: str, phase: 
 def begin(rng: np.random.Generator, home: Home, target: Wanted) -> SearchHistory:
     """Returns the history of a new goal.
 
-    In a share of RECALL_EPISODES memory gives sightings for the task.
+    With probability RECALL_EPISODES it holds sightings from memory for the task.
     """
     history = SearchHistory(start=home.start)
     if rng.random() < RECALL_EPISODES:

@@ -52,7 +52,7 @@ def load_reader_model(models: Path | None = None) -> LanguageModel:
 
 
 def check_frames(frames: int, seed: int) -> None:
-    """Raise ConfigError if this number of frames, or this seed, is not possible."""
+    """Raise ConfigError if the number of frames or the seed is too small."""
     if frames < 1 or seed < 0:
         raise ConfigError("frames must be at least 1 and seed at least 0")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Questions to a household that is in no training data, over what its memory recalls for each."""
+"""Questions about households outside the training data, each with the records that memory recalls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NUM_RECALLED = 2
 
 @dataclass(frozen=True)
 class Asked:
-    """A question over the records recalled for it, and the answer that follows from them."""
+    """The prompt of a question with the records recalled for it, and the answer that follows from them."""
 
     prompt: Prompt
     answer: str
@@ -30,7 +30,7 @@ def household_questions(seed: int, embedder: Embedder | None = None) -> Iterator
     """Yields questions to one household after the other, without end.
 
     Each household has MOST_FACTS memories and a question about each. A question that the recalled records
-    do not answer is left out, and none is repeated. Raises MemoryStoreError without a disk.
+    do not answer is left out, and none is repeated. Raises MemoryStoreError if a store cannot be written.
     """
     rng, embedder = random.Random(f"household {seed}"), embedder or MiniLmEmbedder()
     while True:

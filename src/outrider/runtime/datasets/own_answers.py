@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers of a language model itself, as training data for its early exits: resumable shards."""
+"""Writes a language model's own answers as training data for its early exits, in resumable shards."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def greedy_answers(model: LanguageModel, questions: Sequence[str], tokens: int) 
 def own_texts(
     model: LanguageModel, requests: Sequence[tuple[Prompt, Sampling]], tokens: int
 ) -> list[list[int]]:
-    """Returns texts of the model alone, decoded as one batch: each up to its end token or `tokens` tokens."""
+    """Returns texts that the model decodes alone, in one batch, each to its end or to `tokens` tokens."""
     sessions = [model.open_session() for _ in requests]
     samplings = [sampling for _, sampling in requests]
     texts: list[list[int]] = [[] for _ in requests]

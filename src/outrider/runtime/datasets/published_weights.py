@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Published weights for some measurements and tests: their hashes, and where they are kept.
 
-benchmarks/weights.yaml pins them; `scripts/get_weights.py` gets them (`make weights`).
+benchmarks/weights.yaml pins them; `scripts/get_weights.py` downloads them (`make weights`).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def weights_folder() -> Path:
 
 
 def place_of(name: str) -> Path:
-    """Returns where a model's file is kept: in a folder of its own, which also holds its early exits."""
+    """Returns the path of a model's file, in a folder of its own that also holds its early exits."""
     return weights_folder() / name / f"{name}-q4_k_m.gguf"
 
 

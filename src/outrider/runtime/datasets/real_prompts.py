@@ -24,9 +24,9 @@ class _Questions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def real_prompts(number: int | None = None) -> list[Prompt]:
-    """Returns the first `number` questions to measure (all without a number).
+    """Returns the first `number` questions for measurements; all for None.
 
-    They are about coding and the household in turn. Raises ConfigError if there are not enough.
+    Questions about coding and the household alternate. Raises ConfigError if there are not enough.
     """
     questions = _read()
     measured = list(chain.from_iterable(zip(questions.coding, questions.household, strict=True)))
@@ -36,7 +36,7 @@ def real_prompts(number: int | None = None) -> list[Prompt]:
 
 
 def training_questions() -> tuple[str, ...]:
-    """Returns the questions on whose answers early exits are trained; none is measured.
+    """Returns the questions on whose answers early exits are trained. No measurement uses them.
 
     Raises ConfigError.
     """

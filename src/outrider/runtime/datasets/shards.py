@@ -52,9 +52,9 @@ def write_dataset(
 ) -> Iterator[Path]:
     """Write the missing shards of a data set, and yield each path when it is done.
 
-    With `driver` a model drives (see `driven_examples`); such shards join the folder under another name.
-    The homes use the `looks` in turn, until a shard has `frames_per_shard` frames. Raises ConfigError if
-    the homes would be held-out ones, a look is unknown, or the folder cannot be written.
+    With `driver` a model drives (see `driven_examples`); such shards have another name in the folder. Each
+    shard gets `frames_per_shard` frames, from homes that use the `looks` in turn. Raises ConfigError if the
+    homes would be held-out ones, a look is unknown, or the folder cannot be written.
     """
     if seed >= NUM_SEEDS or num_shards > SHARDS_PER_SEED:
         raise ConfigError(

@@ -23,7 +23,10 @@ BABBLERS = (3, 7)
 def in_conditions(
     clean: Samples, others: Sequence[Samples], rng: np.random.Generator
 ) -> tuple[Samples, float]:
-    """Returns speech as a microphone may record it, and its decibels above the noise. `others` babble."""
+    """Returns speech as a microphone may record it, and its signal-to-noise ratio in dB, inf without noise.
+
+    `others` are the voices of babble noise.
+    """
     sound = _echoing(clean, rng) if rng.random() < ECHO_SHARE else clean
     if rng.random() < BAND_SHARE:
         sound = _band_limited(sound, rng.uniform(*LOW_CUT_HZ), rng.uniform(*HIGH_CUT_HZ))

@@ -53,7 +53,7 @@ def stop_sentence(rng: random.Random, word: str, known: Vocabulary) -> tuple[str
 
 
 def other_text(rng: random.Random, known: Vocabulary) -> str:
-    """Returns a text without a stop word: of the grammar, of similar words, or any other."""
+    """Returns a text without a stop word: a sentence of the grammar, similar words, or part of a question."""
     while True:
         share = rng.random()
         if share < 0.5:

@@ -50,11 +50,11 @@ WORDS_A_MINUTE, PITCHES = (105, 250), (10, 90)
 CLIPS_A_SHARD = 250
 STOP_SHARE, SILENT_SHARE = 0.35, 0.02
 SIZED_SHARE, SIZES = 0.6, (0.87, 1.15)
-"""Share of the clips that are played faster or slower, like a smaller or larger person; how much faster."""
+"""Share of the clips played faster or slower, like a smaller or larger person, and the factor's range."""
 AFTER_WORD_S = (0.06, 0.32)
-"""How long after the end of a word a window may end in which it has just been said."""
+"""The range of the time, in s, from the end of a stop word to the end of a window labelled with it."""
 BEGUN = 0.35
-"""Share of a word. A window that ends before it counts as one without the word."""
+"""Share of a word. A window that ends before this share of it is labelled as one without the word."""
 _BEFORE_S, _GAP_S, _AFTER_S, _LEAST_S, _WORD_S = (0.1, 1.5), (0.02, 0.5), 1.0, 0.25, 0.75
 _JOINED_SHARE, _OTHERS = 0.35, 30
 _SILENCE = np.zeros(WINDOW)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains from data set to model folder: what `outrider train …` runs.
+"""Implements `outrider train …`: from a data set to a model folder.
 
-It first checks that it can write there, so that hours of work are not lost to a folder that cannot be made.
+Folders are created first, so that hours of work are not lost to a folder that cannot be written.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ def make_model(
 ) -> dict[str, object]:
     """Train a role, or resume its checkpoint in `run`, and export it to `models/<role>`. Returns its card.
 
-    A new run starts from the weights of the checkpoint `start`, if given. Early exits and a draft head
-    there that belong to other weights are removed.
+    A new run starts from the weights of the checkpoint `start`, if given. Early exits and a draft head in
+    the model's folder that belong to other weights are removed.
     """
     tokenizer = models / "tokenizer"
     check_tokenizer(models, data)
@@ -123,7 +123,7 @@ def make_stops(
     seed: int,
     processes: int,
 ) -> dict[str, float]:
-    """Train the spotter of stop words on shards in `sounds`, made if missing, and write its weights.
+    """Train the spotter of stop words on shards in `sounds`, write missing ones first, and write its weights.
 
     `recorded` and `recorded_choosing` are folders of recordings to train on, and to choose the threshold
     on. Returns the threshold, and the shares of examples with which it was chosen.
@@ -160,8 +160,8 @@ def make_exits(
 ) -> dict[str, object]:
     """Train early exits for the model in `target` and write them to its folder. Returns their figures.
 
-    A general checkpoint, which has no card with its words, runs in this precision and on this device, as it
-    will run later. The small pair and its training run on the CPU. Raises ConfigError for another device.
+    A general checkpoint, whose card has no vocabulary, runs in `precision` on `device`: give those that it
+    will run with later. The small pair is trained on the CPU; another device raises ConfigError.
     """
     backbone, text = _frozen(target, data, precision, device)
     trained = train_exits(backbone, data, config)
@@ -185,7 +185,7 @@ def make_head(
 
 
 def _frozen(target: Path, data: Path, precision: Precision, device: str) -> tuple[Backbone, TextStack | None]:
-    """Returns the model in a folder that gets the trained parts, and its text stack if it is loaded.
+    """Returns the frozen model that the parts are trained for, and a general checkpoint's text stack.
 
     Raises ConfigError for a file, a folder that cannot be written to, and data for another kind of model.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judges a running ROS graph from a snapshot of it. Pure; no ROS inside."""
+"""Judges a running ROS graph from a snapshot of it. Needs no ROS."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Grade(str, Enum):
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the doctor: what was checked, what was found, and a remedy if it is not well."""
+    """One line of `outrider doctor`: the subject, the finding, and a remedy if there is a fault."""
 
     name: str
     grade: Grade
@@ -48,7 +48,7 @@ class Check:
 
 
 def judge_graph(view: GraphView) -> list[Check]:
-    """Returns the checks that apply to the nodes that are there, each once."""
+    """Returns the checks that apply to the running nodes, without duplicates."""
     if not view.nodes:
         return [
             Check(
@@ -145,7 +145,7 @@ def _age(view: GraphView, topic: str) -> list[Check]:
 def _scan(view: GraphView, node: NodeView) -> list[Check]:
     """Check the scan like any input, and that tf joins its frame to the robot.
 
-    The action node may do without a scan, which is a warning.
+    An action node whose `use_scan` is off gets a warning instead.
     """
     if node.values.get("use_scan") == "False":
         return [Check("scan", Grade.WARN, "use_scan is off: nothing keeps the robot from obstacles")]
@@ -168,7 +168,7 @@ def _are_joined(transforms: Iterable[tuple[str, str]], one: str, other: str) -> 
 
 
 def _texts(view: GraphView, node: NodeView) -> list[Check]:
-    """Check the publisher of texts. People may drive a robot without a navigator."""
+    """Check the publisher of texts. A missing one is a warning: people may drive a robot without it."""
     topics = view.read_by(node, TEXT)
     checks = [check for topic in topics for check in _publishers(view, node, topic, TEXT, alone=True)]
     missing = Check("texts", Grade.WARN, "no navigator is there", "start one to go by texts")

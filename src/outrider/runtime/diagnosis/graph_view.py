@@ -29,7 +29,7 @@ class TopicView:
 
 @dataclass(frozen=True)
 class NodeView:
-    """A node of Outrider, under any name and namespace, with its own warning (empty: it is well)."""
+    """A node of Outrider, under any name and namespace, with its own warning, empty for none."""
 
     name: str
     spec: str
@@ -39,7 +39,7 @@ class NodeView:
 
 @dataclass(frozen=True)
 class GraphView:
-    """Outrider's nodes, all topics by full name, and what came while the graph was watched.
+    """Outrider's nodes, all topics by full name, and data of the messages received during the watch.
 
     `ages_s` is the age of each stamped topic's newest message (None: none came), `frames` that message's
     frame, and `transforms` the pairs (parent, child) of tf.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds faults of the publishers and subscribers of one topic. Pure; no ROS inside."""
+"""Finds faults of the publishers and subscribers of one topic. Needs no ROS."""
 
 from __future__ import annotations
 

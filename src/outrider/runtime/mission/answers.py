@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers questions to the robot: from its memory alone, or in one text with the cloud."""
+"""Answers questions to the robot: from its memory alone, or together with the cloud in one text."""
 
 from __future__ import annotations
 

@@ -16,9 +16,9 @@ SLOWEST_PACE = 0.1
 
 
 class Patience:
-    """Measures how much of a wait is over, in seconds.
+    """Measures the time that a wait has lasted, in seconds.
 
-    On a clock that is slower than real time its seconds count, but at least SLOWEST_PACE per real second.
+    A clock that is slower than real time counts, but with at least SLOWEST_PACE per real second.
     """
 
     def __init__(self, now_s: Callable[[], float], real_s: Callable[[], float] = time.monotonic) -> None:
@@ -47,7 +47,7 @@ def polls(robot: RobotSide, patience_s: float, poll_s: float) -> Iterator[None]:
 
 
 def first_odometry(robot: RobotSide, patience_s: float, cancelled: Callable[[], bool]) -> Odometry | None:
-    """Returns the newest odometry and waits for the first; None after the timeout or a cancellation."""
+    """Returns the newest odometry; waits if there is none yet. None after the timeout or a cancellation."""
     for _ in polls(robot, patience_s, POLL_S):
         odometry = robot.odometry()
         if odometry is not None or cancelled():

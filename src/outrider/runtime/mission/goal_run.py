@@ -240,8 +240,8 @@ class GoalRun:
     def _heed_last(self, navigator: Navigator, finished: StepUpdate | None) -> bool:
         """Handle the end of the motion under way when this step began. Returns False if a person drove.
 
-        An action node reports in order. If this step's own report comes first, the node that had the last
-        motion was replaced, and its report is lost.
+        An action node reports in order. If this step's own report comes first, the node that carried out the
+        last motion was replaced, and its report is lost.
         """
         last, self._under_way, self._early_end = self._under_way, None, None
         if last is None:

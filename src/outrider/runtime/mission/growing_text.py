@@ -13,7 +13,7 @@ from outrider.runtime.mission.robot_side import RobotSide, StepState, StepUpdate
 
 
 class GrowingText:
-    """Publishes what is verified of a step. `on_action` gets its motion and its latency in seconds."""
+    """Publishes a step's verified text. `on_action` gets its motion and its latency in seconds."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class GrowingText:
         return self.update.action_complete and bool(split_answer(self.update.text).phase)
 
     def on_verified(self, verified: Verified) -> None:
-        """Publish what has just been verified. The first complete action line moves the robot."""
+        """Publish the newly verified tokens. The first complete action line moves the robot."""
         now_s = self._robot.now_s()
         motion = self._navigator.on_verified(self._key, verified.text, now_s)
         tokens = self.update.verified_tokens + len(verified.token_ids)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Uses the robot's memory for what people say: statements, questions, and places to go to.
+"""Keeps people's statements in the robot's memory, and finds answers and destinations in it.
 
-Results leave in two ways, and their types keep them apart. `Destination`s and replies come from all
-records, private ones too, and stay on the robot: its own map and guide lead it there. `Sighting`s hold no
-words of a person and may enter the prompt for the cloud.
+The types of the results separate private data from the prompt. `Destination`s and replies come from all
+records, private ones too, and stay on the robot: its own map and guide lead it to a destination.
+`Sighting`s hold no words of a person and may enter the prompt for the cloud.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Recollection:
     def _told_about(self, what: str) -> tuple[list[Record], list[Record]]:
         """Returns statements about a thing: by its name, newest first; by similar names, best first."""
         if not self.memory.newest(1, TOLD):
-            return [], []  # do not load the embedder for nothing
+            return [], []  # without loading the embedder
         holding = self.memory.holding(what)
         found = self.memory.recall(what, MOST_TOLD + len(holding), TOLD)
         named = [one.record for one in found if one.record.id in holding]

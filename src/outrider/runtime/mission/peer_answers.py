@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answers questions in one text with the cloud; each side's model reads its own documents.
 
-The robot's documents are masked (`language.questions`): what its model reads, drafts and sends holds no
-private word. The slots of the final text are filled in here (`decoding.aggregation`).
+The robot's documents are masked (`language.questions`): its model reads, drafts and sends no private word.
+The slots of the final text are filled in here (`decoding.aggregation`).
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ def withdrawal(update: StepUpdate, reason: str) -> StepUpdate:
 
 @dataclass(frozen=True)
 class GoalResult:
-    """How a goal ended. A `private` message is only for the person who gave the goal, not for logs."""
+    """The result of a goal. A `private` message is only for the person who gave the goal, not for logs."""
 
     success: bool
     error: GoalError

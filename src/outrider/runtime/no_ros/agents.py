@@ -80,7 +80,7 @@ def serve_agents(
 
 
 def _address(http: Mapping[str, Any]) -> ConsoleSettings:
-    """Returns where to serve. It is checked before a simulation is built, which takes long."""
+    """Returns the checked settings of the HTTP server. A simulation, which is slow to build, comes later."""
     from outrider.runtime.wiring.binding import check_server  # slow to import
 
     at = ConsoleSettings(**{**http, "token_file": http["token_file"] or str(AGENTS_TOKEN_FILE)})
@@ -92,7 +92,7 @@ def _address(http: Mapping[str, Any]) -> ConsoleSettings:
 def _console(
     options: AgentOptions, world: Mapping[str, Any] | None, vocabulary: Vocabulary | None, note: Note
 ) -> Iterator[str]:
-    """Yields the console's address: as given, or of one in this process for a simulated robot."""
+    """Yields the console's address: the given one, or that of a simulated robot's in this process."""
     if world is None:
         yield options.console
         return

@@ -128,7 +128,7 @@ def _loaded(demo: _Demo, stopping: threading.Event) -> Pair | None:
 
 
 def _free(_: Point) -> int:
-    """Returns that a point is free: an unseen home shows obstacles only as the robot moves."""
+    """Returns the evidence of a free point for any point: an unseen home's obstacles are not known yet."""
     return -1
 
 

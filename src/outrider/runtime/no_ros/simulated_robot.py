@@ -73,7 +73,7 @@ class _World:
 
 
 class SimulatedRobot:
-    """Implements `console.robot.RobotPort`. Nobody can drive it by hand: its `limits` are zero.
+    """Implements `console.robot.RobotPort`. It cannot be driven by hand: its `limits` are zero.
 
     It moves in real time. A stop or a cancellation ends a motion within one control period. After an
     unexpected error every goal fails, with that reason.
@@ -109,7 +109,7 @@ class SimulatedRobot:
     def truth(self) -> tuple[Pose2D, Velocity]:
         """Returns the robot's true pose and velocity.
 
-        Call it in the robot's thread, from a console method.
+        Call it in the robot's thread, which calls the console's methods.
         """
         assert self._simulator is not None, "it shows nothing before it has started"
         return self._simulator.truth(), self._simulator.odometry().velocity
@@ -132,13 +132,13 @@ class SimulatedRobot:
         return True
 
     def send_goal(self, instruction: str, on_end: Callable[[GoalEnd], None]) -> None:
-        """Run a goal after those before it. It is refused if the emergency stop is engaged now."""
+        """Queue a goal. It is refused if the emergency stop is engaged now."""
         with self._lock:
             self._newest += 1
             self._goals.put(_Goal(instruction, on_end, self._newest, self._stopped))
 
     def cancel_goal(self) -> None:
-        """End the running goal and the waiting ones."""
+        """End the running goal and the queued ones."""
         with self._lock:
             self._ended_before = self._newest
 
@@ -152,7 +152,7 @@ class SimulatedRobot:
         with ExitStack() as stack:
             try:
                 world = self._open(stack)
-            except Exception as error:  # for whoever waits: nobody looks into this thread
+            except Exception as error:  # the constructor raises it: an error in this thread has no caller
                 self._error = error
                 return
             finally:
@@ -173,7 +173,7 @@ class SimulatedRobot:
                 goal.on_end(end)
 
     def _next(self, world: _World) -> _Goal | None:
-        """Returns the next goal. Meanwhile the newest picture is shown."""
+        """Returns the next goal. Shows the newest picture while it waits."""
         watch = _Watch(self._console, world.simulator, lambda: False)
         while True:
             watch.console = self._console
@@ -313,10 +313,10 @@ class _Watch:
             self._looked_s = time.monotonic()
 
     def say(self, line: str) -> None:
-        """Does nothing: the page shows the same by itself."""
+        """Does nothing: the page already shows these lines' content."""
 
     def show_plan(self, progress: Progress) -> None:
-        """Show how far the plan is."""
+        """Show the plan and its current step."""
         running = progress.current < len(progress.steps)
         self._plan = m.Plan(progress.steps, progress.current, running, progress.targets)
         if self.console is not None:

@@ -67,7 +67,7 @@ class SimulatedSide:
         return began_s + self.simulator.time_s - simulated_s
 
     def frame_after(self, stamp_s: float, timeout_s: float) -> Frame | None:
-        """Returns a frame of now. The clock first advances to `stamp_s`, as the robot stands until then."""
+        """Returns a new frame. The clock first skips to `stamp_s`: the robot stands still until then."""
         self._ahead_s += max(0.0, stamp_s + 1e-6 - self.now_s())
         return Frame(self.simulator.frame_jpeg(), self.now_s())
 
@@ -78,7 +78,7 @@ class SimulatedSide:
         return replace(odometry, stamp_s=self.now_s())
 
     def tell(self, update: StepUpdate) -> None:
-        """Move once the whole text is there: both models run in this thread. Raises MemoryStoreError."""
+        """Record an update. Carry out its action once the text is finished. Raises MemoryStoreError."""
         self._recorder.on_text(update, LinkState.LOCAL.value, self.now_s())
         self._recorder.on_tokens(update.step, update.trace)
         self._show()
@@ -101,7 +101,7 @@ class SimulatedSide:
         return self._ends.get((session_id, step))
 
     def pause(self, duration_s: float) -> None:
-        """Advance the clock by this duration, however long the view takes."""
+        """Advance the clock by exactly this duration, even if the view takes longer."""
         then_s = self.now_s() + duration_s
         self._ahead_s = then_s - time.monotonic()
         self._show()

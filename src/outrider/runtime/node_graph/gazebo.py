@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `gazebo.launch.py` starts besides Outrider's nodes: a world, Gazebo, and the bridge."""
+"""Prepares what `gazebo.launch.py` starts besides Outrider's nodes: Gazebo with a world, and the bridge."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def check_installed(release: str) -> None:
 def own_partition(namespace: str) -> dict[str, str]:
     """Returns the variables that separate Gazebo's topics from those of every other Gazebo.
 
-    Where another Gazebo publishes /clock, a second one does not publish it, and a velocity moves the robots
-    of both. A partition that the environment names is kept.
+    In a shared partition only the first Gazebo publishes /clock, and a velocity moves the robots of both. A
+    partition that the environment names is kept.
     """
     given = next(filter(None, map(os.environ.get, PARTITIONS)), f"outrider_{os.getpid()}")
     name = "_".join(filter(None, (given, *namespace.split("/"))))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps robots apart that share a domain or a machine, by the robot's namespace."""
+"""Separates robots that share a domain or a machine, by the robot's namespace."""
 
 from __future__ import annotations
 

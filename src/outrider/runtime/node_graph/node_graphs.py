@@ -30,7 +30,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes that are started together, and their arguments. The end of `mission` ends them all.
+    """Nodes that are started together, and their arguments. When the node `mission` ends, all end.
 
     The nodes in `always` are started even if no parameter asks for them.
     """
@@ -262,7 +262,7 @@ CLOUD_GRAPH = Graph(
 
 
 def wanted_nodes(graph: Graph, parameters: Mapping[str, Mapping[str, Value]]) -> tuple[str, ...]:
-    """Returns the nodes of a graph to start, without those that no parameter asks for."""
+    """Returns the nodes of a graph to start: all but those whose `wanted_by` parameter is not set."""
     specs = (NODES[name] for name in graph.nodes)
     return tuple(
         s.name for s in specs if not s.wanted_by or s.name in graph.always or parameters[s.name][s.wanted_by]

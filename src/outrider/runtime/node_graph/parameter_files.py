@@ -125,7 +125,7 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[str, Any]:
 
 
 def _merged(first: dict[str, Any], second: dict[str, Any], place: yaml.Node) -> dict[str, Any]:
-    """Returns two mappings of one key merged; ConfigError for a value that both give."""
+    """Returns the merged mappings of one key. Raises ConfigError for a value that both give."""
     merged = dict(first)
     for key, value in second.items():
         if isinstance(value, dict) and isinstance(merged.get(key), dict):
@@ -164,14 +164,14 @@ def _sections(tree: Mapping[str, Any], above: str = "") -> Iterator[Section]:
 
 
 def _matches(pattern: str, name: str) -> bool:
-    """Whether a node's full name matches an address: * is one word of it, ** any number."""
+    """Whether a node's full name matches an address: * stands for one of its words, ** for any number."""
     words = (re.escape(word) for word in pattern.split("/")[1:])
     forms = {r"\*": "/[^/]+", r"\*\*": "(/[^/]+)*"}
     return re.fullmatch("".join(forms.get(word, f"/{word}") for word in words), name) is not None
 
 
 def _is_ours(section: Section, namespace: str, note: Note) -> bool:
-    """Whether the section is for nodes of this robot. Notes ignored ones; ConfigError for a typo."""
+    """Whether the section is for nodes of this robot. Notes ignored ones; raises ConfigError for a typo."""
     if not section.names_a_node:
         _note_unknown(section, note)
     elif section.node not in NODES:
@@ -188,7 +188,7 @@ def _is_ours(section: Section, namespace: str, note: Note) -> bool:
 
 
 def _note_unknown(section: Section, note: Note) -> None:
-    """Note unknown parameters in a section for all nodes; ConfigError if one is a likely typo."""
+    """Note unknown parameters in a section for all nodes. Raises ConfigError if one is a likely typo."""
     known = [p.name for spec in NODES.values() for p in spec.parameters]
     unknown = [name for name in section.values if name not in known and not is_ros_own(name)]
     for name in unknown:

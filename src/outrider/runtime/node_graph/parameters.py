@@ -71,8 +71,8 @@ class NodeSpec:
     """A node: its name in the graph, its module in `outrider.nodes`, and its parameters.
 
     If `wanted_by` names a parameter, the node is started only if that is set. A `restarted` node is started
-    again if it ends while the others run. Nothing depends on its earlier state: the robot only stands
-    meanwhile.
+    again if it ends while the others run. Nothing depends on its earlier state: the robot stands still until
+    the node is back.
     """
 
     name: str
@@ -92,7 +92,7 @@ class NodeSpec:
         return self.place.rpartition(".")[2]
 
     def checked(self, values: Mapping[str, Any]) -> dict[str, Value]:
-        """Returns all parameters, given ones validated; ConfigError for a wrong or an unknown one."""
+        """Returns all parameters, given or default. Raises ConfigError for a wrong or an unknown one."""
         known = {parameter.name: parameter for parameter in self.parameters}
         unknown = sorted(set(values) - set(known))
         if unknown:

@@ -15,7 +15,7 @@ MOST, WITHIN_S = 5, 120.0
 class Restarts:
     """Counts the restarts of one node.
 
-    While it is away the robot stands, and nothing from before moves it.
+    Until the node is back the robot stands still, and no earlier command moves it.
     """
 
     def __init__(self, spec: NodeSpec, clock_s: Callable[[], float] = time.monotonic) -> None:
@@ -25,7 +25,8 @@ class Restarts:
     def allow(self, status: int) -> bool:
         """Whether to start it again after this exit status; counts as a restart if so.
 
-        A node that could not start, or that was restarted MOST times WITHIN_S already, is not.
+        A node is not restarted if its specification does not say so, if it could not start, or after MOST
+        restarts within WITHIN_S.
         """
         now_s = self._clock_s()
         self._times_s = [at_s for at_s in self._times_s if now_s - at_s < WITHIN_S]

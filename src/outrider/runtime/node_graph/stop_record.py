@@ -13,7 +13,7 @@ from outrider.runtime.common.ending_signals import PARENT_VARIABLE
 class StopRecord:
     """A file that exists while the emergency stop of one node is engaged.
 
-    It counts while the process lives that restarts the node (PARENT_VARIABLE). A node that a person starts
+    It is valid while the process that restarts the node (PARENT_VARIABLE) lives. A node that a person starts
     has no record: that person decides about the stop.
     """
 
@@ -56,7 +56,7 @@ def _identity(pid: str) -> str:
     Empty if there is no such process.
     """
     try:
-        # After the name in brackets, which may contain anything: the state is first, the start time the 20th.
+        # The name in brackets may contain anything. Of the fields after it, the start time is the 20th.
         started = Path(f"/proc/{int(pid)}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, ValueError):
         return ""

@@ -19,7 +19,7 @@ from outrider.runtime.reports.report import RunRecord
 
 FILM_FILE, MAP_FILE = "run.mp4", "trajectory.png"
 ANIMATION_SHARE, ANIMATED_OF = 0.75, 2
-"""The size of an animation's pictures, and the number of video pictures for each of them."""
+"""The scale of an animation's pictures to the video's, and the number of video pictures for each."""
 
 
 def write_pictures(
@@ -35,7 +35,7 @@ def write_pictures(
     """
     make_private_folder(folder)
     draw_trajectory(folder / MAP_FILE, run)
-    (folder / FILM_FILE).unlink(missing_ok=True)  # of an earlier run; a run without pictures makes no new one
+    (folder / FILM_FILE).unlink(missing_ok=True)  # an earlier run's, which this run may not replace
     film = Film(run)
     if video and len(film) and not stopped():
         _write_film(folder / FILM_FILE, film, stopped)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tokens of a step over time (drafted, judged, kept), from its rounds and each token's fate."""
+"""The tokens of a step over time (drafted, verified, final), from its rounds and each token's fate."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Tokens:
 
 @dataclass(frozen=True)
 class _Round:
-    """Tokens of one verification: those it kept, and the drafts that it judged, in text order."""
+    """The tokens of one round: those that became final, and the verified draft tokens, in text order."""
 
     stats: RoundStats
     kept: tuple[Token, ...]
@@ -36,12 +36,12 @@ class TokenStory:
     def __init__(self, tokens: Sequence[Token], rounds: Sequence[RoundStats]) -> None:
         """`tokens` are all of this text's tokens with their fates, in order.
 
-        Those not judged yet are ignored.
+        Unverified ones (AHEAD) are ignored.
         """
         self._rounds = list(_split([token for token in tokens if token[1] is not TokenFate.AHEAD], rounds))
 
     def at(self, time_s: float) -> Tokens:
-        """Returns the tokens verified by then, and the drafts that wait for the next verdict."""
+        """Returns the tokens that are final by then, and the draft tokens of the round in progress."""
         text: list[Token] = []
         rejected = ""
         for each in self._rounds:
@@ -76,7 +76,7 @@ def _round(stats: RoundStats, tokens: Sequence[Token]) -> _Round:
 
 
 def _drafted_by(each: _Round, time_s: float) -> tuple[str, ...]:
-    """Returns the round's drafts at an instant, spread evenly over its drafting time."""
+    """Returns the round's draft tokens at an instant; they come evenly over its drafting time."""
     since_s = time_s - each.stats.started_s
     if since_s < 0.0:
         return ()

@@ -43,7 +43,7 @@ class Corrections:
         return sentence_to_find(thing, wanted.room)
 
     def _as_told(self, correct: Correct, it: Thing) -> Thing | None:
-        """Returns the thing if the words alone identify it; None if memory must tell which is meant."""
+        """Returns the thing if the words alone identify it; None if it must be looked up in memory."""
         kind = correct.kind or it.kind
         if correct.colour or correct.size or correct.side:
             whole = Thing(kind, correct.colour or it.colour, correct.size, correct.side)
@@ -54,7 +54,7 @@ class Corrections:
         return None
 
     def _as_seen(self, correct: Correct, it: Thing) -> str:
-        """Returns the first thing in memory that may be meant."""
+        """Returns the first thing in memory that may be meant. Raises InstructionError if there is none."""
         if self.recollection is None:
             raise InstructionError(f'"{correct.words}" needs a memory: say the whole thing, with its colour')
         memory, home = self.recollection.memory, self.recollection.home

@@ -45,8 +45,8 @@ _CAUSES: tuple[tuple[type[OutriderError], GoalError], ...] = (
 class Errand:
     """Carries out a sentence. Without a `recollection` nothing is remembered.
 
-    With `peers` questions are answered together with the cloud. `log` outlives an errand: it holds what was
-    done, for later questions and corrections. `on_progress` is called before each step, and once all are
+    With `peers` questions are answered together with the cloud. `log` outlives an errand: it records the
+    steps, for later questions and corrections. `on_progress` is called before each step, and once all are
     done.
     """
 

@@ -172,7 +172,7 @@ class Moves:
         return replace(result, message=reached) if result.success else result
 
     def _run_alone(self, instruction: str, decoder: TextDecoder, cancelled: Cancelling) -> GoalResult:
-        """Run a goal motion by motion: each is computed from where the robot stands."""
+        """Run a goal without a model, motion by motion: each is computed from the robot's current pose."""
         self._alone = True
         try:
             return self._run(instruction, decoder, cancelled, replace(self.settings, continuous=False))
@@ -216,7 +216,7 @@ class Moves:
             self._steps, self._goal = self._goal.last_step, None
 
     def _watch_for_forgetting(self) -> Callable[[], bool]:
-        """Returns whether records were deleted since now. The goal then continues without its sightings."""
+        """Returns a check for records deleted since now. If it is true, the goal drops its sightings."""
         if self.recollection is None:
             return lambda: False
         memory = self.recollection.memory
@@ -231,7 +231,7 @@ class Moves:
         return forgotten
 
     def _led_by_map(self, sightings: Sequence[Sighting]) -> TextDecoder:
-        """Returns the models, led by the map to the last sighting, and on when they are lost."""
+        """Returns the models' decoder with the map's help: towards the last sighting, and to unseen floor."""
         if self.floor is None:
             return self.decoder
         odometry, table = self.robot.odometry, self.settings.navigator.table

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The progress of a plan, as everybody may see it: its words leave out what is private."""
+"""The public progress of a plan: its words contain nothing private."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _PRIVATE_WORDS = {*_PRIVATE.values(), REMEMBERED_PLACE}
 
 @dataclass(frozen=True)
 class Progress:
-    """A plan's steps in words, and the current step from 0; their number once all are done.
+    """A plan's steps in words. `current` is the current step's index; after the last step, their number.
 
-    `targets` name what the robot stands in front of at the end of each step, empty for nothing.
+    `targets` has, for each step, the thing that the robot stands in front of at its end, or an empty text.
     """
 
     steps: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class Progress:
 
     @property
     def is_private(self) -> bool:
-        """Whether something in its sentence, or its answer, is only for the person who gave it."""
+        """Whether a part of the sentence, or of its answer, is only for the person who gave it."""
         return not _PRIVATE_WORDS.isdisjoint(self.steps)
 
     @property
@@ -50,7 +50,7 @@ class Progress:
 
 
 def tells_private(sentence: str) -> bool:
-    """Whether a sentence asks for a step about what a person has told the robot."""
+    """Whether a sentence asks for a private step, such as to remember something."""
     try:
         return Progress.of(plan_of(sentence, None), 0).is_private
     except InstructionError:
@@ -58,14 +58,14 @@ def tells_private(sentence: str) -> bool:
 
 
 def public_words(step: Step) -> str:
-    """Returns a step in words that contain nothing of what a person has told the robot."""
+    """Returns a step in words without the private content of a person's statements or questions."""
     if isinstance(step, Find) and not step.instruction:
         return REMEMBERED_PLACE
     return _PRIVATE.get(type(step), step.words)
 
 
 def target_words(step: Step) -> str:
-    """Returns what the robot stands in front of after a step, if models search for it; empty for nothing."""
+    """Returns the target of a step that the models search for or follow; empty for any other step."""
     if isinstance(step, Find) and step.instruction:
         return step.instruction if step.room else step.thing
     return step.instruction if isinstance(step, Follow) else ""

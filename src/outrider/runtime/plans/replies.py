@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers without motion: from the newest picture, the memory, and what the robot has done."""
+"""Answers without motion: from the newest picture, the memory, and the log of the robot's steps."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Replies:
         return self.log.words(time.time())
 
     def where(self, step: Where, cancelled: Cancelling) -> str:
-        """Answer from memory; if that knows nothing and the models know the thing, look for it."""
+        """Answer from memory; without a record there, look for a thing that the vocabulary names."""
         if self.recollection is not None and self.recollection.knows(step):
             return self._answers(self.recollection).reply(step, self.pose(), cancelled)
         words = self.sight.vocabulary

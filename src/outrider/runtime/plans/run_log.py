@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a robot has done since its start, for "what did you do?", and what it last had to find."""
+"""The log of a robot's steps since its start, for "what did you do?", and its last search."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ class Deed:
 
 @dataclass
 class RunLog:
-    """`start` is the robot's pose at its first task; `wanted` is what it last had to find."""
+    """A robot's run. `start` is its pose at its first task; `wanted` is the step of its last search."""
 
     start: Pose2D | None = None
     wanted: Find | None = None
     deeds: deque[Deed] = field(default_factory=lambda: deque(maxlen=MOST_DEEDS))
 
     def stood(self, pose: Pose2D | None) -> None:
-        """Record the current pose. The first one is the start."""
+        """Record `pose` as the start, if there is none yet."""
         self.start = self.start or pose
 
     def note(self, words: str, outcome: str, now_s: float) -> None:
-        """Record what was done."""
+        """Record a step that ended at `now_s`, and its outcome."""
         self.deeds.append(Deed(words, outcome, now_s))
 
     def forget(self, about: str) -> None:
-        """Drop entries with these words; all entries for an empty text."""
+        """Drop the entries, and the last search, that contain these words; all for an empty text."""
         kept = [deed for deed in self.deeds if about and about not in f"{deed.words} {deed.outcome}"]
         self.deeds = deque(kept, maxlen=MOST_DEEDS)
         if self.wanted is not None and about in self.wanted.thing:

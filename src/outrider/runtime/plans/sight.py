@@ -23,7 +23,7 @@ LOOK_AROUND = "say what you see"
 
 @dataclass
 class Sight:
-    """Decodes one text: the models say what they see as they do in a search."""
+    """Decodes one text, in which the models describe the newest picture as in a search."""
 
     robot: RobotSide
     decoder: TextDecoder
@@ -42,7 +42,7 @@ class Sight:
         return "i see nothing that i know" if self.vocabulary else f"i see: {split_answer(text).reason}"
 
     def where(self, thing: str, cancelled: Callable[[], bool]) -> str:
-        """Returns where a thing is in sight, with all candidates; empty if it is not.
+        """Returns the direction and distance of every thing in sight that may be `thing`; empty for none.
 
         Raises as `see` does.
         """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns a person's sentence into this robot's plan, with its memory, or a refusal before anything moves."""
+"""Turns a person's sentence into a plan for this robot and its memory, or refuses it before any motion."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TAKEN = "something stands there: choose a point beside it"
 
 
 class Refusal(InstructionError):
-    """Why a sentence is refused. It is only for the person who said it: it may quote private statements."""
+    """The reason for refusing a sentence. It may quote private statements, so only its speaker may see it."""
 
 
 @dataclass
@@ -90,7 +90,7 @@ class Understanding:
                 _check_point(self.evidence((step.x, step.y)))
 
     def _is_for_memory(self, step: Step) -> bool:
-        """Whether only a memory can answer. The models may see where a thing is that they know."""
+        """Whether a step needs a memory. "Where is" does not for a thing that the models can look for."""
         if isinstance(step, Where):
             return self.vocabulary is None or not self.vocabulary.names(step.what)
         return isinstance(step, (Remember, Forget, Ask))
@@ -104,7 +104,7 @@ def _check_point(evidence: int) -> None:
 
 @dataclass
 class _Places:
-    """Which things memory can lead to. `hint` says what is missing for a thing that a person described."""
+    """Looks up which things memory can lead to. `hint` says why it cannot for a thing that was described."""
 
     recollection: Recollection | None
     hint: str = ""

@@ -229,6 +229,6 @@ def run_graph(
 
 
 def _stop_base(supervisor: Supervisor) -> None:
-    """Stop the robot before the nodes end that its base obeys."""
+    """Stop the nodes that move the robot, before the others end."""
     supervisor.stop("action")
     supervisor.stop("navigator")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The environment for ROS nodes as child processes, so that nobody has to source anything."""
+"""The environment for ROS nodes as child processes: no setup file has to be sourced first."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _DISCOVERY_PORT, _PORTS_PER_DOMAIN, _LAST_DOMAIN = 7400, 250, 101
 def ros_environment(domain_id: int | None = None) -> dict[str, str]:
     """Returns the variables for a child process that imports rclpy.
 
-    With ROS 2 wheels this environment is the ROS prefix. If ROS 2 is installed but not sourced, its
-    setup.bash is sourced. With a `domain_id`, discovery stays on this machine.
+    If ROS 2 is installed but not sourced, its setup.bash is sourced. The Python environment becomes a ROS
+    prefix too, which it is for ROS 2 wheels. With a `domain_id`, discovery stays on this machine.
     """
     env = dict(os.environ)
     if "AMENT_PREFIX_PATH" not in env:
@@ -61,7 +61,7 @@ def installed_ros() -> Path | None:
 
 
 def free_domain() -> int:
-    """Returns a ROS domain that no node on this machine seems to use; ConfigError if all are in use."""
+    """Returns a ROS domain that no node on this machine seems to use. Raises ConfigError without one."""
     domains = list(range(1, _LAST_DOMAIN))
     random.shuffle(domains)
     for domain in domains:

@@ -81,7 +81,7 @@ class Supervisor:
     ) -> None:
         """Start a node, with further ROS arguments if any. Its output goes to its log, or to the terminal.
 
-        A `wrapper` is a module that runs the node's module, which is its argument.
+        `wrapper` is a module, with its arguments, that runs the node's module, its last argument.
         """
         spec = NODES[name]
         command = [sys.executable, "-m", *wrapper, spec.module]
@@ -147,7 +147,7 @@ class Supervisor:
         return next(child for child in self._children if child.name == name)
 
     def stop_all(self, but: str = "") -> None:
-        """End all nodes but one, in reverse order of their start.
+        """End all nodes except `but`, in reverse order of their start.
 
         Those that do not end in time are killed.
         """
@@ -190,7 +190,7 @@ def run_recorder(file: Path, namespace: str = "") -> int:
 
 
 def _end(process: subprocess.Popen[bytes], timeout_s: float) -> None:
-    """Terminate a process. After the timeout, kill it with everything that it started."""
+    """Terminate a process. After the timeout, kill it and its process group."""
     if process.poll() is None:
         process.terminate()
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run's figures depend on besides its instruction: versions and the machine."""
+"""The conditions that a run's figures depend on besides its instruction: versions and the machine."""
 
 from __future__ import annotations
 

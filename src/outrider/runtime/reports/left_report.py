@@ -18,9 +18,9 @@ BEFORE_A_GOAL = "interrupted before there was a goal"
 def leave_report(
     report: Path, reason: str, instruction: str, strategy: str, conditions: Mapping[str, Any]
 ) -> None:
-    """Write a report, without private words, for a run whose mission left none.
+    """Write a report, without private words, for a run whose mission wrote none.
 
-    It does nothing if there is a report.
+    Does nothing if the report exists.
     """
     if report.is_file():
         return

@@ -38,14 +38,17 @@ class LiveState:
 
 
 class LinkWatch:
-    """Follows the link since the last step: a step's line appears only once the link is up again."""
+    """Reports changes of the link, and counts how long it was lost since the last step's line.
+
+    That line appears only once the link is up again.
+    """
 
     def __init__(self) -> None:
         self.lost_s = 0.0
         self._state, self._time_s = "", 0.0
 
     def look(self, state: str, time_s: float) -> str:
-        """Returns the change in words; empty for none, or when the link comes up for the first time."""
+        """Returns the loss or the return of the link in words; empty for no change and for any other one."""
         before, passed_s = self._state, time_s - self._time_s
         self._state, self._time_s = state, time_s
         if before == LinkState.LOST.value:
@@ -63,7 +66,7 @@ class LinkWatch:
 
 
 class LiveView:
-    """A context manager. Call `show` as often as you like."""
+    """Shows a run while its context is open. `show` may be called at any rate."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or make_console()
@@ -82,7 +85,7 @@ class LiveView:
         self.close()
 
     def close(self) -> None:
-        """Keep the last picture on the screen; further lines may follow."""
+        """Stop redrawing. The last view stays on the screen; further lines may follow."""
         if self._live is not None:
             self._live.stop()
             self._live = None
@@ -95,8 +98,8 @@ class LiveView:
     def show(self, state: LiveState) -> None:
         """Redraw the view.
 
-        Without a terminal, print a line for each finished text and each change of the link, and one after a
-        while without any.
+        Without a terminal, print a line for each finished text and each loss or return of the link, and one
+        after LINE_PERIOD_S without any.
         """
         change = self._link.look(state.link_state, state.time_s)
         if state.update.state is StepState.FINISHED:

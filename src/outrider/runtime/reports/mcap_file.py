@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the intact messages of MCAP files: recorders lose power, and disks fail.
+"""Reads the intact messages of MCAP files, also of truncated and damaged ones.
 
 A file that is truncated, or whose index is missing, is read up to its end. A damaged chunk is skipped.
-Chunks may be compressed, and so may each message or the whole file, as with rosbag2.
+Chunks may be compressed, and so may each message or the whole file, as in rosbag2.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ DAMAGE = (
 
 @dataclass
 class Trouble:
-    """What could not be read from some files."""
+    """The parts of files that could not be read."""
 
     damaged: int = 0
     """The number of damaged chunks and messages."""
@@ -96,7 +96,7 @@ def _unpacked(name: str) -> str:
 def read_messages(path: Path, names: Collection[str], trouble: Trouble) -> Iterator[tuple[str, Any]]:
     """Yields messages on topics whose last part is one of `names`, each with that part.
 
-    What cannot be read is added to `trouble`.
+    Adds to `trouble` what it cannot read.
     """
     try:
         with open_file(path) as stream:
@@ -120,9 +120,9 @@ def read_messages(path: Path, names: Collection[str], trouble: Trouble) -> Itera
 
 
 class _Known:
-    """Schemas and channels: from the file's summary, if it has one, and from the records read since.
+    """Schemas and channels: from the file's summary, if it has one, and from the records read so far.
 
-    So those that a damaged chunk declared are known too.
+    The summary includes those that a damaged chunk declared.
     """
 
     def __init__(self, reader: SeekingReader | None = None) -> None:
@@ -159,7 +159,7 @@ def _whole_records(stream: IO[bytes], path: Path, trouble: Trouble) -> Iterator[
 def _expanded(chunk: Chunk) -> Chunk:
     """Returns a chunk without compression. Raises ValueError if it is larger than a record may be.
 
-    A few bytes may claim, or expand to, any size.
+    A few compressed bytes may claim any size, or expand to it.
     """
     size = chunk.uncompressed_size
     if size > MAX_RECORD_BYTES:
@@ -232,6 +232,6 @@ def _message(record: Message, channel: Channel | None, known: _Known, factory: D
     decode = factory.decoder_for(channel.message_encoding, known.schemas.get(channel.schema_id))
     if decode is None:
         raise ValueError(f"{channel.topic} is not encoded as ROS 2 does")
-    # rosbag2 notes message compression outside the file. No plain message begins like a zstd frame.
+    # rosbag2 records message compression only in its metadata. No plain message begins like a zstd frame.
     is_zipped = record.data.startswith(ZSTD_MAGIC)
     return decode(_unzipped(record.data, MAX_RECORD_BYTES) if is_zipped else record.data)

@@ -63,12 +63,15 @@ class Recorder:
         return self.truth.target_distance_m if self.truth and has_target else None
 
     def judge(self, result: GoalResult, home: Home | None) -> Judgement:
-        """Returns the judgement of the run, as far as its surroundings are known."""
+        """Returns the judgement of the run. It is measured if the home and the true poses are known."""
         pose, collisions = (self.truth.pose, self.truth.collisions) if self.truth else (None, 0)
         return judge(self.progress.targets, self.stood, result, home, pose, collisions)
 
     def on_text(self, update: StepUpdate, link_state: str, time_s: float) -> None:
-        """Record a verified text or its repetition."""
+        """Record an update of a step's text, and a change of the link's state.
+
+        A withdrawn text is not recorded.
+        """
         if not self._link_states or self._link_states[-1][1] != link_state:
             self._link_states.append((time_s, link_state))
         if update.state is StepState.WITHDRAWN:
@@ -97,7 +100,7 @@ class Recorder:
         self._rounds.append(RoundRecord(step, stats))
 
     def on_tokens(self, step: int, tokens: Sequence[tuple[str, TokenFate]]) -> None:
-        """Record the fates of a step's next tokens. Tokens that are ahead will come again."""
+        """Record the fates of a step's next tokens. Unverified ones (AHEAD) are skipped: they come again."""
         self._tokens[step] += [token for token in tokens if token[1] is not TokenFate.AHEAD]
 
     def on_frame(self, jpeg: bytes, time_s: float) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The topics of a recording, and its steps read back. Needs no ROS."""
+"""Names the topics of a recording, and reads its steps back. Needs no ROS."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ class RecordedStep:
 
     @property
     def has_text(self) -> bool:
-        """Whether the recording contains any of the step's text, to compare another with."""
+        """Whether the recording contains any of the step's text, with which a replay can be compared."""
         return self.finished or self.verified_tokens > 0
 
 
 def read_steps(path: Path, deadline_s: float = 60.0) -> list[RecordedStep]:
-    """Returns the steps of a recording or a rosbag2 folder, in order, with this deadline to decode each.
+    """Returns the steps of a recording or a rosbag2 folder, in order, each with `deadline_s` to decode it.
 
-    Damaged parts are skipped with a warning. Raises ConfigError for anything but a recording with a whole
+    Damaged parts are skipped with a warning. Raises ConfigError for a file that is no recording or holds no
     step.
     """
     from outrider.runtime.reports.mcap_file import Trouble, read_messages, recording_files  # slow to import
@@ -89,7 +89,7 @@ def read_steps(path: Path, deadline_s: float = 60.0) -> list[RecordedStep]:
         for topic, message in read_messages(file, (PROMPT_TOPIC, TEXT_TOPIC), trouble):
             try:
                 _take(steps, topic, message, deadline_s)
-            except (AttributeError, TypeError, ValueError, ConfigError):  # of another version or package
+            except (AttributeError, TypeError, ValueError, ConfigError):  # another version's message
                 trouble.damaged += 1
     if not steps:
         why = str(trouble) or "record while the robot is told to find something"
@@ -118,7 +118,7 @@ def _take(steps: dict[tuple[str, int], RecordedStep], topic: str, message: Any, 
         steps.setdefault(key, RecordedStep(*key, request))  # two recorders may have written one bag
     elif key in steps and not steps[key].finished and message.state in (_DECODING, _FINISHED):
         alone = steps[key].alone or message.link_state == LinkState.LOCAL.value
-        # A text that was cut because the next picture was due has no speed: only a whole text has one.
+        # Only a whole text has a speed; one that was cut because the next picture was due has none.
         is_over, has_speed = message.state == _FINISHED, message.tokens_per_s > 0.0
         is_whole, is_cut = is_over and has_speed, is_over and not has_speed
         said = message.text, message.verified_tokens, is_whole, alone, is_cut

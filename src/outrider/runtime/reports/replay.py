@@ -35,7 +35,7 @@ class Comparison:
 
 
 def compare(step: RecordedStep, decoded: Decoded) -> Comparison:
-    """Returns whether the words and the number of tokens are the same."""
+    """Returns a comparison of the words and the number of tokens."""
     if step.finished:
         agrees = (decoded.text, len(decoded.token_ids)) == (step.text, step.verified_tokens)
     else:
@@ -44,7 +44,10 @@ def compare(step: RecordedStep, decoded: Decoded) -> Comparison:
 
 
 def replay_steps(steps: Sequence[RecordedStep], decoder: TextDecoder) -> Iterator[tuple[Comparison, Decoded]]:
-    """Yields the replay of every step with a recorded text in which the verifier took part, in order."""
+    """Yields the replays of the steps with a recorded text, in order.
+
+    Steps of which the robot wrote a part without the verifier are left out.
+    """
     for step in steps:
         if step.has_text and not step.alone:
             decoded = decoder.decode(step.request)
@@ -60,7 +63,7 @@ def replay(
     json_file: Path | None = None,
     key_file: Path | None = None,
 ) -> dict[str, Any]:
-    """Decode, print, and write JSON; returns the figures. Without an `endpoint` a verifier runs meanwhile.
+    """Decode, print, and write JSON; returns the figures. Without an `endpoint` it starts a verifier.
 
     Raises ConfigError for a file that is no recording, LinkError if the verifier does not answer.
     """
@@ -85,7 +88,7 @@ def replay(
 
 
 def figures_of(steps: Sequence[RecordedStep], pairs: Sequence[tuple[Comparison, Decoded]]) -> dict[str, Any]:
-    """Returns the counts, and the speed of the replay."""
+    """Returns the counts and the speed of the replay."""
     tokens = sum(len(decoded.token_ids) for _, decoded in pairs)
     elapsed_s = sum(decoded.elapsed_s for _, decoded in pairs)
     return {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The record of a run, and what is written of it: report.json, rounds.jsonl."""
+"""The record of a run, and its files: report.json and rounds.jsonl."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from outrider.simulation.homes.home import Home
 class StepRecord:
     """One step of a run. Times are seconds since the goal was given.
 
-    `action_s` is when the action was verified, `finished_s` when the whole text was, `moved_s` when the
-    robot stood again; `latency_s` runs from the frame's stamp to the verified action.
+    `action_s` is when the action was verified, `finished_s` when the whole text was, and `moved_s` when the
+    motion ended. `latency_s` is the time from the frame's stamp to the verified action.
     """
 
     index: int
@@ -53,7 +53,7 @@ class Shot:
 
 @dataclass(frozen=True)
 class PoseRecord:
-    """The robot's pose by odometry and in truth (the same if the truth is unknown)."""
+    """The robot's pose by odometry, and its true pose (the same if the true one is unknown)."""
 
     time_s: float
     odometry: Pose2D
@@ -72,10 +72,10 @@ class RoundRecord:
 class RunRecord:
     """The complete record of one run. `home` is None in unknown surroundings (a real robot).
 
-    `checked`: `success` was measured; otherwise it is the robot's own account. `conditions` are what the
-    figures depend on: seed, link, versions, machine. `link_states` come with the time of each change.
-    `tokens` are those of each step by its index, kept and rejected, in text order. `plan` is the plan with
-    its progress.
+    `checked`: `success` was measured; otherwise the robot reported it. `conditions` are what the figures
+    depend on: seed, link, versions, machine. `link_states` are the states with the time of each change.
+    `tokens` are each step's tokens by its index, final and rejected ones, in text order. `plan` is the plan
+    with its progress.
     """
 
     instruction: str
@@ -99,7 +99,7 @@ class RunRecord:
 
     @property
     def verdict(self) -> Verdict:
-        """Returns the verdict, as it was printed."""
+        """Returns the verdict that was printed for the run."""
         if not self.success:
             return Verdict.FAILED
         return Verdict.SUCCESS if self.checked else Verdict.DONE

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stages of a run up to its verdict: as lines when they pass, and as seconds in its report."""
+"""The stages of a run up to its verdict: printed when they are reached, and in seconds in its report."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ class Stages:
         return self._clock() - self._began_s
 
     def take(self, node: str, message: str) -> None:
-        """Take a node's diagnosis, which comes every second: "ok", or what is wrong."""
+        """Take a node's diagnosis, which comes every second: "ok", or a fault.
+
+        A fault becomes news only when it has come LASTING_TIMES times in a row.
+        """
         before, times = self._said.get(node, ("", 0))
         times = times + 1 if message == before else 1
         self._said[node] = message, times
@@ -38,7 +41,7 @@ class Stages:
             self._passed_s.setdefault(f"{node} {READY}", self.elapsed_s())
 
     def news(self) -> Iterator[str]:
-        """Yields what was not shown yet, line by line."""
+        """Yields the lines that were not yielded yet."""
         while self._news:
             yield self._news.pop(0)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The outcome of a goal: measured if the target's place is known, else the robot's own account."""
+"""The outcome of a goal: measured if the target's place is known, else as the robot reports it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from outrider.simulation.homes.vocabulary import DOOR_KIND, Wanted, wanted
 
 
 class Verdict(str, Enum):
-    """SUCCESS and FAILED may be measured; DONE is what the robot says, unchecked."""
+    """SUCCESS is measured, FAILED may be; DONE is the robot's own report, which nothing has checked."""
 
     SUCCESS = "success"
     DONE = "done"
@@ -23,7 +23,7 @@ class Verdict(str, Enum):
 
     @property
     def is_reached(self) -> bool:
-        """Whether the goal counts as reached, measured or by the robot's account."""
+        """Whether the goal counts as reached, measured or as the robot reports it."""
         return self is not Verdict.FAILED
 
     @property

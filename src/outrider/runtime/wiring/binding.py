@@ -36,7 +36,7 @@ def check_binding(endpoint: str, key_file: Path | None, metrics_port: int = 0) -
 
 
 def settings_of(values: Mapping[str, Any]) -> ConsoleSettings:
-    """Returns where to serve, from the parameters of the console node."""
+    """Returns the server's settings from the parameters of the console node."""
     return ConsoleSettings(**{name: values[name] for name in SERVED})
 
 
@@ -48,7 +48,7 @@ def check_console(values: Mapping[str, Any]) -> None:
 
 
 def check_server(settings: ConsoleSettings) -> None:
-    """Raise ConfigError if pages cannot be served with these settings. A missing login token is made."""
+    """Raise ConfigError if pages cannot be served with these settings. Creates a missing login token."""
     check_certificate(settings)
     if settings.needs_login:
         load_token(settings.token_path)

@@ -61,8 +61,8 @@ def run_relay(endpoint: str, key_file: Path, settings: ConsoleSettings) -> None:
 def have_descriptors() -> None:
     """Raise this process's limit of open files as far as the system permits, up to MOST_FILES.
 
-    Strangers who flood the robots' port hold a descriptor each until their handshake times out. Without a
-    spare one a page's stop would have to wait for that.
+    Each connection to the robots' port holds a descriptor until its handshake times out. If a flood of
+    connections took all of them, a stop from a page would have to wait for those timeouts.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cloud's general knowledge: where it is kept, and how it is filled. Imports no model."""
+"""Opens and fills the corpus of the cloud's general knowledge. Imports no model."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ def open_corpus(where: str = "") -> Corpus:
 
 @contextlib.contextmanager
 def opened_corpus(where: str = "", may_make: bool = False) -> Iterator[Corpus]:
-    """Opens a corpus, and closes it at the end. Raises StoreInputError if a file or folder is missing."""
+    """Opens a corpus, and closes it at the end.
+
+    Raises StoreInputError if the file or folder in `where` does not exist, unless `may_make`.
+    """
     is_here = where and (where.startswith(LOCAL) or not is_fleet(where))
     if is_here and not (may_make or in_home(where.removeprefix(LOCAL)).exists()):
         raise StoreInputError(f"there is no corpus {where}: `outrider corpus fill` makes one")

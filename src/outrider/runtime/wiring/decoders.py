@@ -203,7 +203,7 @@ def _begin_process() -> tuple[threading.Event, threading.Event]:
 
 @contextmanager
 def _figures_told(verifier: Verifier) -> Iterator[None]:
-    """Log what was received, refused and dropped, at intervals."""
+    """Log the verifier's figures that have changed, at intervals and at the end."""
     served = threading.Event()
     logger = threading.Thread(target=log_figures, args=(verifier, served), name="figures")
     logger.start()

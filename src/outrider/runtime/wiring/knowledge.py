@@ -53,7 +53,7 @@ def load_reader(answer_model: str, threads: int = 1) -> LanguageModel:
 
 
 def corpus_documents(corpus: Corpus, model: LanguageModel) -> Retrieve:
-    """Returns a function that recalls documents from the corpus for a question, for the cloud's model."""
+    """Returns a function that recalls at most MOST_DOCUMENTS documents for a question to `model`."""
 
     def retrieve(question: Prompt) -> tuple[Context, ...]:
         asked = question_of(question.text)
@@ -66,9 +66,10 @@ def corpus_documents(corpus: Corpus, model: LanguageModel) -> Retrieve:
 def fitting_context(
     asked: str, documents: Iterable[tuple[str, float]], model: LanguageModel, jpeg: bytes = b""
 ) -> Context:
-    """Returns a question with the best documents that leave the model room for an answer.
+    """Returns a question with as many documents as leave the model room for an answer.
 
-    Each document has its relevance; the context's is the log of the sum of their exponentials.
+    `documents` are texts with their relevance, best first. The context's relevance is the log of the sum of
+    the exponentials of those that it includes, or 0 without documents.
     """
     kept: list[tuple[str, float]] = []
     for document in documents:

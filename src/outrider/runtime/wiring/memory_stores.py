@@ -36,7 +36,7 @@ _SPAN_S = {"m": 60.0, "h": 3600.0, "d": 86_400.0}
 def default_store(namespace: str = "") -> Path:
     """Returns `$OUTRIDER_MEMORY`, else a file in the home folder, for the nodes and the command line.
 
-    Each robot in a namespace has its own, in a folder next to it.
+    A robot in a namespace has its own store, in a folder with the namespace's name next to this file.
     """
     store = Path(os.environ.get(STORE_VARIABLE) or home_folder() / "memory.db")
     return store.parent / namespace.strip("/") / store.name
@@ -71,7 +71,7 @@ def temporary_memory() -> Iterator[MemoryStore]:
 
 
 def open_known_memory(store: str = "", key_file: str = "") -> MemoryStore:
-    """Opens a memory that must exist. Raises StoreInputError if a given file is missing."""
+    """Opens a memory. Raises StoreInputError if a given store or key file does not exist."""
     for file in filter(None, (store, key_file)):
         if not in_home(file).exists():
             raise StoreInputError(f"there is no {file}: `outrider memory add` makes a store and its key")
@@ -79,7 +79,7 @@ def open_known_memory(store: str = "", key_file: str = "") -> MemoryStore:
 
 
 def this_home(name: str) -> str:
-    """Returns the name of the home for odometry's coordinates: as given, else valid until the next boot."""
+    """Returns the home whose coordinates odometry uses: `name`, else one valid until the next boot."""
     if name:
         return name
     try:
@@ -164,7 +164,7 @@ def forget_memory(
 ) -> tuple[int, str]:
     """Forget records in one of three ways. Returns their number, and a sentence about it.
 
-    `words` are texts; a record matches if it holds all words of one of them. Empty ones do not count.
+    `words` are texts; a record matches if it holds all words of one of them. Empty texts are ignored.
     Raises StoreInputError unless exactly one way is given.
     """
     words = list(filter(None, words))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verifiers' figures for Prometheus: one page of text on the loopback."""
+"""Serves verifiers' figures to Prometheus: one page of text on the loopback interface."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _HOST = "127.0.0.1"
 MOST_READERS, READER_S = 8, 10.0
 """The most connections to the page at a time, and how long one may be silent.
 
-They take descriptors, of which the verifier's robots need one each.
+The limits leave file descriptors for the connections of robots.
 """
 _COUNTERS = {
     "tokens": "Tokens that became final.",
@@ -57,8 +57,8 @@ Figures = Mapping[str, float]
 class VerifierCollector(Collector):
     """Reads the figures of each verifier, by its name, at every request.
 
-    They are up to half a second old. A verifier without a name is the only one. A socket without a model
-    has fewer figures.
+    They are up to half a second old. An empty name means that there is only one verifier; its figures get no
+    label. A relay's socket has no model, so it lacks the model's figures.
     """
 
     def __init__(self, read: Callable[[], Mapping[str, Figures]], max_sessions: int) -> None:
@@ -96,7 +96,7 @@ class VerifierCollector(Collector):
 
 
 def only(figures: Callable[[], Figures]) -> Callable[[], Mapping[str, Figures]]:
-    """Returns a function that reads these figures as those of the only verifier."""
+    """Returns a function that reads the figures of a single verifier, for `VerifierCollector`."""
     return lambda: {"": figures()}
 
 
@@ -144,7 +144,7 @@ class _PageServer(ThreadingMixIn, WSGIServer):
             return
         try:
             super().process_request(request, client_address)
-        except BaseException:  # no thread was started that would release it
+        except BaseException:  # no thread has started that would release the semaphore
             self._places.release()
             raise
 
@@ -155,7 +155,7 @@ class _PageServer(ThreadingMixIn, WSGIServer):
             self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log nothing about a reader that has gone."""
+        """Log nothing about a connection that failed."""
 
 
 class _PageHandler(WSGIRequestHandler):
@@ -167,7 +167,7 @@ class _PageHandler(WSGIRequestHandler):
 
 @contextmanager
 def _naming(port: int) -> Iterator[None]:
-    """Inside, a port that the system refuses is a ConfigError."""
+    """Raises ConfigError if the system refuses the port inside the context."""
     try:
         yield
     except OSError as error:

@@ -21,7 +21,7 @@ _IPC = "ipc://"
 
 @dataclass(frozen=True)
 class VerifierCard:
-    """What a verifier reports about itself, and the round trip time."""
+    """A verifier's description of itself, and the round trip time."""
 
     model: str
     vocab_size: int

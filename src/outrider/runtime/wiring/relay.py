@@ -45,8 +45,8 @@ class Placement(Protocol):
 class _Lane:
     """One robot's connection to its verifier.
 
-    `epochs` are the newest of each of its sessions. `searching_s` is since when it has no verifier.
-    `failure` is the reason sent to the robot.
+    `epochs` are the newest of each of its sessions. `searching_s` is the time at which the search for a
+    verifier began, None once it has one. `failure` is the reason of a refusal sent to the robot.
     """
 
     heard_s: float
@@ -89,7 +89,7 @@ class RelayService:
         return []
 
     def step(self, send: Callable[[Reply], None]) -> bool:
-        """Forward what has come from either side. Returns whether there was anything."""
+        """Forward the frames that have come from either side. Returns whether there was any work."""
         worked = [self._turn(peer, lane, send) for peer, lane in self._lanes.items()]
         return any(worked)
 
@@ -129,7 +129,7 @@ class RelayService:
     def _find(self, peer: Peer, lane: _Lane, send: Callable[[Reply], None]) -> bool:
         """Look for the robot's verifier, and retry after a failure. Returns whether it was found.
 
-        A refused robot asks again too.
+        The search continues after a refusal has been sent.
         """
         if lane.lookup is None:
             if self._clock() >= lane.begun_s:
@@ -178,7 +178,7 @@ class RelayService:
 
 
 def _refusals(peer: Peer, lane: _Lane) -> list[Reply]:
-    """Returns the answers to a robot that asks again while it has no verifier."""
+    """Returns a refusal of each of the robot's sessions, with the lane's failure as the reason."""
     words = lane.failure[:MAX_SHORT_TEXT]
     return [Reply(peer, Refused(session, epoch, "busy", words)) for session, epoch in lane.epochs.items()]
 

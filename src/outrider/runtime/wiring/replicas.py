@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several verifiers behind one endpoint: Ray Serve starts, restarts and assigns them.
 
-Robots are assigned by a consistent hash of their key, so that a session finds its cache. Frames do not pass
-through Ray: the relay speaks ZeroMQ to each replica, with keys made for this run.
+A consistent hash of a robot's key selects its verifier, so that a session stays with its key/value cache.
+Frames do not pass through Ray: the relay and the replicas exchange them over ZeroMQ, with keys made for
+this run.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _log = logging.getLogger(__name__)
 _ROUTER = "ray.serve.experimental.consistent_hash_router.ConsistentHashRouter"
 _LOOKUP_S = 5.0
 _FIGURES_S = 1.0
-"""The longest wait of a request to the page if a replica hangs."""
+"""How long a request for the metrics page waits for the replicas' figures."""
 _NUM_KEYS = 256
 _NAME = "outrider"
 FRONT = "front"
@@ -113,9 +114,9 @@ class RayPlacement:
 
 
 def check_replicas(folder: Path, replicas: int, **options: Any) -> None:
-    """Raise the error that a replica would end with, before Ray starts: as `load_model` with these options.
+    """Raise the error that `load_model` would raise in a replica with these options, before Ray starts.
 
-    On a cluster the memory and the devices are those of other machines.
+    With RAY_ADDRESS, memory and devices are not checked: the cluster has other machines.
     """
     from outrider.models import check_model  # takes seconds to import
 
@@ -128,7 +129,7 @@ def actor_options(device: str) -> dict[str, float]:
 
 
 def check_gpus(device: str, replicas: int, resources: Mapping[str, float]) -> None:
-    """Raise ConfigError if Ray's `resources` lack a GPU for each: Ray would wait for ever."""
+    """Raise ConfigError if Ray's `resources` lack a GPU for each replica: Ray would wait forever."""
     gpus = int(resources.get("GPU", 0))
     if _on_gpu(device) and gpus < replicas:
         raise ConfigError(
@@ -138,7 +139,7 @@ def check_gpus(device: str, replicas: int, resources: Mapping[str, float]) -> No
 
 
 def words_of(message: str) -> str:
-    """Returns the text of an error that a replica raised, from Ray's message: below its last traceback."""
+    """Returns the text of a replica's error: the part of Ray's message below the last traceback."""
     lines = message.rstrip().splitlines()
     last_frame = max((n for n, line in enumerate(lines) if line.startswith("  ")), default=-1)
     return " ".join(lines[last_frame + 1 :]).removeprefix(f"{ModelError.__module__}.") or message
@@ -159,8 +160,8 @@ def replicated(
 ) -> Iterator[RayPlacement]:
     """Runs `replicas` replicas inside the context, on this machine or on the cluster of $RAY_ADDRESS.
 
-    Once `stop` is set it does not wait for their start. Raises ModelError, with a replica's error, if none
-    starts; ConfigError if GPUs are missing.
+    If `stop` is set it no longer waits for them to start. Raises ModelError, with a replica's error, if none
+    starts, and ConfigError if GPUs are missing.
     """
     ray, serve, config = _import_ray()
     logging.getLogger("ray.serve").setLevel(logging.WARNING)
@@ -186,7 +187,7 @@ def replicated(
 
 
 def _start(ray: Any) -> None:
-    """Start Ray and restore the SIGTERM handler. Ray would abort a process that takes over 3 s to end."""
+    """Start Ray and restore the SIGTERM handler: Ray's own aborts a process that takes over 3 s to end."""
     handler = signal.getsignal(signal.SIGTERM)
     ray.init(include_dashboard=False, log_to_driver=False, ignore_reinit_error=True)
     if handler is not None and threading.current_thread() is threading.main_thread():
@@ -222,9 +223,9 @@ def serve_replicas(
 ) -> None:
     """Relay robots at `endpoint` to replicas until `stop` is set.
 
-    `key_file` holds the robots' keys. A `metrics_port` other than 0 has a page for Prometheus. `device` is
-    where `make_model` puts the model. Raises ConfigError without ray or GPUs, or if the endpoint cannot be
-    bound; ModelError if no replica starts.
+    `key_file` holds the robots' keys. A `metrics_port` other than 0 serves a page for Prometheus. `device`
+    is the one on which `make_model` loads the model. Raises ConfigError without ray or GPUs, or if the
+    endpoint cannot be bound, and ModelError if no replica starts.
     """
     server_keys, client_keys = make_keys(tuple(f"relay-{number}" for number in range(_NUM_KEYS)))
     next_keys = itertools.cycle(client_keys.values())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A complete verifier: model, machine and socket, with figures that any thread may read meanwhile."""
+"""A complete verifier: model, service and socket, with figures that any thread may read while it serves."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ class Verifier:
             self._stats = self._service.stats
 
     def close(self) -> None:
-        """Close the socket, if nothing was served."""
+        """Close the socket of a verifier whose `serve` is never called."""
         self._server.close()
 
     def figures(self) -> dict[str, float]:
-        """Returns the counters of socket and machine; the machine's are up to half a second old."""
+        """Returns the counters of the service and the socket; the service's are up to half a second old."""
         return asdict(self._stats) | self._server.counters.values()
 
     def _sample(self) -> None:
-        """Sample the machine's counters. It runs in the serving thread: no other may read the machine."""
+        """Sample the service's counters. Only the serving thread may read them, so this runs in it."""
         now_s = time.monotonic()
         if now_s - self._sampled_s >= _SAMPLE_PERIOD_S:
             self._sampled_s, self._stats = now_s, self._service.stats
@@ -72,8 +72,8 @@ def open_verifier(
 ) -> Verifier:
     """Returns a verifier whose socket is bound.
 
-    With `knowledge` it also writes answers together with robots (`decoding.aggregation`); with `drafts` it
-    drafts itself. Raises ConfigError if the endpoint cannot be bound or the key file is wrong, ModelError
+    With `knowledge` it also writes answers together with robots (`decoding.aggregation`). With `drafts` it
+    also drafts. Raises ConfigError if the endpoint cannot be bound or the key file is wrong, and ModelError
     for a draft with another tokenizer.
     """
     verifier = VerifierService(model, limits, draft=drafts.model, draft_apart=drafts.apart, head=drafts.head)
@@ -91,7 +91,7 @@ def _service(
 
 
 class _Watched:
-    """A FrameServer that calls `on_turn` at each turn of its owner."""
+    """A FrameServer that calls `on_turn` before each `receive`."""
 
     def __init__(self, server: FrameServer, on_turn: Callable[[], None]) -> None:
         self._server = server
@@ -109,7 +109,7 @@ class _Watched:
 
 
 def log_figures(verifier: Verifier, served: threading.Event, period_s: float = LOG_PERIOD_S) -> None:
-    """Log what has changed, once a period and at the end. Blocks until `served` is set."""
+    """Log the figures that have changed, once per period and at the end. Blocks until `served` is set."""
     logged: dict[str, float] = {}
     while True:
         ended = served.wait(period_s)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a verifier in its own process for the time of a measurement."""
+"""Runs a verifier in its own process for the duration of a measurement."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ START_S = 1200.0
 
 @contextmanager
 def verifier_process(make_service: Callable[..., FrameService], *arguments: object) -> Iterator[str]:
-    """Yields the endpoint of a verifier whose service is made in a new process.
+    """Yields the endpoint of a verifier in a new process, which calls `make_service`.
 
     `make_service` and `arguments` must be picklable. Raises LinkError if it does not start.
     """
@@ -40,7 +40,7 @@ def verifier_process(make_service: Callable[..., FrameService], *arguments: obje
         yield endpoint
     finally:
         stop.set()
-        if not ready.is_set():  # it is loading, and does not check `stop` until it has finished
+        if not ready.is_set():  # the process is loading, and would check `stop` only after that
             process.terminate()
         process.join()
 
@@ -59,7 +59,7 @@ def _serve(
     make_service: Callable[..., FrameService],
     arguments: tuple[object, ...],
 ) -> None:
-    """Serve in the other process, until stopped or until the parent process is gone."""
+    """Serve in the new process, until `stop` is set or the parent process has ended."""
     end_with_parent()
     service, server, done = make_service(*arguments), RouterServer(endpoint, None), threading.Event()
     serving = threading.Thread(target=serve_frames, args=(service, server, done))

@@ -54,7 +54,7 @@ TRIES_FOR_TARGET = 8
 
 @dataclass(frozen=True)
 class HomeObject:
-    """A thing that can be searched for: what it is, its place, and its size, in metres and radians.
+    """A thing that can be searched for: its kind, its place, and its size, in metres and radians.
 
     `rect` is the outline of a piece of furniture, None for a free-standing thing.
     """

@@ -85,7 +85,7 @@ _FIELDS: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
 
 
 def dress(spec: mujoco.MjSpec, look: Look, height_m: float) -> None:
-    """Apply a look to a home whose rooms are `height_m` high. The names of geoms tell what they are."""
+    """Apply a look to a home whose rooms are `height_m` high. Geoms are recognised by their names."""
     hang(spec, look.signs)
     if replace(look, signs=()) == PLAIN:
         return
