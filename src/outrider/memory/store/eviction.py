@@ -42,7 +42,7 @@ def count_time(connection: apsw.Connection, limits: StoreLimits | None, clock_s:
 def evict(connection: apsw.Connection, limits: StoreLimits | None) -> None:
     """Evict records beyond the limits, if any.
 
-    If the file is too large, EVICTED_SHARE of the records are evicted at once, so that this is rare.
+    If the file is too large, EVICTED_SHARE of the records is evicted at once, so that this is rare.
     """
     if limits is None:
         return

@@ -106,8 +106,8 @@ def open_store(path: Path, key_file: Path | None, embedder: Embedder) -> apsw.Co
         raise StoreInputError(f"{str(path)!r} is no name in UTF-8: give another file") from None
     with translated(path):
         make_private_folder(path.parent)
-        # One process creates a store: its key is combined with random bytes of the file, so of two that each
-        # created the file and the key, one could not read it.
+        # Only one process at a time may create a store. The key is combined with random bytes of the file: if
+        # two processes created both, one could not read it.
         with alone_in(path.parent) if _is_new(path) else contextlib.nullcontext():
             return _opened(path, key_file, embedder)
 

@@ -123,7 +123,7 @@ def make_stops(
     seed: int,
     processes: int,
 ) -> dict[str, float]:
-    """Train the spotter of stop words on shards in `sounds`, write missing ones first, and write its weights.
+    """Train the spotter of stop words on shards in `sounds` and write its weights. Creates missing shards.
 
     `recorded` and `recorded_choosing` are folders of recordings to train on, and to choose the threshold
     on. Returns the threshold, and the shares of examples with which it was chosen.
@@ -185,7 +185,7 @@ def make_head(
 
 
 def _frozen(target: Path, data: Path, precision: Precision, device: str) -> tuple[Backbone, TextStack | None]:
-    """Returns the frozen model that the parts are trained for, and a general checkpoint's text stack.
+    """Returns the frozen model in `target`, and its text stack, which is None for the small pair.
 
     Raises ConfigError for a file, a folder that cannot be written to, and data for another kind of model.
     """

@@ -78,7 +78,10 @@ class SimulatedSide:
         return replace(odometry, stamp_s=self.now_s())
 
     def tell(self, update: StepUpdate) -> None:
-        """Record an update. Carry out its action once the text is finished. Raises MemoryStoreError."""
+        """Record an update. Carry out its action once the text is finished. Raises MemoryStoreError.
+
+        The action waits for the whole text because both models run in this thread.
+        """
         self._recorder.on_text(update, LinkState.LOCAL.value, self.now_s())
         self._recorder.on_tokens(update.step, update.trace)
         self._show()

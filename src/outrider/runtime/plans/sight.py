@@ -42,7 +42,7 @@ class Sight:
         return "i see nothing that i know" if self.vocabulary else f"i see: {split_answer(text).reason}"
 
     def where(self, thing: str, cancelled: Callable[[], bool]) -> str:
-        """Returns the direction and distance of every thing in sight that may be `thing`; empty for none.
+        """Returns directions and distances of the things in sight that may be `thing`; empty for none.
 
         Raises as `see` does.
         """

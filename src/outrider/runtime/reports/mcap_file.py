@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the intact messages of MCAP files, also of truncated and damaged ones.
+"""Reads the intact messages of MCAP files, which power losses and disk errors may have damaged.
 
 A file that is truncated, or whose index is missing, is read up to its end. A damaged chunk is skipped.
 Chunks may be compressed, and so may each message or the whole file, as in rosbag2.

@@ -89,7 +89,7 @@ def read_steps(path: Path, deadline_s: float = 60.0) -> list[RecordedStep]:
         for topic, message in read_messages(file, (PROMPT_TOPIC, TEXT_TOPIC), trouble):
             try:
                 _take(steps, topic, message, deadline_s)
-            except (AttributeError, TypeError, ValueError, ConfigError):  # another version's message
+            except (AttributeError, TypeError, ValueError, ConfigError):  # another version or package made it
                 trouble.damaged += 1
     if not steps:
         why = str(trouble) or "record while the robot is told to find something"

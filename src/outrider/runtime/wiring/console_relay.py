@@ -61,8 +61,8 @@ def run_relay(endpoint: str, key_file: Path, settings: ConsoleSettings) -> None:
 def have_descriptors() -> None:
     """Raise this process's limit of open files as far as the system permits, up to MOST_FILES.
 
-    Each connection to the robots' port holds a descriptor until its handshake times out. If a flood of
-    connections took all of them, a stop from a page would have to wait for those timeouts.
+    A connection to the robots' port that does not complete its handshake holds a descriptor until that times
+    out. If a flood of them took all descriptors, a stop from a page would have to wait for the timeouts.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)

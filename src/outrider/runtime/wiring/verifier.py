@@ -48,7 +48,7 @@ class Verifier:
             self._stats = self._service.stats
 
     def close(self) -> None:
-        """Close the socket of a verifier whose `serve` is never called."""
+        """Close the socket. `serve` does so itself at its end."""
         self._server.close()
 
     def figures(self) -> dict[str, float]:
