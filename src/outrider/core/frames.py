@@ -3,9 +3,9 @@
 
 Positions count generated tokens: 0 is the first one after the prompt. `digest` is the chained digest of
 prompt and text (`protocol.prefix_digest`): neither side ever builds on a prefix that the other does not
-hold. Frames are arrays on the wire; the most frequent ones are shorter still (`wire.codec`). Adding,
-removing or reordering a field needs a new PROTOCOL_VERSION below 16, because the short form has four bits
-for it.
+hold. Frames are arrays on the wire; the most frequent ones are shorter still (`wire.codec`). A new kind of
+frame, and any change of a frame's fields, needs a new PROTOCOL_VERSION below 16, because the short form has
+four bits for it.
 """
 
 from __future__ import annotations

@@ -33,9 +33,9 @@ LINK_LOSS_POLICIES = ("stop", "draft_only")
 class Strategy:
     """The settings of edge and cloud.
 
-    `window`: chunks in flight, including the one being verified. `streams`: a branch is sent as soon as the
-    cloud may need it, whole or not. `num_guesses`: how many of its own second choices the edge drafts on at
-    each position. `ahead`: branches that may still prove wrong are sent before the verdict.
+    `window`: how many chunks a branch may reach beyond the text or its hint. `streams`: a branch is sent as
+    soon as the cloud may need it, whole or not. `num_guesses`: how many of its own second choices the edge
+    drafts on at each position. `ahead`: branches that may still prove wrong are sent before the verdict.
     """
 
     drafts: bool = True

@@ -170,10 +170,10 @@ class AdaptiveTuning:
     )
 
     draft_window: int = _tuned(
-        3, "count", "draft tokens whose median time counts: a hiccup among them is nothing; chosen"
+        3, "count", "draft tokens whose median time counts, so that one hiccup does not; chosen"
     )
     probe_cost: float = _tuned(
-        0.01, "share", "of the time that tries of a draft may cost which does not pay; chosen"
+        0.01, "share", "of the time, that trials of a draft that does not pay may cost; chosen"
     )
     probes_rarer: int = _tuned(4, "count", "failed tries after which they become no rarer; chosen")
     help_prior_tokens: float = _tuned(
@@ -181,12 +181,12 @@ class AdaptiveTuning:
     )
 
     ahead_places: int = _tuned(
-        12, "count", "at which a draft on a device of its own in the cloud goes on at once at most; chosen"
+        12, "count", "most positions that a cloud draft on its own device extends in one batch; chosen"
     )
 
     # The edge's tree.
     min_branch_prob: float = _tuned(0.01, "probability", "branches less likely are not drafted on; tuned")
-    unhinted_mass: float = _tuned(0.1, "probability", "least that all hints leave to other outcomes; tuned")
+    unhinted_mass: float = _tuned(0.1, "probability", "least for the outcomes that no hint names; tuned")
     stale_hint_prob: float = _tuned(
         0.01, "probability", "of a token that only a hint named, once its forward is over"
     )
@@ -207,25 +207,25 @@ class AdaptiveTuning:
     min_price: float = _tuned(0.015, "probability", "least worth sending from a full budget; tuned")
     full_price: float = _tuned(0.8, "probability", "least worth sending from an empty budget; tuned")
     hint_repeat_gain: float = _tuned(
-        0.2, "probability", "how much surer an outcome must be to be told again; tuned"
+        0.2, "probability", "how much likelier an outcome must be to be sent again; tuned"
     )
 
     # Robots that share a verifier.
     place_tokens: float = _tuned(
-        0.5, "tokens", "worth of a place in a batch beside its time; tuned at 8 to 64 robots"
+        0.5, "tokens", "fixed cost of a place in a batch, in addition to its time; tuned at 8 to 64 robots"
     )
     wait_tokens: float = _tuned(
         0.6, "tokens", "worth that each batch left out adds to a session; tuned likewise"
     )
     size_trials_apart: int = _tuned(
-        4, "count", "batches between trials of a size beside the best whose time is not known; chosen"
+        4, "count", "batches between trials of a size next to the best whose time is unknown; chosen"
     )
     turn_wait: float = _tuned(
-        1.6, "factor", "from verdict to verdict, of its forwards' time, beyond which a draft waited; chosen"
+        1.6, "factor", "time between verdicts, over that of forwards, beyond which a draft waited; chosen"
     )
     prompt_parts: int = _tuned(3, "count", "parts of prompts run at most while a draft waits")
     prompt_lead_s: float = _tuned(
-        0.15, "seconds", "a prompt still goes first with so much more of the model; tuned"
+        0.15, "seconds", "most further time of the model with which a prompt still goes first; tuned"
     )
     prompt_lead_after: int = _tuned(4, "count", "verifications of the last text that earn such a lead")
     max_lead_s: float = _tuned(

@@ -227,6 +227,7 @@ any_rules = st.builds(
     st.sampled_from([0.0, 1.0, -1.0, float("nan")]),
     st.sampled_from([1.0, 0.5, 0.0]),
     small,
+    small,
     st.booleans(),
     st.sampled_from(["none", "all", "useful"]),
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The confidence of an early exit in its hint; the priority queues on both sides sort by it."""
+"""The confidence of an early exit in its hint, by which the robot weighs hints."""
 
 from __future__ import annotations
 

@@ -87,9 +87,9 @@ def worth_joining(
     draft token by the number of texts; `price`: recent worth of a second, in tokens; `neighbour`: gives a
     size to try instead of the best one, if that leaves some out.
 
-    If most of the time is a fixed cost, all join. If each further one adds time of its own, steps and short
-    drafts wait until they have grown. If it adds more than in a smaller batch, the last among equals wait
-    for the next batch.
+    If most of the time is a fixed cost, all join. If each further one adds time, those with the lowest yield
+    wait; their robots may draft more meanwhile. If the added time grows with the batch, some wait even among
+    equals: the last in order.
     """
     wanting = sum(one.next_chance > 0.0 for one in candidates)
     token_price = price * draft_s(wanting) / wanting if wanting else 0.0

@@ -340,7 +340,7 @@ class Hedge:
         return News(None if self._leading() else frame, frames)
 
     def _on_pong(self, number: int, frame: Pong) -> News:
-        """Record a verifier's model. Different models that are up are refused: they cannot write one text."""
+        """Record a verifier's model. If those that are up name different ones, refuse the text."""
         verifier, opened = self._verifiers[number], self._open
         verifier.model, verifier.is_named = frame.model, True
         names = [one.model for one in self._verifiers if one.is_named and one.is_up]

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cloud's policies: what to verify next, what to send as hints, what to abort; and their estimates."""
+"""The cloud's policies: what to verify, hint and abort. Estimators serve the edge too."""

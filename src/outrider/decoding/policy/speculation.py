@@ -117,8 +117,8 @@ class FixedPolicy:
 
     @property
     def should_abort(self) -> bool:
-        """Whether a better verification than the running one is known. Queried at exits, and only if the
-        job is alone in its batch.
+        """Whether a better verification than the running one is known. Queried at exits; the answer
+        counts only for a job that is alone in its batch.
         """
         return False
 

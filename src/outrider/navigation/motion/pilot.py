@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turns verified text into velocities: one motion at a time, each for one text; anything else is a stop.
 
-Priority, highest first: the emergency stop, the joystick, the text. The base stops after:
+Priority, highest first: the emergency stop, the joystick, the text. Besides faults, the base stops after:
 
 | an emergency stop              | at once |
 | a joystick that asks for zero  | at the next tick |
-| a joystick that falls silent   | after `joystick_s` |
+| a joystick that falls silent   | within `joystick_s` |
 | a text that is withdrawn       | at the next tick |
 
 Sans-IO: the owner passes texts and measurements, calls `tick` at 20 to 50 Hz and sends what it returns.
