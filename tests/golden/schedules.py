@@ -15,7 +15,8 @@ The hash is the same on other processors, Pythons and versions of torch:
 - Exponentials, logarithms and sums differ in their last bits. They are only used in comparisons, and no
   comparison is that close: random changes by 1e-12 of their values change no schedule.
 - The confidences of exits are rounded to four digits when they are computed
-  (`decoding.acceptance.confidence`). No confidence of the toy and synthetic models is close to the middle between two such numbers.
+  (`decoding.acceptance.confidence`). No confidence of the toy and synthetic models is close to the middle
+  between two such numbers.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -87,6 +88,7 @@ def test_a_parameter_that_would_not_hold_is_refused_with_what_to_do(
     wrong = answer("source", "dream")
     assert not wrong.successful and "one of device, file" in wrong.reason
     assert answer("source", "file").successful and node.value("source") == "file"
+    assert answer("path", "~/a.jpg").successful and node.value("path") == str(Path.home() / "a.jpg")
 
 
 def test_a_timer_lives_from_activation_to_deactivation(run_node: Callable[..., NodeThread]) -> None:

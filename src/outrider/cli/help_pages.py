@@ -120,7 +120,7 @@ class Commands(typer.Typer):
 def _with_home(word: str) -> str:
     """A word of the command line, with the home folder for the `~` of `~/file` and of `--option=~/file`."""
     option, sign, value = word.partition("=") if word.startswith("--") else ("", "", word)
-    return f"{option}{sign}{in_home(value)}" if re.match(r"~$|~[\w.-]*/", value) else word
+    return f"{option}{sign}{in_home(value)}" if re.match(r"~$|~([A-Za-z_][\w.-]*)?/", value) else word
 
 
 def _page(context: Any, format_help: Callable[[Any, Any], None]) -> str:

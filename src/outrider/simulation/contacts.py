@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-import mujoco
-
 from outrider.core.values import Pose2D
 from outrider.simulation.homes.home import Home
+from outrider.simulation.looks.engine import mujoco
 from outrider.simulation.mjcf import BODY_GEOM, build_model
 
 # The other simulator keeps touching bodies apart; at this distance they count as touching.

@@ -11,7 +11,6 @@ import importlib.util
 import math
 from pathlib import Path
 
-import mujoco
 import numpy as np
 import onnxruntime
 
@@ -19,6 +18,7 @@ from outrider.core.errors import ConfigError
 from outrider.core.sensors.camera import CAMERA_FORWARD_M, CAMERA_HEIGHT_M, SIM_CAMERA
 from outrider.core.values import Odometry, Pose2D, Velocity
 from outrider.simulation.homes.home import Home
+from outrider.simulation.looks.engine import mujoco
 from outrider.simulation.mjcf import SOLID, compiled, home_spec
 from outrider.simulation.simulator import MAX_VX, MAX_VY, MAX_WZ, Simulator
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 
-import mujoco
 import numpy as np
 
 from outrider.core.sensors.camera import CAMERA_FORWARD_M, CAMERA_HEIGHT_M, SIM_CAMERA
@@ -13,6 +12,7 @@ from outrider.simulation.homes.floor_plans import WALL_THICKNESS, Rect
 from outrider.simulation.homes.furnishing import HomeObject
 from outrider.simulation.homes.home import WALL_HEIGHT, Home
 from outrider.simulation.homes.vocabulary import COLOUR_RGB, SCALES
+from outrider.simulation.looks.engine import mujoco
 from outrider.simulation.looks.scenery import dress
 from outrider.simulation.looks.shapes import FURNITURE_PARTS, STANDING_PARTS, Part
 from outrider.simulation.looks.styles import PLAIN, Look

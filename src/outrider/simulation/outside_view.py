@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import math
 
-import mujoco
 import numpy as np
 
 from outrider.core.values import Pose2D
 from outrider.simulation.homes.floor_plans import Rect
 from outrider.simulation.homes.home import WALL_HEIGHT, Home
+from outrider.simulation.looks.engine import mujoco
 from outrider.simulation.looks.go2_figure import Gait, add_figure
 from outrider.simulation.mjcf import home_spec
 from outrider.simulation.simulator import SCENERY_GROUPS, open_renderer

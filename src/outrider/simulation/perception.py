@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import mujoco
 import numpy as np
 
 from outrider.core.values import Pose2D, RangeScan, wrap_angle
 from outrider.simulation.homes.floor_plans import Door
 from outrider.simulation.homes.home import Home, in_camera_view, outermost
 from outrider.simulation.homes.vocabulary import COLOURS, KINDS, ObjectSpec, Wanted
+from outrider.simulation.looks.engine import mujoco
 from outrider.simulation.simulator import Simulator
 
 MIN_PIXELS = 24

@@ -16,7 +16,6 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import mujoco
 import numpy as np
 
 from outrider.core.errors import ConfigError
@@ -24,6 +23,7 @@ from outrider.core.sensors.camera import CAMERA_FORWARD_M, CAMERA_HEIGHT_M, SIM_
 from outrider.core.sensors.lidar import LIDAR_FRAME, LIDAR_HEIGHT_M
 from outrider.core.values import Pose2D
 from outrider.simulation.homes.home import Home
+from outrider.simulation.looks.engine import mujoco
 from outrider.simulation.mjcf import BODY_LENGTH_M, BODY_WIDTH_M, ROBOT_GROUP, build_model
 from outrider.simulation.simulator import SCAN_RANGE_M, SCAN_RAYS
 

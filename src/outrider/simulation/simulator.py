@@ -8,14 +8,14 @@ import importlib
 import math
 
 import cv2
-import mujoco
 import numpy as np
 
 from outrider.core.errors import SimulationError
 from outrider.core.sensors.camera import MODEL_IMAGE_HEIGHT, MODEL_IMAGE_WIDTH, SIM_CAMERA
 from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity, wrap_angle
-from outrider.simulation import drawing_remedy
 from outrider.simulation.homes.home import Home
+from outrider.simulation.looks.engine import mujoco
+from outrider.simulation.looks.opengl import drawing_remedy
 from outrider.simulation.looks.styles import PLAIN, Look, develop
 from outrider.simulation.mjcf import TIMESTEP_S, build_model
 

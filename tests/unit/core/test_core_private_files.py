@@ -246,6 +246,10 @@ def test_a_user_without_a_home_is_told_to_give_one() -> None:
         "from outrider.models.onnx.store import cache_root\n"
         "from outrider.runtime.datasets.published_weights import weights_folder\n"
     )
-    done = subprocess.run([sys.executable, "-c", imports + NO_HOME], capture_output=True, text=True)
+    command = [sys.executable, "-c", imports + NO_HOME]
+    done = subprocess.run(command, capture_output=True, text=True)
     told = done.stdout.splitlines()
+    given = {**os.environ, "OUTRIDER_CACHE": "/srv/cache", "OUTRIDER_WEIGHTS": "/srv/weights"}
+    done = subprocess.run(command, capture_output=True, text=True, env=given)
+    assert done.stdout.splitlines()[1:] == ["/srv/cache", "/srv/weights"], done
     assert len(told) == 3 and all(one.startswith("told ~/") and "set HOME" in one for one in told), done

@@ -365,6 +365,15 @@ def test_a_verifier_that_is_gone_keeps_no_other_from_serving_another_model(live:
     assert isinstance(hedge.receive(live, Pong(1, 1, "newer", 100, 1, 8), 0.4).forward, Pong)
 
 
+def test_a_text_whose_verifier_is_gone_ends_where_the_other_serves_another_model_now() -> None:
+    hedge, _ = opened_hedge()
+    hedge.receive(0, Verdict(1, 1, 0, ROOT, (5, 6), 0, 1, 0), 0.1)
+    hedge.watch([False, False], [1, 1], 0.2)
+    hedge.watch([False, True], [1, 2], 0.3)
+    refused = hedge.receive(1, Pong(1, 1, "newer", 100, 1, 8), 0.4).forward
+    assert isinstance(refused, Refused) and "'target' and 'newer'" in refused.message
+
+
 @pytest.mark.parametrize("pongs", [[], ["another"]], ids=["none", "of another model"])
 def test_a_text_is_bound_to_the_model_that_wrote_it_whatever_pongs_say(pongs: list[str]) -> None:
     hedge = Hedge()

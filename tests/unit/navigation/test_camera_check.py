@@ -212,6 +212,17 @@ def test_a_robot_that_is_where_it_was_may_see_what_it_saw() -> None:
     assert not watch.is_repeated(b"picture one", odometry(x=5.0))
 
 
+@pytest.mark.parametrize("of_then", [True, False])
+def test_a_second_wall_like_the_first_is_judged_from_where_it_came_into_view(of_then: bool) -> None:
+    watch, wall = RepeatWatch(), bytes(900 * [200])
+    assert not watch.is_repeated(wall, odometry())
+    assert not watch.is_repeated(b"picture one", odometry(x=0.7))
+    assert not watch.is_repeated(wall, odometry(x=1.5), of_then=of_then)
+    assert not watch.is_repeated(wall, odometry(x=1.6))
+    assert not watch.is_repeated(wall, odometry(x=1.7))
+    assert watch.is_repeated(wall, odometry(x=2.8))
+
+
 def test_the_newest_odometry_tells_a_picture_that_came_before_and_no_new_one() -> None:
     watch = RepeatWatch()
     assert not watch.is_repeated(b"picture one", odometry(x=0.1), of_then=False)

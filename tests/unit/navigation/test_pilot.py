@@ -106,6 +106,25 @@ def test_a_base_that_stands_before_a_wall_may_still_turn_away(yaw: float, dead: 
     assert base.contacts == 0
 
 
+@pytest.mark.parametrize("action", ["move forward medium", "turn left medium"])
+def test_odometry_that_freezes_is_named_at_low_limits_too(action: str) -> None:
+    limits = MotionLimits(forward_mps=0.05, yaw_rps=0.1)
+    pilot = Pilot(PilotSettings(period_s=PERIOD_S, limits=limits))
+    pilot.start(Moment(1.0, 1.0))
+    ends, time_s = [], 1.0
+    for step in range(1, 4):
+        asked_s = time_s
+        while len(ends) < step:
+            time_s += PERIOD_S
+            now = Moment(time_s, time_s)
+            pilot.on_text(StepText("a", step, action, True, frame_age_s=time_s - asked_s), now)
+            frozen = Odometry(Pose2D(0.0, 0.0, 0.0), Velocity(), time_s)
+            drive = pilot.tick(frozen, free_scan(time_s), now)
+            ends += [drive.end] if drive.end else []
+    assert [end.ending for end in ends[1:]] == [Ending.FAILED] * 2, ends
+    assert all("repeats itself" in end.message for end in ends[1:]), ends
+
+
 def test_odometry_that_freezes_as_one_motion_follows_another_is_noticed_as_soon() -> None:
     rig = Rig()
     rig.go(12, action="move forward large")

@@ -76,9 +76,10 @@ def test_a_command_refuses_the_home_of_nobody(word: str) -> None:
     assert isinstance(result.exception, ConfigError) and NOBODY in str(result.exception)
 
 
-def test_a_sentence_that_begins_with_such_a_sign_stays_as_it_is() -> None:
-    result = CliRunner().invoke(cli.app, ["plan", "~50 cm ahead and/or back"])
-    assert '"~50 cm' in str(result.exception)
+@pytest.mark.parametrize("sentence", ["~50 cm ahead and/or back", "~5/6 of a turn left"])
+def test_a_sentence_that_begins_with_such_a_sign_stays_as_it_is(sentence: str) -> None:
+    result = CliRunner().invoke(cli.app, ["plan", sentence])
+    assert f'"{sentence.split()[0]}' in str(result.exception)
 
 
 def test_a_store_and_its_key_are_made_in_the_home_folder(home: Path) -> None:

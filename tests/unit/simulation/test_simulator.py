@@ -121,6 +121,20 @@ def test_a_system_that_cannot_draw_without_a_screen_is_said_with_what_to_install
     assert len(told) == 2 and all("apt-get install -y libegl1" in one for one in told), told
 
 
+WITHOUT_DRAWING = """
+from outrider.runtime.node_graph.node_specs import NODES
+from outrider.runtime.diagnosis.doctor import check_models
+print(len(NODES) > 5)
+"""
+
+
+def test_what_draws_nothing_does_not_heed_how_to_draw():
+    """Nodes on a robot import the graph's names from this package, and not MuJoCo."""
+    environment, command = {**os.environ, "MUJOCO_GL": "nonsense"}, [sys.executable, "-c", WITHOUT_DRAWING]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "True\n"), done
+
+
 DRAW_ONCE = """
 import outrider
 try:

@@ -102,7 +102,7 @@ class PeerDecoder(TextDecoder):
     def _advance(self, deadline_s: float) -> None:
         """Run one step: use or start a forward pass, then take a frame, waiting for it only if idle."""
         now_s = self._clock()
-        if now_s - self._start_s > deadline_s:
+        if not now_s - self._start_s <= deadline_s:  # also if that is NaN
             raise LinkError(
                 f"{self._where} did not finish the text with this device within {deadline_s:g} s "
                 f"({len(self.text.tokens)} tokens final): see that it runs, or raise the deadline"

@@ -157,7 +157,7 @@ class VirtualPeers(TextDecoder):
         while not self._machine.text.done:
             if cancelled():
                 raise Cancelled(f"cancelled after {len(self._machine.text.tokens)} final tokens")
-            if self.now_s - self._start_s > request.deadline_s:
+            if not self.now_s - self._start_s <= request.deadline_s:
                 raise LinkError(f"no full text within {request.deadline_s:g} virtual s")
             self._next_event()
         other = self._service.text_of(_KEY)

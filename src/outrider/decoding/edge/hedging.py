@@ -3,9 +3,7 @@
 
 Both draw every token with the same noise, so their texts are the same and the first answer counts. Asking
 the second one late is hedging as in Dean and Barroso, The Tail at Scale (2013). What one verifier has
-written reaches the other as a draft, which it verifies itself.
-
-No socket, no clock: times are seconds of one monotonic clock, given with every event.
+written reaches the other as a draft, which it verifies itself. Sans-IO: times are monotonic seconds.
 """
 
 from __future__ import annotations
@@ -51,8 +49,8 @@ AT_LEAST_S = 0.01
 
 
 class Patience:
-    """How long to wait for an answer before another verifier is asked, by the last KEPT_WAITS answer times.
-    First answers include the prompt and are kept apart.
+    """How long to wait for an answer, by the last KEPT_WAITS times. First answers, which include the prompt,
+    are kept apart.
     """
 
     def __init__(self) -> None:
@@ -340,11 +338,13 @@ class Hedge:
         return News(None if self._leading() else frame, frames)
 
     def _on_pong(self, number: int, frame: Pong) -> News:
-        """Record a verifier's model. If those that are up name different ones, refuse the text."""
+        """Record a verifier's model. Refuse the text if one that is up and another, or its own, differ."""
         verifier, opened = self._verifiers[number], self._open
         verifier.model, verifier.is_named = frame.model, True
-        names = [one.model for one in self._verifiers if one.is_named and one.is_up]
+        begun = [one.model for one in self._leading() if self._begun_by and one.model and not one.is_up]
+        names = [*begun, *[one.model for one in self._verifiers if one.is_named and one.is_up]]
         if opened is None or len(set(names)) < 2:
             return News(frame, [])
-        message = f"the verifiers serve {' and '.join(map(repr, names))}: start both with one model"
-        return News(Refused(opened.session, opened.epoch, "config", message), [])
+        told = " and ".join(map(repr, dict.fromkeys(names)))
+        told = f"the verifiers serve {told}: start both with one model"
+        return News(Refused(opened.session, opened.epoch, "config", told), [])

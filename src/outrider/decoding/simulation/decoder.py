@@ -139,7 +139,7 @@ class VirtualDecoder(TextDecoder):
         """Check deadline and link, again and again while this request's text is decoded."""
         if self._machine.done or transcript is not self._transcript:
             return
-        if self.now_s - self._start_s > request.deadline_s:
+        if not self.now_s - self._start_s <= request.deadline_s:
             raise LinkError(f"no full text within {request.deadline_s:g} virtual s")
         advice = self._patience.verdict(self._is_up, self._generation, self.now_s)
         if advice is not None:

@@ -72,8 +72,9 @@ class GraphRequest:
 def cache_root() -> Path:
     """Return $OUTRIDER_CACHE, else a folder in the user's cache."""
     given = os.environ.get("OUTRIDER_CACHE")
-    base = os.environ.get("XDG_CACHE_HOME") or in_home("~/.cache")
-    return in_home(given) if given else Path(base) / "outrider"
+    if given:
+        return in_home(given)
+    return Path(os.environ.get("XDG_CACHE_HOME") or in_home("~/.cache")) / "outrider"
 
 
 def are_built(request: GraphRequest) -> bool:

@@ -66,15 +66,18 @@ class OdometryRepeats:
         self._first, self._since_s = Odometry(Pose2D(0.0, 0.0, 0.0), STANDSTILL, -math.inf), math.inf
         self.is_odd = False
 
-    def exceed(self, odometry: Odometry, now_s: float, limit_s: float, commanded: Velocity) -> bool:
+    def exceed(
+        self, odometry: Odometry, now_s: float, limit_s: float, commanded: Velocity, obeyed: bool
+    ) -> bool:
         """Whether messages have repeated the same values for longer than `limit_s`.
 
-        Repetitions do not count while the robot is commanded to stand.
+        Repetitions do not count while the robot is commanded to stand. `obeyed`: every base obeys the
+        command.
         """
         changed = (odometry.pose, odometry.velocity) != (self._first.pose, self._first.velocity)
         if changed or commanded == STANDSTILL or now_s < self._since_s:
             self._first, self._since_s, self.is_odd = odometry, now_s, False
-        self.is_odd = self.is_odd or commanded.exceeds(MOVING_MPS, MOVING_RPS)
+        self.is_odd = self.is_odd or obeyed
         repeated_s = odometry.stamp_s - self._first.stamp_s
         return now_s - self._since_s > limit_s and repeated_s > limit_s / 2
 
@@ -158,7 +161,7 @@ class MotionController:
             return Command(done=True, error=unusable)
         if self._is_frozen(odometry, now_s):
             self.odometry_froze = self._repeats.is_odd
-            if odometry.velocity.exceeds(MOVING_MPS, MOVING_RPS):
+            if odometry.velocity.exceeds(*self._moving):
                 return Command(done=True, error="odometry moves but repeats its pose: check its source")
             return self._give_up()
         if now_s > self._deadline_s:
@@ -187,7 +190,13 @@ class MotionController:
         A change is noticed up to one period late. A single message that grows old is no repetition.
         """
         limit_s = self.limits.stale_after_s - 2 * self._period_s
-        return self._repeats.exceed(odometry, now_s, limit_s, self._commanded)
+        obeyed = self._commanded.exceeds(*self._moving)
+        return self._repeats.exceed(odometry, now_s, limit_s, self._commanded, obeyed)
+
+    @property
+    def _moving(self) -> tuple[float, float]:
+        """The speeds, in m/s and rad/s, above which every base moves; half of the limits if those are low."""
+        return min(MOVING_MPS, self.limits.forward_mps / 2), min(MOVING_RPS, self.limits.yaw_rps / 2)
 
     def _measure(self, odometry: Odometry, now_s: float) -> None:
         """Update the progress since the start, and the time of the last progress."""

@@ -89,6 +89,7 @@ class RepeatWatch:
             return False
         plain, pose = _is_plain(content), self._poses.get(digest)
         if pose is None or (plain and not is_last):
+            self._poses.pop(digest, None)
             if of_then:
                 self._keep(digest, odometry.pose)
             return False
@@ -98,7 +99,6 @@ class RepeatWatch:
         return moves or pose.is_beyond(odometry.pose, MOVED_M, MOVED_RAD)
 
     def _keep(self, digest: int, pose: Pose2D) -> None:
-        self._poses.pop(digest, None)
         self._poses[digest] = pose
         if len(self._poses) > KEPT:
             del self._poses[next(iter(self._poses))]

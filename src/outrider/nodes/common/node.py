@@ -91,8 +91,10 @@ class OutriderNode(AnsweringNode):
         """Apply live parameters at once, before they are set. Raise ConfigError to refuse all of them."""
 
     def value(self, name: str) -> Any:
-        """Returns the value of a parameter."""
-        return self.get_parameter(name).value
+        """Returns the value of a parameter; a path without a leading `~`."""
+        given = self.get_parameter(name).value
+        paths = [one for one in self.spec.parameters if one.name == name and one.is_path]
+        return paths[0].checked(given, self.spec.name) if paths else given
 
     @property
     def frame_prefix(self) -> str:

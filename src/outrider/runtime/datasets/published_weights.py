@@ -65,8 +65,9 @@ def published_models() -> dict[str, PublishedModel]:
 def weights_folder() -> Path:
     """Returns $OUTRIDER_WEIGHTS, else a folder in the user's cache; never one in the repository."""
     given = os.environ.get(WEIGHTS_VARIABLE)
-    base = os.environ.get("XDG_CACHE_HOME") or in_home("~/.cache")
-    return in_home(given) if given else Path(base) / "outrider" / "weights"
+    if given:
+        return in_home(given)
+    return Path(os.environ.get("XDG_CACHE_HOME") or in_home("~/.cache")) / "outrider" / "weights"
 
 
 def place_of(name: str) -> Path:

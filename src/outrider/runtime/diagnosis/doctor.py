@@ -20,7 +20,7 @@ from outrider.runtime.diagnosis.graph_health import Check, Grade
 from outrider.runtime.node_graph.distros import FIRST_PYTHON, LAST_PYTHON
 from outrider.runtime.processes.ros_env import ros_environment
 from outrider.runtime.wiring.probe import probe_verifier
-from outrider.simulation import drawing_remedy
+from outrider.simulation.looks.opengl import drawing_remedy
 
 CHILD_TIMEOUT_S = 60.0
 PACKAGES = ("torch", "transformers", "mujoco", "pyzmq", "msgspec", "numpy", "opencv-python-headless")

@@ -6,10 +6,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-import mujoco
 import numpy as np
 
 from outrider.core.values import Pose2D
+from outrider.simulation.looks.engine import mujoco
 
 LINK_M = 0.213
 """The length of a Go2's thigh, and of its calf."""

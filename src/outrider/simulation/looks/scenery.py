@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import cv2
-import mujoco
 import numpy as np
 
+from outrider.simulation.looks.engine import mujoco
 from outrider.simulation.looks.signs import hang
 from outrider.simulation.looks.styles import PLAIN, Lens, Look, Rgb
 

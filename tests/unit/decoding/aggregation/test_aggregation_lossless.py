@@ -173,6 +173,8 @@ def test_deadline_and_cancellation():
     world = peer_world(uplink=LinkProfile(loss=1.0))
     with pytest.raises(LinkError, match="within 5"):
         peers(toy_pair(1, 1.0), AggregationConfig(), world).decode(request(deadline_s=5.0))
+    with pytest.raises(LinkError, match="within nan"):
+        peers(toy_pair(1, 1.0), AggregationConfig()).decode(request(deadline_s=float("nan")))
     with pytest.raises(Cancelled, match="0 final"):
         peers(toy_pair(1, 1.0), AggregationConfig()).decode(ASKED, cancelled=lambda: True)
 
