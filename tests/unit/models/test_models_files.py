@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -121,12 +122,25 @@ def test_a_weight_that_is_there_twice_is_found_out(tmp_path) -> None:
         load_model(folder)
 
 
-def test_a_type_that_each_shard_mixes_was_saved_so(shards) -> None:
-    """Layers kept at another precision: a whole save, whose total size its index knows."""
-    index = index_of(shards)
-    index["metadata"] = {}
-    write_index(shards, index)
-    check_weight_files(shards)
+def norms_of(path: Path) -> list[str]:
+    """The names of one part of all layers in a file."""
+    return [name for name in load_file(path) if name.endswith("input_layernorm.weight")]
+
+
+def test_a_type_that_differs_within_a_shard_was_saved_so(tmp_path) -> None:
+    """A save may keep single layers at another precision: that is no sign of a second save."""
+    modules = random_modules(replace(TARGET_SIZE, layers=6), build_tokenizer(tmp_path), 1)
+    modules.save_pretrained(tmp_path, max_shard_size="80KB")
+    shards = [path for path in sorted(tmp_path.glob("model-*")) if norms_of(path)]
+    shard = next(path for path in shards if len(norms_of(path)) > 1)
+    assert len(shards) > 1, "the part is in other files too"
+    weights, (name, *_) = load_file(shard), norms_of(shard)
+    save_file(weights | {name: weights[name].bfloat16()}, shard, {"format": "pt"})
+    write_index(tmp_path, index_of(tmp_path) | {"metadata": {}})
+    check_weight_files(tmp_path)
+    save_file(weights | {name: weights[name].bfloat16() for name in norms_of(shard)}, shard, {"format": "pt"})
+    with pytest.raises(ModelError, match=r"mixes files of two saves: .*input_layernorm"):
+        check_weight_files(tmp_path)
 
 
 def test_an_index_that_transformers_does_not_read_is_refused(shards) -> None:
