@@ -1,3 +1,5 @@
+"""The motion controller: distances and turns, obstacles, missing measurements and false odometry."""
+
 import math
 from dataclasses import replace
 
