@@ -1,4 +1,4 @@
-"""Which files of a folder are a checkpoint's weights, and what is said of a folder that is not whole."""
+"""Which files of a folder are a checkpoint's weights, and what is reported of an incomplete folder."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def write_index(folder: Path, index: dict) -> None:
 
 
 def of_another_cut(folder: Path, other: Path) -> None:
-    """The first shard of a save that was cut elsewhere."""
+    """Replace the first shard by that of a save that was split elsewhere."""
     first, second = sorted(folder.glob("model-*"))[:2]
     merged = load_file(first) | dict(list(load_file(second).items())[:1])
     save_file(merged, first, {"format": "pt"})
@@ -122,7 +122,7 @@ def test_a_weight_that_is_there_twice_is_found_out(tmp_path) -> None:
 
 
 def test_a_type_that_each_shard_mixes_was_saved_so(shards) -> None:
-    """Layers kept at another precision: a whole save, whose total size its index knows."""
+    """Shards of one save are accepted even if their index does not give a total size."""
     index = index_of(shards)
     index["metadata"] = {}
     write_index(shards, index)
