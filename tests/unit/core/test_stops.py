@@ -1,4 +1,4 @@
-"""A stop is never refused in five languages, however it is spelt and whatever surrounds it."""
+"""A stop is never refused, however it is spelt and whatever surrounds it, in five languages."""
 
 import random
 import time

@@ -164,7 +164,7 @@ def test_every_turn_of_sparse_returns_in_proportion_to_the_excess(num_head, num_
     ("shape", "num_head"), [("mixed", 1), ("five tokens", 1), ("five tokens", 2), ("certain draft", 1)]
 )
 def test_a_head_alone_would_bias_the_text(shape, num_head):
-    """PicoSpec as printed, and the bound of its error: the proofs above can fail."""
+    """PicoSpec as printed is biased, within the bound of its error. So the proofs above can fail."""
     target, draft = rows_of(shape)
     head = sparse.head_of(target, num_head)
     tail_mass = 1.0 - float(target[head].sum())

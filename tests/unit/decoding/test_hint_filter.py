@@ -1,4 +1,4 @@
-"""Which outcomes are sent to an edge as hints: new or likelier ones, as long as they can be paid for."""
+"""Which outcomes are sent to an edge as hints: new or surer ones that are likely enough for the budget."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from outrider.evaluation.decoding.changes import CHANGES, SETTLED, USUAL, window
 
 SMALL = [one for name, one in CHANGES.items() if not name.startswith(("drafts", "all"))]
 USELESS = [one for name, one in CHANGES.items() if name.startswith(("drafts", "all"))]
-"""Little or nothing pays here except a plain step, so trials in vain show."""
+"""Little or nothing pays here except a plain step, so futile trials show in the speed."""
 
 
 @pytest.mark.lengthy

@@ -1,4 +1,4 @@
-"""When a running verification should be aborted: the rule alone, with estimates from measured drafts."""
+"""When a running verification should be aborted: the rule alone, with estimates learnt beforehand."""
 
 from __future__ import annotations
 

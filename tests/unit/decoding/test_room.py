@@ -1,4 +1,4 @@
-"""A draft with a shorter context than its target: the text is the target's, and drafting ends in time."""
+"""A draft with a shorter context than its target: the text is the target's, drafted only if it fits."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def test_records_past_the_age_are_dropped_once_the_time_was_seen_to_pass(tmp_pat
 
 
 def test_limits_are_those_of_whoever_has_some(tmp_path: Path) -> None:
-    """A command that adds a record does not forget by other limits than the node's."""
+    """A command that adds a record without limits of its own forgets nothing: the node's limits apply."""
     path = tmp_path / "m.db"
     for number in range(3):
         with MemoryStore(path, WordEmbedder()) as store:

@@ -224,7 +224,7 @@ def test_exits_of_other_weights_are_refused(tmp_path: Path, with_exits: tuple[Pa
 
 @pytest.mark.lengthy
 def test_what_was_trained_for_weights_goes_with_them(tmp_path: Path) -> None:
-    """If they stayed there, the folder could not be loaded."""
+    """Exits and a head of other weights would keep the folder from being loaded."""
     folder = build_tiny_model(tmp_path / "target")
     add_exits(folder, (1,), torch.arange(40))
     write_head(folder, random_head(load_model(folder).text), load_model(folder).text)

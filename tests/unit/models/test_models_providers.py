@@ -20,7 +20,7 @@ from outrider.models.onnx.model import GraphModel
 
 GENERATED = 16
 HALF_PRECISION = ("qnn",)
-"""Providers some of whose units multiply in 16 bits only."""
+"""Providers of which some units multiply in 16 bits only."""
 SIMULATED = {"htp_arch": "73", "soc_model": "43"}
 """A chip that QNN's library for other processors simulates."""
 

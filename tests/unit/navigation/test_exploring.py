@@ -1,4 +1,4 @@
-"""Searches that get no further in one room, on drawn floors."""
+"""Searches that get stuck in one room, on drawn floors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text is that of VDRAG, token for token, whatever is drafted ahead, rolled back, late or lost."""
+"""The text is VDRAG's, token for token, whatever is drafted ahead, rolled back, late, reordered or lost."""
 
 from __future__ import annotations
 

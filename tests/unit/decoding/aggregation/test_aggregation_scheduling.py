@@ -1,4 +1,4 @@
-"""The scheduler's formulas: eq. 8 is the difference of eq. 7 for the two sides, and picks its arg min."""
+"""The scheduler's formulas: eq. 8 is eq. 7's difference between the sides, and selects its arg min."""
 
 from __future__ import annotations
 
