@@ -1,3 +1,5 @@
+"""Actions: the motion that each action text means, and when an answer counts."""
+
 import math
 
 import pytest

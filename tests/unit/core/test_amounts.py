@@ -1,4 +1,4 @@
-"""Numbers: one plain number is read, anything else is none."""
+"""Numbers: one plain number is read, and anything else is refused."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A question moves nothing, and neither does what is to be forgotten, whatever thing is named after it."""
+"""A question moves nothing, and neither does a request to forget, whatever thing is named after it."""
 
 import itertools
 import random

@@ -1,4 +1,4 @@
-"""A stop said into another sentence; corrections that forbid; questions that erase; numbers of many words."""
+"""Stops within another sentence, corrections that forbid, questions that erase nothing, long number words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from outrider.core.language.words.phrasebook import LANGUAGES, phrasebook
 
 
 def intents(sentence: str) -> list[str] | None:
-    """Of the plan for a general model; None where it is refused."""
+    """Return the intents of the plan for a general model, or None if the sentence is refused."""
     try:
         return [step.intent for step in plan_of(sentence, None).steps]
     except InstructionError:
@@ -157,7 +157,7 @@ USES = ("correction", ("polite_before", "firsts"), "polite_after")
 def test_what_may_be_said_over_and_over_is_read_in_one_way(
     language: str, uses: str | tuple[str, ...]
 ) -> None:
-    """Else a search tries every way, of which there are as many as two to the power of the words."""
+    """If there were two ways, a search would try about 2^n readings of n words."""
     book = phrasebook(language)
     lists = (uses,) if isinstance(uses, str) else uses
     entries = {tuple(entry.split()) for use in lists for entry in book.spoken(use)}
@@ -166,14 +166,14 @@ def test_what_may_be_said_over_and_over_is_read_in_one_way(
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_number_words_on_end_are_searched_in_one_way(language: str) -> None:
-    """Thirty number words that no unit follows: some billion ways, if there were more than one."""
+    """Thirty number words without a unit: some billion readings, if there were more than one."""
     book = phrasebook(language)
     for word in sorted(book.numerals.values)[:40]:
         assert intents(book.as_written(f"{word} " * 30)) is None
 
 
 def _ambiguous(entries: set[tuple[str, ...]]) -> bool:
-    """Whether some words can be parted into entries in two ways: Sardinas and Patterson, 1953."""
+    """Whether some words can be split into entries in two ways (Sardinas and Patterson, 1953)."""
     rests = {b[len(a) :] for a, b in itertools.permutations(entries, 2) if b[: len(a)] == a}
     seen: set[tuple[str, ...]] = set()
     while rests:

@@ -1,4 +1,4 @@
-"""Private files and folders have their rights from the first byte, under any umask."""
+"""Private files and folders have their permissions from the first byte, under any umask."""
 
 import logging
 import os

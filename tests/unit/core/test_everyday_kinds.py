@@ -1,4 +1,4 @@
-"""Kinds of everyday sentences that were misread: what comes first, what is urged, what is no order."""
+"""Kinds of everyday sentences that were misread: what to do first, urged stops, and what is no order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WORDS = Vocabulary({"side": ("left", "right"), "colour": ("red",), "kind": ("cha
 
 
 def intent(said: str) -> str | None:
-    """What a general model's plan says; None where there is none."""
+    """Return the intent of a general model's plan, or None if there is no plan."""
     try:
         return plan_of(said, None).intent
     except InstructionError:

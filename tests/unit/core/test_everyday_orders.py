@@ -1,4 +1,4 @@
-"""Orders that people give every day, in all languages, and what they come to."""
+"""Orders that people give every day, in all languages, and the intents that they become."""
 
 from __future__ import annotations
 

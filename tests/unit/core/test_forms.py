@@ -1,4 +1,4 @@
-"""Orders in every form of address, and with their verb as it stands in a dictionary."""
+"""Orders in every form of address, and with the verb in its dictionary form."""
 
 from __future__ import annotations
 

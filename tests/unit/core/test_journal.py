@@ -1,4 +1,4 @@
-"""The journal: whatever is changed in it without its key is named."""
+"""The journal: any change made without its key is named."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_a_new_journal_holds_before_its_first_line(tmp_path: Path) -> None:
 
 
 def crash(writer: Journal, monkeypatch: pytest.MonkeyPatch, notes: int = 1) -> None:
-    """Killed once the lines are written, and before the head is."""
+    """Write like a process that is killed after its lines and before the head."""
 
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
@@ -210,7 +210,7 @@ def test_a_line_that_was_not_written_to_its_end_makes_no_journal_look_forged(
 
 
 def test_what_was_cut_is_named_though_a_writer_goes_on(journal: Path) -> None:
-    """Or else the next line would make good what was cut."""
+    """Otherwise the next line would hide the cut."""
     journal.write_bytes(b"".join(lines_of(journal)[:-4]))
     Journal(journal).write("next", "say")
     proof = prove(journal)
@@ -327,7 +327,7 @@ def test_who_writes_while_a_full_file_is_replaced_waits_for_its_head(
         replace_file(file, content)
         if file == path:
             others.start()
-            others.join(0.3)  # time enough to go wrong in
+            others.join(0.3)  # long enough for a race to show
 
     with monkeypatch.context() as patched:
         patched.setattr(journal_module, "replace_file", watched)

@@ -1,4 +1,4 @@
-"""A journal that was changed while its robot went on writing: replay names it whatever is done then."""
+"""A journal that was changed while its robot went on writing: the proof names the change in any case."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def write(path: Path, count: int, most_bytes: int = 1 << 20) -> None:
 
 
 def change_end(path: Path) -> None:
-    """A letter of the last line, without the key."""
+    """Change a letter of the last line, without the key."""
     content = path.read_bytes()
     place = content.rindex(b"viewer")
     path.write_bytes(content[:place] + b"V" + content[place + 1 :])
 
 
 def another(journal: Path) -> bytes:
-    """The file of another journal with the same key, as of another robot of one owner."""
+    """Return the file of another journal with the same key, such as that of the owner's other robot."""
     other = journal.with_name("other.journal")
     shutil.copy(key_of(journal), key_of(other))
     write(other, LINES)
@@ -130,7 +130,7 @@ def test_each_of_several_changes_is_named(journal: Path) -> None:
 
 @pytest.mark.parametrize("remove", [False, True])
 def test_a_change_is_named_for_as_long_as_what_follows_it_is_kept(tmp_path: Path, remove: bool) -> None:
-    """While its file is the newest, and once that is full and another one is."""
+    """Both while its file is the newest, and once that file is full and another one is the newest."""
     path, most_bytes = tmp_path / "robot.journal", 1500
     write(path, 5, most_bytes)
     change_end(path)
@@ -164,7 +164,7 @@ def test_a_change_of_a_file_that_followed_a_full_one_leaves_the_full_one_proven(
 
 @pytest.mark.parametrize("size", [1600, 12 << 20])
 def test_a_change_cannot_be_rolled_out_of_the_journal(tmp_path: Path, size: int) -> None:
-    """Two full files later it would be dropped as too old: so nobody without the key may fill a file."""
+    """Two full files later it would be dropped as too old. So nobody can fill a file without the key."""
     path, most_bytes = tmp_path / "robot.journal", 1500
     for _ in range(3):
         write(path, 3, most_bytes)
@@ -179,7 +179,7 @@ def test_a_change_cannot_be_rolled_out_of_the_journal(tmp_path: Path, size: int)
 
 
 def crashed(path: Path, notes: int) -> None:
-    """As a writer that was killed between its lines and the head."""
+    """Write like a process that is killed after its lines and before the head."""
     head = head_of(path).read_bytes()
     write(path, notes)
     head_of(path).write_bytes(head)
@@ -206,7 +206,7 @@ def assert_unproven(proof: Proof) -> None:
 
 @pytest.mark.lengthy
 def test_whatever_is_done_to_the_files_without_the_key_is_named(tmp_path: Path) -> None:
-    """Seeded: what a robot wrote is changed, then it goes on, then any of its files is changed again."""
+    """Seeded: a robot's journal is changed, the robot goes on, and then any of its files is changed again."""
     for seed in range(60):
         rng, path = random.Random(seed), tmp_path / str(seed) / "robot.journal"
         path.parent.mkdir()
@@ -224,7 +224,7 @@ def test_whatever_is_done_to_the_files_without_the_key_is_named(tmp_path: Path) 
 
 
 BEYOND = 17 << 20
-"""More than is read of a journal's file."""
+"""More bytes than are read of a journal's file."""
 
 
 @pytest.mark.parametrize("begin", [b"", b'{"n":13,"at":"2026'])

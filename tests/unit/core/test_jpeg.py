@@ -1,4 +1,4 @@
-"""JPEG headers: sizes read, and what must be refused before decoding."""
+"""JPEG headers: sizes that are read, and pictures that must be refused before decoding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stops that were missed once, by their kinds, and what is much like a stop and is none."""
+"""Stops that were missed once, by kind, and sentences that resemble a stop but are none."""
 
 import re
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ PART = re.compile(r"[()\[\]|]|[^\s()\[\]|]+")
 
 
 def spoken(parts: list[str]) -> Iterator[list[str]]:
-    """All that can be said for the parts of a phrase, up to the bracket that ends them."""
+    """Yield all wordings of the parts of a phrase, up to the bracket that closes them."""
     told: list[list[str]] = [[]]
     while parts and parts[0] not in ")]":
         part = parts.pop(0)

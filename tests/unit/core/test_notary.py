@@ -1,4 +1,4 @@
-"""What a disk or another process keeps from the journal is counted in it, and told meanwhile."""
+"""Lines that a disk or another process keeps from the journal are counted in it, and reported meanwhile."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def lost_in(path: Path) -> int:
 
 
 class Disk:
-    """Has room for so many bytes more, of lines and heads alike; a write may so be cut in its midst."""
+    """A disk with `room` bytes left, for lines and heads alike; it may cut a write short."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.room = 1 << 30

@@ -1,4 +1,4 @@
-"""What is offered for a sentence that is none says the same; what is asked for one thing does not clash."""
+"""A correction offered for a refused sentence keeps its meaning; words for one thing must not conflict."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Orders that are refused by their kind, in all languages: no half of them is done."""
+"""Orders that are refused by their kind, in all languages: none is carried out in part."""
 
 from __future__ import annotations
 

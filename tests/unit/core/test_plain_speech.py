@@ -1,4 +1,4 @@
-"""Plain sentences as recognisers write them: small amounts, names, contrasts, and stops that come last."""
+"""Plain sentences as speech recognisers write them: small amounts, names, contrasts and final stops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WORDS = Vocabulary(SLOTS, shapes=SHAPES)
 
 
 def intent(said: str, vocabulary: Vocabulary | None = WORDS) -> str:
-    """What a plan says; "refused" where there is none."""
+    """Return the intent of the plan, "refused", or `mend(...)` with the sentence offered instead."""
     try:
         return plan_of(said, vocabulary).intent
     except InstructionError as error:
@@ -24,7 +24,7 @@ def intent(said: str, vocabulary: Vocabulary | None = WORDS) -> str:
 
 
 def both(said: str) -> set[str]:
-    """What a sentence comes to with a model of few words, and with a general one."""
+    """Return what a sentence becomes for a model of few words, and for a general one."""
     return {intent(said), intent(said, None)}
 
 

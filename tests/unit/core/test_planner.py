@@ -330,7 +330,7 @@ def test_a_known_thing_with_its_article_is_to_be_found(said: str, intent: str) -
     assert plan_of(said, ANY_WORDS).intent == intent
     refused(
         said.partition(" then ")[2] or said, None
-    )  # a general model may know any words: it is not guessed
+    )  # a general model may know any word, so nothing is guessed
 
 
 @pytest.mark.parametrize(

@@ -93,13 +93,13 @@ def test_work_whose_worker_is_killed_ends() -> None:
 
 
 def kill_the_other_once_it_idles(shared: str) -> int:
-    """Two tasks wait until two processes have them; one is done then, and the other kills its process."""
+    """Wait until two processes have one task each. One returns; the other kills the idle process."""
     (Path(shared) / str(os.getpid())).touch()
     while len(pids := sorted(int(noted.name) for noted in Path(shared).iterdir())) < 2:
         time.sleep(0.01)
     if os.getpid() == pids[0]:
         return 0
-    time.sleep(0.3)  # it has given its result and waits for another task
+    time.sleep(0.3)  # by now it has returned its result and waits for another task
     os.kill(pids[0], signal.SIGKILL)
     return 1
 

@@ -1,3 +1,5 @@
+"""Prompts: directions, distances, sightings and past steps in words."""
+
 import math
 
 import pytest

@@ -1,4 +1,4 @@
-"""Questions as prompts, and documents that tell of private things unnamed."""
+"""Questions as prompts, and documents whose private words are masked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much work a sentence makes: as little for any words, so that no stop waits for it. Nothing is timed."""
+"""Reading a sentence takes little work for any words, so that no stop is delayed. Nothing is timed."""
 
 import random
 from collections import Counter
@@ -27,7 +27,7 @@ def plan_or_none(said: str) -> str | None:
 
 
 def counted(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> Counter[str]:
-    """Counts the calls of a function, and the characters of the sentence that it is given."""
+    """Count the calls of a function, and the characters of the longest text that it is given."""
     calls: Counter[str] = Counter()
     real: Callable[..., Any] = getattr(owner, name)
 
@@ -74,7 +74,7 @@ TOLD = {
 @pytest.mark.lengthy
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_number_words_on_end_can_be_read_in_one_way(language: str) -> None:
-    """Were "dix sept" beside "dix" and "sept", this would not end."""
+    """If "dix sept" could also be read as "dix" and "sept", this would not end."""
     draw, book = random.Random(language), phrasebook(language)
     blank = "" if book.is_unspaced else " "
     long = [word for word in book.numerals.words if " " in word] or list(book.numerals.words)

@@ -1,4 +1,4 @@
-"""Stops with names, oaths and reasons around them; within free names; and what hides one from a reader."""
+"""Stops with names, oaths and reasons around them, stops within other names, and hidden stops."""
 
 import itertools
 import random

@@ -1,4 +1,4 @@
-"""A stop is never refused, however it is spelt, whatever stands around it, in five languages."""
+"""A stop is never refused, however it is spelt and whatever surrounds it, in five languages."""
 
 import random
 import time
@@ -66,7 +66,7 @@ def test_a_stop_in_any_spelling_is_one_at_once(said: str) -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_stop_stays_one_wherever_its_spaces_are(language: str) -> None:
-    """Each phrase of two words or more, written as one, or parted one letter further on."""
+    """Each phrase of two or more words, written as one word or split at a random letter."""
     rng = random.Random(language)
     said = ["stop right now", "please stop it", "don't move", "do not move any further", "stop moving now"]
     said = said if language == "en" else [one for one in STILL[language] if " " in one]

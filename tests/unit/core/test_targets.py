@@ -1,4 +1,4 @@
-"""Things without a colour, by size and by side, and rooms by what stands in them, as cards know them."""
+"""Things named without a colour, by size or by side, and rooms by what stands in them, as cards list them."""
 
 import pytest
 

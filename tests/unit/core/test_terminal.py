@@ -1,4 +1,4 @@
-"""Work that takes long shows that it goes on, where its output is piped too."""
+"""Tables and the progress of long work, on a terminal and in a pipe."""
 
 from __future__ import annotations
 

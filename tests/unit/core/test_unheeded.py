@@ -1,4 +1,4 @@
-"""What no motion can heed is refused by name: negations, conditions, others' orders, lengths of ways."""
+"""Words that no motion can obey are refused by name: negations, conditions, orders to others, lengths."""
 
 from random import Random
 
@@ -26,7 +26,7 @@ MOVING = {
     "zh": ("回家", "向左转", "去红色的椅子那里", "前进两米"),
 }
 FREE = "cross the big room"
-"""A way that a general model alone understands."""
+"""An order that only a general model understands."""
 
 
 def entries(language: str, kinds: tuple[str, ...] = ANYWHERE) -> list[str]:

@@ -1,4 +1,4 @@
-"""What no motion can heed, as kinds, from harm to take-backs; and what is only like it."""
+"""Kinds of orders that no motion can obey, from harm to retractions, and sentences that resemble them."""
 
 import re
 

@@ -1,3 +1,5 @@
+"""Values: angles, poses, cameras, velocities and the rates of a text."""
+
 import math
 
 import pytest

@@ -1,4 +1,4 @@
-"""What cannot be written is said before long work, with the path."""
+"""Paths that cannot be written are named before long work begins, and files are replaced whole."""
 
 import contextlib
 import os
@@ -148,7 +148,7 @@ def test_the_file_that_is_printed_to_is_refused_and_a_pipe_is_not(tmp_path: Path
 
 
 def at_once(work: Callable[[int], None], number: int = 4) -> None:
-    """Do it in so many threads that begin together and are exchanged often; raise what any of them raises."""
+    """Run `work` in `number` threads that start together and switch often; raise the first error."""
     begin, failed = threading.Barrier(number), []
 
     def begun(n: int) -> None:

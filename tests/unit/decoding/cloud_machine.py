@@ -1,4 +1,4 @@
-"""A cloud machine to talk to: peers, frames for it, and its jobs one at a time."""
+"""Helpers for tests of a cloud machine: peers, frames for it, and its jobs one at a time."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ ROOT = prompt_digest(PROMPT)
 ALICE, BOB = Peer("", b"alice"), Peer("", b"bob")
 USEFUL = {"hints": "useful", "when_idle": "adaptive"}
 TRUSTING = AdaptiveTuning(min_outcome_prob=0.0)
-"""Whatever an exit predicts may be told and restarted for."""
+"""Any predicted outcome may be sent as a hint and restarted for."""
 HASTY = AdaptiveTuning(min_restart_gain=-1e6)
-"""Whatever an exit predicts with some confidence is restarted for, at any loss."""
+"""Restart for any outcome that an exit predicts with some confidence, at any loss."""
 EAGER = replace(TRUSTING, min_restart_gain=-1e6)
-"""Whatever an exit predicts is restarted for, at any loss."""
+"""Restart for any outcome that an exit predicts, at any loss."""
 
 
 class Clock:
@@ -71,14 +71,14 @@ def frames(replies: list) -> list:
 
 
 def step(cloud: VerifierService) -> list:
-    """The replies of one job, hints included; [] where there is none."""
+    """Run one job; return its replies, hints included, or [] if there is no job."""
     replies: list = []
     cloud.step(replies.append)
     return replies
 
 
 def next_job(cloud: VerifierService) -> CloudJob | None:
-    """The only job there is, if any."""
+    """Return the only job, or None if there is none."""
     jobs = cloud.next_jobs()
     assert len(jobs) <= 1
     return jobs[0] if jobs else None
@@ -106,25 +106,25 @@ def both_opened(cloud: VerifierService, **options) -> None:
 
 
 def draft(base: int, *runs: tuple[int, ...], epoch: int = 1, digest: int = ROOT) -> Draft:
-    """Branches that all grow from one text."""
+    """Return a Draft of branches that all continue the same text."""
     lengths = [0, *(len(tokens) for tokens in runs)]
     return Draft(5, epoch, base, digest, pack_runs(map(Run, lengths, runs)))
 
 
 def own(max_new_tokens: int = 20, temperature: float = 0.0) -> tuple[int, ...]:
-    """What the service's target writes alone."""
+    """Return the text that the service's target writes alone."""
     asked = request(PROMPT.text, max_new_tokens)
     return own_text(toy_pair(1, 1.0, -9.0)[0], asked, Sampling(temperature, 1.0, 7))
 
 
 def proposal(text: tuple[int, ...], tokens: tuple[int, ...], settled: int | None = None) -> Proposal:
-    """Tokens that were drawn with certainty, for `split` and `sparse`."""
+    """Return a Proposal of tokens drawn with probability 1, for `split` and `sparse`."""
     digest = extend_digest(ROOT, text)
     return Proposal(5, 1, len(text), digest, settled, tokens, pack_token_probs([1.0] * len(tokens)))
 
 
 def branched(text: tuple[int, ...], at: int = 1, ready: int = 4) -> list[tuple[int, ...]]:
-    """A draft that is wrong at one place, and a branch that goes on from there as the target does."""
+    """Return a draft that is wrong at index `at`, and a branch of the target's own tokens beyond it."""
     wrong = (*text[:at], (text[at] + 1) % 31 + 1)
     return [(*wrong, 3, 4), text[: at + 1 + ready]]
 
@@ -134,8 +134,10 @@ def verdicts(said: list) -> list[tuple[int, ...]]:
 
 
 def practised(cloud: VerifierService) -> VerifierService:
-    """A service whose robot has had a text: steps take 0.05 s and verifications 0.06 s, drafts are wrong at
-    their second token, and the right branch then lies ready. A restart pays where one does.
+    """Return a service whose robot has decoded a text.
+
+    Steps took 0.05 s and verifications 0.06 s. Each draft was wrong at its second token, and the right
+    branch was ready. So restarting for a ready branch pays.
     """
     text, known = own(60), 0
     opened(cloud, epoch=0, max_new_tokens=len(text), **USEFUL)
@@ -150,7 +152,7 @@ def practised(cloud: VerifierService) -> VerifierService:
 
 
 class Speaking:
-    """Runs steps of a service; what comes in mid-forward is handed over when an exit speaks."""
+    """Runs steps of a service. Frames in `arriving` are received in mid-forward, when an exit reports."""
 
     def __init__(self, cloud: VerifierService) -> None:
         self.cloud = cloud
@@ -175,7 +177,7 @@ def running(
     tuning: AdaptiveTuning = TRUSTING,
     **options,
 ) -> tuple[Speaking, tuple[int, ...]]:
-    """A service where every exit, if there are `exits`, says what the last layer says; and the text."""
+    """Return a service whose exits, if `exits` is set, agree with the last layer, and its target's text."""
     target, _ = toy_pair(1, 1.0, eos_bias=-9.0)
     target.exit_row = lambda index, digest: target.row(digest)
     if not exits:

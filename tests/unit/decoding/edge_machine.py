@@ -1,4 +1,4 @@
-"""An edge machine to talk to: frames for it, and answers to its jobs."""
+"""Helpers for tests of an edge machine: frames for it, and answers to its jobs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ TOKENIZER = ToyTokenizer(32)
 
 
 def edge(max_new_tokens: int = 20, **options) -> EdgeMachine:
-    """A machine that has sent its second Open at 0 s, and knows the target's end tokens from the first text;
-    greedy `sd` where nothing else is asked for.
+    """Return a machine that has sent its second Open at 0 s; greedy `sd` by default.
+
+    It knows the target's end tokens from the first text.
     """
     options = {"strategy": "sd", "acceptance": "greedy", **options}
     machine = EdgeMachine(5, DecodingConfig(**options), TOKENIZER, epoch=-1)
@@ -38,12 +39,12 @@ def prefill(machine: EdgeMachine, now_s: float = 0.0) -> list:
 def grow(
     machine: EdgeMachine, *choices: tuple[int, ...], now_s: float = 0.0, compute_s: float = 0.01
 ) -> list:
-    """Let the machine's next job answer with these choices, one tuple for each of its prefixes."""
+    """Answer the machine's next job with these choices, one tuple for each of its prefixes."""
     return machine.complete(machine.next_job(), [Choices(some) for some in choices], now_s, compute_s)
 
 
 def draft(machine: EdgeMachine, *tokens: int) -> list:
-    """Prefill, then let the machine's jobs answer with these tokens."""
+    """Prefill, then answer the machine's jobs with these tokens; return the actions."""
     actions = prefill(machine)
     for token in tokens:
         actions += grow(machine, (token,))
@@ -53,13 +54,13 @@ def draft(machine: EdgeMachine, *tokens: int) -> list:
 def verdict(
     text: tuple[int, ...], base: int, drafted: int = 0, epoch: int = 1, passes: int = 1, verify_us: int = 10
 ) -> Verdict:
-    """The text after `base` is final."""
+    """Return the verdict that the text after `base` is final."""
     digest = extend_digest(ROOT, text[:base])
     return Verdict(5, epoch, base, digest, text[base:], drafted, passes, verify_us)
 
 
 def drafted(text: tuple[int, ...], *tokens: int) -> Send:
-    """A Draft of one branch after a text."""
+    """Return the action that sends a Draft of one branch after `text`."""
     return Send(Draft(5, 1, len(text), None, pack_runs([Run(0, tokens)])))
 
 

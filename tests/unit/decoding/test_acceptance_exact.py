@@ -47,7 +47,7 @@ def rows_of(shape):
 
 
 def pair_of(shape):
-    """Models whose distributions turn with the text, so that positions and contexts cannot be confused."""
+    """Return models whose distributions depend on the text, so that a mixed-up position or context shows."""
     target, draft = rows_of(shape)
 
     @cache
@@ -59,7 +59,7 @@ def pair_of(shape):
 
 
 def direct(pair, length):
-    """The distribution of texts drawn from the target alone, token by token."""
+    """Return the distribution of texts drawn from the target alone, token by token."""
     return texts(lambda text, chance: (chance.pick(pair.target(text), Purpose.TARGET, len(text)),), length)
 
 
@@ -81,7 +81,7 @@ def test_a_token_is_distributed_as_the_targets_own(scheme, shape):
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("num_head", [1, 2, 3, 4, 5])
 def test_a_token_of_sparse_is_whatever_the_head(shape, num_head):
-    """With refills, and with the whole of P sent after them."""
+    """With refills; after the last refill the whole of P is sent."""
     assert_exact(pair_of(shape), Round("sparse", 1, False, num_head, num_draws=1, refills=1), length=1)
 
 
@@ -95,7 +95,7 @@ def test_a_text_is_distributed_as_the_targets_own(scheme, with_bonus, shape):
 @pytest.mark.parametrize("scheme", ["rejection", "split", "sparse"])
 @pytest.mark.parametrize(("top_k", "top_p"), [(1, 1.0), (2, 1.0), (3, 0.8), (3, 1.0)])
 def test_a_text_is_the_targets_own_where_each_side_keeps_its_likeliest_tokens(scheme, top_k, top_p):
-    """Target and draft keep different ones, of which some are equally likely."""
+    """Target and draft keep different tokens, and some of them are equally likely."""
     sampling = Sampling(1.0, top_p, top_k=top_k)
 
     @cache
@@ -115,7 +115,7 @@ def test_a_text_is_the_targets_own_where_each_side_keeps_its_likeliest_tokens(sc
 @pytest.mark.parametrize("scheme", ["rejection", "split", "sparse"])
 @pytest.mark.parametrize("with_bonus", [True, False])
 def test_retrieved_tokens_among_drawn_ones_leave_the_text_the_targets_own(scheme, with_bonus):
-    """Where the text so far says so the draft is a certain token, likely or impossible, else it is drawn."""
+    """Depending on the text, the draft token is certain, likely or impossible for the target, or drawn."""
     drawn = pair_of("zeros, three tokens")
 
     def draft(text):
@@ -134,7 +134,7 @@ def test_a_chunk_of_three_tokens(scheme):
 @pytest.mark.parametrize("num_head", [1, 2, 3])
 @pytest.mark.parametrize(("num_draws", "refills"), [(1, 0), (1, 2), (2, 1), (3, 0)])
 def test_every_turn_of_sparse_returns_in_proportion_to_the_excess(num_head, num_draws, refills):
-    """So the endless loop is exact: t turns have returned norm((P - Q)+) with probability 1 - L^t."""
+    """After t turns, norm((P - Q)+) is returned with probability 1 - L^t. So the endless loop is exact."""
     target, draft = rows_of("five tokens")
     excess = (target - draft).clamp_min(0.0)
     head = sparse.head_of(target, num_head)
@@ -164,7 +164,7 @@ def test_every_turn_of_sparse_returns_in_proportion_to_the_excess(num_head, num_
     ("shape", "num_head"), [("mixed", 1), ("five tokens", 1), ("five tokens", 2), ("certain draft", 1)]
 )
 def test_a_head_alone_would_bias_the_text(shape, num_head):
-    """PicoSpec as printed, and the bound of its error: this shows that the proofs above can fail."""
+    """PicoSpec as printed is biased, within the bound of its error. So the proofs above can fail."""
     target, draft = rows_of(shape)
     head = sparse.head_of(target, num_head)
     tail_mass = 1.0 - float(target[head].sum())
@@ -199,7 +199,7 @@ def test_the_inverted_ratio_would_bias_the_text():
 
 
 def test_dropping_an_unlikely_draft_would_bias_the_text():
-    """Why a draft may be cut short by the look of Q, but never by the look of the token that was drawn."""
+    """A draft may be cut short because of Q, but never because of the token that was drawn."""
     pair = pair_of("three tokens")
 
     def confident_only(text, chance):

@@ -28,7 +28,7 @@ ROUNDS = {
 
 
 def toy_rows(sampling):
-    """A pair whose draft is wrong about half of the time."""
+    """Return a pair whose draft is wrong about half of the time."""
     target = ToyModel(ToySettings(seed=3, vocab_size=4, eos_bias=0.0))
     draft = ToyModel(ToySettings(seed=3, vocab_size=4, eos_bias=0.0, agreement=0.4))
     return Pair(
@@ -42,7 +42,10 @@ def step_alone(pair, text, chance):
 
 
 def write(extend, pair, seed):
-    """A text of LENGTH tokens, round by round. Drafts after a rejected one are redrawn from their bits."""
+    """Return a text of LENGTH tokens, written round by round.
+
+    Drafts after a rejected one are drawn again from the same random bits.
+    """
     text = ()
     while len(text) < LENGTH:
         text += extend(pair, text, CounterChance(seed))
@@ -80,7 +83,7 @@ def test_direct_sampling_fits_and_the_draft_does_not():
 
 
 def test_a_head_alone_does_not_fit():
-    """The bias that the tail draws remove is one that this test sees."""
+    """Without the tail draws the text is biased, and the bias is large enough for this test."""
 
     class HeadOnly(Round):
         def _residue_down(self, residue, vocab_size):

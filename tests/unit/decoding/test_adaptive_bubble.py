@@ -1,4 +1,4 @@
-"""On the virtual clock `outrider` is never slower than `ar`, however bad the draft or far the cloud."""
+"""On the virtual clock `outrider` is never slower than `ar`, however bad the draft or distant the cloud."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_exits_that_are_right_but_dear_cost_nothing_where_drafts_come_in_time():
 
 @dataclass(frozen=True)
 class Sped(ComputeProfile):
-    """A machine that becomes faster by a `factor`, verifications alone or all, after so many forwards."""
+    """A machine that becomes faster by `factor` after some forwards, verifications by `verify_factor` too."""
 
     after: int = 150
     factor: float = 1.0

@@ -1,4 +1,4 @@
-"""Which verifications join a batch: what a shared verifier's time is worth to whom."""
+"""Which verifications join a batch, given the time that each adds and the tokens that each brings."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def joining(*arguments: Any) -> set[int]:
 
 
 def light(size: int) -> float:
-    """A batch's time is its first session's."""
+    """Return the time of a batch that hardly grows with the number of sessions."""
     return 0.02 + 0.0001 * size
 
 
 def loaded(size: int) -> float:
-    """Every session adds as much as the first."""
+    """Return the time of a batch to which every session adds the same."""
     return 0.001 + 0.003 * size
 
 
@@ -140,7 +140,7 @@ def test_a_smaller_size_that_was_slow_once_sends_no_trial_beyond_the_sizes_seen(
 
 
 def test_a_step_of_the_devices_time_is_found_by_trials_of_other_sizes():
-    """Sixteen take as long as one; only 12 and 18 have been seen."""
+    """A batch of 16 takes as long as a batch of one; at first only 12, 40 and 18 have been timed."""
 
     def stair(size: int) -> float:
         return 0.05 if size <= 16 else 0.06 + 0.006 * (size - 16)

@@ -1,4 +1,4 @@
-"""Verifications judged together against each judged alone: schemes, temperatures and known rows mixed."""
+"""A batch judges each verification as if it ran alone: mixed schemes, temperatures and known rows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ JOBS = [
     job(4, SCHEMES["coupled"], Sampling(1.5, 1.0, 7), ()),
 ]
 KNOWN = (0, 1, 2)
-"""Of these the first row is final already."""
+"""The indices of the jobs whose first row the cache already has."""
 
 
 def rows_of(seed: int, count: int, width: int) -> torch.Tensor:
@@ -56,7 +56,7 @@ def asked(place: int) -> Asked:
 
 
 def said(places: list[int]) -> tuple[list[tuple[int, ExitHint]], list[object]]:
-    """The hints and judgements of some of the jobs as a batch."""
+    """Return the hints and the judgements of these jobs, run as one batch."""
     hints: list[tuple[int, ExitHint]] = []
     batch = VerificationBatch(
         [JOBS[place] for place in places],
@@ -102,7 +102,7 @@ def test_a_row_that_is_final_is_not_the_exits_to_guess():
 
 
 def test_rows_of_all_robots_cross_at_once(monkeypatch):
-    """Those that are final before the exits' own, and then all that choose."""
+    """One call of `decide` serves the known first rows, and one all rows of deterministic schemes."""
     crossed = []
 
     def counted(logits, draws):
@@ -139,7 +139,7 @@ def test_an_exit_that_says_no_number_says_nothing():
 
 
 class DeviceAlone(TorchDispatchMode):
-    """Fails where anything is made on the host, brought from it or read by it: a GPU would be waited for."""
+    """Fails if an operation creates, copies or reads a tensor on the host: that would wait for a GPU."""
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))
@@ -149,7 +149,7 @@ class DeviceAlone(TorchDispatchMode):
 
 
 def test_exits_on_a_device_wait_for_nothing(monkeypatch):
-    """The meta device has no numbers to wait for: whatever asks it for one raises."""
+    """The meta device holds no values, so an operation that waits for one raises."""
     jobs = [*JOBS, job(5, SCHEMES["greedy"], Sampling(), (4,))]
     chunks = [Asked(None, len(one.draft), Chunk(None, (1,) * (len(one.draft) + 1))) for one in jobs]
     device = torch.device("meta")

@@ -1,4 +1,4 @@
-"""The cloud's store of drafted tokens: whatever the order of arrival, the likeliest branch is found."""
+"""The cloud's store of draft tokens finds the likeliest branch, in whatever order drafts arrive."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def after(*tokens: int) -> int:
 
 
 def add(pool: BranchCache, text: tuple[int, ...], first: int = 0) -> None:
-    """Offer text[first:] as a branch from what comes before it."""
+    """Add text[first:] as a branch that continues text[:first]."""
     pool.add_runs(first, after(*text[:first]), [Run(0, text[first:])])
 
 
 def ends(pool: BranchCache) -> list[tuple[int, ...]]:
-    """All branches whole, likeliest first, where each further choice is half as likely."""
+    """Return all branches whole, likeliest first; each further choice is half as likely."""
     found = pool.open_ends([((), ROOT, 1.0)], lambda path: True, 999, lambda rank, evidence: 0.5**rank)
     return [path for path, _ in found]
 
@@ -123,7 +123,7 @@ def test_the_pool_is_bounded_and_the_oldest_go_first():
 
 
 def test_digests_that_collide_cost_no_time(monkeypatch):
-    """A peer may look for collisions: two tokens a place that lead to one place make 2^depth paths."""
+    """A peer may construct collisions: two tokens per position that share a digest give 2^depth paths."""
     calls = []
 
     def colliding(digest: int, token: int) -> int:
@@ -160,7 +160,7 @@ def test_tokens_with_distributions_take_more_room(entries, room):
 
 
 def chances(rank: int, evidence: float) -> float:
-    """Of the cloud's drafts: the first choice as sure as it is, each further one half as likely."""
+    """Return the probability of a choice of the cloud's draft: `evidence`, halved for each rank after 1."""
     return evidence if not rank else evidence * 0.5 ** (rank - 1)
 
 
@@ -200,7 +200,7 @@ def test_drafts_ahead_leave_room_for_those_that_are_verified():
 
 
 def test_a_full_pool_takes_what_the_cloud_drafts_at_its_oldest_place():
-    """A robot may fill the pool with one chain from the text's end on."""
+    """A robot may fill the pool with one chain that starts at the end of the text."""
     pool = BranchCache()
     pool.add_branch(0, ROOT, (1, *range(2, MAX_TOKENS + 1)), (None,) * MAX_TOKENS)
     pool.add_choices(0, ROOT, Choices((1, MAX_TOKENS + 7), None, 0.9))

@@ -1,4 +1,4 @@
-"""Branches as bytes: what is packed comes back, and nothing but packed runs is taken."""
+"""Branches as bytes: packed runs unpack unchanged, and all other bytes are refused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ steady = settings(max_examples=200, deadline=None, derandomize=True)
 
 @st.composite
 def valid_runs(draw):
-    """Runs that never go back beyond their parent."""
+    """Draw runs that never go back beyond their parent."""
     depth, runs = 0, []
     for _ in range(draw(st.integers(0, 5))):
         back = draw(st.integers(0, depth))

@@ -1,4 +1,4 @@
-"""The cloud's own draft: what a token takes, and when one that does not pay is tried again."""
+"""The cloud's own draft: the time of a token, and when a draft that does not pay is tried again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STEP_S = 0.1
 
 
 def drafting(share: float = 0.2) -> CloudDrafting:
-    """A draft whose token takes that share of a step."""
+    """Return a CloudDrafting for a draft whose token takes `share` of a step."""
     cloud = CloudDrafting()
     for _ in range(3):
         cloud.on_drafted(share * STEP_S, STEP_S)
@@ -19,7 +19,7 @@ def drafting(share: float = 0.2) -> CloudDrafting:
 
 
 def steps_to_probe(cloud: CloudDrafting, tokens_per_s: float = 10.0) -> int:
-    """So many steps until a token is drafted only to see whether it is right."""
+    """Return the number of steps until a token is drafted only to test whether it is right."""
     count = 0
     while not cloud.probe_due(0.0, STEP_S, tokens_per_s):
         cloud.on_forward(STEP_S)
@@ -44,7 +44,7 @@ def test_hiccups_among_tokens_are_no_slower_draft_and_a_draft_that_changes_is_fo
 
 
 def texts_until_timed_again(cloud: CloudDrafting, steps_a_text: int, tokens_per_s: float) -> int:
-    """So many texts until a draft that is right and takes little, but seemed to take much, is seen to."""
+    """Return the number of texts until a draft that is right and fast, but seemed slow, is timed as fast."""
     for text in range(1, 1000):
         cloud.begin_text()
         for _ in range(steps_a_text):

@@ -1,4 +1,4 @@
-"""A verifier with a draft of its own writes the target's own text, whatever the link and the drafts do."""
+"""A verifier with its own draft model writes the target's own text, whatever the link and the drafts do."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from outrider.wire.codec import encode, wire_bytes
 
 
 def cloud_draft(seed: int, agreement: float, eos_bias: float) -> ToyModel:
-    """A draft that is right as often as told, at other places than the edge's."""
+    """Return a draft that agrees at the rate `agreement`, in other positions than the edge's draft."""
     return ToyModel(ToySettings(seed=seed, eos_bias=eos_bias, agreement=agreement, prompt_length=7))
 
 
@@ -71,7 +71,7 @@ def test_any_schedule_gives_the_targets_own_text(
 
 
 class NoDraws:
-    """At temperature 0 nothing is drawn: a distribution has one token."""
+    """Random choices at temperature 0, where a distribution has only one token."""
 
     def accepts(self, probability: float, position: int) -> bool:
         return probability >= 1.0
@@ -116,7 +116,7 @@ def world(cloud_draft_token_s: float = 0.002) -> VirtualWorld:
 
 
 def elapsed_s(edge: ToyModel | None, beside: ToyModel | None, in_world: VirtualWorld, events=None) -> float:
-    """Virtual seconds of six texts of the robot whose draft model is `edge`."""
+    """Return the virtual seconds of six texts for a robot with the draft model `edge`."""
     target, _ = toy_pair(3, 0.0, eos_bias=-9.0)
     config, observer = DecodingConfig(silence_s=1e3), None if events is None else events.append
     decoder = VirtualDecoder(target, edge, config, in_world, observer, beside)
@@ -137,7 +137,7 @@ def test_a_draft_that_costs_more_than_it_gains_is_left():
 
 
 class Cloud:
-    """A verifier with a draft, which takes 1 ms for a token; all else takes 10."""
+    """A verifier with a draft model: a batch of drafts takes 1 ms, any other batch 10 ms."""
 
     def __init__(self, draft: ToyModel) -> None:
         self.clock = Clock()
@@ -145,7 +145,7 @@ class Cloud:
         self.service = VerifierService(self.target, CloudLimits(), self.clock, draft=draft)
 
     def batches(self) -> Iterator[tuple[list, list[Verdict]]]:
-        """The jobs of each batch, and the verdicts on them."""
+        """Yield the jobs of each batch, and the verdicts on them."""
         while jobs := self.service.next_jobs():
             results = self.service.run(jobs, lambda job, hint: False)
             took_s = 0.001 if isinstance(jobs[0], CloudDraft) else 0.01
@@ -192,7 +192,7 @@ def test_the_drafts_of_robots_are_made_in_one_forward():
 
 
 def test_wrong_drafts_of_the_robot_are_replaced_by_the_clouds():
-    """The cloud's draft is right, the robot's is not: nearly every verification yields several tokens."""
+    """The cloud's draft is right, the robot's is wrong: nearly every verification yields several tokens."""
     cloud, length, yields = Cloud(cloud_draft(1, 1.0, -9.0)), 0, []
     cloud.service.receive(ALICE, opening(max_new_tokens=120, **USEFUL))
     for _, verdicts in cloud.batches():

@@ -22,7 +22,7 @@ weights = st.lists(st.sampled_from([0.0, 1e-9, 0.25, 1.0, 7.0]), min_size=1, max
 
 
 def test_the_bits_are_the_protocols():
-    """Both sides must compute the same ones, whatever their numpy: these are Philox-4x64-10's."""
+    """Both sides must compute the same numbers with any numpy version: these are Philox-4x64-10's."""
     assert uniforms(0, Purpose.NOISE, 0, 3).tolist() == [
         0.011546754286331562,
         0.24154919656271823,
@@ -57,7 +57,7 @@ def test_every_argument_changes_the_number():
 
 
 def test_neighbours_are_uniform_and_independent():
-    """Over seeds, positions and indices, the coordinates along which the engine walks."""
+    """Over seeds, positions and indices: the coordinates that the engine varies."""
     cells = {(a, b): 1 / 64 for a in range(8) for b in range(8)}
 
     def pairs(numbers):

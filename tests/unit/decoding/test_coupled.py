@@ -1,4 +1,4 @@
-"""Decisions of many rows at once against each row's alone, and noise made on a device against numpy's."""
+"""Many rows decided at once are decided as each alone, and noise made on a device matches numpy's."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_numbers_and_choices_made_in_parts_are_those_made_at_once():
 
 
 def test_what_choosing_takes_is_what_is_said():
-    """Of many rows at once: here of fewer numbers, in parts as much smaller."""
+    """Peak memory for many rows at once; here with fewer numbers, in parts smaller by the same factor."""
     num_rows, vocab_size, smaller = 64, 4096, 256
     drawn = [Draw(Sampling(0.7, seed=seed), 3) for seed in range(num_rows)]
     keys = generator_keys([one.sampling.seed for one in drawn], [3] * num_rows, HOST)

@@ -1,4 +1,4 @@
-"""The bound on all schedules: against closed forms, and against a policy played out."""
+"""The bound on all schedules: against closed forms, and against a simulated policy."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_wait_is_no_longer_for_being_rounded() -> None:
 
 
 def test_a_sure_hint_is_never_worth_less_than_what_was_foreseen() -> None:
-    """A draft that is always right, and slow, does not keep a schedule from heeding an exit that is."""
+    """A draft that is always right but slow does not keep a schedule from using an exit that is right."""
     hinted = replace(BASE, draft_token_s=0.3, round_trip_s=0.0, predicted=(1.0,), exit_fractions=(0.0,))
     foreseen = replace(hinted, acceptance_rate=1.0)
     assert best_tokens_per_s(foreseen, 1) >= best_tokens_per_s(replace(hinted, second_choice=0.0), 1)
@@ -85,13 +85,16 @@ def test_no_policy_played_out_exceeds_it() -> None:
 
 
 def test_a_simple_policy_comes_near_it() -> None:
-    """So the bound is no empty one."""
+    """So the bound is not far above what a schedule can reach."""
     best = max(_played_out(BASE, least, random.Random(least)) for least in (1, 2, 3))
     assert best > 0.9 * best_tokens_per_s(BASE, 8)
 
 
 def _played_out(given: Conditions, least: int, rng: random.Random) -> float:
-    """Tokens per second of: verify what lies there if it is `least` tokens, else step; hints are heeded."""
+    """Return the simulated tokens per second of a simple policy.
+
+    If at least `least` draft tokens have arrived, verify them; otherwise step. Hints are used.
+    """
     now_s = tokens = known_s = 0.0
     used = 0
     for _ in range(20_000):
@@ -111,7 +114,7 @@ def _played_out(given: Conditions, least: int, rng: random.Random) -> float:
 
 
 def _foreseen(given: Conditions, rng: random.Random) -> bool:
-    """Whether the next token is a first or a second choice."""
+    """Return whether the next token is the draft's first or second choice, at random."""
     return rng.random() < given.acceptance_rate or rng.random() < given.second_choice
 
 

@@ -1,4 +1,4 @@
-"""The cloud machine and its service alone: verifications aborted for ones that begin with more."""
+"""The cloud machine and its service alone: when a verification is aborted, and what is verified next."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from outrider.decoding.protocol.prefix_digest import extend_digest
 
 
 def offer(cloud: VerifierService, text: tuple[int, ...], at: int = 1) -> Verify:
-    """The job that verifies the wrong draft; the right branch lies ready too."""
+    """Offer a wrong draft and the right branch; return the job that verifies the wrong draft."""
     main, right = branched(text, at)
     cloud.receive(ALICE, draft(0, main))
     cloud.receive(ALICE, draft(0, right))
@@ -41,7 +41,7 @@ def offer(cloud: VerifierService, text: tuple[int, ...], at: int = 1) -> Verify:
 
 
 def names(job: Verify, outcome: tuple[int, ...], exit_index: int = 0, sure: float = 1.0) -> ExitHint:
-    """An exit that says how a verification ends."""
+    """Return an exit's hint that predicts this outcome of the verification."""
     choices = (*outcome, *job.draft[len(outcome) :], 7)[: len(job.draft) + 1]
     return ExitHint(exit_index, len(outcome) - 1, outcome[-1], sure, choices, (sure,) * len(choices))
 
@@ -123,7 +123,7 @@ def test_where_a_draft_is_cut_within_what_was_predicted_an_exits_token_is_no_dra
 
 
 def test_a_verification_given_up_is_no_batch_to_learn_from():
-    """Were one alone thought to take as little, two would not be worth what they take together."""
+    """If an aborted verification counted as a whole one, a batch of two would seem too slow in comparison."""
     cloud, text = service(EAGER), own()
     opened(cloud, **USEFUL)
     job = offer(cloud, text)
@@ -134,7 +134,7 @@ def test_a_verification_given_up_is_no_batch_to_learn_from():
     stats = cloud.stats
     assert (stats.batches, stats.rounds, stats.compute_s) == (2, 1, pytest.approx(0.11))
     opened(cloud, BOB, **USEFUL)
-    for compute_s in (0.1, 0.17, 0.17):  # of the first only one takes time
+    for compute_s in (0.1, 0.17, 0.17):  # in the first batch only one job needs a forward pass
         jobs = cloud.next_jobs()
         assert {job.key.peer for job in jobs} == {ALICE, BOB}
         cloud.finish_all(jobs, cloud.run(jobs, lambda job, hint: False), compute_s)

@@ -1,4 +1,4 @@
-"""The cloud machine alone: which drafts it judges, what settles a text, and what it does without any."""
+"""The cloud machine alone: which drafts it judges, when a token settles, and what it does without drafts."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_longest_waiting_branch_is_verified():
 
 
 def test_a_draft_for_the_last_token_of_all_asks_for_that_token():
-    """An edge that was alone may have drafted there; where the cloud waits for drafts, nothing else comes."""
+    """An edge that went on alone may have drafted that token; a cloud that waits for drafts gets no other."""
     cloud = service()
     text = own()
     opened(cloud, tokens=text[:19])
@@ -73,7 +73,7 @@ def test_a_draft_that_overtakes_the_prefill_is_kept():
 
 
 def test_a_draft_from_a_text_left_behind_is_ignored():
-    """To answer it by PrefillAgain would make an edge with many drafts on the way send its picture again."""
+    """Answering it with PrefillAgain would make an edge with many drafts in flight send its picture again."""
     cloud = service()
     text = own()
     opened(cloud)
@@ -105,7 +105,7 @@ def test_an_empty_draft_asks_for_a_step():
 
 
 def test_a_settled_token_counts_at_a_verifier_that_has_lost_what_was_unsettled():
-    """After a restart, and an Open from before the token was settled, no other frame would name it."""
+    """After a restart, with an Open from before the token was settled, no other frame names the token."""
     cloud = service()
     text = own()
     opened(cloud, acceptance="split")

@@ -1,4 +1,4 @@
-"""The cloud machine alone: which words of early exits it passes on."""
+"""The cloud machine alone: which hints of early exits it sends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from outrider.wire.codec import decode_cloud_frame, encode, wire_bytes
 
 
 def hinting(hints: str, when_idle="wait", max_new_tokens: int = 200, tuning: AdaptiveTuning = DEFAULT_TUNING):
-    """A cloud that runs a verification of `draft`, and the job it runs."""
+    """Return a cloud that runs a verification of 64 draft tokens, and its job."""
     cloud = service(tuning)
     opened(cloud, hints=hints, when_idle=when_idle, max_new_tokens=max_new_tokens)
     cloud.receive(ALICE, draft(0, own(70)[:64]))
@@ -30,7 +30,7 @@ def test_all_hints_are_passed_on_where_all_are_wanted():
 
 
 def doubting(job, exit_index: int, at: int, token: int, confidence: float = 1.0) -> ExitHint:
-    """An exit that contradicts the draft at one place."""
+    """Return an exit's hint that contradicts the draft at index `at`."""
     choices = (*job.draft[:at], token, *job.draft[at + 1 :], 7)
     return ExitHint(exit_index, at, token, confidence, choices, (confidence,) * len(choices))
 

@@ -1,4 +1,4 @@
-"""The cloud's service alone: what it does when more comes of a draft that it verifies."""
+"""The cloud's service alone: what it does when a draft grows while it is being verified."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def certain(tokens: tuple[int, ...]) -> list[Array]:
 
 @pytest.mark.parametrize("acceptance", ["rejection", "split", "sparse"])
 def test_drafts_that_are_tested_may_grow_without_harm(acceptance):
-    """No edge of ours has them verified in this way, but a frame may ask for it."""
+    """Our edge never has such drafts verified in this way, but a frame may ask for it."""
     one, text = running(acceptance=acceptance)
     first, grown = (
         Proposal(5, 1, 0, ROOT, None, tokens, SCHEMES[acceptance].pack_evidence(tokens, certain(tokens)))

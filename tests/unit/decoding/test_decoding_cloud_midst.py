@@ -1,4 +1,4 @@
-"""The cloud's service alone: what exits say and what arrives in the midst of a forward that it runs."""
+"""The cloud's service alone: exits that report, and frames that arrive, during a forward pass."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_branch_that_comes_in_mid_forward_is_aimed_at_in_that_very_run():
 def test_where_nothing_is_ready_the_target_goes_on_from_its_own_exits_to_the_end_of_the_text(
     max_new_tokens,
 ):
-    """What ends the text is not gone on from, so that it is never longer than it may be."""
+    """Nothing is predicted past the token that ends the text, so the text never exceeds its limit."""
     one, text = running(tuning=EAGER, max_new_tokens=max_new_tokens)
     assert verdicts(one.step()) == [text[:1]], "the prompt's last row, of which no exit speaks"
     for _ in range(max_new_tokens - 2):
@@ -57,7 +57,7 @@ def test_no_verification_is_given_up_for_one_that_would_be_cut_to_the_same(most,
 
 
 def test_beyond_the_end_of_a_text_nothing_is_predicted():
-    """An exit takes the text to end where it does not."""
+    """An exit predicts the end of the text where there is none."""
     one, text = running(tuning=EAGER, max_new_tokens=9)
     target = one.cloud._worker._model
     target.exit_row = lambda index, digest: torch.eye(target.vocab_size)[min(target.end_ids)] * 50.0
@@ -98,7 +98,7 @@ def test_a_text_that_ends_in_mid_forward_frees_the_model_and_nothing_that_runs(e
 
 @pytest.mark.parametrize("tokens_per_s", [6.0, float("inf")])
 def test_an_error_of_the_socket_in_mid_forward_comes_out_and_no_session_fails(tokens_per_s):
-    """The robot may have a verification of five tokens verified at once: the one lost is not charged."""
+    """The rate allows the robot a verification of five tokens at once: the lost one is not charged."""
     one, text = running(CloudLimits(tokens_per_s=tokens_per_s), tuning=EAGER, when_idle="wait")
     one.cloud.receive(ALICE, draft(0, text[:4]))
 
@@ -133,7 +133,7 @@ def test_others_may_come_and_go_in_mid_forward():
 
 @pytest.mark.parametrize("acceptance", ["split", "sparse"])
 def test_drafts_that_are_tested_are_not_aimed(acceptance):
-    """What lies ready would need the chance that it was drawn with, and so would what is predicted."""
+    """A ready or predicted branch would need the probability that it was drawn with."""
     one, text = running(tuning=EAGER, acceptance=acceptance)
     main, beside = branched(text)
     one.arriving = [(ALICE, proposal((), beside))]

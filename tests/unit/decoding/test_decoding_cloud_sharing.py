@@ -1,4 +1,4 @@
-"""The cloud machine alone: robots share batches and time, and cannot hurt each other."""
+"""The cloud machine alone: robots share batches and time, and cannot harm each other."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_sessions_share_a_batch():
 
 
 def test_what_exits_cost_is_tried_where_a_robot_is_alone():
-    """In a batch with others they are asked for the others all the same."""
+    """In a shared batch the exits run for the other robots anyway, so they are always used."""
     for open_texts, tries in ((opened, True), (both_opened, False)):
         cloud = service()
         open_texts(cloud, **USEFUL, max_new_tokens=60)
@@ -100,7 +100,7 @@ def test_the_prompt_after_a_text_comes_before_what_others_verify(written: int, c
             cloud.finish_all(jobs, cloud.run(jobs, lambda job, hint: None), 0.01)
         cloud.receive(ALICE, opening(epoch=epoch, when_idle="step", max_new_tokens=200))
         jobs = cloud.next_jobs()
-        if epoch == 2:  # of whoever has had as much as the others it comes first anyway
+        if epoch == 2:  # at equal shares of time the prompt comes first anyway
             assert isinstance(jobs[0], PrefillTarget)
             cloud.finish_all(
                 jobs, cloud.run(jobs, lambda job, hint: None), 0.5 * DEFAULT_TUNING.prompt_lead_s
@@ -273,7 +273,7 @@ any_frame = st.one_of(
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.lists(st.tuples(any_frame, st.booleans()), max_size=30), st.integers(0, 10))
 def test_no_peer_can_disturb_another(noise, seed):
-    """A stranger sends any well-formed frames, the same session number included, between another's own."""
+    """Between a robot's frames, a stranger sends any well-formed frames, even for the same session number."""
     target, draft = toy_pair(seed, 0.7)
     cloud = VerifierService(target, CloudLimits(max_sessions=3))
     link = _NoisyLink(cloud, noise)
@@ -283,7 +283,7 @@ def test_no_peer_can_disturb_another(noise, seed):
 
 
 class _NoisyLink(LocalLink):
-    """After each frame of its own it lets a stranger speak."""
+    """A link that lets a stranger send frames after each frame of its own."""
 
     def __init__(self, cloud: VerifierService, noise: list) -> None:
         super().__init__(cloud)
@@ -404,7 +404,7 @@ def test_who_opens_again_and_again_with_other_texts_keeps_nobody_waiting(monkeyp
 
 
 def test_a_long_text_that_a_robot_comes_back_with_is_taken_in_in_parts():
-    """It has kept its place while it wrote alone; the others' tokens come in between."""
+    """The robot's session stayed open while it went on alone; the other robot decodes between the parts."""
     cloud, text = service(), own(400)
     both_opened(cloud, max_new_tokens=400, when_idle="step")
     step(cloud)

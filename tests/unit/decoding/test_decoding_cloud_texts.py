@@ -1,4 +1,4 @@
-"""The cloud machine alone: which text it holds, who has a place, and what it refuses."""
+"""The cloud machine alone: which text it holds, which sessions it keeps, and what it refuses."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def test_a_text_that_was_cancelled_gives_its_place_to_who_needs_one():
 
 
 def test_who_is_silent_is_spoken_to_where_others_need_a_place():
-    """That shows the server whom it cannot reach any more."""
+    """The probe shows the server which robots it can no longer reach."""
     cloud = service(max_sessions=2)
     opened(cloud, ALICE)
     cloud._clock.now_s += CloudLimits().probe_s

@@ -1,4 +1,4 @@
-"""The edge machine alone: it drafts ahead on hints and on its own guesses, and tells them in time."""
+"""The edge machine alone: it drafts ahead on hints and on its own guesses, and sends the drafts in time."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_fsd_misses_where_no_hint_was_right():
     ids=["a draft after it fell", "all accepted", "the first after it fell", "it fell", "all fell"],
 )
 def test_what_an_exit_predicted_is_no_draft_of_the_edges(said, judged, drafted_by_edge, accepted):
-    """Verified were 3, 9, 5, 6: 9 is what an exit had in place of 4, the others are drafts."""
+    """The verified tokens were 3, 9, 5, 6: an exit predicted 9 in place of 4, the others are drafts."""
     machine = edge(strategy="fsd", num_draft_tokens=2)
     draft(machine, 3, 4)
     machine.receive(hint((3, 9)), 1.0)
@@ -64,7 +64,7 @@ def test_what_an_exit_predicted_is_no_draft_of_the_edges(said, judged, drafted_b
 
 
 def test_a_second_choice_that_stood_was_drafted():
-    """Not so the target's own token, though it is the draft's second choice where the first fell."""
+    """The target's own token does not count as drafted, even if it was the second choice at that position."""
     machine = edge(strategy="outrider", num_draft_tokens=4, workers=1)
     prefill(machine)
     grow(machine, (3, 7))
@@ -135,7 +135,7 @@ def test_hints_about_another_text_or_beyond_the_vocabulary_are_ignored():
 
 
 def opened_outrider(**options) -> EdgeMachine:
-    """After a link of 0.2 s and a verification were measured; it drafts four branches at a time."""
+    """Return a machine that has measured a round trip of 0.2 s and drafts four branches at a time."""
     machine = edge(strategy="outrider", num_draft_tokens=2, workers=4, **options)
     machine.receive(Opened(5, 1, 0, ROOT, 100_000, (0,)), 0.3)
     prefill(machine, 0.3)
@@ -160,7 +160,7 @@ def test_outrider_drafts_on_a_sure_hint_first_and_sends_ahead_of_the_verdict():
 
 
 def test_a_hint_that_overtakes_what_was_told_comes_first_at_the_cloud():
-    """From the edge's tree over the bytes of its frames to the cloud's pool."""
+    """From the edge's tree, over the bytes of its frames, to the cloud's pool."""
     machine = opened_outrider()
     pool = BranchCache()
 
@@ -182,7 +182,7 @@ def test_a_hint_that_overtakes_what_was_told_comes_first_at_the_cloud():
 
 
 def told(actions: list, text: tuple[int, ...] = ()) -> set[tuple[int, ...]]:
-    """The texts that the Drafts among these actions tell, given what they may grow from."""
+    """Return the texts that the Drafts among these actions spell; they may continue any prefix of `text`."""
     texts = {extend_digest(ROOT, text[:end]): text[:end] for end in range(len(text) + 1)} | {None: text}
     for action in actions:
         if isinstance(action, Send) and isinstance(action.frame, Draft):

@@ -1,4 +1,4 @@
-"""The edge machine alone: what it does about loss and refusals, and how it goes on without a link."""
+"""The edge machine alone: how it handles loss and refusals, and how it goes on without a link."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_a_late_verdict_on_drafts_that_it_wrote_alone_judges_none_of_those_after
 
 
 def test_a_storm_of_prefill_again_opens_once():
-    """Drafts that overtake the Open are each answered so."""
+    """Each draft that overtakes the Open is answered with PrefillAgain."""
     machine = edge(silence_s=2.0)
     answers = [machine.receive(PrefillAgain(5, 1), 0.01 * number) for number in range(20)]
     assert answers == [[]] * 20
@@ -177,7 +177,7 @@ def test_after_silence_it_repeats_what_may_be_lost():
 @pytest.mark.lengthy
 @pytest.mark.parametrize("strategy", ["sd", "dssd", "fsd", "picospec", "outrider"])
 def test_whatever_is_repeated_after_a_silence_fits_the_wire(strategy):
-    """Long drafts, of a vocabulary whose ids take three bytes, with rivals all along."""
+    """Long drafts with alternatives throughout, in a vocabulary whose ids take three bytes."""
     tuning = AdaptiveTuning(acceptance_priors=(1.0, 1.0), reserve_bytes=1e9)
     sizes = {"num_draft_tokens": MAX_CHUNK_TOKENS, "workers": 8, "tuning": tuning}
     config = DecodingConfig(strategy=strategy, acceptance=STRATEGIES[strategy].acceptance, **sizes)

@@ -1,4 +1,4 @@
-"""The edge machine alone: it draws the token that the cloud leaves to it."""
+"""The edge machine alone: it draws the token that the cloud has left unsettled."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from outrider.decoding.protocol.prefix_digest import extend_digest
 
 
 def settling(scheme: str) -> tuple[EdgeMachine, list[torch.Tensor]]:
-    """A machine whose drafts 3, 4 were drawn from these rows and sent."""
+    """Return a machine that has sent the drafts 3 and 4, and the rows that they were drawn from."""
     machine = edge(strategy="sd", acceptance=scheme, temperature=1.0, num_draft_tokens=2)
     rows = [one_hot(3), one_hot(4)]
     prefill(machine)
@@ -34,7 +34,7 @@ def one_hot(token: int) -> torch.Tensor:
 
 
 def proposal(text: tuple[int, ...], settled: int | None, tokens: tuple[int, ...]) -> Proposal:
-    """With tokens that were drawn with certainty."""
+    """Return a Proposal of tokens drawn with probability 1."""
     evidence = pack_token_probs([1.0] * len(tokens))
     return Proposal(5, 1, len(text), extend_digest(ROOT, text), settled, tokens, evidence)
 
@@ -63,7 +63,7 @@ def test_an_unsettled_text_is_settled_and_the_cloud_told_until_it_answers():
 
 def test_draws_that_run_out_are_asked_for():
     machine, _ = settling("sparse")
-    # Nearly all of P is tail, and a draw of 3, where the draft had all its mass, is always turned down.
+    # Nearly all of P is tail. A draw of 3 is always rejected, because the draft gave it all its mass.
     half = SparseResidue((7,), (2.0**-32,), TailDraws(0, (3,) * 4, (0.25,) * 4))
     assert machine.receive(unsettled((), 0, pack_residue(half)), 1.0) == [Send(Resume(5, 1, 0, ROOT, 4))]
     assert machine.tokens == ()
@@ -106,7 +106,7 @@ def test_a_storm_of_verdicts_on_a_text_that_is_not_its_own_opens_now_and_then(ki
 
 
 def test_a_token_settled_before_going_on_alone_is_no_longer_special():
-    """The Open that follows holds it and more; to name it again would name a text that never was."""
+    """The Open that follows contains the token. Naming it again would name a text that never existed."""
     machine = edge(acceptance="split", num_draft_tokens=1, link_loss="draft_only", temperature=1.0)
     prefill(machine)
     machine.complete(machine.next_job(), [Choices((3,), one_hot(3))], 0.0, 0.01)

@@ -1,4 +1,4 @@
-"""The edge machine alone: drafts leave, verdicts become text."""
+"""The edge machine alone: drafts are sent, and verdicts become text."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def test_closing_ends_the_text_and_then_the_link_once(thread):
             executor.submit(decoder.close).result()
         else:
             decoder.close()
-        assert closed == []  # the link is the decoding thread's, which uses it
+        assert closed == []  # the decoding thread uses the link
 
     link = Watched(VerifierService(target))
     decoder = LinkedDecoder(link, target, target.tokenizer, DecodingConfig("sd"), 1, "here")

@@ -1,4 +1,4 @@
-"""Through loss, delay, outages, exits, hints and restarts every strategy writes the target's own text."""
+"""Every strategy writes the target's own text through loss, delay, outages, exits, hints and restarts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ DRAFTERS = (
 
 @st.composite
 def configs(draw, strategies=tuple(sorted(STRATEGIES))):
-    """Every source of drafts: at temperature 0 any scheme a strategy takes, above 0 the coupled one."""
+    """Draw a configuration: at temperature 0 any scheme that the strategy takes, above 0 the coupled one."""
     strategy = draw(st.sampled_from(strategies))
     temperature = draw(st.sampled_from([0.0, 1.0]))
     schemes = ["coupled"]
@@ -93,7 +93,7 @@ AIMED = ("drafts", "steps", "right", "wrong")
 
 @pytest.fixture
 def aims(monkeypatch) -> Counter[str]:
-    """What comes of verifications that are given up."""
+    """Count aborted drafts and steps, and verifications whose predicted tokens were right or wrong."""
     seen: Counter[str] = Counter()
 
     def on_aborted(text, job, now_s, plain=TargetSequence.on_aborted):
@@ -132,7 +132,7 @@ near_worlds = st.builds(
 
 @pytest.mark.lengthy
 def test_hints_and_restarts_change_no_token(aims):
-    """Predicted rightly or wrongly, at a draft or at a step, by an edge that is quick to draft or not."""
+    """Predictions are right or wrong, for a draft or a step, and the edge drafts quickly or slowly."""
 
     @settings(schedules, max_examples=240)
     @given(
@@ -261,7 +261,7 @@ def test_the_verified_text_grows_by_whole_tokens_and_hides_the_end_token():
 
 
 class Unanswered(LocalLink):
-    """A link that never came up, to a verifier that lost its key or is full, until it `answers`."""
+    """A link that sends nothing until `answers`: never connected, or its verifier lost the key or is full."""
 
     answers = False
 

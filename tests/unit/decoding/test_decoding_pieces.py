@@ -1,4 +1,4 @@
-"""Configuration, digests, acceptance, cached sequences, and that the toy model is strict."""
+"""Configuration, digests, acceptance, cached sequences and retries; and the toy model is strict."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ NEWS, BUSY = Opened(1, 1, 0, 0, 5, (0,)), Refused(1, 1, "busy", "try later")
 
 
 def asked_at_s(patience: RetryTimer, until_s: float) -> list[float]:
-    """When it asks again, looked at ten times a second."""
+    """Return the times at which it asks again, checked ten times a second."""
     times = [number / 10 for number in range(int(10 * until_s))]
     return [time_s for time_s in times if patience.verdict(True, 1, time_s) == "ask again"]
 

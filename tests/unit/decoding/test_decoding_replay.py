@@ -1,4 +1,4 @@
-"""A replayed model says what the model says, and runs it once for every text."""
+"""A replayed model gives the model's own outputs, and runs it once for each text."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Edge, cloud and a bad link together write texts that are distributed as the target's own."""
+"""Edge and cloud, over a bad link, write texts that are distributed as the target's own."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def config(strategy: str, scheme: str, seed: int, **options) -> DecodingConfig:
 def text_of(
     target: ToyModel, draft: ToyModel, decoding: DecodingConfig, length: int, sent: list[Frame] | None = None
 ) -> tuple[int, ...]:
-    """One text over a link of its own that jitters, reorders and loses; `sent` collects the frames."""
+    """Return one text, decoded over a link with jitter, reordering and loss; `sent` collects the frames."""
 
     def frame_bytes(frame: Frame) -> int:
         if sent is not None:
@@ -76,7 +76,7 @@ def texts_of(strategy: str, scheme: str, **options) -> list[tuple[int, ...]]:
 def expected(
     model: ToyModel, length: int, sampling: Sampling = Sampling(1.0)
 ) -> dict[tuple[int, ...], float]:
-    """The chance of each text of at most so many tokens, by the model alone."""
+    """Return the probability of each text of at most `length` tokens, by the model alone."""
     root = prompt_digest(request().prompt)
     chances: dict[tuple[int, ...], float] = {(): 1.0}
     for _ in range(length):
@@ -103,7 +103,7 @@ def test_texts_are_distributed_as_the_targets_own(strategy, scheme):
 @pytest.mark.lengthy
 @pytest.mark.parametrize(("strategy", "scheme"), EVERY)
 def test_top_k_and_top_p_are_exact_in_every_scheme(strategy, scheme):
-    """Of four tokens the three likeliest, and of these the nucleus; the draft keeps other ones."""
+    """Top-k keeps three of four tokens, and top-p their nucleus; the draft keeps other tokens."""
     texts = texts_of(strategy, scheme, top_k=3, top_p=0.9)
     kept = expected(TARGET, LENGTH, Sampling(1.0, 0.9, top_k=3))
     assert all(kept.get(text, 0.0) > 0.0 for text in texts)
@@ -122,7 +122,7 @@ def test_top_k_and_top_p_are_exact_in_every_scheme(strategy, scheme):
     ],
 )
 def test_drafts_from_the_same_prompts_earlier_answer_bias_nothing(strategy, scheme, drafters):
-    """The second answer is drafted from the first, and still is as the target would have it."""
+    """The second answer is drafted from the first, and is still distributed as the target's own."""
     firsts, seconds = [], []
     for seed in range(NUM_PAIRS):
         decoding = config(strategy, scheme, seed, drafters=drafters)
@@ -138,7 +138,7 @@ def test_drafts_from_the_same_prompts_earlier_answer_bias_nothing(strategy, sche
 
 @pytest.mark.lengthy
 def test_a_tail_is_drawn_from_as_the_target_would(monkeypatch):
-    """First tokens, of a draft that disagrees there, with draws from the tail that run out now and then."""
+    """The draft disagrees on the first token, and the draws from the tail run out at times."""
     monkeypatch.setitem(SCHEMES, "sparse", SparseScheme("sparse", num_head=4, num_draws=1))
     sent: list[Frame] = []
     texts = [

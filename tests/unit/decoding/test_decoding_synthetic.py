@@ -1,4 +1,4 @@
-"""The made-up pair has the statistics it was asked for."""
+"""The synthetic pair has the statistics that it was asked for."""
 
 import random
 import statistics
@@ -44,7 +44,10 @@ def choices_and_exits(verifier: SyntheticSession, tokens: list[int]) -> tuple[li
 
 
 def greedy_rounds(target: SyntheticModel, draft: SyntheticModel, gamma: int) -> list[tuple[int, int | None]]:
-    """Of each round: the accepted drafts, and the number (from 1) of the first exit that predicted them."""
+    """Return each round's number of accepted drafts, and the first exit that predicted them or None.
+
+    Exits are numbered from 1.
+    """
     verifier, drafter = target.open_session(), draft.open_session()
     last = int(verifier.prefill(PROMPT).argmax())
     drafter.prefill(PROMPT)
@@ -77,7 +80,7 @@ def test_rounds_have_the_papers_length_and_misses_and_exit() -> None:
 
 
 def test_sampled_draft_is_accepted_at_the_wanted_rate() -> None:
-    """x is drawn from the draft's row, the target's token from its ranks: they meet at the wanted rate."""
+    """The draft samples its token, and it equals the target's likeliest one at the wanted rate."""
     settings = SyntheticSettings(confidence=draft_confidence(0.61, 0.5, sampled=True))
     target, draft = synthetic_pair(settings)
     places = some_places(0)

@@ -1,4 +1,4 @@
-"""The virtual clock: modelled times add up, and a lost link is handled by policy."""
+"""The virtual clock: modelled times add up, and a lost link is handled according to the policy."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_what_is_drafted_beside_the_verifier_is_no_drafting_that_a_round_waits_f
 
 
 def test_where_a_frame_takes_longer_than_the_patience_repeats_do_not_pile_up():
-    """Each takes five seconds, and after two of silence the edge asks again."""
+    """Each frame takes five seconds, and the edge asks again after two seconds of silence."""
     target, draft = toy_pair(4, 0.7, eos_bias=-9.0)
     slow = dataclasses.replace(world(), uplink=LinkProfile(delay_s=0.02, bytes_per_s=2.0))
     asked = request(max_new_tokens=60, deadline_s=3000.0)
@@ -75,7 +75,7 @@ def test_where_a_frame_takes_longer_than_the_patience_repeats_do_not_pile_up():
     ("queue", "left_s"), [(DeviceQueue(), 0.2), (DeviceQueue(10), 0.3), (DeviceQueue(2), 1.0)]
 )
 def test_a_forward_that_is_given_up_runs_on_for_what_waits_in_the_queue(queue, left_s):
-    """All exits are right, so that each forward is left at its first."""
+    """All exits are right, so each forward is aborted at its first exit."""
     target, draft = toy_pair(4, 0.5, eos_bias=-9.0)
     target.exit_row = lambda index, digest: target.row(digest)
     compute = ComputeProfile(verify_s=1.0, step_s=1.0, exit_fractions=(0.2, 0.6, 0.8), target_queue=queue)
@@ -95,7 +95,7 @@ def test_a_forward_that_is_given_up_runs_on_for_what_waits_in_the_queue(queue, l
 
 
 def test_what_the_target_writes_by_its_own_exits_is_no_answer_to_a_draft():
-    """All exits are right: the text runs ahead of the edge, whose drafts come too late."""
+    """All exits are right: the text runs ahead of the edge, and its drafts arrive too late."""
     target, draft = toy_pair(4, 0.6, eos_bias=-9.0)
     target.exit_row = lambda index, digest: target.row(digest)
     compute = ComputeProfile(draft_token_s=0.01, verify_s=0.05, step_s=0.05)
@@ -167,7 +167,7 @@ def test_draft_only_goes_on_alone_and_the_cloud_takes_over_again():
 
 
 def _sources(target, draft, asked, tokens, at) -> set[str]:
-    """Which models would have written the token at a position, given those before it."""
+    """Return which models would have written the token at index `at`, given those before it."""
     names = set()
     for name, model in (("target", target), ("draft", draft)):
         if greedy_token_after(model, asked, tokens[:at]) == tokens[at]:

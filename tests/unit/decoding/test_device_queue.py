@@ -1,4 +1,4 @@
-"""A forward that is left ends with a segment, and not before the device has what waits in its queue."""
+"""An aborted forward ends with a segment, and not before the device has run what is in its queue."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The edge's tree of drafts: names, commits, beliefs, and what of it goes on the wire."""
+"""The edge's tree of drafts: digests, commits, likelihoods, and which of its tokens are sent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ steady = settings(max_examples=200, deadline=None, derandomize=True)
 
 
 def grown(steps) -> tuple[DraftTree, list[Node]]:
-    """A tree, and its nodes in the order they came; each step names a parent among those before it."""
+    """Return a tree and its nodes in order of creation; each step names an earlier node as its parent."""
     tree = DraftTree(LENGTH, DIGEST, random.Random(1))
     nodes = [tree.root]
     for index, token, origin in steps:
@@ -34,7 +34,7 @@ def grown(steps) -> tuple[DraftTree, list[Node]]:
 
 
 def paths_of(runs: list[Run]) -> list[tuple[int, ...]]:
-    """The texts that runs spell, from their parent on."""
+    """Return the texts that the runs spell, starting at their parent."""
     trail: list[int] = []
     paths = []
     for back, tokens, _ in runs:
@@ -85,7 +85,7 @@ def test_packed_branches_hold_exactly_the_wanted_paths(steps, chosen):
     st.randoms(use_true_random=False),
 )
 def test_the_cloud_follows_the_likeliest_of_what_it_was_told_whenever_that_was(steps, rounds, rng):
-    """Tree to bytes to pool: in whatever order siblings are told, the likeliest comes first."""
+    """From tree to bytes to pool: the likeliest sibling comes first, in whatever order siblings are sent."""
     tree, nodes = grown(steps)
     ranks = list(range(len(nodes)))
     rng.shuffle(ranks)
@@ -256,7 +256,7 @@ def test_claims_however_contradicting_leave_chances(steps, claims):
 
 
 def test_a_wrong_hint_however_sure_does_not_end_the_drafting():
-    """What the target wrote instead is the text, and what follows it is as likely as ever."""
+    """Once the target rejects the hint, the text after its own token is as likely as before the hint."""
     tree = DraftTree(LENGTH, DIGEST, random.Random(1))
     own = tree.add(tree.root, 1, 0.7, "draft")
     below = tree.add(own, 2, 0.7, "draft")

@@ -1,4 +1,4 @@
-"""In the cloud a draft on a device of its own drafts on while the target verifies; the text stays its own."""
+"""In the cloud, a draft on its own device drafts while the target verifies; the text is the target's own."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def job(*prefix: int, key: SessionKey = KEY, epoch: int = 1, name: str = "a") ->
 
 
 def elapsed_s(agreement: float, apart: bool, cloud_draft_token_s: float = 0.006) -> float:
-    """Virtual seconds of six texts that the cloud drafts for, on a device of its own or the target's."""
+    """Return the virtual seconds of six texts drafted by the cloud, on a separate device if `apart`."""
     target, _ = toy_pair(3, 0.0, eos_bias=-9.0)
     there = world(cloud_draft_token_s)
     there = replace(there, compute=replace(there.compute, cloud_draft_apart=apart))
@@ -151,7 +151,7 @@ def test_many_places_are_drafted_as_one_after_the_other(shares_prompts: bool):
 
 
 class Held:
-    """A worker whose batches end when they are let go, or given up."""
+    """A worker whose batches end when the test releases them, or when they are aborted."""
 
     def __init__(self) -> None:
         self.begun, self.let_go = threading.Semaphore(0), threading.Semaphore(0)
@@ -170,7 +170,7 @@ class Held:
 
 
 class Owner:
-    """Names batches, once each, and hears what came of them."""
+    """Returns each batch of jobs once, and records the finished ones in `heard`."""
 
     def __init__(self, *batches: Sequence[CloudDraft]) -> None:
         self.batches, self.heard, self.worker = list(batches), [], Held()
@@ -184,7 +184,7 @@ class Owner:
         self.heard.append(list(jobs))
 
     def while_it_runs(self, call: Callable[[], None]) -> threading.Thread:
-        """Call this in another thread, once a batch has begun."""
+        """Run `call` in another thread, once a batch has begun."""
         assert self.worker.begun.acquire(timeout=10.0)
         thread = threading.Thread(target=call)
         thread.start()

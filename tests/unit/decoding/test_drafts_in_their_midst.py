@@ -1,4 +1,4 @@
-"""News in the midst of a draft: taken in at once, and a draft that is of no use any more is left."""
+"""News that arrives during a draft is received at once, and a draft that has become useless is aborted."""
 
 from __future__ import annotations
 
@@ -105,7 +105,10 @@ class LayeredDraft(ToyModel):
 
 
 class DelayedLink:
-    """A FrameLink to a verifier ONE_WAY_S away that takes TARGET_S a batch; waiting moves its clock."""
+    """A FrameLink to a verifier that takes TARGET_S a batch; replies take ONE_WAY_S, frames no time.
+
+    Waiting moves its clock.
+    """
 
     state = LinkState.CONNECTED
     generation = 1
@@ -143,7 +146,7 @@ class DelayedLink:
 
 
 class Robot:
-    """A decoder with a draft that the target agrees with half the time."""
+    """A decoder whose draft agrees with the target half of the time."""
 
     def __init__(self, strategy: str, temperature: float = 0.0) -> None:
         self.clock = Clock()
@@ -213,7 +216,7 @@ def test_drafts_that_were_left_take_time_and_give_no_tokens(strategy: str):
 
 
 def test_a_round_has_no_more_drafting_than_time():
-    """Its first draft may have begun before it."""
+    """The first draft of a round may have begun before the round."""
     for one in Robot("outrider").write().rounds:
         assert one.draft_s <= one.finished_s - one.started_s + 1e-9
 
@@ -232,7 +235,7 @@ def test_an_owner_who_raises_in_the_midst_of_a_draft_is_heard_and_can_go_on():
 
 @pytest.mark.parametrize("segments", [0, 20])
 def test_on_the_virtual_clock_the_next_draft_begins_with_the_news(segments):
-    """A draft that a verdict makes useless ends where that comes, but for what waits in a device's queue."""
+    """A draft that a verdict makes useless ends at once, except for what is in the device's queue."""
     target, plain = toy_pair(5, 0.0, eos_bias=-9.0)
     compute = ComputeProfile(draft_token_s=1.0, verify_s=0.55, step_s=0.55, draft_queue=DeviceQueue(segments))
     events: list[tuple[str, float, float]] = []

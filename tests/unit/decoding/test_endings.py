@@ -1,4 +1,4 @@
-"""A text ends at the first of its target's end tokens, whatever the draft's are and wherever it comes."""
+"""A text ends at the first of its target's end tokens, whatever the draft's end tokens are."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_every_strategy_and_scheme_ends_by_the_targets_end_tokens(strategy: str,
 
 
 class LosesTheFirst(LocalLink):
-    """Loses, or delays by a frame, the first word of the verifier on a text."""
+    """Loses the verifier's first Opened, or delivers it late."""
 
     def __init__(self, service: VerifierService, comes_late: bool) -> None:
         super().__init__(service)

@@ -1,4 +1,4 @@
-"""Estimates: what both sides learn from what they see."""
+"""Estimates: what both sides learn from what they observe."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_odds_begin_with_their_priors():
 
 @pytest.mark.parametrize(("outcome", "rates"), [(0, (1, 0.5)), (1, (0, 1)), (None, (0, 0))])
 def test_odds_learn_what_happens(outcome, rates):
-    """A choice that was not reached, for one before it was right, learns nothing."""
+    """A choice that was not reached, because an earlier one was right, learns nothing."""
     odds = AcceptanceRates(priors=(0.8, 0.5))
     for _ in range(200):
         odds.on_outcome(outcome)
@@ -37,7 +37,7 @@ def test_odds_learn_what_happens(outcome, rates):
 
 
 def steady_odds(*rates: float) -> SteadyAcceptance:
-    """After 100 tokens at each rate, evenly spread."""
+    """Return an estimate after 100 tokens at each rate, evenly spread."""
     odds = SteadyAcceptance()
     for rate in rates:
         for count in range(100):

@@ -1,4 +1,4 @@
-"""Trust in early exits: learnt position by position, by what the exit says of the draft."""
+"""How far early exits can be relied on: learnt per position, from whether the exit agrees with the draft."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ steady = settings(max_examples=100, deadline=None, derandomize=True)
 
 
 def once(hint: ExitHint) -> ExitObservation:
-    """A hint before which none was heard."""
+    """Return the observation of a hint that no other hint came before."""
     return observed_after(hint, None)
 
 
 def chance(calibrator: ExitCalibrator, stance: str, confidence: float = 0.5) -> float:
-    """Of a single word."""
+    """Return the calibrated probability of a hint's only choice."""
     word = ExitHint(3, 0, 0, confidence, (0,), (confidence,))
     return calibrator.chance(stance, once(word).features(0))
 
@@ -34,7 +34,7 @@ def test_an_exit_that_agrees_is_believed_more_than_one_that_contradicts():
 
 @pytest.mark.parametrize("stance", ExitPriors._fields)
 def test_trust_follows_what_came(stance):
-    """Right where the exit was sure, wrong where it was not, whatever was believed before."""
+    """A sure exit is right and an unsure one wrong; the estimates follow, whatever the prior."""
     calibrator = ExitCalibrator()
     for _ in range(300):
         for confidence in (0.3, 0.95):
@@ -81,7 +81,7 @@ def test_hints_of_a_verification_that_was_given_up_begin_no_run():
 
 
 def test_what_exits_repeat_is_learnt_to_be_worth_more():
-    """A first word is wrong, one that four exits have said is right."""
+    """The first hint is wrong; a choice that four exits have made is right."""
     calibrator, first = ExitCalibrator(), once(exit_word(9, 8))
     last = first
     for exit in (4, 5, 6):
@@ -148,7 +148,7 @@ def test_outcomes_of_less_than_the_least_chance_are_left_out():
 
 
 def test_a_choice_that_an_exit_before_was_sure_of_is_learnt_to_be_worth_more():
-    """Two exits in a row say the same, the second of them half sure, whether the first was sure or not."""
+    """Two exits in a row agree, and the second is half sure; the first is sure or not."""
 
     def heard(first: float) -> ExitObservation:
         words = [ExitHint(exit, 0, 9, 0.5, (9,), (sure,)) for exit, sure in ((3, first), (4, 0.5))]

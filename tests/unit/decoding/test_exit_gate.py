@@ -1,4 +1,4 @@
-"""Whether early exits are read: decided by the tokens that were realised with and without them."""
+"""Whether early exits are read: decided by the tokens written with and without them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FORWARD_S = 0.1
 
 
 class Text:
-    """A gate's text goes on: its clock, its tokens, and whether the gate says that drafts make it slower."""
+    """Simulates a gate's text: its clock, its tokens, and how often the gate says that drafts slow it."""
 
     def __init__(self, gate: ExitGate | None = None) -> None:
         self.gate = gate or ExitGate()
@@ -30,7 +30,7 @@ class Text:
         noise: float = 0.0,
         used: bool = True,
     ) -> list[bool]:
-        """Which of so many forwards had their exits read: reading takes a share `cost` more."""
+        """Return for each forward whether its exits were read; reading takes a share `cost` more."""
         said = []
         for _ in range(verdicts):
             read = self.gate.reads
@@ -59,7 +59,7 @@ def test_exits_that_make_it_faster_are_read_and_trials_cost_little(cost: float, 
 
 @pytest.mark.parametrize(("cost", "tokens"), [(0.2, 2.0), (0.2, 2.2), (0.6, 2.0), (2.0, 3.0)])
 def test_exits_that_make_it_slower_are_read_now_and_then(cost: float, tokens: float) -> None:
-    """Though each of them may say what is true."""
+    """Each of them may be right, but reading them takes more time than it saves."""
     said = Text().reads(4000, cost, tokens, noise=0.5)[1000:]
     gap = 1.0 - tokens / (1.0 + cost) / 2.0
     assert 0 < said.count(True) * gap <= 2.0 * DEFAULT_TUNING.exit_trial_cost * len(said)
@@ -88,7 +88,7 @@ def test_what_changes_is_noticed() -> None:
 
 @pytest.mark.parametrize("cost", [0.01, 0.3])
 def test_drafts_that_are_slower_than_steps_are_told_of(cost: float) -> None:
-    """Be exits free or not."""
+    """This holds whether exits are free or not."""
     text = Text()
     text.reads(300, cost, 2.0)
     assert text.slow == 0

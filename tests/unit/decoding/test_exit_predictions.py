@@ -1,4 +1,4 @@
-"""What exits predict from one commit to the next: what is learnt of it when the target has spoken."""
+"""What exits predict between two commits, and what is learnt from it once the target has decided."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def word(*choices: int, exit: int = 0) -> ExitHint:
 
 
 def aborted(pace: SessionEstimates) -> ExitPredictions:
-    """An exit said 1, 9 of DRAFT, after which a branch lay ready, so that the verification was left."""
+    """Return predictions after an abort: an exit said 1, 9 of DRAFT, and a branch after 1, 9 was ready."""
     predicted = ExitPredictions(pace)
     predicted.begin(0.0)
     said = predicted.observe(word(1, 9, 3, 4))
@@ -40,7 +40,7 @@ def judged(
     new: tuple[int, ...],
     compute_s: float = 0.1,
 ) -> None:
-    """A verification of a draft has ended with these tokens, as the adaptive policy takes it in."""
+    """End the verification of a draft with these tokens, as the adaptive policy does."""
     job = Verify(SessionKey(Peer("", b""), 1), 1, (4,), draft, (), GREEDY, Sampling(), True, True)
     known = len(predicted.tokens)
     predicted.learn_from_aborted(new)
@@ -74,7 +74,7 @@ def test_the_exits_of_a_verification_that_was_left_are_judged_by_the_next():
 
 
 def test_of_what_had_been_predicted_nothing_is_learnt_of_drafts(monkeypatch):
-    """The first two tokens are the exits' own, of the branch after them one stood."""
+    """The first two tokens are the exits' own; one token of the branch after them was accepted."""
     learnt = []
     monkeypatch.setattr(
         SessionEstimates, "on_draft_judged", lambda pace, stood, fell: learnt.append((stood, fell))

@@ -1,4 +1,4 @@
-"""Many robots on one verifier: batches change no text, and nobody is slowed by another."""
+"""Many robots on one verifier: batches change no text, and no robot slows another down."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_robot_with_endless_chunks_does_not_slow_the_others() -> None:
 
 
 def kneed_s(jobs: list[CloudJob]) -> float:
-    """Up to six sessions share most of a batch's time; each further one takes its own."""
+    """Return the time of a batch: six sessions share most of it; each further one adds its own."""
     return 0.02 + 0.0005 * len(jobs) + 0.004 * max(0, len(jobs) - 6)
 
 
@@ -163,7 +163,7 @@ def test_who_is_ready_is_left_out_of_so_many_batches_and_a_lone_target_of_none(
 
 
 class SlowExits(ToyModel):
-    """What its layers take is noted: as much before each exit as after the last."""
+    """Counts the time of its layers in `spent_s`: as much before each exit as after the last."""
 
     shares_prompts = False
     spent_s = 0.0
@@ -209,7 +209,7 @@ def test_a_verification_given_up_takes_the_time_to_its_exit(
 def test_what_comes_while_one_chunk_is_verified_is_taken_in_at_an_exit(
     robots: int, modelled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As the real verifier does it; beside others it is taken in between batches alone."""
+    """As in the real verifier. In a batch of several robots, frames are received only between batches."""
     target, draft = SlowExits(toy_pair(3, 0.7, -9.0)[0].settings), toy_pair(3, 0.7, -9.0)[1]
     monkeypatch.setattr(time, "thread_time", lambda: target.spent_s)
     fleet = Fleet(target, replace(world(), batch_s=(lambda jobs: 0.4) if modelled else None))

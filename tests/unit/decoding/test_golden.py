@@ -1,7 +1,7 @@
-"""The gate of every change that is meant to change no behaviour: schedules and frames are as recorded.
+"""The check for changes that should not alter behaviour: schedules and frames are as recorded.
 
-A test that fails here names the schedules that changed. Where that is meant, record them again with the
-command of the message and commit them with the change.
+A test that fails here names the schedules that changed. If the change is intended, record them again
+with the command in the message and commit them with the change.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def test_recorded_frames_are_read_and_written_again_byte_for_byte(name: str) -> 
 
 
 def kinds_under(kind: type) -> set[type]:
-    """The frame classes below a class: those that have no subclass of their own."""
+    """Return the frame classes below a class that have no subclass of their own."""
     below = kind.__subclasses__()
     return set().union(*(kinds_under(one) for one in below)) if below else {kind}
 
@@ -58,7 +58,7 @@ def test_every_kind_of_frame_is_recorded() -> None:
 
 
 def test_every_kind_of_frame_is_sent_by_one_of_the_sides() -> None:
-    """A kind that is in no union passes the encoder and is refused by every receiver."""
+    """The encoder accepts a kind that is in no union, but every receiver refuses it."""
     assert {*get_args(EdgeFrame), *get_args(CloudFrame), *get_args(PeerFrame)} == kinds_under(Addressed)
 
 

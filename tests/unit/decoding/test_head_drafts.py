@@ -1,4 +1,4 @@
-"""A verifier whose target has a draft head writes the target's own text, sooner where the head is right."""
+"""A verifier whose target has a draft head writes the target's own text, sooner if the head is right."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_any_schedule_gives_the_targets_own_text(
 
 
 def seconds(head: ToyHead | None, target: HeadedToy, world: VirtualWorld) -> float:
-    """Virtual time of four texts of a robot that has no draft model."""
+    """Return the virtual time of four texts of a robot without a draft model."""
     decoder = VirtualDecoder(target, None, DecodingConfig(silence_s=1e3), world, cloud_head=head)
     for name in "abcd":
         decoder.decode(request(name, 100, deadline_s=1e5))
@@ -94,7 +94,7 @@ def test_a_verifier_that_starts_again_amid_a_text_goes_on_with_it():
 
 
 def judged(target: HeadedToy, key: SessionKey, prompt: Prompt, draft: tuple[int, ...]) -> TargetWorker:
-    """A worker that has verified a draft as a text's first tokens."""
+    """Return a worker that has verified a draft as the first tokens of a text."""
     worker = TargetWorker(target, keeps_anchors=True)
     verify(worker, key, prompt, (), draft)
     return worker
@@ -103,7 +103,7 @@ def judged(target: HeadedToy, key: SessionKey, prompt: Prompt, draft: tuple[int,
 def verify(
     worker: TargetWorker, key: SessionKey, prompt: Prompt, text: tuple[int, ...], draft: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """The text after one more verification."""
+    """Return the text after one more verification."""
     if not text:
         worker.run([PrefillTarget(key, 1, prompt, 40)], lambda job, hint: False)
     evidence = (None,) * len(draft)
@@ -131,7 +131,7 @@ def test_drafts_go_on_from_what_was_accepted_and_what_came_after_it():
     assert text == own[:3]
     for place in range(3, 9):
         assert tokens_of(drafter.run([asked_after(own[:place])])) == [own[place]]
-    assert head.steps == [1] * 6  # one step a token: what was drafted before is kept
+    assert head.steps == [1] * 6  # one step a token: earlier drafts are kept
     text = verify(worker, KEY, PROMPT, text, own[3:5])
     assert text == own[:6]
     assert tokens_of(drafter.run([asked_after(text)])) == [own[6]]
@@ -191,7 +191,7 @@ def test_another_text_of_the_session_does_not_go_on_from_the_last_ones_state():
     drafter = HeadDraftWorker(worker, head)
     later, elsewhere = drafter.run([asked_after(own[:1], epoch=2), asked_after((own[0] + 1, 3))])
     assert isinstance(later, ModelError)
-    assert isinstance(elsewhere, Choices)  # a branch: it need not be the text's own
+    assert isinstance(elsewhere, Choices)  # a branch: it may differ from the text
     verify(worker, KEY, PROMPT, own[:1], own[1:3])
     [behind] = drafter.run([asked_after(own[:1])])
     assert isinstance(behind, ModelError)

@@ -1,4 +1,4 @@
-"""Two verifiers write one text: the target's own, whatever becomes of either."""
+"""Two verifiers write one text: it is the target's own, even if one of them fails."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ QUIET = VirtualWorld(
     LinkProfile(0.005),
 )
 DEAF = replace(QUIET, downlink=LinkProfile(loss=1.0))
-"""Nothing comes back from there, and the link does not tell."""
+"""Nothing arrives from this verifier, and the link does not report it."""
 TARGET, DRAFT = toy_pair(3, 0.7, eos_bias=-9.0)
 
 
 @st.composite
 def hedged_configs(draw) -> DecodingConfig:
-    """Every strategy whose texts two verifiers can share."""
+    """Draw a configuration of a strategy whose texts two verifiers can share."""
     temperature = draw(st.sampled_from([0.0, 1.0]))
     return DecodingConfig(
         draw(st.sampled_from(sorted(STRATEGIES) if temperature == 0.0 else ["ar", "outrider"])),
@@ -112,7 +112,7 @@ def test_a_kill_of_the_leader_is_not_seen_in_the_text() -> None:
 
 
 IN_TEXT_S, PROMPT_S, BETWEEN_S, BACK_S = 0.8, 0.54, 0.53, 0.3
-"""Times of a kill: amid the second text, amid its prompt, between it and the first; and how long it lasts."""
+"""Times of a kill: in the second text, in its prompt, between it and the first text; and its duration."""
 
 
 @pytest.mark.lengthy
@@ -158,7 +158,7 @@ def test_bursts_cost_less_beside_a_quiet_link() -> None:
 def write(
     first: VirtualWorld, second: VirtualWorld | None, strategy: str = "outrider", texts: int = 3
 ) -> tuple[list[Decoded], dict[str, float]]:
-    """Texts over one link or two, and the seconds of each kind of work."""
+    """Return texts decoded over one link or two, and the seconds spent on each kind of work."""
     busy_s = dict.fromkeys(("verify", "step", "prefill_cloud"), 0.0)
 
     def observe(event: TimelineEvent) -> None:
@@ -172,7 +172,7 @@ def write(
 
 
 def waits(texts: list[Decoded]) -> list[float]:
-    """How long each round of each text took."""
+    """Return how long each round of each text took."""
     return [one.finished_s - one.started_s for text in texts for one in text.rounds]
 
 
@@ -181,7 +181,7 @@ def local_links(*models: ToyModel) -> list[LocalLink]:
 
 
 class Silent(LocalLink):
-    """A link that takes everything and says nothing more once it is cut."""
+    """A link that accepts everything, but receives nothing more once it is cut."""
 
     is_cut = False
 
@@ -239,7 +239,7 @@ def over_both(*links: FrameLink) -> LinkedDecoder:
 
 
 class Refusing:
-    """A verifier without room."""
+    """A verifier that refuses every Open as busy."""
 
     state, generation = LinkState.CONNECTED, 1
 
@@ -271,7 +271,7 @@ def after(*tokens: int) -> int:
 
 
 def opened_hedge() -> tuple[Hedge, list[Directed]]:
-    """A text that both verifiers of a model have read the prompt of, and what was sent for it."""
+    """Return a hedge whose two verifiers have read the prompt of a text, and the frames sent for it."""
     hedge = Hedge()
     hedge.watch([True, True], [1, 1], 0.0)
     asked = hedge.send(OPENING, 0.0)

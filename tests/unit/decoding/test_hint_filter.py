@@ -1,4 +1,4 @@
-"""Which outcomes an edge is told: news that is likely enough, as long as it can be paid for."""
+"""Which outcomes are sent to an edge as hints: new or surer ones that are likely enough for the budget."""
 
 from __future__ import annotations
 

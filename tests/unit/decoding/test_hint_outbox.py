@@ -1,4 +1,4 @@
-"""What leaves the cloud first."""
+"""The order in which frames leave the cloud."""
 
 from __future__ import annotations
 

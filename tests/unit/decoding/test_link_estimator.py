@@ -1,4 +1,4 @@
-"""The edge's expectations: what it can afford to send, and when."""
+"""The edge's estimates: how much it can afford to send, and when."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from outrider.decoding.tuning import DEFAULT_TUNING
 
 
 def outlook(strategy: str = "picospec", round_trip_s: float = 0.2, verify_s: float = 0.1) -> EdgeEstimator:
-    """One that has seen the link, a verification whose verdict came at 0 s, and a draft token of 10 ms."""
+    """Return an estimator that has measured the link, a draft token of 10 ms and a verdict at 0 s."""
     one = EdgeEstimator(DecodingConfig(strategy=strategy, num_draft_tokens=4), 2.0)
     one.round_trip.add(round_trip_s, 0.0)
     one.draft.add(0.01)
@@ -57,7 +57,7 @@ def test_before_any_verification_a_whole_chunk_is_awaited():
 def test_a_busy_cloud_is_worth_waiting_for():
     one = outlook()
     one.on_sent(20, 0.0)
-    # It arrives after 0.1 s and takes 0.1 s: what leaves before 0.1 s would wait there.
+    # It arrives after 0.1 s and takes 0.1 s: a draft sent before 0.1 s would have to wait there.
     assert not one.is_time(8, 0.05)
     assert not one.is_time(1, 0.05)
     assert one.is_time(8, 0.1)
@@ -83,7 +83,7 @@ def test_a_draft_that_already_lies_there_keeps_the_cloud_busy():
     idle, busy = outlook(), outlook()
     idle.on_verdict(10.0, news(3, 0.1))
     busy.on_verdict(10.0, news(3, 0.1, next_sent_s=9.95))
-    # Sent at 9.95 s it is there at 10.05 s and verified until 10.15 s; what leaves at 10.05 s is in time.
+    # Sent at 9.95 s, it arrives at 10.05 s and is verified until 10.15 s; a draft sent at 10.05 s is in time.
     assert idle.is_time(8, 10.0)
     assert not busy.is_time(8, 10.0)
     assert busy.is_time(8, 10.05)
@@ -117,15 +117,16 @@ def test_a_cloud_that_has_just_opened_is_free():
 
 
 class Robot:
-    """Estimates that take verdict after verdict, each on a batch of 0.1 s."""
+    """Estimates that receive one verdict after another, each from a batch of 0.1 s."""
 
     def __init__(self) -> None:
         self.estimates = outlook("outrider")
         self.now_s = 0.0
 
     def verdict(self, gap_s: float, passes: int = 1, drafted: int = 4, lead_s: float = 0.25) -> bool:
-        """A verdict so long after the last; the next draft left `lead_s` before it came. Whether robots take
-        turns by then.
+        """Receive a verdict `gap_s` after the last one; return whether robots take turns by then.
+
+        The next draft was sent `lead_s` before this verdict came.
         """
         self.now_s += gap_s
         observed = VerdictObservation(4, drafted, 0.1, self.now_s - lead_s, passes)
@@ -141,7 +142,7 @@ def test_robots_take_turns_where_another_batch_runs_before_each_drafts_own():
 
 
 def test_turns_that_leave_no_time_for_a_whole_chunk_are_none():
-    """A chunk of 4 tokens and what follows it take 0.11 s or 0.09 s; the draft waits for 0.1 s."""
+    """A chunk of 4 tokens and the token after it take 0.11 s or 0.09 s; the draft waits for 0.1 s."""
     for draft_s, waits_for_others in ((0.022, False), (0.018, True)):
         robot = Robot()
         for _ in range(60):
@@ -156,7 +157,7 @@ def test_turns_end_with_the_fleet():
 
 
 def test_only_a_draft_that_was_there_in_time_waits_for_its_turn():
-    """A verdict has left 0.1 s before it comes, and a draft takes as long to arrive."""
+    """A verdict is sent 0.1 s before it arrives, and a draft takes 0.1 s to arrive."""
     late, in_time = Robot(), Robot()
     assert not any(late.verdict(0.4, lead_s=0.19) for _ in range(20))
     assert [in_time.verdict(0.4, lead_s=0.21) for _ in range(20)][-1]

@@ -1,4 +1,4 @@
-"""Where link, server or exits change, `outrider` with drafts at both ends is soon no slower than `ar`."""
+"""After the link, server or exits change, `outrider` with drafts at both ends is soon as fast as `ar`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from outrider.evaluation.decoding.changes import CHANGES, SETTLED, USUAL, window
 
 SMALL = [one for name, one in CHANGES.items() if not name.startswith(("drafts", "all"))]
 USELESS = [one for name, one in CHANGES.items() if name.startswith(("drafts", "all"))]
-"""Little or nothing pays here but a plain step, and what is tried in vain shows."""
+"""Little or nothing pays here except a plain step, so futile trials show in the speed."""
 
 
 @pytest.mark.lengthy

@@ -1,4 +1,4 @@
-"""Packed distributions come back bit for bit, and bytes that spell none are refused, never anything worse."""
+"""Packed distributions unpack bit for bit; bytes that spell none raise ProtocolError and do no other harm."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_of_numbers_before_other_bytes_the_end_is_found(numbers, rest):
 
 
 def test_a_number_without_end_is_refused_where_it_grows_too_long():
-    """Read on to its end it would cost the square of its length."""
+    """Reading it to its end would cost the square of its length."""
     digits = iter(b"\xff" * 1000)
     with pytest.raises(ProtocolError, match="shortest form"):
         read_varints(digits)
@@ -242,7 +242,7 @@ def is_residue(residue):
 
 
 def harmless(unpack, check, payload):
-    """Either a value that holds what it promises, or a ProtocolError."""
+    """Check that `unpack` returns a valid value or raises ProtocolError."""
     try:
         value = unpack(payload)
     except ProtocolError:

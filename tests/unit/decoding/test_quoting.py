@@ -27,7 +27,7 @@ def model() -> QuotingModel:
 
 
 def written(model: QuotingModel, question: str, device: list[str], cloud: list[str]) -> list[str]:
-    """What two of them write together, in lines."""
+    """Return the lines that two such models write together."""
     sides = [
         lambda _, documents=documents: (Context(Prompt(question_prompt(question, documents), b"")),)
         for documents in (device, cloud)

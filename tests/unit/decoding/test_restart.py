@@ -1,4 +1,4 @@
-"""When a running verification should be aborted: the rule alone, with a pace that has been taught."""
+"""When a running verification should be aborted: the rule alone, with estimates learnt beforehand."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 STEP_S, VERIFY_S = 0.05, 0.06
 DRAFT = (1, 2, 3, 4)
 READY = {(1, 9): (5, 6, 7, 8), (8,): (5, 6, 7, 8), (1, 2, 3, 4, 5): (6, 7, 8)}
-"""The branches that lie ready, by the outcomes they go on from."""
+"""The branches that are ready, by the outcome that they continue."""
 
 
 def taught(
     steps: bool = True, drafts: bool = True, right: float = 0.8, tuning: AdaptiveTuning = DEFAULT_TUNING
 ) -> SessionEstimates:
-    """Drafts of four, of whose tokens that share stood, and steps."""
+    """Return estimates from steps and from drafts of four tokens, of which the share `right` was accepted."""
     pace = SessionEstimates(tuning)
     for number in range(100):
         if steps:
@@ -93,7 +93,7 @@ def test_what_comes_between_now_and_then_does_not_count():
 
 
 def test_what_was_found_and_not_taken_was_not_left():
-    """As where others share the batch, or another text begins."""
+    """For example if other robots share the batch, or if another text begins."""
     pace = taught()
     for end in (RestartRule.drop, lambda aim: None):
         aim = aiming(pace, ((1, 7), 0.95))
@@ -160,7 +160,7 @@ def test_nothing_is_aimed_at_before_a_step_has_been_timed():
 
 
 def test_where_no_draft_has_ever_come_steps_are_left_for_what_exits_say():
-    """A verification, which has not been timed then, is taken to be as long as a step."""
+    """A verification, which has not been timed yet, is assumed to take as long as a step."""
     assert taught(drafts=False).gain_of_restart(1.0, 0, 1, 0, 0.0) > 0.0
 
 

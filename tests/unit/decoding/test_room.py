@@ -1,4 +1,4 @@
-"""A draft with less room than its target: the text is the target's, and what has no room is not drafted."""
+"""A draft with a shorter context than its target: the text is the target's, drafted only if it fits."""
 
 from __future__ import annotations
 

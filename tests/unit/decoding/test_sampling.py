@@ -88,7 +88,7 @@ def test_top_p_keeps_the_smallest_likeliest_set(logits, temperature, top_p):
     st.sampled_from([0.3, 0.8, 1.0]),
 )
 def test_top_k_keeps_exactly_the_likeliest_and_top_p_is_of_these(values, top_k, top_p):
-    """Of equals those with the lowest ids, so that target and draft keep the same on every device."""
+    """Of equal ones the lowest ids are kept: target and draft keep the same tokens on every device."""
     logits = torch.tensor(values)
     kept = probabilities(logits, Sampling(1.0, top_p, top_k=top_k))
     order = sorted(range(len(values)), key=lambda token: (-values[token], token))[:top_k]

@@ -1,4 +1,4 @@
-"""What of the edge's tree is worth sending, and how much of it surely fits one frame."""
+"""Which part of the edge's tree is worth sending, and how much of it certainly fits one frame."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def sent(policy: SendAhead, tree: DraftTree, can_extend: bool = True) -> list:
 
 
 def let_wait(policy: SendAhead, batches: float) -> None:
-    """Verdicts on drafts that lay ready, each so many times its batch's 0.1 s after the one before."""
+    """Receive verdicts on drafts that were ready, `batches` times 0.1 s apart, each from a batch of 0.1 s."""
     for number in range(20):
         now_s = number * batches * 0.1
         policy.estimates.on_verdict(now_s, VerdictObservation(1, 4, 0.1, now_s - 0.01))
 
 
 def forked_tree(length: int) -> DraftTree:
-    """A main branch of that length, and a branch of two tokens beside it."""
+    """Return a tree with a main branch of `length` tokens, and another branch of two."""
     tree = DraftTree(5, 77, random.Random(1))
     tip = tree.root
     for token in range(length):

@@ -1,6 +1,4 @@
-"""The loop that serves frames, over a server that is a script: who looks at the socket, when, and what if it
-fails.
-"""
+"""The loop that serves frames, over a scripted server: when it reads the socket, and what a failure does."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ TEXT = own_text(TARGET, request(PROMPT.text, 20))
 
 
 class Script:
-    """A FrameServer: what each look at the socket finds. With nothing left it ends the serving."""
+    """A FrameServer with a scripted result for each read of the socket. The last one stops the loop."""
 
     def __init__(self, looks: Sequence[EdgeFrame | Exception | None], stop: threading.Event) -> None:
         self._looks, self._stop = list(looks), stop
@@ -67,7 +65,7 @@ def peers() -> AggregationService:
 ASKS = {"hints": "useful", "when_idle": "adaptive"}
 WRONG = draft(0, (*TEXT[:1], (TEXT[1] + 1) % 31 + 1, 3, 4))
 BEGINNING = (opening(**ASKS), WRONG)
-"""A prompt, and a draft whose second token is wrong. Every exit then looks at the socket."""
+"""A prompt, and a draft whose second token is wrong. Every exit then reads the socket."""
 
 
 @pytest.mark.parametrize("verifier", [EAGER], indirect=True)

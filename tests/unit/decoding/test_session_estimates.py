@@ -12,7 +12,7 @@ STEP_S = 0.05
 
 
 def pace(accepted: int, verify_s: float = STEP_S, drafted: int = 4) -> SessionEstimates:
-    """After 60 chunks of which so many tokens stood each."""
+    """Return estimates after 60 chunks, of each of which `accepted` tokens were accepted."""
     policy = SessionEstimates()
     policy.on_verified(0, STEP_S)
     for _ in range(60):
@@ -69,7 +69,7 @@ def test_whatever_it_has_seen_its_answers_are_sane(verified, offered):
 
 
 class Lying:
-    """A view of a text with a draft of the edge's ready."""
+    """A view of a text for which a draft of the edge is ready."""
 
     room, step_requested = 8, False
 

@@ -31,7 +31,7 @@ TEXT = own()
 
 @pytest.fixture
 def sessions(monkeypatch) -> list[ToySession]:
-    """Those of the target, in the order they were opened."""
+    """Return the target's sessions, in the order they are opened."""
     opened: list[ToySession] = []
 
     def open_session(model: ToyModel) -> ToySession:
@@ -50,7 +50,7 @@ def worker(*peers: Peer) -> TargetWorker:
 
 
 def verify(length: int, draft: tuple[int, ...], peer: Peer = ALICE) -> Verify:
-    """A draft after so many tokens of the target's own text."""
+    """Return the job that verifies a draft after `length` tokens of the target's own text."""
     evidence = (None,) * len(draft)
     return Verify(
         SessionKey(peer, 1),
@@ -70,7 +70,7 @@ def never(job: Verify, hint: ExitHint) -> bool:
 
 
 def at_exit(index: int, heard: list[int]):
-    """Gives up when that exit speaks; `heard`: which have."""
+    """Return a listener that aborts at exit `index`; `heard` collects the exits that have reported."""
 
     def on_hint(job: Verify, hint: ExitHint) -> bool:
         heard.append(hint.exit)
@@ -101,7 +101,7 @@ def test_a_verification_left_in_its_midst_leaves_the_session_as_it_was(sessions,
 
 
 def test_what_was_rolled_back_for_a_verification_that_was_left_is_forgotten():
-    """An edge may move the text to where the cache then ends: the last row is not what follows there."""
+    """An edge may move the text to where the cache then ends. The last row does not belong there."""
     one = worker(ALICE)
     one.run([verify(0, TEXT[:8])], never)
     [left] = one.run([verify(5, TEXT[5:7])], at_exit(0, []))
@@ -134,7 +134,7 @@ def test_a_failure_is_no_verification_left(sessions):
 
 
 class LinkDownError(Exception):
-    """What a listener may raise."""
+    """An error that a listener may raise."""
 
 
 def failing_at(index: int, calls: list[int]):
@@ -149,7 +149,7 @@ def failing_at(index: int, calls: list[int]):
 
 @pytest.mark.parametrize("index", [0, 2])
 def test_a_listener_that_fails_is_no_failure_of_the_model(sessions, index):
-    """Its error comes out as it is, nothing runs twice, and the session is as it was."""
+    """Its error is raised unchanged, nothing runs twice, and the session stays as it was."""
     one, calls = worker(ALICE), []
     one.run([verify(0, TEXT[:4])], never)
     before = sessions[0].length
@@ -192,7 +192,7 @@ def test_where_one_of_a_batch_fails_the_others_are_not_run_on_top_of_themselves(
 
 
 def test_a_listener_that_fails_leaves_what_has_run_before_it_as_it_was(sessions, monkeypatch):
-    """A batch that fails is run one by one: what has run by then has a longer cache."""
+    """The jobs of a failed batch run one by one; those that have run by then have a longer cache."""
     one = worker(ALICE, BOB)
     together = ToyModel.forward_together
 
@@ -217,7 +217,7 @@ def test_a_listener_that_fails_leaves_what_has_run_before_it_as_it_was(sessions,
 
 @pytest.mark.parametrize("failing", ["draws_on", "decide"])
 def test_what_fails_beside_the_forward_is_the_jobs_failure(monkeypatch, failing):
-    """As where a device has no memory left for it."""
+    """For example if the device has no memory left for it."""
     work = worker(ALICE, BOB)
     jobs = [verify(0, TEXT[:3]), verify(0, TEXT[:3], BOB)]
     error = RuntimeError("out of memory")
@@ -233,7 +233,7 @@ def test_what_fails_beside_the_forward_is_the_jobs_failure(monkeypatch, failing)
 
 
 def test_a_text_that_is_resumed_is_taken_in_in_parts(monkeypatch):
-    """Between which others have their turn, as between those of a prompt."""
+    """Other jobs run between the parts, as they do between the parts of a prompt."""
     target = toy_pair(1, 1.0, eos_bias=-9.0)[0]
     text = own_text(target, DecodeRequest(PROMPT, 200))
     sizes: list[int] = []

@@ -1,4 +1,4 @@
-"""Where the edge's tree grows: what is kept between its changes is what a look at all of it would find."""
+"""Where the edge's tree grows: what is kept between changes equals a search of the whole tree."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_open_ends_are_those_that_a_look_at_the_whole_tree_finds(strategy, steps
 
 
 def test_where_robots_take_turns_the_main_branch_of_a_turn_grows_before_others():
-    """Each token's second choice is likelier than what follows the first one."""
+    """Each token's second choice is likelier than the token after the first choice."""
     lengths = []
     for waits_for_others in (False, True):
         growth = growth_of(DecodingConfig(), DraftTree(0, 77, random.Random(1)))

@@ -76,8 +76,10 @@ def test_a_configuration_takes_nothing_but_a_tuning() -> None:
 
 
 def recorded(tuning: AdaptiveTuning) -> Iterator[Any]:
-    """Texts with their statistics: of made-up pairs, with rows that cost, of toys of every confidence, and
-    with drafts at both ends that are right, wrong and right again.
+    """Yield texts with their statistics.
+
+    They come from synthetic pairs, from toy models, and from drafts at both ends that are right, wrong
+    and right again.
     """
     for regime in REGIMES:
         config = configuration(regime, "outrider", tuning=tuning)
@@ -96,6 +98,6 @@ def as_it_is() -> list[Any]:
 @pytest.mark.lengthy
 @pytest.mark.parametrize("name", [name for name in SWITCHES if name != "select_batch"])
 def test_each_switch_changes_some_schedule(name: str, as_it_is: list[Any]) -> None:
-    """`select_batch` needs a fleet: `test_fleet`."""
+    """`select_batch` needs a fleet and is tested in `test_fleet`."""
     without = recorded(DEFAULT_TUNING.without(name))
     assert any(now != before for now, before in zip(without, as_it_is, strict=True))

@@ -1,4 +1,4 @@
-"""A clock that is wrong for a while takes nothing that was told; one that is right lets it age."""
+"""A clock that is wrong for a while deletes no record; a right clock lets records age."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WRONG = {
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """What time.time() says, to be set."""
+    """Return a list whose only item is the time that time.time() returns."""
     now_s = [NOW_S]
     monkeypatch.setattr("time.time", lambda: now_s[0])
     return now_s
@@ -80,7 +80,7 @@ def test_what_was_told_under_a_wrong_clock_ages_like_the_rest(
 
 
 def test_the_newest_by_a_wrong_clock_is_not_the_newest_for_good(clock: list[float], tmp_path: Path) -> None:
-    """Nor are those stamped in 1970 the first that go from a full store."""
+    """Records stamped in 1970 are not the first ones to be dropped from a full store either."""
     with opened(tmp_path, max_records=3) as store:
         clock[0] = WRONG["2099"]
         store.add("a")
@@ -116,7 +116,7 @@ def test_a_stamp_that_cannot_be_right_is_told_as_unknown(stamp_s: float, tmp_pat
 def test_no_single_wrong_reading_makes_anything_older_than_it_may_be(
     steps: list[float], at: int, offset_s: float, max_age_days: float
 ) -> None:
-    """Whatever has gone by the rule is older than the age by the right clock."""
+    """A record that the rule drops is older than the maximum age by the right clock."""
     max_age_s = max_age_days * DAY_S
     passed, right_s = Passed(NOW_S), NOW_S
     for number, step in enumerate(steps):

@@ -1,4 +1,4 @@
-"""General knowledge: passages of texts, taken in once, found by meaning."""
+"""General knowledge: passages of texts, read in once and found by meaning."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_server_that_refuses_is_named_with_what_to_do(status: int, hint: str) 
             self.send_error(status)
 
         def log_message(self, *_: object) -> None:
-            """Not in the test's output."""
+            """Keep the log out of the test's output."""
 
     with HTTPServer(("127.0.0.1", 0), Refuses) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -1,4 +1,4 @@
-"""Embeddings come from installed files alone, and only from those they were measured with."""
+"""Embeddings use only installed files, and only the files that they were measured with."""
 
 from __future__ import annotations
 

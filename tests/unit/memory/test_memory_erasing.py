@@ -1,4 +1,4 @@
-"""What is forgotten is in no byte of the store, however it went and whoever reads the file meanwhile."""
+"""Forgotten records are in no byte of the store, however they were dropped and whoever reads the file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def bytes_of(folder: Path) -> bytes:
 
 
 def gone(folder: Path, within_s: float = 10.0) -> bool:
-    """Whether the secret leaves every file of the store, which it is looked for in until then."""
+    """Return whether the secret disappears from all files of the store within `within_s`."""
     deadline_s = time.monotonic() + within_s
     while SECRET.encode() in bytes_of(folder):
         if time.monotonic() > deadline_s:
@@ -50,7 +50,7 @@ def words(number: int, rng: random.Random) -> str:
 @pytest.mark.lengthy
 @pytest.mark.parametrize("seed", range(3))
 def test_nothing_of_many_forgotten_records_stays(seed: int, tmp_path: Path) -> None:
-    """Not where SQLite has moved a record from page to page before, nor of its vectors' signs."""
+    """Neither where SQLite has moved a record from page to page, nor in the signs of its vectors."""
     rng = random.Random(seed)
     live: dict[int, str] = {}
     forgotten: list[str] = []

@@ -189,7 +189,7 @@ with MemoryStore(Path(sys.argv[1]), WordEmbedder(), key_file=Path(sys.argv[2])) 
 
 @pytest.mark.lengthy
 def test_an_encrypted_store_that_several_processes_make_at_once_is_one(tmp_path: Path) -> None:
-    """As memory node and navigator do at the first start of a robot."""
+    """As the memory node and the navigator do at the first start of a robot."""
     path, key = tmp_path / "m.db", tmp_path / "memory.key"
     command = [sys.executable, "-c", FIRST, str(path), str(key)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
@@ -210,7 +210,7 @@ def test_an_encrypted_store_that_several_processes_make_at_once_is_one(tmp_path:
 
 @pytest.mark.lengthy
 def test_processes_share_a_store(tmp_path: Path) -> None:
-    """All of them may be the first to make it."""
+    """Any of them may be the first, which creates the store."""
     path = tmp_path / "m.db"
     context = multiprocessing.get_context("spawn")
     workers = [context.Process(target=add_many, args=(str(path), name, 20)) for name in ("a", "b", "c")]
@@ -229,7 +229,7 @@ def test_a_second_opening_leaves_the_first_its_locks(tmp_path: Path) -> None:
     with open_store(path) as store, store.batch():
         store.add("being written")
         open_second = "import sys, apsw; c = apsw.Connection(sys.argv[1]); c.execute('BEGIN IMMEDIATE')"
-        schema.make_files_private(path)  # what another opening in this process begins with
+        schema.make_files_private(path)  # another opening in this process begins with this
         tried = subprocess.run([sys.executable, "-c", open_second, str(path)], capture_output=True, text=True)
     assert "BusyError" in tried.stderr
 
@@ -278,7 +278,7 @@ def test_a_text_that_the_disk_has_changed_is_damage_and_not_an_error_of_ours(tmp
 
 @pytest.mark.lengthy
 def test_a_page_of_another_store_is_damage_and_not_an_error_of_ours(tmp_path: Path) -> None:
-    """As of a disk that writes to a wrong place: SQLite takes many a page where another stood."""
+    """As after a disk has written to the wrong place: SQLite accepts many pages of another store."""
     contents = []
     for number in range(2):
         path = tmp_path / f"{number}.db"
@@ -356,7 +356,7 @@ def test_whatever_stands_in_a_row_is_damage_at_most(tmp_path: Path, change: str)
 
 @pytest.mark.parametrize("data", ["x'00'", "'text'", "zeroblob(3)"])
 def test_a_store_with_a_damaged_index_closes(tmp_path: Path, data: str) -> None:
-    """sqlite-vec leaves a statement open then, and SQLite refuses to close."""
+    """sqlite-vec then leaves a statement open, and SQLite refuses to close."""
     path, here = tmp_path / "m.db", Place(1.0, 2.0, "a home of a name that is longer than twelve letters")
     with open_store(path) as store:
         store.see("red ball", here)
@@ -369,7 +369,7 @@ def test_a_store_with_a_damaged_index_closes(tmp_path: Path, data: str) -> None:
 
 
 def test_what_a_caller_gives_wrongly_is_no_damage(tmp_path: Path) -> None:
-    """Whoever reads that a store is damaged moves it away, with all that is in it."""
+    """A user who reads that a store is damaged moves it away, with all that is in it."""
     with open_store(tmp_path / "m.db") as store:
         store.add("the window is open", place=Place(1.0, 2.0, "home"))
         calls: list[Callable[[], object]] = [

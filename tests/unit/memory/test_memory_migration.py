@@ -1,4 +1,4 @@
-"""A store of the first version opens as one of this, with everything that was in it."""
+"""A store of the first version opens as one of the current version, with everything that was in it."""
 
 from __future__ import annotations
 

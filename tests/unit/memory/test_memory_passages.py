@@ -1,4 +1,4 @@
-"""A long note is found by its end, and what was matched is told."""
+"""A long note is found by its end, and the matching part is reported."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_passages_are_short_in_order_and_leave_out_blanks_alone(text: str) -> No
             ("x" * 1000, 5),
             ("a\n" * 100, 1),
         ),
-        ("long text " * 30_000, 1250),  # for which nothing may be measured anew for each passage
+        ("long text " * 30_000, 1250),  # nothing may be measured anew for each of its passages
     ],
 )
 def test_how_many_passages_a_text_has(text: str, number: int) -> None:
@@ -77,7 +77,7 @@ def test_a_long_note_is_found_by_its_end(tmp_path: Path) -> None:
 
 @pytest.mark.lengthy
 def test_a_long_question_is_answered_by_its_end(tmp_path: Path) -> None:
-    """Of 60 notes; the embedding reads the first 128 tokens of a text alone."""
+    """Among 60 notes; the embedding reads only the first 128 tokens of a text."""
     question = "I came home late and sat down in the kitchen. " * 20 + "Where is the bicycle pump?"
     with MemoryStore(tmp_path / "m.db", MiniLmEmbedder()) as store:
         for number in range(60):

@@ -143,7 +143,7 @@ def test_the_oldest_sightings_go_first_and_what_was_told_last(tmp_path: Path) ->
 
 
 def test_records_past_the_age_are_dropped_once_the_time_was_seen_to_pass(tmp_path: Path) -> None:
-    """By age and half of it at the latest, day by day."""
+    """After one and a half times the maximum age at the latest; the store looks day by day."""
     with MemoryStore(tmp_path / "m.db", WordEmbedder(), limits=StoreLimits(max_age_days=10.0)) as store:
         store.add("old", time_s=NOW_S)
         store.see("seen again", Place(0.0, 0.0), time_s=NOW_S)
@@ -155,7 +155,7 @@ def test_records_past_the_age_are_dropped_once_the_time_was_seen_to_pass(tmp_pat
 
 
 def test_limits_are_those_of_whoever_has_some(tmp_path: Path) -> None:
-    """A command that adds a record does not forget by other rules than the node's."""
+    """A command that adds a record without limits of its own forgets nothing: the node's limits apply."""
     path = tmp_path / "m.db"
     for number in range(3):
         with MemoryStore(path, WordEmbedder()) as store:
@@ -261,7 +261,7 @@ def test_the_store_is_held_against_nobody_while_a_sighting_is_embedded(tmp_path:
 
 
 def test_a_thing_that_several_see_at_once_is_one_and_may_be_forgotten_meanwhile(tmp_path: Path) -> None:
-    """By two that have the store open, each with two threads."""
+    """Two stores have the file open, each with two threads."""
     path, failed = tmp_path / "shared.db", []
     begin = threading.Barrier(4)
 

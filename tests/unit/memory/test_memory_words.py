@@ -1,4 +1,4 @@
-"""A note is found and forgotten by its own words, whatever its script and whoever's normal form."""
+"""A note is found and forgotten by its own words, in any script and any Unicode normal form."""
 
 from __future__ import annotations
 

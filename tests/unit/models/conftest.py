@@ -17,7 +17,7 @@ def target(tiny_model_folder: Path) -> QwenModel:
 
 @pytest.fixture(scope="module")
 def graph_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Gives a test module a folder of its own for static graphs."""
+    """Give a test module its own folder for static graphs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OUTRIDER_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield

@@ -1,4 +1,4 @@
-"""Chunks of several sessions in one forward: the bits of each are those of the session alone."""
+"""Chunks of several sessions in one forward pass: each session gets the same bits as alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Branches drafted in one forward: the bits of drafting each alone, and a prompt that is computed once."""
+"""Branches drafted in one forward pass get the bits of each alone, and a prompt is computed once."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_a_session_of_another_model_is_refused(model: QwenModel, tiny_model_fold
 def test_branches_without_memory_are_drafted_in_turn(
     error: Exception, model: QwenModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whichever way it is said that it has run out, in the midst of a forward."""
+    """However a lack of memory is reported, in the middle of a forward pass."""
     worker, alone = DraftWorker(model), DraftWorker(model)
     for one in (worker, alone):
         one.run(PrefillDraft(0, random_prompt(1), 40))

@@ -1,4 +1,4 @@
-"""The first line is an action, whatever the model would like; and still the text is the target's own."""
+"""The first line is an action, whatever the model prefers, and the text is still the target's own."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_rollback_and_batches_keep_the_constraint(pair: tuple[ConstrainedModel, 
 
 
 def test_constraints_of_a_growing_text_are_those_of_the_whole(target: QwenModel) -> None:
-    """Lines, what is beside them, tokens that are no text, and parts of characters; rollbacks between."""
+    """Lines with odd tokens inserted, tokens that are no text, parts of characters, and rollbacks."""
     tokenizer, model = target.tokenizer, constrain(target)
     session, free = model.open_session(), target.open_session()
     for one in (session, free):

@@ -1,4 +1,4 @@
-"""What people, documents and signs say is words to a model, also where it spells a control token."""
+"""Text of people, documents and signs is plain words to a model, even if it spells a control token."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_control_token_keeps_its_letters(control: str) -> None:
 def test_a_control_token_of_any_spelling_is_words_in_a_prompt(
     spelled: str, special: bool, tmp_path: Path
 ) -> None:
-    """Whichever a file has added: to the model, the prompt is the one of a file that has not."""
+    """Whether or not a tokenizer file adds the token, the model gets the same prompt."""
     build_tiny_model(tmp_path / "plain" / "model")
     plain = load_tokenizer(tmp_path / "plain" / "model")
     backend = tokenizers.Tokenizer.from_str(plain._backend.to_str())

@@ -21,7 +21,7 @@ LENGTH = 24
 
 
 def write(folder: Path, **named: object) -> None:
-    """Files by name with this `eos_token_id`; None: without the file, `...`: without the key."""
+    """Write files by name with this `eos_token_id`; None: no such file, `...`: a file without the key."""
     for name, value in named.items():
         path = folder / f"{name}.json"
         content = json.loads(path.read_text()) if path.exists() else {}

@@ -1,4 +1,4 @@
-"""Early exits: what they compute, when they speak, that they change nothing, and files that are wrong."""
+"""Early exits: what they compute, when they report, that they change nothing, and damaged files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def model(with_exits: tuple[Path, ExitAdapters]) -> QwenModel:
 
 
 def prefilled(model: QwenModel, before: int = 0) -> QwenSession:
-    """A session with `before` text tokens after its prompt."""
+    """Return a session with `before` text tokens after its prompt."""
     session = model.open_session()
     session.prefill(random_prompt(1))
     if before:
@@ -53,7 +53,7 @@ def prefilled(model: QwenModel, before: int = 0) -> QwenSession:
 
 
 def spoken(session: QwenSession, token_ids: list[int]) -> list[tuple[int, torch.Tensor]]:
-    """What the exits say during a forward, in order."""
+    """Return what the exits report during a forward pass, in order."""
     said: list[tuple[int, torch.Tensor]] = []
     session.forward(token_ids, lambda index, logits: said.append((index, logits)))
     return said
@@ -62,7 +62,7 @@ def spoken(session: QwenSession, token_ids: list[int]) -> list[tuple[int, torch.
 def test_exits_are_adapters_into_the_frozen_norm_and_head(
     model: QwenModel, with_exits: tuple[Path, ExitAdapters]
 ) -> None:
-    """Against transformers' own hidden states."""
+    """Compared with transformers' own hidden states."""
     folder, adapters = with_exits
     reference = Qwen2VLForConditionalGeneration.from_pretrained(folder).eval()
     prompt, image_id = random_prompt(1), model.tokenizer.image_id
@@ -224,7 +224,7 @@ def test_exits_of_other_weights_are_refused(tmp_path: Path, with_exits: tuple[Pa
 
 @pytest.mark.lengthy
 def test_what_was_trained_for_weights_goes_with_them(tmp_path: Path) -> None:
-    """What stays beside them would keep the folder from being loaded."""
+    """Exits and a head of other weights would keep the folder from being loaded."""
     folder = build_tiny_model(tmp_path / "target")
     add_exits(folder, (1,), torch.arange(40))
     write_head(folder, random_head(load_model(folder).text), load_model(folder).text)

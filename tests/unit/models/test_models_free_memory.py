@@ -1,4 +1,4 @@
-"""Memory that is free, within the limits of the container that a program runs in."""
+"""Free memory, within the limits of the container that a program runs in."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def write(root: Path, files: dict[str, str]) -> None:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Path:
-    """16 GB free."""
+    """Return the root of a machine with 16 GB of free memory."""
     write(tmp_path, {"proc/meminfo": f"MemTotal: 99 kB\nMemAvailable: {16 * 2**20} kB\nBuffers: 1 kB\n"})
     return tmp_path
 
@@ -81,7 +81,7 @@ def test_a_group_beyond_its_limit_leaves_nothing(machine: Path) -> None:
 
 @pytest.mark.parametrize("mounted", ["sys/fs/cgroup/memory", "sys/fs/cgroup/memory/docker/1f"])
 def test_groups_of_the_first_version_are_read_too(machine: Path, mounted: str) -> None:
-    """Also where a container finds its own group at the mount, and no path like the one it is told."""
+    """Also if a container finds its own group at the mount, and not at the path that it is given."""
     write(machine, {"proc/self/cgroup": "4:cpu,cpuacct:/docker/1f\n3:memory:/docker/1f\n0::/\n"})
     files = {
         "memory.limit_in_bytes": f"{2 * GB}\n",

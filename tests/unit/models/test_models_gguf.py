@@ -1,4 +1,4 @@
-"""GGUF files: numbers and ids are those that their own package reads; what cannot be run is refused first."""
+"""GGUF files: numbers and ids are those that their own package reads; unsupported files are refused first."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ASKED = Prompt(PROMPT, b"")
 
 
 def logits_of_transformers(path: Path, modules: torch.nn.Module, token_ids: list[int]) -> torch.Tensor:
-    """Of the numbers that the package itself reads from a file, in the modules that it was made of."""
+    """Return logits of the file's numbers, as the package itself reads them, in the given modules."""
     names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.QWEN2, modules.config.num_hidden_layers)
     stored = {one.name: gguf.dequantize(one.data, one.tensor_type) for one in gguf.GGUFReader(path).tensors}
     with torch.inference_mode():
@@ -93,7 +93,7 @@ def test_ids_are_those_of_the_tokenizer_that_was_written(written: Path, text: st
 
 @pytest.fixture(scope="module")
 def written_as_qwen2(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Qwen2Tokenizer]:
-    """A file whose words are split as Qwen2 splits them, and transformers' tokenizer of the same."""
+    """Return a file whose words are split as Qwen2 does, and transformers' tokenizer for the same words."""
     path = tmp_path_factory.mktemp("qwen2") / "model.gguf"
     write_gguf(path, change=says("tokenizer.ggml.pre", "qwen2"))
     words = json.loads((path.parent / "words" / "tokenizer.json").read_text())["model"]
@@ -112,7 +112,7 @@ def test_ids_are_those_of_transformers_qwen2(
 
 
 def test_the_embedded_tokenizer_is_one_with_a_folders(written: Path) -> None:
-    """So that a target in one form and a draft in the other are a pair."""
+    """So a target in one form and a draft in the other are a pair."""
     of_file, of_folder = load_tokenizer(written), load_tokenizer(written.parent / "words")
     assert of_file.fingerprint == of_folder.fingerprint
     ends = {of_folder.encode(name)[0] for name in ("<|im_end|>", "<|endoftext|>")}
@@ -178,7 +178,7 @@ def test_a_file_that_is_cut_off_is_refused(written: Path, tmp_path: Path, share:
 def test_a_damaged_header_is_refused_or_read(
     written: Path, tmp_path_factory: pytest.TempPathFactory, place: int, value: bytes
 ) -> None:
-    """Never another error, nor without end."""
+    """Never with another error, and never without end."""
     damaged = bytearray(written.read_bytes())
     damaged[place : place + len(value)] = value
     path = tmp_path_factory.mktemp("damaged") / "model.gguf"

@@ -1,4 +1,4 @@
-"""Static graphs draft several branches in one forward, in one cache, as the eager model drafts each alone."""
+"""Static graphs draft several branches in one forward pass and cache, as the eager model does each alone."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_whatever_sessions_do_they_say_what_eager_ones_say(
 
 
 def test_branches_are_drafted_in_one_forward(graphs: GraphModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each block's graph runs once, and the head's."""
+    """The graph of each block runs once, and so does the graph of the head."""
     together, alone = worker_of(graphs), worker_of(graphs)
     runs: list[None] = []
     really = blocks.run_graph
@@ -207,7 +207,7 @@ def test_texts_are_the_targets_own(graphs: GraphModel, folder: Path, temperature
     target, texts = load_model(folder), set()
     for strategy, workers in (("ar", 1), ("outrider", 1), ("outrider", 4), ("fsd", 4)):
         if strategy == "fsd" and temperature:
-            continue  # another noise: only its distribution is the target's
+            continue  # its noise differs: only its distribution is the target's
         config = DecodingConfig(strategy=strategy, temperature=temperature, seed=5, workers=workers)
         decoder = local_decoder(target, graphs if strategy != "ar" else None, config)
         texts.add(decoder.decode(DecodeRequest(random_prompt(3), 24)).token_ids)

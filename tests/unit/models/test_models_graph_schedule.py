@@ -1,4 +1,4 @@
-"""sd.npu's schedule: loads hidden beside computation, late, and never of a block that is computed."""
+"""sd.npu's schedule: loads are hidden behind computation, begin late, and never touch a computing block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Static graphs: the tokens of the eager model of the same integers, one graph in memory, clear refusals."""
+"""Static graphs: the eager model's tokens with the same integers, one graph in memory, clear refusals."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_graphs_of_weights_that_are_others_now_go_when_nobody_has_used_them_for_
 
 @pytest.mark.lengthy
 def test_each_block_has_one_graph_at_a_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Over prompts of one chunk and of several; a graph is opened only after the one in its place is gone."""
+    """With prompts of one chunk and of several; a graph is opened only once the one it replaces is gone."""
     model = load_graph_model(folder, max_length=1024)
     held = model.language.blocks._blocks
     opened: list[str] = []
@@ -193,7 +193,7 @@ def test_a_missing_provider_says_what_is_there(folder: Path) -> None:
 def test_a_provider_that_does_not_start_is_no_cpu_under_its_name(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where onnxruntime-gpu is installed without the libraries of TensorRT."""
+    """As when onnxruntime-gpu is installed without the libraries of TensorRT."""
     names = ["TensorrtExecutionProvider", "CPUExecutionProvider"]
     monkeypatch.setattr(providers.onnxruntime, "get_available_providers", lambda: names)
     with pytest.raises(ConfigError, match="TensorrtExecutionProvider does not start here"):
@@ -245,7 +245,7 @@ def test_what_has_its_length_but_is_something_else_says_so_when_it_is_opened(
 def test_a_profile_that_cannot_be_read_is_measured_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: Path, content: str | None
 ) -> None:
-    """None: nor can it be written."""
+    """With `content` None, the profile cannot be written either."""
     monkeypatch.setenv("OUTRIDER_CACHE", str(tmp_path))
     load_graph_model(folder)
     (path,) = tmp_path.rglob("profile-*.json")
@@ -316,7 +316,7 @@ def test_every_provider_of_the_parameters_is_known() -> None:
 
 
 def test_this_onnxruntime_is_the_cpus() -> None:
-    """What the refusals above rest on."""
+    """The refusals above depend on this."""
     assert "QNNExecutionProvider" not in onnxruntime.get_available_providers()
 
 

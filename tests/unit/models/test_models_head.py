@@ -1,4 +1,4 @@
-"""A target's draft head: what it computes, which state it begins with, and files that are wrong."""
+"""A target's draft head: what it computes, which state it starts from, and damaged files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames become the same patches as with transformers' processor."""
+"""Camera frames become the same patches as with transformers' processor."""
 
 from __future__ import annotations
 

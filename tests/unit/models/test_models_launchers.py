@@ -1,4 +1,4 @@
-"""Two models on one GPU, each in a thread: graphs of one are captured while the other replays its own."""
+"""Two models on one GPU, each in a thread: one captures graphs while the other replays its own."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class OneSegment:
 
 
 def test_no_graph_is_replayed_while_one_is_captured_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """torch refuses it, since both use the generator of the device."""
+    """torch refuses a replay during a capture, because both use the device's generator."""
     stand_in_for_cuda(monkeypatch)
     events, modes = list[str](), list[str]()
     monkeypatch.setattr(Graph, "replay", lambda graph: events.append("replayed"))
@@ -36,7 +36,7 @@ def test_no_graph_is_replayed_while_one_is_captured_there(monkeypatch: pytest.Mo
     def captured(graph: Graph, pool: object, capture_error_mode: str) -> Iterator[None]:
         modes.append(capture_error_mode)
         other.start()
-        other.join(0.2)  # ends at once where nothing holds it
+        other.join(0.2)  # returns at once if nothing blocks the replay
         yield
         events.append("captured")
 

@@ -1,4 +1,4 @@
-"""Model folders that are wrong in every way a download or a disk can make them wrong."""
+"""Model folders damaged in every way that a download or a disk can damage them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from outrider.models.checkpoint.hub import model_name
 
 @pytest.fixture
 def folder(tiny_model_folder: Path, tmp_path: Path) -> Path:
-    """A target folder that a test may damage, its tokenizer beside it."""
+    """Return a target folder that a test may damage, with its tokenizer next to it."""
     copy = tmp_path / "models"
     shutil.copytree(tiny_model_folder, copy)
     return copy / "target"
@@ -44,7 +44,7 @@ def drop_a_weight(path: Path) -> None:
 
 
 def spoil(part: str, number: float) -> Callable[[Path], None]:
-    """Write a number into the midst of the first weight whose name holds a word."""
+    """Return a change that writes a number into the middle of the first weight with `part` in its name."""
 
     def damage(path: Path) -> None:
         weights = load_file(path)
@@ -147,7 +147,7 @@ def test_a_damaged_folder_names_its_file(
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_a_model_is_the_same_beside_the_loading_of_another(folder: Path, precision: Precision) -> None:
-    """transformers exchanges the default type of all threads meanwhile."""
+    """transformers changes the default type of all threads while it loads."""
     add_exits(folder, (1,), torch.arange(9))
     prompt, rows = random_prompt(1), list[torch.Tensor]()
     for default in (torch.float32, torch.bfloat16):
@@ -197,7 +197,7 @@ def test_weights_of_another_shape_are_refused(folder: Path) -> None:
 
 
 def test_the_layout_of_the_published_checkpoints_is_read(folder: Path, target: QwenModel) -> None:
-    """As Qwen2-VL-2B and 7B: text settings at the top, `rope_scaling` of type mrope, shards, no card."""
+    """As in Qwen2-VL-2B and 7B: text settings at the top, `rope_scaling` of type mrope, shards, no card."""
     config = json.loads((folder / "config.json").read_text())
     text = config.pop("text_config")
     rope = text.pop("rope_parameters")

@@ -1,4 +1,4 @@
-"""Checkpoints that could be loaded and would not say what their model does: refused, with what to do."""
+"""Checkpoints that load but would not compute what their model computes: refused, with what to do."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_the_language_half_is_that_of_its_model_whatever_it_is_called(tmp_path: 
 
 
 def test_weights_keep_their_own_type_whatever_the_configuration_says(tmp_path: Path) -> None:
-    """float16, as it says, would make infinities of these."""
+    """The type float16 of the configuration would turn these weights into infinities."""
     folder = build_text_model(tmp_path / "model")
     change_weights(folder, lambda weights: {n: w.bfloat16() for n, w in weights.items()})
     change_weights(folder, lambda weights: weights | {DOWN: weights[DOWN] * 1e6})

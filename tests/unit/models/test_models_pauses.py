@@ -1,4 +1,4 @@
-"""Pauses in mid-forward, for every kind of model: how many, and that breaking off changes nothing."""
+"""Pauses in a forward pass, for every kind of model: how many, and that an abort there changes nothing."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ KINDS: dict[str, tuple[Callable[[Path], LanguageModel], int, float]] = {
     "steps": (stepped, 2 * LAYERS - 1, 0.0),
     "graphs": (load_graph_model, PAUSES, 1e-5),
 }
-"""How to load it, its pauses, and by how much the same prompt may differ where graphs switch in its midst."""
+"""The loader, the number of pauses, and the tolerance for a prompt in whose middle graphs switch."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -74,7 +74,7 @@ def test_a_forward_broken_off_at_any_pause_leaves_the_session_as_it_was(
 
 
 def test_on_static_graphs_no_session_of_a_batch_has_changed(folder: Path, graph_cache: None) -> None:
-    """After different prompts they run in turn: the first has ended when the second is broken off."""
+    """After different prompts the sessions run in turn: the first has ended when the second is aborted."""
     model = load_graph_model(folder)
     sessions = [model.open_session(), model.open_session()]
     lengths = []

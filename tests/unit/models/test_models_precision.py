@@ -1,4 +1,4 @@
-"""Weights of fewer bits: what a packed product is, and that packed models keep the runtime's promises."""
+"""Weights of fewer bits: what a packed product computes, and which promises packed models keep."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PACKED: tuple[Precision, ...] = ("int8", "int4")
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> dict[Precision, QwenModel]:
-    """One model in every precision."""
+    """Return one model in every precision."""
     folder = build_tiny_model(tmp_path_factory.mktemp("precision") / "target", TinySize(hidden=64))
     return {precision: load_model(folder, precision=precision) for precision in PRECISIONS}
 

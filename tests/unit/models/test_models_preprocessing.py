@@ -1,4 +1,4 @@
-"""A checkpoint's own files decide what its pictures become."""
+"""A checkpoint's own files decide how its pictures are preprocessed."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_published_file_is_what_decides(tmp_path: Path) -> None:
 def test_patches_are_those_of_transformers_with_the_same_file(
     tmp_path: Path, changes: dict[str, Any]
 ) -> None:
-    """A picture that has its size already, as both sides resize with filters of their own."""
+    """The picture already has the model's size, because the two sides resize with different filters."""
     how, theirs = read(written(tmp_path, **changes)), Qwen2VLImageProcessorPil.from_pretrained(tmp_path)
     height, width = model_size(280, 504, how)
     assert (height, width) != (280, 504)
@@ -79,7 +79,7 @@ def test_patches_are_those_of_transformers_with_the_same_file(
 
 
 class PicturesOnly(ProcessorMixin):
-    """The published processor without its videos, whose part needs torchvision, and without its tokenizer."""
+    """The published processor without its tokenizer, and without videos, which need torchvision."""
 
     def __init__(self, image_processor: Any) -> None:
         super().__init__(image_processor)
@@ -94,7 +94,7 @@ def test_a_processor_that_transformers_saved_as_a_whole_is_read(tmp_path: Path) 
 
 
 def test_of_two_files_the_one_that_transformers_reads_decides(tmp_path: Path) -> None:
-    """The whole processor's, unless it says nothing of pictures, as those of older checkpoints."""
+    """That of the whole processor, unless it says nothing about pictures, as in older checkpoints."""
     written(tmp_path, max_pixels=40 * 784)
     whole = tmp_path / PROCESSOR_FILE
     for content in ({"processor_class": "Qwen2VLProcessor"}, {"image_processor": PUBLISHED}):
@@ -161,14 +161,14 @@ def test_a_file_that_is_no_json_is_refused(tmp_path: Path) -> None:
 
 
 def _forget(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Import anew in this test, and as it was after it."""
+    """Import a module anew in this test, and restore it afterwards."""
     monkeypatch.setitem(sys.modules, name, sys.modules.get(name, ModuleType(name)))
     monkeypatch.delitem(sys.modules, name)
 
 
 @pytest.fixture
 def stand_in_for_torchvision(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What qwen-vl-utils imports for videos, and its rule of sizes does not use."""
+    """Stand in for what qwen-vl-utils imports for videos only; its rule of sizes does not use it."""
     for name in ("qwen_vl_utils", "qwen_vl_utils.vision_process"):
         _forget(name, monkeypatch)
     package, transforms = ModuleType("torchvision"), ModuleType("torchvision.transforms")
@@ -211,7 +211,7 @@ def test_the_rule_of_qwen_vl_utils_decides(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.lengthy
 def test_models_read_pictures_as_their_folder_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same picture takes fewer tokens, and what is said is still what transformers says."""
+    """The same picture takes fewer tokens, and the text is still that of transformers."""
     monkeypatch.setenv("OUTRIDER_CACHE", str(tmp_path / "cache"))
     folder, prompt = build_tiny_model(tmp_path / "target", TinySize()), random_prompt(1)
     assert load_model(folder).vision.count_tokens(prompt.jpeg) == 45

@@ -1,4 +1,4 @@
-"""Execution providers: what those that are here compute, and what is said to onnxruntime of each."""
+"""Execution providers: what the installed ones compute, and what onnxruntime is asked for each of them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from outrider.models.onnx.model import GraphModel
 
 GENERATED = 16
 HALF_PRECISION = ("qnn",)
-"""Of these units some have products of 16 bits alone."""
+"""Providers of which some units multiply in 16 bits only."""
 SIMULATED = {"htp_arch": "73", "soc_model": "43"}
-"""A chip that QNN's library for other processors plays."""
+"""A chip that QNN's library for other processors simulates."""
 
 pytestmark = pytest.mark.usefixtures("graph_cache")
 
@@ -77,7 +77,7 @@ def test_a_provider_computes_what_the_eager_twin_does(
 
 
 class Opened:
-    """In place of onnxruntime's session: it keeps what it was opened with."""
+    """Stands in for onnxruntime's session, and records what it was opened with."""
 
     calls: list[tuple[str, dict[str, Any]]]
 
@@ -113,7 +113,7 @@ def test_each_provider_is_told_what_it_needs(
 
 
 def test_a_plugin_is_registered_once_and_given_its_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As `onnxruntime-qnn` is from version 2 on."""
+    """As in `onnxruntime-qnn` from version 2 on."""
     plugin, known, registered = ModuleType("onnxruntime_qnn"), ["CPUExecutionProvider"], []
     plugin.get_library_path = lambda: "qnn.so"  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "onnxruntime_qnn", plugin)

@@ -1,4 +1,4 @@
-"""The published checkpoints: their newer architecture, by folder or by name, and the memory they take."""
+"""The published checkpoints: their newer architecture, by folder or by name, and the memory they need."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_newer_architecture_decodes_as_transformers_does(version: str, tmp_pat
 
 
 def test_what_a_folder_says_of_generating_does_not_change_its_greedy_text(tmp_path: Path) -> None:
-    """Qwen2.5-VL's `generation_config.json` punishes repetition; end tokens end nothing."""
+    """Qwen2.5-VL's `generation_config.json` penalizes repetition; this and its end tokens change nothing."""
     folder = build_tiny_model(tmp_path / "target", TinySize(version="2.5"))
     token_ids = greedy(folder, TOKENS)
     said = {"do_sample": True, "repetition_penalty": 1.5, "eos_token_id": token_ids[2:4]}
@@ -191,7 +191,10 @@ for precision in sys.argv[2:]:
 
 @pytest.mark.lengthy
 def test_no_memory_for_a_product_is_told_as_no_memory() -> None:
-    """oneDNN, which multiplies bfloat16, has words of its own for it. A process for each has the limit."""
+    """oneDNN, which multiplies bfloat16, reports a lack of memory in its own words.
+
+    Each precision runs in a process of its own, which has the limit.
+    """
     command = [sys.executable, "-c", OUT_OF_MEMORY, str(SHIPPED), *PRECISIONS]
     path = os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])
     ended = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""Qwen3-VL: what transformers says of it, in each runtime, precision and strategy; its relatives refused."""
+"""Qwen3-VL: the results of transformers in each runtime, precision and strategy; relatives refused."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from outrider.models.session import PREFILL_ROWS
 from outrider.runtime.wiring.decoders import local_decoder
 
 SIZE = TinySize(hidden=64, layers=3, vision=32, vision_layers=3, version="3", head_dim=32)
-"""With heads wider than their share of the hidden width, and features for the first two decoder layers."""
+"""Heads wider than their share of the hidden width, and features for the first two decoder layers."""
 TOKENS = [9, 30, 31, 7, 55, 120, 4]
 PROMPTS = {
     "a picture": random_prompt(1),
     "a wide picture": Prompt(random_prompt(2).text, random_jpeg(3, width=900, height=300)),
     "words alone": Prompt("find the cup", b""),
 }
-"""The wide picture has more tokens than run in one part."""
+"""The wide picture has more tokens than one part of a prompt holds."""
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A target with exits, and a draft beside it."""
+    """Return a folder with a target with exits, and a draft."""
     place = tmp_path_factory.mktemp("qwen3-vl")
     build_tiny_model(place / "draft", TinySize(version="3", head_dim=16, layers=1), seed=1)
     add_exits(build_tiny_model(place / "target", SIZE), (1, 2), torch.arange(5, 90))

@@ -1,4 +1,4 @@
-"""The runtime against transformers' own forward, and its promises on sessions, rollback and equal bits."""
+"""The runtime against transformers' own forward pass, and its promises: sessions, rollback, equal bits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def reference(tiny_model_folder: Path) -> Qwen2VLForConditionalGeneration:
 def reference_logits(
     reference: Qwen2VLForConditionalGeneration, model: QwenModel, prompt: Prompt, new_ids: list[int]
 ) -> torch.Tensor:
-    """transformers' logits (1 + len(new_ids), V) after the prompt and after each new token; no cache."""
+    """Return transformers' logits (1 + len(new_ids), V) after the prompt and each new token; no cache."""
     token_ids, image = model.tokenizer.encode(prompt.text), {}
     if prompt.jpeg:
         rgb = decode_jpeg(prompt.jpeg)
@@ -47,7 +47,7 @@ def reference_logits(
 
 
 def greedy(session: QwenSession, prompt: Prompt, count: int) -> tuple[list[int], torch.Tensor]:
-    """Token ids and the logits (count + 1, V) met on the way."""
+    """Return greedy token ids, and the logits (count + 1, V) after the prompt and after each of them."""
     rows, token_ids = [session.prefill(prompt)], []
     for _ in range(count):
         token_ids.append(int(rows[-1].argmax()))

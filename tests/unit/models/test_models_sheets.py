@@ -1,4 +1,4 @@
-"""Printed sheets are taken out of pictures for models that cannot read, and nothing else is."""
+"""Printed sheets, and nothing else, are removed from pictures for models that cannot read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def wall() -> NDArray[np.uint8]:
 
 
 def with_sheet(sheet: NDArray[np.uint8], width: int, left: int = 180, top: int = 70) -> NDArray[np.uint8]:
-    """The wall with a sheet of so many pixels' width on it."""
+    """Return the wall with a sheet that is `width` pixels wide."""
     height = round(width * sheet.shape[0] / sheet.shape[1])
     picture = wall()
     small = cv2.resize(sheet, (width, height), interpolation=cv2.INTER_AREA)
@@ -62,7 +62,7 @@ def test_a_sheet_at_the_pictures_edge_and_two_beside_each_other_are_taken_out() 
 
 
 def test_what_a_sheet_hangs_on_stays() -> None:
-    """A fridge nearly as pale as the sheet on it."""
+    """The sheet hangs on a fridge that is nearly as pale."""
     picture = wall()
     picture[30:250, 180:320] = (178, 180, 184)
     bare = picture.copy()
@@ -75,7 +75,7 @@ def test_what_a_sheet_hangs_on_stays() -> None:
     ("left", "width", "colour"), [(300, 60, (190, 40, 40)), (262, 4, (30, 150, 140)), (340, 24, (52, 30, 16))]
 )
 def test_what_is_in_front_of_a_sheet_stays(left: int, width: int, colour: tuple[int, int, int]) -> None:
-    """Something wide over its print, a thin post over it, and a dark frame right beside it."""
+    """Something wide in front of its print, a thin post in front of it, and a dark frame right next to it."""
     picture, bare = with_sheet(printed(SIGN_TEXTS[10]), 160), wall()
     for one in (picture, bare):
         one[20:260, left : left + width] = colour
@@ -98,7 +98,7 @@ def test_a_sheet_far_off_is_taken_out(width: int) -> None:
 
 
 def drawn(name: str) -> NDArray[np.uint8]:
-    """Pale things without print, of which some are targets."""
+    """Return a picture of something pale without print; some of these things are targets."""
     picture = wall()
     if name == "white box":
         picture[100:200, 200:300] = 240
@@ -161,7 +161,10 @@ def test_any_size_of_picture_will_do(size: tuple[int, int]) -> None:
 
 
 def seen_in(home_seed: int, signs: bool) -> tuple[list[NDArray[np.uint8]], list[NDArray[np.bool_]]]:
-    """Pictures from the start and two other places of a home as the model sees them, and where signs are."""
+    """Return pictures of a home from its start and two random poses, as the model sees them.
+
+    Also returns a mask of the signs in each of them.
+    """
     home, rng = generate_home(home_seed, placement="in_view"), np.random.default_rng(home_seed)
     look = Look(signs=place_signs(home)) if signs else PLAIN
     pictures, masks = [], []

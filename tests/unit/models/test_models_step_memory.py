@@ -1,4 +1,4 @@
-"""What steps are said to take of a GPU, against what the same steps hold here."""
+"""The GPU memory that steps are said to need, against what the same steps hold here."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_step_holds_about_what_is_said(
 
 
 def test_a_large_model_says_what_its_graphs_take() -> None:
-    """The 7B in bfloat16, 8 sessions of 4,096 tokens: of its spans each holds 128 rows of 152,064 logits."""
+    """The 7B in bfloat16, 8 sessions of 4,096 tokens: each of its spans holds 128 rows of 152,064 logits."""
     seven = widths_of(QWEN2_VL_7B)
     assert list(step_spans(4096)) == [1024, 2048, 4096]
     taken = session_bytes(seven, 4096, "bf16", BLOCK_SEQUENCES, on_gpu=True)

@@ -1,4 +1,4 @@
-"""Steps of static shape against the forward that batches run; and that nothing is left on the host."""
+"""Steps of static shape against the forward pass of a batch; and that nothing is left on the host."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def model(folder: Path) -> QwenModel:
 
 @pytest.fixture(scope="module")
 def stepped(model: QwenModel) -> QwenModel:
-    """The same weights, run as a GPU runs them."""
+    """Return the same weights, run as on a GPU."""
     return stepping(model)
 
 
@@ -101,7 +101,7 @@ def test_a_hint_leaves_before_the_layers_behind_it_run(stepped: QwenModel) -> No
 
 
 def test_a_step_serves_several_sessions_each_with_its_own_bits(stepped: QwenModel) -> None:
-    """Alone or beside others, in one block or in two, with one token or with more than a step's rows."""
+    """Alone or with others, in one block or in two, with one token or with more than a step has rows."""
     together, alone = ([stepped.open_session() for _ in range(3)] for _ in range(2))
     for number, (one, other) in enumerate(zip(together, alone, strict=True)):
         one.prefill(random_prompt(number))
@@ -114,7 +114,7 @@ def test_a_step_serves_several_sessions_each_with_its_own_bits(stepped: QwenMode
 
 
 def test_a_session_without_tokens_keeps_its_cache(stepped: QwenModel) -> None:
-    """Rows of sequences that wait are written where no text reaches."""
+    """The rows of waiting sequences are written where no text reaches."""
     waiting, busy = stepped.open_session(), stepped.open_session()
     for session in (waiting, busy):
         session.prefill(random_prompt(4))
@@ -162,7 +162,7 @@ def test_a_device_that_is_not_there_is_refused(folder: Path, monkeypatch: pytest
 
 
 def counted(compilations: list[object]) -> Callable[..., Any]:
-    """A compiler that changes nothing."""
+    """Return a compiler that changes nothing, and records each compilation."""
 
     def compile_nothing(graph: Any, _: Any) -> Any:
         compilations.append(graph)
@@ -172,7 +172,7 @@ def counted(compilations: list[object]) -> Callable[..., Any]:
 
 
 def test_one_compilation_serves_all_layers(model: QwenModel) -> None:
-    """What fusing and CUDA graphs need: no branch on the data, and nothing of one layer in the code."""
+    """Fusing and CUDA graphs need this: no branch on the data, and no code for one layer only."""
     compilations: list[object] = []
     cache = model._pool.take()
     given = {cache.index: StepTokens([7, 8], 3, 3)}
@@ -225,7 +225,7 @@ def test_captured_steps_say_what_direct_ones_say(model: QwenModel, monkeypatch: 
 
 @pytest.fixture
 def launches(monkeypatch: pytest.MonkeyPatch) -> list[Graph]:
-    """Steps are captured; the segments that are launched, on a device that is never found idle."""
+    """Capture steps and record the segments that are launched; the device is never found idle."""
     launched: list[Graph] = []
     replay = Graph.replay
     stand_in_for_cuda(monkeypatch)
@@ -237,14 +237,17 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> list[Graph]:
 
 @pytest.fixture(scope="module")
 def deep(tmp_path_factory: pytest.TempPathFactory) -> QwenModel:
-    """Twelve segments."""
+    """Return a model whose step has twelve segments."""
     folder = build_tiny_model(tmp_path_factory.mktemp("deep") / "target", TinySize(layers=6))
     add_exits(folder, (1, 2, 3, 4, 5), torch.arange(5, 60))
     return load_model(folder, sessions=2)
 
 
 def queued_past_exits(session: ModelSession, launches: list[Graph]) -> list[int]:
-    """Of a step over one token; all of its segments are launched once."""
+    """Return how many segments are queued past each exit, in a step over one token.
+
+    Also checks that each segment is launched once.
+    """
     launches.clear()
     ahead: list[int] = []
     session.forward([9], lambda index, logits: ahead.append(len(launches) - 2 * (index + 1)))
@@ -290,7 +293,7 @@ def test_where_all_is_queued_at_once_the_queue_grows_short_again(
 
 
 def test_a_queue_is_as_short_as_keeps_the_device_at_work() -> None:
-    """This one's host is as slow as three segments are long."""
+    """The host of this one takes as long as three segments."""
     lead, idle = Lead(), 0
     for _ in range(10 * LOOKS_AT_WORK):
         idle += lead.segments < 3
@@ -339,5 +342,5 @@ def test_a_listener_that_raises_ends_a_captured_step(
 
 
 def reader_of_all(rows: list[torch.Tensor]) -> ExitReader:
-    """Hears what exits say, all of it."""
+    """Return a reader that collects the logits of every exit in `rows`."""
     return lambda index, heard: Reading(torch.cat([logits for _, logits in heard]), rows.append)

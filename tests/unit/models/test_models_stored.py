@@ -29,7 +29,7 @@ AWQ_NIBBLES = (0, 2, 4, 6, 1, 3, 5, 7)
 
 @dataclass(frozen=True)
 class Scheme:
-    """How a test's checkpoint is quantized. `keeps`: a module that is left whole."""
+    """How a test's checkpoint is quantized. `keeps`: a module that is not quantized."""
 
     method: str
     bits: int = 4
@@ -63,7 +63,10 @@ OF_4_BITS = [name for name, scheme in SCHEMES.items() if scheme.bits == 4]
 
 
 def pack_words(levels: Tensor, bits: int, order: Sequence[int]) -> Tensor:
-    """Levels (rows, n) as words of 32 bits (rows, n * bits / 32): place i of one is its column order[i]."""
+    """Pack levels (rows, n) into words of 32 bits (rows, n * bits / 32).
+
+    Position i of a word holds its column order[i].
+    """
     per_word = 32 // bits
     parts = levels.long().view(len(levels), -1, per_word)
     words = sum(parts[:, :, column] << (bits * place) for place, column in enumerate(order))
@@ -72,7 +75,7 @@ def pack_words(levels: Tensor, bits: int, order: Sequence[int]) -> Tensor:
 
 
 def quantize(weight: Tensor, scheme: Scheme, seed: int) -> tuple[dict[str, Tensor], Tensor]:
-    """A weight (out, in) as the checkpoint's tensors, and the weight that they stand for."""
+    """Return a weight (out, in) as the checkpoint's tensors, and the weight that they represent."""
     inputs = weight.shape[1]
     size = inputs if scheme.group_size == -1 else scheme.group_size
     groups = torch.arange(inputs) // size
@@ -104,7 +107,7 @@ def quantize(weight: Tensor, scheme: Scheme, seed: int) -> tuple[dict[str, Tenso
 
 
 def write_pair(folder: Path, scheme: Scheme, size: TinySize = SIZE) -> tuple[Path, Path]:
-    """A random model in floats that such a checkpoint can stand for, and that checkpoint."""
+    """Write a random model in floats and a quantized checkpoint that represents it exactly; return both."""
     folder.mkdir(parents=True, exist_ok=True)
     whole = build_tiny_model(folder / "whole", size)
     stored = build_tiny_model(folder / "stored", size)
@@ -131,7 +134,7 @@ def edit_config(folder: Path, **changes: object) -> None:
 
 
 def copy_of(model: Path, folder: Path) -> Path:
-    """A model and the tokenizer beside it, to change."""
+    """Copy a model, with the tokenizer next to it, for a test to change."""
     shutil.copytree(model.parent / "tokenizer", folder / "tokenizer")
     return Path(shutil.copytree(model, folder / model.name))
 
@@ -204,7 +207,7 @@ def test_a_zero_of_0_wraps_in_format_1() -> None:
 
 
 def test_symmetric_zeros_are_known_whichever_way_they_were_counted() -> None:
-    """Some writers say format 1 and store zeros of format 2."""
+    """Some writers name format 1 and store the zeros of format 2."""
     weight = torch.randn(8, 32, generator=torch.Generator().manual_seed(1))
     _, meant = quantize(weight, SCHEMES["gptq, symmetric"], 0)
     mislabelled, _ = quantize(weight, replace(SCHEMES["gptq, symmetric"], form="gptq_v2"), 0)
@@ -215,7 +218,7 @@ def test_symmetric_zeros_are_known_whichever_way_they_were_counted() -> None:
 @pytest.mark.parametrize("version", ["2", "2.5"])
 @pytest.mark.parametrize("name", ["awq", "gptq, ordered"])
 def test_both_architectures_write_with_it(version: str, name: str, tmp_path: Path) -> None:
-    """As a target whose batch holds two sessions, and as a draft step by step."""
+    """As a target, in a batch of two sessions, and as a draft, step by step."""
     whole, stored = write_pair(tmp_path, SCHEMES[name], replace(SIZE, version=version))
     model = load_model(stored, precision="fp32", sessions=2)
     sessions = [model.open_session() for _ in range(2)]
@@ -318,7 +321,7 @@ def test_numbers_that_are_not_finite_are_refused(
 def test_a_norm_or_a_bias_of_another_size_is_refused(
     name: str, pairs: dict[str, tuple[Path, Path]], tmp_path: Path
 ) -> None:
-    """One number would be multiplied by, or added to, all of a row."""
+    """Otherwise the one number would be multiplied by, or added to, a whole row."""
     stored = copy_of(pairs["awq"][1], tmp_path)
     change_tensors(stored, name, lambda tensor: tensor[:1])
     with pytest.raises(ModelError, match=rf"{name} has the shape \(1,\).*but \(128,\)"):
@@ -341,14 +344,14 @@ def test_the_memory_said_is_that_of_the_packed_weights(
     words = {f"layers.{i}.mlp.up_proj.qweight": torch.zeros(100, 100, dtype=torch.int32) for i in range(99)}
     save_file(words, tmp_path / "model.safetensors")
     needed = bytes_needed([tmp_path / "model.safetensors"], precision, stored_bits=4).loading
-    # Beside them one projection is unpacked and packed anew.
+    # In addition, one projection at a time is unpacked and packed anew.
     assert needed == pytest.approx((99 * expected + 26.0) * 80_000)
 
 
 def test_groups_that_do_not_fit_their_inputs_are_refused() -> None:
     groups = torch.arange(64, dtype=torch.int32) // 32
     assert _order(groups, 64, 32) is None
-    far = torch.where(groups == 1, 2**31 - 1, groups)  # to count them all would take 16 GB
+    far = torch.where(groups == 1, 2**31 - 1, groups)  # counting up to this would take 16 GB
     for wrong in (groups[:32], torch.where(groups == 1, 1, (torch.arange(64) > 8).int()), groups - 1, far):
         with pytest.raises(ValueError, match="g_idx"):
             _order(wrong, 64, 32)

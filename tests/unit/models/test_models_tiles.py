@@ -1,4 +1,4 @@
-"""Integers on a GPU, as far as that goes without one: layout, arithmetic, and which device gets what."""
+"""Integers on a GPU, as far as can be tested without one: layout, arithmetic, and what each device gets."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PRECISION_OF: dict[int, Precision] = {8: "int8", 4: "int4"}
 
 @pytest.fixture
 def kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is packed for a GPU runs here."""
+    """Run on the CPU what is packed for a GPU."""
     stand_in_for_the_kernels(monkeypatch)
     monkeypatch.setitem(matrix_choice.PACKED, "cpu", matrix_choice.PACKED["cuda"])
 
@@ -43,14 +43,14 @@ def seeded(*shape: int) -> torch.Tensor:
 
 
 def rounded_rows(count: int, inputs: int) -> torch.Tensor:
-    """Rows that bfloat16 holds exactly: what is left of an error is the product's own."""
+    """Return rows that bfloat16 holds exactly, so that any error comes from the product."""
     return seeded(count, inputs).bfloat16().float()
 
 
 @pytest.mark.parametrize("bits", TILED)
 @pytest.mark.parametrize("inputs", [32, 96, 64, 256, 1536])
 def test_a_tiled_product_is_that_of_the_integers(kernels: None, bits: int, inputs: int) -> None:
-    """Where not one output and not one tile is left out, for inputs of every number of tiles abreast."""
+    """No output and no tile is left out, with inputs for every number of tiles side by side."""
     weight = round_to_integers(seeded(21, inputs), bits)
     rows, bias, tiled = rounded_rows(5, inputs), seeded(21), TILED[bits].of(weight, HOST)
     expected = rows @ weight.dequantized().t()
@@ -75,9 +75,9 @@ def test_outputs_packed_in_parts_are_packed_as_at_once(kernels: None, bits: int)
 def test_packing_takes_little_beside_what_it_makes(
     kernels: None, bits: int, outputs: int, inputs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From another place: only what is made, and a part at a time, is ever on the device."""
+    """The weight comes from another device: only the result, and one part at a time, is ever on this one."""
     at_once = 2**16
-    # What torch's own operation takes is its own; it has but the part's numbers to take it for.
+    # The memory of torch's own operation does not count; it is given only one part at a time.
     monkeypatch.setattr(torch, "_convert_weight_to_int4pack", shaped)
     monkeypatch.setattr(IntegerWeight, "to", copied)
     given = seeded(outputs, inputs)
@@ -105,7 +105,7 @@ def test_columns_are_the_weights(kernels: None, bits: int) -> None:
     weight = round_to_integers(seeded(300, 64), bits)
     some = torch.tensor([290, 3, 64, 299, 3, 127])
     found, expected = TILED[bits].of(weight, HOST).columns(some), weight.dequantized()[some].t()
-    # Eight bits lie in bfloat16 without loss; four times a scale are rounded to it.
+    # Eight-bit integers fit bfloat16 exactly; four-bit integers times a scale are rounded to it.
     assert torch.allclose(found, expected, rtol=0.0 if bits == 8 else 2**-8, atol=1e-7)
 
 
@@ -116,7 +116,7 @@ def test_every_number_of_eight_bits_is_kept(kernels: None) -> None:
 
 
 def test_a_checkpoints_zeros_and_order_are_kept(kernels: None) -> None:
-    """As the CPU's product has them."""
+    """As in the CPU's product."""
     generator = torch.Generator().manual_seed(3)
     values = torch.randint(-8, 8, (24, 128), generator=generator, dtype=torch.int8)
     zeros = torch.randint(-8, 8, (24, 2), generator=generator, dtype=torch.int8)
@@ -137,7 +137,7 @@ def test_groups_are_as_wide_as_their_inputs_allow() -> None:
 
 @pytest.mark.parametrize("bits", TILED)
 def test_torchs_own_operations_take_what_is_tiled(bits: int) -> None:
-    """By what torch says of their kinds and sizes; there are no numbers in it."""
+    """On fake tensors: torch checks kinds and sizes, without any numbers."""
     with FakeTensorMode():
         tiled = TILED[bits].of(round_to_integers(torch.empty(21, 96), bits), HOST)
         product = tiled.times(torch.empty(5, 96), torch.empty(21))
@@ -174,7 +174,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def said(model: QwenModel) -> tuple[torch.Tensor, torch.Tensor]:
-    """Logits of a prompt's end and of four tokens more, with what the first exit says of these."""
+    """Return the logits after a prompt and after four more tokens, and the exit's logits for these four."""
     session, exits = model.open_session(), []
     first = session.prefill(random_prompt(1))
     rows = session.forward([7, 8, 9, 10], lambda index, rows: exits.append(rows.clone()))
@@ -198,7 +198,7 @@ def test_a_model_of_tiles_says_what_the_cpus_says(
 def test_tiles_are_fused_and_captured_as_whole_weights_are(
     folder: Path, kernels: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No branch on the data, nothing of one layer in the code, and nothing that waits for the device."""
+    """No branch on the data, no code for one layer only, and nothing that waits for the device."""
     compilations: list[object] = []
 
     def compile_nothing(graph: Any, _: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A tokenizer file is data: a prompt's ids are transformers' own."""
+"""A tokenizer file is only data: a prompt's ids are those of transformers."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def composed(tokenizer: tokenizers.Tokenizer) -> None:
 
 
 def compatible(tokenizer: tokenizers.Tokenizer) -> None:
-    """Its control tokens match what normalization makes alike, too."""
+    """Add a control token that also matches what the normalizer makes equal to it."""
     tokenizer.normalizer = normalizers.NFKC()
     tokenizer.add_tokens([AddedToken("<|act|>", normalized=True)])
 
@@ -93,7 +93,7 @@ def test_what_a_file_was_saved_with_for_training_does_not_change_a_prompt(tmp_pa
 
 @pytest.fixture(scope="module", params=CHANGES, ids=lambda change: change.__name__)
 def both(request, tmp_path_factory):
-    """Ours and transformers' of one file."""
+    """Return our tokenizer and transformers' for the same file."""
     folder = changed(tmp_path_factory.mktemp("tokenizer"), request.param)
     return load_tokenizer(folder), PreTrainedTokenizerFast.from_pretrained(folder)
 

@@ -1,4 +1,4 @@
-"""Checkpoints that torchao has quantized and transformers has written; needs the extra `quantized`."""
+"""Checkpoints quantized by torchao and saved by transformers; needs the extra `quantized`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def write(
     version: str = "2",
     change: Callable[[Any], None] = lambda modules: None,
 ) -> Path:
-    """A random model that `dtype` was quantized from; its tokenizer lies beside it."""
+    """Write a random model in `dtype`, quantized, with its tokenizer next to it; return its folder."""
     whole = build_tiny_model(folder / "whole", TinySize(hidden=128, version=version))
     architecture = ARCHITECTURES[read_json(whole / "config.json")["model_type"]].modules
     quantized = TorchAoConfig(scheme)
@@ -76,7 +76,7 @@ def test_weights_in_bfloat16_run_beside_any_precision(
 
 
 def test_what_only_a_gpu_multiplies_is_refused_on_a_cpu(tmp_path: Path) -> None:
-    """torchao's own 4 bits."""
+    """A weight of torchao's own 4-bit type."""
 
     def pack(modules: Any) -> None:
         for layer in modules.model.language_model.layers:

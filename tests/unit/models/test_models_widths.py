@@ -1,4 +1,4 @@
-"""The published checkpoints' settings and widths: what transformers' own modules say of the same folder."""
+"""The published checkpoints' settings and widths, against transformers' own modules for the same folder."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from outrider.models.session import QwenModel
 
 TOKENS = 8
 LIKENESS = {"bf16": 0.9998, "int8": 0.9995, "int4": 0.97, "graphs": 0.97}
-"""By precision: the cosine of a token's logits with those of transformers in bfloat16, at least."""
+"""By precision: the least cosine of a token's logits with those of transformers in bfloat16."""
 LIKENESS_OF_QWEN3 = LIKENESS | {"int4": 0.93, "graphs": 0.93}
-"""Lower, since the integers of its random weights say no more, 0.95, even where all arithmetic is float32.
+"""Lower: the integers of its random weights reach only 0.95, even if all arithmetic is float32.
 
-Gains of 1 in its heads' norms change nothing of that.
+Gains of 1 in the norms of its heads do not change that.
 """
 
 
 def greedy(model: QwenModel | GraphModel) -> tuple[list[int], Tensor]:
-    """Tokens, and the logits that they and one more were chosen by."""
+    """Return the tokens, and the logits by which they and one more were chosen."""
     session = model.open_session()
     rows, token_ids = [session.prefill(random_prompt(1))], []
     while len(token_ids) < TOKENS:
@@ -37,7 +37,7 @@ def greedy(model: QwenModel | GraphModel) -> tuple[list[int], Tensor]:
 @pytest.mark.lengthy
 @pytest.mark.parametrize("name", ["Qwen2-VL-2B", "Qwen2.5-VL-3B", "Qwen3-VL-2B", "Qwen3-VL-4B"])
 def test_at_full_width_the_logits_are_those_of_transformers(name: str, tmp_path: Path) -> None:
-    """With few words, and one layer behind two of vision, the first of which has windows in Qwen2.5-VL."""
+    """With few words, and one layer after two of vision; the first of these has windows in Qwen2.5-VL."""
     folder = build_published(tmp_path / "target", name, layers=1)
     token_ids, rows = greedy(load_model(folder))
     wanted = ReferenceGenerator(folder).rows(random_prompt(1), token_ids)

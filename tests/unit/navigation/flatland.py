@@ -1,4 +1,4 @@
-"""A kinematic base among walls, implementing core.ports.Robot: the fake that controller tests drive."""
+"""A kinematic base among walls, for controller tests; implements core.ports.Robot."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def box(x: float, y: float, half: float) -> list[tuple[float, float, float, floa
 
 
 class Flatland:
-    """First-order lag, noisy odometry, a scan by ray casting against wall segments; counts body contacts."""
+    """A base with first-order lag, noisy odometry and a ray-cast scan of walls; counts its contacts."""
 
     def __init__(self, walls=(), start=Pose2D(0, 0, 0), lag_s=0.1, noise=0.0, seed=0):
         self.walls = np.array(walls, dtype=float).reshape(-1, 4)

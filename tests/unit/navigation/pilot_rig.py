@@ -1,4 +1,4 @@
-"""A perfect base under a pilot, which tests talk to."""
+"""A perfect base under a pilot, for tests of the pilot."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ def free_scan(stamp_s: float) -> RangeScan:
 
 
 class Rig:
-    """A perfect base under a pilot, on a clock of its own that runs `pace` times as fast as the real one.
+    """A perfect base under a pilot; its own clock runs `pace` times as fast as real time.
 
-    While it `holds`, it obeys nothing. It ticks every PERIOD_S of the slower of the two.
+    While it `holds`, the base obeys no command. It ticks every PERIOD_S of the slower of the two
+    clocks.
     """
 
     def __init__(self, pace: float = 1.0, **settings: float) -> None:
@@ -60,7 +61,7 @@ class Rig:
         return drive
 
     def go(self, ticks: int, **text: object) -> Drive:
-        """Tick while a text is repeated, with odometry that knows the robot's speed; the last of it."""
+        """Tick while repeating a text, with odometry of the commanded speed; return the last drive."""
         for _ in range(ticks):
             self.say(**text)  # type: ignore[arg-type]
             drive = self.tick()
@@ -68,7 +69,7 @@ class Rig:
         return drive
 
     def run(self, alive: bool = True, ticks: int = 400, **text: object) -> Drive:
-        """Tick until a report comes; the text is repeated as the navigator does."""
+        """Tick until a report comes, repeating the text as the navigator does; return that drive."""
         for _ in range(ticks):
             if alive:
                 self.say(**text)  # type: ignore[arg-type]

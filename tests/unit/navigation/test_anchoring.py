@@ -1,4 +1,4 @@
-"""Motions meant from the pose of their frame, for a robot that has moved on."""
+"""Motions reckoned from the pose of their camera frame, for a robot that has moved since."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_a_turn_back_that_is_blocked_ends_the_move() -> None:
         odometry_froze = False
 
         def start(self, *_: object) -> None:
-            """It does not matter where."""
+            """Do nothing: the start has no effect here."""
 
         def update(self, *_: object) -> Command:
             return Command(done=True, blocked=True, note="held")

@@ -1,4 +1,4 @@
-"""A mirrored camera and one that repeats itself, told by what odometry says."""
+"""A camera that is mirrored and one that repeats pictures, both found by comparison with odometry."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Picture = np.ndarray
 
 @functools.lru_cache(maxsize=3)
 def half_circle(seed: int, rate_rps: float, sense: float) -> list[tuple[Picture, Pose2D]]:
-    """Pictures of a turn of half a circle, which are not to be changed, and the poses by odometry."""
+    """Return read-only pictures of a turn of half a circle, and the poses by odometry."""
     simulator = Simulator(generate_home(seed, placement="hidden"), seed, 0.02)
     seen = []
     try:
@@ -43,7 +43,7 @@ def half_circle(seed: int, rate_rps: float, sense: float) -> list[tuple[Picture,
 
 
 def pan(flip: Callable[[Picture], Picture], seed: int, rate_rps: float, sense: float = 1.0) -> MirrorCheck:
-    """The check after a turn of half a circle before a camera whose pictures are changed by `flip`."""
+    """Return the check after a turn of half a circle by a camera whose pictures `flip` changes."""
     check = MirrorCheck()
     for seen, pose in half_circle(seed, rate_rps, sense):
         picture = np.ascontiguousarray(flip(seen))
@@ -72,7 +72,7 @@ NOISE = np.random.default_rng(5).integers(0, 255, (HEIGHT_PX, WIDTH_PX, 3)).asty
 
 
 class Dying:
-    """A camera that shows `number` pictures more, and then the last of them with something that changes."""
+    """A camera that shows `number` more pictures, and then only the last of them, altered by `change`."""
 
     def __init__(self, number: int, change: Callable[[Picture, int], Picture]) -> None:
         self._left, self._change = number, change
@@ -152,7 +152,7 @@ def test_pictures_without_anything_in_common_are_no_evidence() -> None:
 
 
 def stripes(yaw_rad: float, period_deg: float) -> Picture:
-    """What a camera sees of stripes all around it, evenly far and nothing else."""
+    """Return a picture of stripes all around the camera, at equal distances."""
     column = np.arange(WIDTH_PX)
     bearing = yaw_rad - np.arctan((column - WIDTH_PX / 2) / FOCAL_PX)
     bright = 127.0 + 100.0 * np.sign(np.sin(bearing / math.radians(period_deg) * 2.0 * math.pi))
@@ -250,7 +250,7 @@ def test_a_wall_of_one_colour_is_no_repetition() -> None:
 
 @pytest.mark.parametrize("colour", [(0, 135, 0), (255, 255, 255)])
 def test_one_colour_for_long_is_no_wall(colour: tuple[int, int, int]) -> None:
-    """What a decoder shows of a stream that is cut off, or a sensor that is flooded."""
+    """As from a decoder whose stream is cut off, or from an overexposed sensor."""
     picture = bytes(colour) * 100
     for far in (odometry(x=1.2), odometry(yaw=1.2)):
         watch = RepeatWatch()

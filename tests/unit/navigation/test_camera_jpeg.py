@@ -1,3 +1,5 @@
+"""JPEGs of camera pictures: size, colours, and arrays that are refused."""
+
 import cv2
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""When messages came, and stamps of another computer's clock."""
+"""Arrival times of messages, and stamps by another computer's clock."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_what_overtakes_the_simulated_clock_makes_nothing_else_older(early_s: fl
     clock = ClockMapping(is_simulated=True)
     assert clock.local_s(50.0, 50.0 - early_s) == 50.0
     assert clock.local_s(50.1, 50.1) == pytest.approx(50.1)
-    assert clock.local_s(50.2, 50.5) == pytest.approx(50.2)  # an age stays one
+    assert clock.local_s(50.2, 50.5) == pytest.approx(50.2)  # a real age is kept
 
 
 def test_on_two_clocks_what_came_soonest_tells_their_offset() -> None:
@@ -65,7 +65,7 @@ def test_on_two_clocks_what_came_soonest_tells_their_offset() -> None:
 
 
 def moment(real_s: float, pace: float = 1.0) -> Moment:
-    """A moment on a clock of motions that runs at a pace."""
+    """Return the moment at `real_s` for a clock of motions that runs at `pace`."""
     return Moment(50.0 + pace * real_s, real_s)
 
 
@@ -76,7 +76,7 @@ def test_messages_came_when_they_arrived_at_any_pace_of_the_clock(pace: float) -
 
 
 def test_no_message_came_before_the_last_one_whether_handled_at_once_or_read() -> None:
-    """The middleware says nothing of the first, so that it counts from when it is handled."""
+    """The middleware gives no arrival time for the first one, so it counts from when it is handled."""
     arrivals = Arrivals()
     (first_s,) = arrivals.take([1e9], moment(10.0), moment(10.4))
     came_s = [first_s, *arrivals.take([0.3, 0.15, 0.05], moment(10.0), moment(10.5))]

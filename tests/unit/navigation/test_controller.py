@@ -1,3 +1,5 @@
+"""The motion controller: distances and turns, obstacles, missing measurements and false odometry."""
+
 import math
 from dataclasses import replace
 
@@ -196,13 +198,13 @@ def test_a_base_that_creeps_is_ended_by_its_time_allowance():
 
 
 class Shown:
-    """What a base that obeys at once shows as odometry, given the pose that it has come to, and its speed."""
+    """A base whose odometry is what `show` makes of its pose and velocity, plus 1 mm of jitter."""
 
     def __init__(self, show, lag_s=0.0):
         self.robot, self.show = Flatland(lag_s=lag_s), show
 
     def run(self, motion, period_s=1.0 / 30.0):
-        """Carry out a motion by what is shown; the last command."""
+        """Carry out a motion with that odometry; return the last command."""
         controller, robot = MotionController(motion, period_s=period_s), self.robot
         controller.start(self.odometry(), robot.time_s)
         while True:

@@ -1,4 +1,4 @@
-"""No motion into a sector that the scan says nothing about, and a lidar of 180 degrees that suffices."""
+"""No motion into a sector that the scan does not cover; a lidar of 180 degrees is enough."""
 
 import math
 
@@ -16,7 +16,7 @@ AHEAD, LEFT, RIGHT = Motion(forward_m=0.5), Motion(turn_rad=math.pi / 4), Motion
 
 
 class HalfBlind(Flatland):
-    """Its scan tells nothing at bearings that `blind` (degrees) does not let through."""
+    """A base whose scan reads `told` at bearings (degrees) for which `sees` is false."""
 
     def __init__(self, sees, told=math.nan, **more):
         super().__init__(**more)
@@ -76,7 +76,7 @@ def test_a_turn_beside_a_wall_does_not_back_away_where_it_sees_nothing():
 
 @pytest.mark.parametrize("x, half_deg", [(0.3, 52), (0.0, 25), (-0.3, 16)])
 def test_the_corridor_is_seen_from_where_the_lidar_stands(x, half_deg):
-    """Just wide enough, and half of it."""
+    """A scan that is just wide enough, and one of half that width."""
     step = math.radians(1.0)
     for share, enough in ((1.0, True), (0.5, False)):
         number = int(2 * half_deg * share)

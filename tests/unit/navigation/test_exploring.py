@@ -1,4 +1,4 @@
-"""Searches that are lost where they stand, on drawn floors."""
+"""Searches that get stuck in one room, on drawn floors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ONE_ROOM = Floor([*WALLS[:3], (2.0, -2.2, 2.2, 2.2)])
 
 
 class Walker:
-    """A robot that does exactly as it is told, unless it is `held`, and looks around after each step."""
+    """A robot that carries out each action exactly, unless `held`, and looks around before each step."""
 
     def __init__(self, floor: Floor, texts: list[str], yaw: float = 0.0) -> None:
         self.pose, self.has_odometry = Pose2D(0.0, 0.0, yaw), True
@@ -41,7 +41,7 @@ class Walker:
         on_verified: Callable[[Verified], None] = lambda _: None,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> Decoded:
-        """As the models: the next of the texts, again and again."""
+        """Return the next of the texts, in a cycle, in place of the models."""
         self.models_asked.append(self.pose)
         if self.link_is_down:
             raise LinkError("the verifier is gone")
@@ -53,7 +53,7 @@ class Walker:
         raise AssertionError("the decoder belongs to somebody else")
 
     def steps(self, number: int) -> list[str]:
-        """Carry out so many texts; returns their actions."""
+        """Carry out `number` texts; return their actions."""
         actions = []
         for _ in range(number):
             if not self.is_blind:
@@ -131,7 +131,7 @@ def test_a_way_on_which_nothing_moves_the_robot_is_given_up() -> None:
 
 
 def test_a_robot_that_stands_is_not_led_away() -> None:
-    """Its answers may come too late to be carried out, a person may hold it, or a sensor may be gone."""
+    """Its answers may come too late, a person may hold it, or a sensor may be missing."""
     robot = Walker(TWO_ROOMS, SEARCHING)
     robot.held = True
     robot.steps(30)

@@ -1,4 +1,4 @@
-"""The floor in the frame of odometry: where that frame changes, nothing that was seen before is known."""
+"""The floor map in the odometry frame: if that frame changes, all that was seen before is dropped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RAYS = 72
 
 
 def room(stamp_s: float) -> RangeScan:
-    """Walls 2 m away, all around."""
+    """Return a scan of walls 2 m away, all around."""
     return RangeScan((2.0,) * RAYS, -math.pi, math.tau / RAYS, stamp_s)
 
 

@@ -1,4 +1,4 @@
-"""A scan, or a part of it, that repeats itself though the robot has moved."""
+"""A scan, or a part of it, that repeats itself although the robot has moved."""
 
 import math
 from dataclasses import replace
@@ -14,7 +14,7 @@ STEP = math.tau / RAYS
 
 
 def wall_scan(ahead_m, stamp_s, side_m=math.inf):
-    """A wall across the way, and walls along both sides of it."""
+    """Return a scan of a wall across the way, and of walls along both sides of it."""
     bearings = -math.pi + STEP * np.arange(RAYS)
     with np.errstate(divide="ignore"):
         ahead = np.where(np.cos(bearings) > 0.0, ahead_m / np.cos(bearings), math.inf)
@@ -56,7 +56,7 @@ def test_a_scan_that_repeats_itself_while_the_robot_turns_is_frozen():
 @pytest.mark.parametrize("part", [slice(0, 60), slice(40, 140), slice(0, RAYS - 1)])
 @pytest.mark.parametrize(("mps", "rps"), [(0.5, 0.0), (0.2, 0.9), (0.0, 0.9)])
 def test_a_part_of_a_scan_that_repeats_itself_is_noticed_and_no_scan_that_changes(part, mps, rps):
-    """A square room, 3 m to each wall, with 1 cm of the lidar's own rounding."""
+    """A square room, 3 m to each wall; the lidar rounds to 1 cm."""
 
     def room(x, yaw):
         bearings = yaw - math.pi + STEP * np.arange(RAYS)
@@ -93,7 +93,7 @@ def test_a_robot_that_slips_on_the_spot_is_tried_again():
 
 
 def test_scans_that_come_later_than_odometry_are_compared_with_that_of_their_own_moment():
-    """The robot stands for half a second and then moves: until its scans show that, they repeat."""
+    """The robot stands for half a second and then moves; scans repeat until they show it."""
     watch = FrozenScan()
     for i in range(40):
         ahead_m, seen_s = max(0.0, 0.04 * i - 0.5), max(0.0, 0.04 * i - 0.2)
@@ -104,7 +104,7 @@ def test_scans_that_come_later_than_odometry_are_compared_with_that_of_their_own
 @pytest.mark.parametrize("late_s", [0.02, 0.04, 0.1, 0.2])
 @pytest.mark.parametrize(("mps", "rps"), [(0.5, 0.0), (0.0, 0.8)])
 def test_scans_that_come_before_odometry_are_compared_with_that_of_their_own_moment(late_s, mps, rps):
-    """The robot moves for half a second and then stands: scans without noise repeat, and odometry is late."""
+    """The robot moves for half a second and then stands: scans without noise repeat, odometry is late."""
     watch = FrozenScan()
     for i in range(40):
         now_s, known_s = 0.04 * i, max(0.0, 0.04 * i - late_s)

@@ -31,7 +31,10 @@ ROOM = Floor([(-3.0, -3.0, 3.0, -2.8), (-3.0, 2.8, 3.0, 3.0), (-3.0, -3.0, -2.8,
 def walk(
     floor: Floor, destination: Destination, pose: Pose2D, most_steps: int = 60
 ) -> tuple[Pose2D, list[str]]:
-    """Step exactly as told, look around after each step, until the stop."""
+    """Carry out the guide's actions exactly, up to the stop; return the last pose and the actions.
+
+    The robot looks around before each step.
+    """
     known, actions = FloorMap(), []
     for _ in range(most_steps):
         known.see(pose, floor.scan(pose))
@@ -124,7 +127,7 @@ def test_turns_and_moves_are_of_the_table() -> None:
 
 
 class Models:
-    """Implements TextDecoder: counts what it is asked, and says the same."""
+    """Implements TextDecoder: counts the requests, and always gives the same answer."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -138,7 +141,7 @@ class Models:
 
 
 def led_over(floor: Floor, start: Pose2D) -> tuple[LedDecoder, Models]:
-    """A robot that has looked around where it stands; the ball was seen 4 m ahead."""
+    """Return a decoder for a robot that has looked around, and its models; the ball was seen 4 m ahead."""
     known, models = FloorMap(), Models()
     known.see(start, floor.scan(start))
     return LedDecoder(models, known, Sighting("red ball", 4.0, 0.0), lambda: standing(start)), models

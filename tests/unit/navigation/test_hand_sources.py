@@ -1,4 +1,4 @@
-"""How many publishers drive, told by the numbers of their messages."""
+"""How many publishers drive, found from the numbers of their messages."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""The history of a search: steps, turns, searched places and sightings for the prompt."""
+
 import math
 
 import pytest

@@ -1,4 +1,4 @@
-"""A scan that turns the other way than the robot does, and one that moves another way."""
+"""A scan that turns the other way than the robot, and one that moves another way."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ AHEAD = Velocity(0.5)
 
 
 def mirrored(scan: RangeScan) -> RangeScan:
-    """As of a lidar that hangs upside down."""
+    """Return the scan of a lidar that hangs upside down."""
     return replace(scan, ranges=(scan.ranges[0], *reversed(scan.ranges[1:])))
 
 
 def declared(scan: RangeScan) -> RangeScan:
-    """The same, of which tf tells."""
+    """Return the mirrored scan with angles that say so, as with a correct transform in tf."""
     return replace(mirrored(scan), angle_min=-scan.angle_min, angle_step=-scan.angle_step)
 
 
 def half(scan: RangeScan) -> RangeScan:
-    """The half circle ahead."""
+    """Return the half circle ahead."""
     return replace(scan, ranges=scan.ranges[45:135], angle_min=-math.pi / 2)
 
 
@@ -44,7 +44,10 @@ def is_mirrored(
     rates_rps: list[float],
     late: int = 0,
 ) -> bool:
-    """What is found as the robot turns; its odometry is that of `late` periods later."""
+    """Return whether the check finds a mirrored scan as the robot turns.
+
+    Each scan comes with the odometry of `late` periods later.
+    """
     robot, check = Flatland(walls, Pose2D(0.3, 0.2, 0.4), noise=0.02), MirroredScan()
     scans: list[RangeScan] = []
     for rate_rps in rates_rps:
@@ -79,17 +82,17 @@ def test_nothing_is_said_of_a_robot_that_does_not_turn_or_sees_nothing() -> None
 
 
 def from_ahead(scan: RangeScan) -> RangeScan:
-    """The same, beginning ahead."""
+    """Return the same scan, beginning ahead."""
     return replace(scan, ranges=(*scan.ranges[90:], *scan.ranges[:90]), angle_min=0.0)
 
 
 def closed(scan: RangeScan) -> RangeScan:
-    """The same, whose last ray is its first once more."""
+    """Return the same scan, with its first ray repeated at the end."""
     return replace(from_ahead(scan), ranges=(*from_ahead(scan).ranges, scan.ranges[90]))
 
 
 def turned(scan: RangeScan, degrees: float = 180.0) -> RangeScan:
-    """As of a lidar whose yaw in tf is off by an angle."""
+    """Return the scan of a lidar whose yaw in tf is wrong by an angle."""
     return replace(scan, mount=Pose2D(0.0, 0.0, math.radians(degrees)))
 
 
@@ -100,7 +103,10 @@ def is_turned(
     yaw: float = 0.4,
     slips: bool = False,
 ) -> bool:
-    """What is found as the robot goes on; where it slips, in its odometry alone."""
+    """Return whether the check finds a turned scan as the robot moves.
+
+    If it `slips`, only its odometry moves.
+    """
     robot, check = Flatland(walls, Pose2D(-1.0, -0.5, yaw), noise=0.02), TurnedScan()
     first = robot.scan()
     for velocity in velocities:
@@ -141,7 +147,7 @@ def test_a_ray_that_is_told_twice_changes_nothing(degrees: float, yaw: float) ->
 
 
 def test_scans_too_far_apart_are_not_compared() -> None:
-    """As after a gap in the scans, or a jump of odometry: what is alike there may be so by chance."""
+    """As after a gap in the scans, or a jump of odometry: such scans may be alike by chance."""
     for step_m, is_found in ((0.5, True), (2.0, False)):
         check = TurnedScan()
         for number in range(8):

@@ -1,3 +1,5 @@
+"""The navigator: from answers to motions, and the endings of a goal."""
+
 import math
 
 import pytest

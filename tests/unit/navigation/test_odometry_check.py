@@ -1,4 +1,4 @@
-"""What counts as a pose, and what is missing for a reason."""
+"""Which odometry samples count as a pose, and the reason given for the others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def sample(x: float = 0.0, y: float = 0.0, yaw: float = 0.0, **more: object) -> 
 
 
 class Source:
-    """Sends samples every PERIOD_S, stamped by a clock of its own."""
+    """Sends samples every PERIOD_S, stamped by its own clock."""
 
     def __init__(self) -> None:
         self.check = OdometryCheck()
@@ -32,7 +32,7 @@ class Source:
         self.ahead_s = ROBOT_S
 
     def send(self, of: OdometrySample | None = None, after_s: float = PERIOD_S) -> str:
-        """Send a sample after a while; why it is no odometry, or an empty text."""
+        """Send a sample after `after_s`; return why it is refused, or an empty text."""
         self.now_s += after_s
         of = of or sample()
         stamped = replace(of, stamp_s=self.ahead_s + self.now_s) if of.stamp_s == ROBOT_S else of
@@ -43,7 +43,7 @@ class Source:
         return self.check.fault
 
     def settle(self, of: OdometrySample | None = None) -> str:
-        """Send for as long as a fault is held against it, and a little longer."""
+        """Send for as long as a fault is held against it, and a little longer; return the last fault."""
         for _ in range(round(SETTLE_S / PERIOD_S) + 2):
             fault = self.send(of)
         return fault
@@ -271,7 +271,7 @@ def test_one_that_overtakes_the_simulated_clock_makes_the_next_no_older(is_simul
 
 
 def velocities(of: Callable[[float], OdometrySample], seconds: float, period_s: float) -> list[Velocity]:
-    """What a check says of a source that sends these samples."""
+    """Return the velocities that a check gives for a source of these samples."""
     check, found = OdometryCheck(), []
     for step in range(round(seconds / period_s)):
         at_s = step * period_s
@@ -288,7 +288,7 @@ def velocities(of: Callable[[float], OdometrySample], seconds: float, period_s: 
 def test_a_source_without_a_velocity_has_that_of_its_poses(
     period_s: float, vx: float, vy: float, wz: float
 ) -> None:
-    """On a circle, or straight ahead, from 1 s on; before that it stands."""
+    """The source stands for 1 s, and then moves on a circle or straight ahead."""
 
     def at(time_s: float) -> OdometrySample:
         moved_s = max(0.0, time_s - 1.0)
@@ -313,7 +313,7 @@ def test_a_source_with_a_velocity_is_believed_where_it_stands_too() -> None:
 
     found = velocities(at, 2.0, 0.05)
     assert found[5] == Velocity(0.31) and found[-1] == Velocity()
-    assert found[21] == Velocity()  # its poses of the last moments still move
+    assert found[21] == Velocity()  # its last few poses still moved
 
 
 def test_a_jump_and_a_silence_are_no_speed() -> None:

@@ -1,4 +1,4 @@
-"""Where the robot was at the moment of a picture."""
+"""Where the robot was when a picture was taken."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def test_a_turn_that_the_joystick_took_over_is_not_turned_back() -> None:
 
 
 def test_a_base_that_did_not_answer_is_tried_again_by_the_next_goal_alone() -> None:
-    """Where odometry has no noise, what stands and what is frozen look alike: only a try can tell."""
+    """Without noise, the odometry of a standing robot looks like frozen odometry: only a try can tell."""
     rig = Rig()
     rig.holds = True
     first = rig.run(step=1).end
@@ -68,7 +68,7 @@ def test_a_base_that_did_not_answer_is_tried_again_by_the_next_goal_alone() -> N
 
 
 class Wheels(Flatland):
-    """A base whose odometry counts in millimetres, and that ignores what is slower than `dead`."""
+    """A base whose odometry counts in millimetres, and which ignores speeds below `dead`."""
 
     def __init__(self, walls: Any, start: Pose2D, dead: float) -> None:
         super().__init__(walls, start)
@@ -88,7 +88,7 @@ class Wheels(Flatland):
 @pytest.mark.parametrize("dead", [0.0, 0.05, 0.08])
 @pytest.mark.parametrize("yaw", [0.0, 0.05, 0.3])
 def test_a_base_that_stands_before_a_wall_may_still_turn_away(yaw: float, dead: float) -> None:
-    """What is too slow for it to obey tells nothing of odometry that repeats itself."""
+    """Commands too slow for the base to obey are no evidence that odometry is frozen."""
     base = Wheels([wall(1.0, -3.0, 1.0, 3.0)], Pose2D(0.0, 0.0, yaw), dead)
     pilot = Pilot(PilotSettings(period_s=PERIOD_S))
     base.drive(Velocity(), 1.0)
@@ -210,7 +210,7 @@ def test_a_clock_that_stands_still_ends_a_motion_in_real_time(moves: bool) -> No
         rig.say(complete=moves)
         rig.tick()
     real_s = rig.now.real_s
-    stopped_s, end = real_s + PERIOD_S, None  # the next look still sees a clock that has run
+    stopped_s, end = real_s + PERIOD_S, None  # the next tick still sees a clock that has run
     while end is None:
         real_s += PERIOD_S
         now = Moment(rig.now_s, real_s)
@@ -340,7 +340,7 @@ def test_a_step_withdrawn_before_it_began_never_starts() -> None:
 
 
 def test_an_action_completed_after_its_withdrawal_is_reported_once_and_never_starts() -> None:
-    """A camera that stutters under way takes back the text that is being decoded; its writer waits."""
+    """A camera that stutters withdraws the text being decoded, whose writer waits for a report."""
     rig = Rig()
     rig.say()
     rig.tick()
@@ -509,7 +509,7 @@ def test_an_old_frame_moves_nothing() -> None:
 
 @pytest.mark.parametrize("text", ["move forward small", "stop"])
 def test_a_frame_from_before_a_hand_drove_moves_nothing(text: str) -> None:
-    """The robot is no longer where it was taken, though the hand is off when the text is complete."""
+    """The robot has moved since the picture was taken, though nobody drives it when the text is complete."""
     rig = Rig()
     rig.pilot.on_joystick(Velocity(0.3), rig.now)
     while rig.tick().velocity != Velocity():

@@ -1,4 +1,4 @@
-"""Texts that follow one another, and the poses of their frames: from where a motion is reckoned, or not."""
+"""Consecutive texts and the poses of their camera frames: from where a motion is reckoned, if at all."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Safety: velocity limits and the deadman."""
+
 import math
 
 import pytest

@@ -1,4 +1,4 @@
-"""What counts as a scan, where its points are on the base, and what is refused with which reason."""
+"""Which scans count, where their points lie on the base, and the reason for which others are refused."""
 
 import math
 from dataclasses import replace
@@ -196,7 +196,7 @@ class Lidar:
         self.send(10, **changes)
 
     def send(self, times=1, after_s=0.1, **changes):
-        """Why the last of these is no scan, or an empty text."""
+        """Send scans; return why the last of them is refused, or an empty text."""
         for _ in range(times):
             self.now_s += after_s
             scan = self.check.take(sample(stamp_s=95.0 + self.now_s, **changes), self.now_s)
@@ -205,7 +205,7 @@ class Lidar:
 
 
 def holed(share, value=math.inf, ranges=3.0):
-    """Ranges of which the first share are a value."""
+    """Return ranges of which the first `share` have the same value."""
     return np.where(np.arange(RAYS) < share * RAYS, value, ranges)
 
 
@@ -305,7 +305,7 @@ def test_one_that_overtakes_the_simulated_clock_makes_the_next_no_older(is_simul
 @pytest.mark.parametrize("other", [HALF_TURN, UPSIDE_DOWN, (0.0, 0.0, 0.383, 0.924)])
 @pytest.mark.parametrize("static", [True, False], ids=["static", "moving"])
 def test_a_lidar_whose_place_in_tf_jumps_is_refused(other, static):
-    """As of two publishers of it, which take turns."""
+    """As with two publishers of its transform that take turns."""
     tree = TransformTree()
     check = ScanCheck(tree, "base_link")
     scans = []
@@ -321,7 +321,7 @@ def test_a_lidar_whose_place_in_tf_jumps_is_refused(other, static):
 
 @pytest.mark.parametrize("burst", [1, 4])
 def test_a_lidar_that_pans_or_sways_with_the_body_is_followed(burst):
-    """However its scans arrive: one by one, or some at once."""
+    """Its scans arrive one by one, or several at once."""
     tree = TransformTree()
     check = ScanCheck(tree, "base_link")
     for number in range(60):

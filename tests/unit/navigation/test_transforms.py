@@ -1,4 +1,4 @@
-"""The tree of frames: what is composed, interpolated, and refused with a reason."""
+"""The tree of coordinate frames: what is composed, interpolated, or refused with a reason."""
 
 import math
 

@@ -94,7 +94,7 @@ def test_a_wrong_field_is_refused(fields):
 
 
 def test_a_frame_with_every_field_right_is_not_refused():
-    """What the wrong ones above differ from."""
+    """The correct frames that the wrong ones above are made from."""
     for fields in (
         [2, 1, 2, 3, 4, 5],
         [7, 1, 2, 3, 4, None, [1], b""],
@@ -118,12 +118,12 @@ def test_other_versions_empty_and_oversized_payloads_are_refused():
 
 @pytest.mark.parametrize("kind", FRAME_TYPES, ids=lambda kind: kind.cls.__name__)
 def test_every_field_of_every_frame_is_bounded(kind):
-    """So that no number is out of range or NaN, and no text, list or picture without end."""
+    """So no number is out of range or NaN, and no text, list or picture is unlimited."""
     assert list(unbounded(kind)) == []
 
 
 def unbounded(kind, path: str = "") -> Iterator[str]:
-    """The fields of a schema that lack a bound."""
+    """Yield the fields of a schema that lack a bound."""
     if isinstance(kind, inspect.StructType):
         for field in kind.fields:
             yield from unbounded(field.type, f"{path}.{field.name}")

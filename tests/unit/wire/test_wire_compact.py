@@ -1,4 +1,4 @@
-"""The short form: every frame has one spelling, and nothing but a frame of its way is read from it."""
+"""The short form: each frame has one encoding, and only frames of its own direction are decoded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The emulated link: what is in flight, stepped by hand, and its thread over a link that the test holds."""
+"""The emulated link: its directions stepped by hand, and its thread over a link that the test controls."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from outrider.wire.codec import encode, wire_bytes
 from outrider.wire.emulator import Direction, EmulatedLink
 
 NEWS_S = 20.0
-"""How long a test waits for another thread before it fails; no test waits that long in order to pass."""
+"""How long a test waits for another thread before it fails; no test that passes waits so long."""
 DELAYED = LinkProfile(delay_s=0.1)
 
 
 def arrivals(direction: Direction, times: list[float]) -> list[list]:
-    """What has arrived at each time."""
+    """Return what has arrived at each time."""
     found = []
     for now_s in times:
         taken = []
@@ -83,7 +83,7 @@ def test_another_network_holds_for_what_is_sent_from_then_on_and_nothing_is_over
 
 
 class Clock:
-    """Seconds that pass when told to."""
+    """A clock that moves only when the test sets it."""
 
     now_s = 100.0
 
@@ -92,7 +92,7 @@ class Clock:
 
 
 class HeldLink:
-    """The link below, in the test's hands: what it is sent, with the time, and what it delivers."""
+    """The link below: records the frames sent and their times, and delivers what the test puts in `news`."""
 
     def __init__(self, clock: Clock) -> None:
         self.state = LinkState.CONNECTED

@@ -1,4 +1,4 @@
-"""What one peer may cost: rates, places, disappearances. Pure, so the test tells the time."""
+"""What one peer may use: rates, sessions and time to reconnect. Pure, so that the test sets the time."""
 
 from __future__ import annotations
 

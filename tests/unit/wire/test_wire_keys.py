@@ -159,7 +159,7 @@ def test_a_path_is_as_long_as_a_sockets_may_be(letter, to_bind):
 
 
 def test_nothing_is_bound_in_the_place_of_a_file(tmp_path):
-    """libzmq would remove it."""
+    """libzmq would remove the file."""
     file = tmp_path / "notes"
     file.write_text("precious")
     for bind in (

@@ -1,4 +1,4 @@
-"""Whatever a peer sends: it is refused or ignored, and the other sessions' texts stay what they were."""
+"""Bad frames of a peer are refused or ignored, and the texts of other sessions do not change."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HONEST, LIAR = Peer("", b"honest"), Peer("", b"liar")
 
 
 def changed(frame, rng):
-    """A frame of the honest peer's with one field of another allowed value."""
+    """Return a frame of the honest peer with one field set to another allowed value."""
     name = rng.choice(frame.__struct_fields__)
     kind = next(field.type for field in msgspec.inspect.type_info(type(frame)).fields if field.name == name)
     return msgspec.structs.replace(frame, **{name: valid_value(kind, rng)})
@@ -54,7 +54,7 @@ def test_a_liar_harms_nobody_but_itself(rule: str) -> None:
             try:
                 service.receive(LIAR, decode_edge_frame(payload))
             except ProtocolError:
-                continue  # a frame of the cloud's
+                continue  # a frame that only the cloud sends
         answers: list = []
         service.step(answers.append)
         down += [reply.frame for reply in answers if reply.peer == HONEST]
@@ -100,7 +100,7 @@ def test_a_full_cloud_says_so() -> None:
 
 
 def write(service: AggregationService, peer: Peer, machine: DeviceMachine, num_tokens: int) -> None:
-    """A whole text."""
+    """Decode one whole text between the service and the device machine."""
     session = MODELS[0].open_session()
     up: list[EdgeFrame] = machine.begin(ASKED.prompt, num_tokens, 0, 0.0)
     prompt_row = session.prefill(ASKED.prompt)

@@ -1,4 +1,4 @@
-"""Whatever is drafted ahead, rolled back, late, overtaken or lost: the text is VDRAG's, token for token."""
+"""The text is VDRAG's, token for token, whatever is drafted ahead, rolled back, late, reordered or lost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ASKED = request(max_new_tokens=30, deadline_s=2000.0)
 
 
 def links(lossy):
-    """One direction: late, jittery, perhaps overtaking and losing."""
+    """Draw the profile of one direction: delay, jitter, perhaps reordering, and loss if `lossy`."""
     return st.builds(
         LinkProfile,
         delay_s=st.sampled_from([0.0, 0.02, 0.3]),
@@ -68,7 +68,7 @@ def test_the_text_is_vdrags_under_any_schedule(
 
 @pytest.mark.parametrize("rule", RULES)
 def test_documents_and_their_relevance_make_the_share(rule):
-    """Each side's contexts stay its own: the texts are those of the mixture over all documents."""
+    """Each side sees only its own contexts, yet the text comes from the mixture over all documents."""
     device, cloud = toy_pair(5, 0.5)
     config = AggregationConfig(rule=rule, temperature=RULES[rule], seed=9)
     prompt = ASKED.prompt
@@ -110,7 +110,7 @@ def test_sequence_wise_takes_one_of_the_two_texts_whole():
 
 
 def test_the_device_that_alone_aggregates_tells_nothing_but_the_text():
-    """No draft and no distribution of the device's leaves it."""
+    """The device sends only the text: none of its drafts and distributions."""
     sent = []
     watching = peer_world(extra_delay_s=lambda frame, num_bytes, now_s: sent.append(frame) or 0.0)
     models = toy_pair(3, 0.5)
@@ -140,7 +140,7 @@ def test_a_coupled_draft_names_only_tokens_of_its_senders_own_positions():
 
 
 def test_speculation_hides_the_link():
-    """A pair that agrees: with 300 ms each way the speed is the device's own."""
+    """If both models agree, the pair is nearly as fast as the device alone, even with 300 ms each way."""
     models = toy_pair(3, 1.0, eos_bias=-50.0)
     world = peer_world(uplink=LinkProfile(0.3), downlink=LinkProfile(0.3))
     asked = request(max_new_tokens=100, deadline_s=2000.0)

@@ -1,4 +1,4 @@
-"""Theorem 1 and eq. 5 of DRAGON by enumeration: the rules' own code on every branch of its decisions."""
+"""Theorem 1 and eq. 5 of DRAGON by enumeration: the rules' own code runs on every branch of its decisions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def rows_of(shape, bits=PEER_BITS):
 
 
 def drawn(rows, position, chance):
-    """Both sides' drafts, each drawn by itself."""
+    """Return both sides' drafts, drawn independently."""
     return tuple(
         PeerDraft(chance.pick(row, Purpose.DRAFT, position, index), row) for index, row in enumerate(rows)
     )
@@ -66,7 +66,7 @@ def test_algorithm_1_draws_from_the_mixture(shape, share):
 
 @pytest.mark.parametrize("share", SHARES)
 def test_texts_of_algorithm_1_are_those_of_the_mixture(share):
-    """Three tokens, each side's distribution turning with the text."""
+    """Texts of three tokens; each side's distribution depends on the text so far."""
 
     def rows_after(text):
         shift = sum((place + 1) * token for place, token in enumerate(text))
@@ -106,7 +106,7 @@ def test_the_owners_draft_is_drawn_from_the_mixture_however_the_drafts_are_joine
 
     def selected(chance):
         first, second = (draft.token for draft in drawn(rows, 0, chance))
-        if joint != "apart":  # the second is made of the first by rejection: a maximal coupling
+        if joint != "apart":  # draw the second from the first by rejection: a maximal coupling
             ratio = float(rows[1][first] / rows[0][first])
             if chance.happens(min(1.0, ratio), Purpose.ACCEPT, 0):
                 second = first
@@ -119,7 +119,7 @@ def test_the_owners_draft_is_drawn_from_the_mixture_however_the_drafts_are_joine
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_rule_can_keep_more_drafts_than_the_coupled_ones_greatest(shape):
-    """The greatest is 1 - TV(own, mixture); Algorithm 1 stays at or below it."""
+    """The upper bound is 1 - TV(own, mixture); Algorithm 1 does not exceed it."""
     rows, share = rows_of(shape), FULL_SHARE // 3
     for side, rate in enumerate(acceptance_rates(rows, share)):
         least, greatest = coupled_acceptance_bounds(rows, share, side)
@@ -130,7 +130,7 @@ def test_no_rule_can_keep_more_drafts_than_the_coupled_ones_greatest(shape):
 
 
 def offsets_of(rows, bits):
-    """The pieces of (0, 1) within which rounding gives the same: (midpoint, length)."""
+    """Return the intervals of (0, 1) within which all offsets round alike, as (midpoint, length)."""
     edges = torch.cat([row.cumsum(0) * 2.0**bits for row in rows])
     cuts = sorted({0.0, 1.0, *((1.0 - edges % 1.0) % 1.0).tolist()})
     return [((low + high) / 2.0, high - low) for low, high in pairwise(cuts)]
@@ -147,7 +147,7 @@ def test_rounding_is_right_on_average(bits):
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("share", SHARES)
 def test_theorem_1_holds_of_what_was_never_sent(shape, share):
-    """Compressed to 8 units, packed and unpacked; the token is drawn from the mixture of the full rows."""
+    """Rows are rounded to 8 units and packed; the token still follows the mixture of the full rows."""
     full = tuple(torch.tensor(probs, dtype=torch.float64) for probs in SHAPES[shape])
     pieces = offsets_of(full, 3)
     lengths = torch.tensor([length for _, length in pieces], dtype=torch.float64)
@@ -162,7 +162,7 @@ def test_theorem_1_holds_of_what_was_never_sent(shape, share):
 
 
 def test_top_p_would_break_it():
-    """What the public code sends, the nucleus of 0.8, is not the same text: the test above can fail."""
+    """Sending only the nucleus of 0.8, as the public code does, changes the text: the test above can fail."""
     device, cloud = (torch.tensor(probs, dtype=torch.float64) for probs in SHAPES["mixed"])
     nucleus = torch.where(cloud < 0.15, 0.0, cloud)
     rows, full = (device, nucleus / nucleus.sum()), (device, cloud)

@@ -1,4 +1,4 @@
-"""The scheduler's formulas: eq. 8 is the difference that eq. 7 makes, and picks its arg min everywhere."""
+"""The scheduler's formulas: eq. 8 is eq. 7's difference between the sides, and selects its arg min."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_side_chosen_is_the_arg_min_of_equation_7(now):
         at_device_s = token_s(device_s, cloud_s, trip_s, cloud_rate)
         at_cloud_s = token_s(cloud_s, device_s, trip_s, device_rate)
         chosen = next_aggregator("scheduled", now, profile, 0, 0)
-        if abs(at_device_s - at_cloud_s) > 0.06 * trip_s + 0.006:  # what outcomes leave uncertain
+        if abs(at_device_s - at_cloud_s) > 0.06 * trip_s + 0.006:  # beyond the error of measured rates
             assert chosen == ("device" if at_device_s < at_cloud_s else "cloud")
             decided += 1
     assert decided > 100

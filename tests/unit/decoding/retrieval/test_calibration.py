@@ -1,4 +1,4 @@
-"""Copies give way to the model's own choices where those have proved, or promise, to be right."""
+"""Copied drafts give way to the model's own choices where these have proved right or are likely to be."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PROMPT = [KEYS, HANG, ON, THE, HOOK]
 
 
 def expecting(choices: dict[int, tuple[int, float]], prompt: list[int]) -> Successors:
-    """After each token of the prompt its choice with a probability, else what does follow it."""
+    """Return each prompt token's successor: its choice with a probability, or else the actual next token."""
     after = [
         choices.get(token, (follower, 0.9)) for token, follower in zip(prompt, [*prompt[1:], 9], strict=True)
     ]
@@ -48,7 +48,7 @@ def test_a_choice_that_stands_ahead_skips_what_lies_between():
 
 
 def test_the_copy_goes_on_at_what_is_expected_after_the_choice():
-    """`have been put on` becomes `are on`, for elsewhere the prompt has `are on`."""
+    """`have been put on` becomes `are on`, because the prompt contains `are on` elsewhere."""
     prompt = [LIE, ARE, ON, SO, KEYS, 11, 12, 13, ON, THE, HOOK]
     drafter = SuffixDrafter()
     drafter.begin(prompt)
@@ -88,7 +88,7 @@ def test_only_prompts_told_of_are_calibrated_and_only_where_asked_for():
 
 
 def test_expectations_may_cover_the_end_of_the_prompt_only():
-    """What stands before the frame has none."""
+    """The tokens before the camera frame have no expectations."""
     drafter = SuffixDrafter()
     drafter.begin([ARE, SO, *PROMPT])
     whole = expecting({KEYS: (ARE, 0.95)}, PROMPT)

@@ -1,4 +1,4 @@
-"""Retrieved drafts as a tree: what else may come, and what was rejected, beside the likeliest."""
+"""Retrieved drafts as a tree: alternatives and rejected segments are branches next to the likeliest one."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_rejected_segments_are_branches_for_a_while() -> None:
 
 
 def test_a_tree_learns_which_of_several_continuations_the_target_takes() -> None:
-    """The last one at first; the one before it once that has proved right."""
+    """At first the latest continuation is drafted; later the one before it, which has proved right."""
     made = RetrievedDrafts(("suffix",), frozenset((EOS,)))
     chains = []
     for start in range(100, 500, 10):

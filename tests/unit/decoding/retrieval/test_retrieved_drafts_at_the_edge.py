@@ -1,4 +1,4 @@
-"""The edge machine with retrieved drafts: beside the draft model, and in its place."""
+"""The edge machine with retrieved drafts, with the draft model and without it."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ def begin(machine: EdgeMachine, prompt: Prompt = PROMPT) -> list[EdgeAction]:
 def judged(
     machine: EdgeMachine, *tokens: int, epoch: int = 1, drafted: int = 0, kept: tuple[int, ...] = ()
 ) -> list[EdgeAction]:
-    """The verdict that these tokens follow the text."""
+    """Receive the verdict that these tokens follow the text; return the actions."""
     base, digest = len(machine.tokens), extend_digest(ROOT, machine.tokens)
     return machine.receive(Verdict(5, epoch, base, digest, tokens, drafted, 1, 10, kept), 1.0)
 
 
 def sent(actions: list[EdgeAction]) -> list[tuple[int, ...]]:
-    """The tokens of all drafts."""
+    """Return the tokens of each Draft among the actions."""
     frames = [one.frame for one in actions if isinstance(one, Send) and isinstance(one.frame, Draft)]
     return [tuple(token for run in unpack_runs(frame.runs) for token in run.tokens) for frame in frames]
 
 
 def after_one_text(*drafters: str, **options) -> EdgeMachine:
-    """A machine that has seen TEXT answer PROMPT."""
+    """Return a machine that has received TEXT as the answer to PROMPT."""
     machine = edge(*drafters, **options)
     begin(machine)
     judged(machine, *TEXT, 0)

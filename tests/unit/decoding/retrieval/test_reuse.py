@@ -1,4 +1,4 @@
-"""Rejected drafts: which run of them is kept, where it comes back, and for how long."""
+"""Rejected drafts: which run of tokens is kept, where it is drafted again, and for how long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The automaton against a search of the texts themselves."""
+"""The suffix automaton against a direct search of the texts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def automaton_of(texts: Texts) -> SuffixAutomaton:
 
 
 def searched(texts: Texts, end: list[int]) -> Match | None:
-    """The longest end that stood where something followed, at its last such place."""
+    """Return the longest suffix of `end` that another token has followed, at its latest such position."""
     for length in range(len(end), 0, -1):
         at, start = None, 0
         for text in texts:
@@ -89,7 +89,7 @@ def test_a_token_repeated_without_end_is_handled():
 
 
 def test_the_work_for_a_token_does_not_grow_with_the_texts():
-    """States visited, not seconds: text that repeats itself keeps few distinct ends."""
+    """Counts the states visited, not seconds: text that repeats itself has few distinct suffixes."""
     rng = random.Random(0)
     phrases = [[rng.randrange(50) for _ in range(12)] for _ in range(6)]
     automaton = SuffixAutomaton()
