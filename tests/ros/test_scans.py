@@ -1,4 +1,4 @@
-"""Scans over DDS: the lidar's transform from tf, and an action node that moves only by fresh scans."""
+"""Scans over DDS: the lidar's transform from tf, and an action node that moves only with a usable scan."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _NAME = re.compile(r"`(?:outrider\.)?([a-z_]+(?:\.[A-Za-z_]+)+)`")
 
 
 def named(text: str) -> list[str]:
-    """Returns dotted names that begin with a folder or module of ours, or end with a class of nobody else."""
+    """Returns dotted names that begin with our folders or modules, or end with a class of nobody else's."""
     found = [match.group(1) for match in _NAME.finditer(text)]
     return [one for one in found if not NO_MODULES.fullmatch(one) and _is_ours(*one.split("."))]
 

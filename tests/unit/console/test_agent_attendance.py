@@ -1,4 +1,4 @@
-"""An agent over HTTP that has gone is noticed by its connections, and a new one gets its session's place."""
+"""Connections show when an agent over HTTP has gone; a new agent then gets its slot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents by the Model Context Protocol, with the SDK's own client, a console and a robot that never moves."""
+"""Agents by the Model Context Protocol, with the SDK's own client, a console and a fake robot."""
 
 from __future__ import annotations
 

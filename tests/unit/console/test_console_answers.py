@@ -1,4 +1,4 @@
-"""Spoken answers: made on the console's side, sent to the page that asked, and played there if it likes."""
+"""Spoken answers: made on the console's side, sent to the page that asked, and played there by choice."""
 
 from __future__ import annotations
 

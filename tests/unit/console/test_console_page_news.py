@@ -1,4 +1,4 @@
-"""The page shows only what it knows, says when it has no news, and loses no typed text without a notice."""
+"""The page shows only what is current, says when it has no news, and never loses typed text silently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings that the console node would refuse are refused before a node starts, by every command."""
+"""What the console node would refuse is refused before a node starts, however a console is opened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Corrections of a sentence, by words and by memory, and things that memory knows by more than is said."""
+"""Corrections of a sentence, by its words and by memory, and memories found by a part of their name."""
 
 from __future__ import annotations
 

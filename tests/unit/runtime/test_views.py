@@ -1,4 +1,4 @@
-"""The layouts for Foxglove and RViz show what is there: topics that the graph publishes, with fitting QoS."""
+"""The layouts for Foxglove and RViz show only topics that the graph publishes, with a suitable QoS."""
 
 import json
 from collections.abc import Iterator

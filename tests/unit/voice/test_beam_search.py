@@ -1,4 +1,4 @@
-"""The beam search through all that can be said, with a table for a speech model."""
+"""The beam search over all possible sentences, with a table for a speech model."""
 
 from __future__ import annotations
 
